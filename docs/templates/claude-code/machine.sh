@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# machine.sh up|down|remove: the machine of a workspace is one process on this host, with all that it starts.
+# MACHINE_HOME is its home; "up" also takes AGENT_TOKEN and MACHINE_INIT, the script with which Coder's agent starts.
+set -euo pipefail
+uuid='^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+[[ ${MACHINE_HOME##*/} =~ $uuid ]] || { echo "not the home of a workspace: $MACHINE_HOME" >&2; exit 1; }
+own=$MACHINE_HOME/.fleet
+
+# Every process of the workspace has this home in its environment, however it was started.
+processes() { grep -lszxF "HOME=$MACHINE_HOME" /proc/[0-9]*/environ | cut -d/ -f3; }
+
+# down ends them: TERM, and KILL to what is left after five seconds.
+down() {
+  local signal try pids
+  for signal in TERM KILL; do
+    for try in {1..50}; do
+      pids=$(processes) || return 0
+      # shellcheck disable=SC2086 # one word each
+      [ "$try" != 1 ] || kill "-$signal" $pids 2>/dev/null || true
+      sleep 0.1
+    done
+  done
+  echo "still running: $pids" >&2
+  return 1
+}
+
+# up starts Coder's agent with an environment of its own: Terraform's has the owner's session token and SSH key.
+up() {
+  mkdir -p -m 700 "$MACHINE_HOME" "$own" "$own/tmp" "$own/coder"
+  printf '%s\n' "$MACHINE_INIT" > "$own/init.sh"
+  (
+    token=$AGENT_TOKEN
+    for name in $(compgen -e); do
+      case $name in PATH | USER | LANG) ;; *) unset "$name" ;; esac
+    done
+    export HOME=${own%/.fleet} SHELL=/bin/bash TERM=xterm-256color CODER_AGENT_TOKEN=$token
+    # One host has many agents: files of their own, ports that are free.
+    export TMPDIR=$own/tmp BINARY_DIR=$own/coder CODER_AGENT_LOG_DIR=$own CODER_AGENT_DEVCONTAINERS_ENABLE=false
+    export CODER_AGENT_PPROF_ADDRESS=127.0.0.1:0 CODER_AGENT_PROMETHEUS_ADDRESS=127.0.0.1:0 CODER_AGENT_DEBUG_ADDRESS=127.0.0.1:0
+    cd "$HOME"
+    exec setsid sh "$own/init.sh"
+  ) </dev/null >"$own/machine.log" 2>&1 &
+}
+
+case $1 in
+  up) down && up ;; # what an agent that was killed may have left would be in the way
+  down) down ;;
+  remove) down && rm -rf -- "$MACHINE_HOME" ;;
+  *) echo "usage: machine.sh up|down|remove" >&2 && exit 2 ;;
+esac

@@ -1,0 +1,142 @@
+# A workspace with Claude Code in it, as Fleet wants to find it: a role, a spec, an app "agentapi", four metadata items.
+# Where it runs is said in machine.tf, how the agent starts in start.sh, what its metadata are in metadata.sh.
+
+variable "anthropic_api_key" {
+  type        = string
+  default     = ""
+  sensitive   = true
+  description = "Key of the Anthropic API, for the agent only. Empty: log in once by hand, in the workspace."
+}
+
+variable "github_token" {
+  type        = string
+  default     = ""
+  sensitive   = true
+  description = "Token of the agent's own GitHub account, to clone, push and read pull requests. Never a person's."
+}
+
+variable "repository" {
+  type        = string
+  default     = ""
+  description = "Git repository that agents work on, as an https URL. Empty: an empty folder."
+}
+
+variable "permission_mode" {
+  type        = string
+  default     = "bypassPermissions"
+  description = "Claude Code's permission mode. Any other than bypassPermissions can stop at a question that nobody reads."
+}
+
+variable "refresh" {
+  type        = number
+  default     = 30
+  description = "Seconds between two readings of the metadata."
+}
+
+data "coder_provisioner" "me" {}
+data "coder_workspace" "me" {}
+data "coder_workspace_owner" "me" {}
+
+data "coder_parameter" "role" {
+  name         = "role"
+  display_name = "Role"
+  description  = "What the agent of this workspace does."
+  type         = "string"
+  form_type    = "radio"
+  default      = "coder"
+  mutable      = true
+  order        = 1
+  option {
+    name        = "Software Engineer"
+    value       = "coder"
+    description = "Writes code, implements features, fixes bugs"
+  }
+  option {
+    name        = "Operations Engineer"
+    value       = "operator"
+    description = "Manages deployments, monitors systems, handles incidents"
+  }
+  option {
+    name        = "Engineering Manager"
+    value       = "manager"
+    description = "Coordinates work, reviews specs, verifies agent alignment"
+  }
+}
+
+data "coder_parameter" "spec" {
+  name         = "spec"
+  display_name = "Spec"
+  description  = "What this agent is for: objective, context, deliverables; or the path of a file that says so."
+  type         = "string"
+  form_type    = "textarea"
+  default      = ""
+  mutable      = true
+  order        = 2
+}
+
+# The presets leave spec alone: a preset's value would win over the one that a request gives.
+data "coder_workspace_preset" "coder" {
+  name        = "Software Engineer"
+  description = "Writes code, implements features, fixes bugs"
+  default     = true
+  parameters  = { role = "coder" }
+}
+
+data "coder_workspace_preset" "operator" {
+  name        = "Operations Engineer"
+  description = "Manages deployments, monitors systems, handles incidents"
+  parameters  = { role = "operator" }
+}
+
+data "coder_workspace_preset" "manager" {
+  name        = "Engineering Manager"
+  description = "Coordinates work, reviews specs, verifies agent alignment"
+  parameters  = { role = "manager" }
+}
+
+resource "coder_agent" "main" {
+  os             = "linux"
+  arch           = local.arch
+  dir            = local.home
+  startup_script = file("${path.module}/start.sh")
+  # Coder expands $NAME in these values, with the environment of its own agent: free text goes through as base64.
+  env = {
+    AGENT_ROLE            = data.coder_parameter.role.value
+    AGENT_SPEC_BASE64     = base64encode(data.coder_parameter.spec.value)
+    AGENT_PORT            = local.port
+    AGENT_REPOSITORY      = var.repository
+    AGENT_PERMISSION_MODE = var.permission_mode
+    ANTHROPIC_API_KEY     = var.anthropic_api_key
+    GH_TOKEN              = var.github_token
+  }
+
+  dynamic "metadata" {
+    for_each = [
+      ["pull_request_url", "Pull request"],
+      ["pull_request_status", "Pull request status"],
+      ["check_status", "Check status"],
+      ["agent_spec", "Agent spec"],
+    ]
+    content {
+      key          = metadata.value[0]
+      display_name = metadata.value[1]
+      script       = "#!/bin/sh\nset -- ${metadata.value[0]}\n${file("${path.module}/metadata.sh")}"
+      interval     = var.refresh
+      timeout      = 10
+      order        = metadata.key
+    }
+  }
+}
+
+# Fleet talks to the agent through this app, as the workspace's owner. Its slug is what Fleet looks for.
+resource "coder_app" "agentapi" {
+  agent_id     = coder_agent.main.id
+  slug         = "agentapi"
+  display_name = "AgentAPI"
+  url          = "http://127.0.0.1:${local.port}"
+  healthcheck {
+    url       = "http://127.0.0.1:${local.port}/status"
+    interval  = 2
+    threshold = 15
+  }
+}

@@ -1,0 +1,16 @@
+# shellcheck shell=sh
+# Prints the metadata item whose key is $1; nothing of what is not there. Without a newline: it would be part of the value.
+case $1 in
+  agent_spec)
+    # Coder takes 2048 bytes
+    printf %s "$AGENT_SPEC_BASE64" | base64 -d | head -c 2048
+    exit
+    ;;
+  pull_request_url) value=$(gh pr view --json url --jq .url) ;;
+  pull_request_status) value=$(gh pr view --json state,isDraft --jq 'if .isDraft then "draft" else (.state | ascii_downcase) end') ;;
+  check_status)
+    value=$(gh pr checks --json bucket --jq 'map(.bucket) |
+      if index("fail") then "failing" elif index("pending") then "pending" elif index("pass") then "passing" else "" end')
+    ;;
+esac 2>/dev/null
+printf %s "$value"
