@@ -1,0 +1,130 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// Backend hosts agents. The reconciler calls it; it decides nothing, and keeps what it must know to find its
+// workspaces and runs again after a crash in the workspaces themselves.
+//
+// Every method returns promptly when its context is done, with the context's error, leaving things so that the same
+// call again finishes the job. Errors are *Error: BACKEND_UNAVAILABLE when the host does not answer (the caller tries
+// again), others when trying again will not help. Methods are safe for concurrent use; calls for one agent come one
+// at a time, except Interrupt and Send during Follow, and List at any time.
+type Backend interface {
+	// Traits are facts about the backend. They do not change.
+	Traits() Traits
+
+	// Projects lists what agents can work on, by name; none is no error.
+	Projects(ctx context.Context) ([]Project, error)
+
+	// Roles lists the roles of the project (Project.Name, exactly), in the project's own order, at least one.
+	// PROJECT_NOT_FOUND when there is no such project.
+	Roles(ctx context.Context, project string) ([]Role, error)
+
+	// Provision makes the agent's workspace and returns it; it may still be starting then. Called again for the same
+	// Agent.UID it returns the same workspace, also when the first call was cut off after it was made.
+	// PROVISIONING_FAILED when it cannot be made; AGENT_EXISTS when a workspace of somebody else has the name.
+	Provision(ctx context.Context, a Agent) (Workspace, error)
+
+	// Start starts a workspace that is stopped or failed, with the agent's role as it is now. A workspace that runs or
+	// starts is left alone.
+	Start(ctx context.Context, a Agent) error
+
+	// Stop stops a workspace and keeps what is in it; runs in it end. A stopped one is left alone.
+	Stop(ctx context.Context, a Agent) error
+
+	// Delete destroys the workspace and ends what runs in it. When it returns nil, nothing of it is left but what
+	// kept names for people: work that was not to be lost. A workspace that is gone is no error.
+	Delete(ctx context.Context, a Agent) (kept string, err error)
+
+	// Inspect tells how one workspace is now. A workspace that is gone is StateDeleted, not an error.
+	Inspect(ctx context.Context, a Agent) (Workspace, error)
+
+	// List tells how all workspaces are that host agents, also those that Fleet's store does not know.
+	List(ctx context.Context) ([]Workspace, error)
+
+	// Dispatch hands the run to the agent and returns when the agent has it. A run that the agent was already given
+	// (same Run.TaskID) is not given again.
+	// AGENT_OFFLINE when the workspace does not run; AGENT_BUSY when the agent works on something else.
+	Dispatch(ctx context.Context, a Agent, r Run) error
+
+	// Follow calls sink with what the run puts out after cursor ("" is its beginning), in order, without gaps or
+	// repeats, until the run has ended, and returns how it ended. It waits as long as the run takes. When sink
+	// returns an error, Follow returns that error. It can be called again, with the cursor of the last Output that
+	// sink took, any time after Dispatch, also by another process, also when the run has long ended.
+	// TASK_NOT_FOUND when the agent was certainly never given the run.
+	Follow(ctx context.Context, a Agent, r Run, cursor string, sink func(Output) error) (Outcome, error)
+
+	// Interrupt asks the run to end, by force when kill is set. It does not wait: Follow tells when the run has ended.
+	// A run that has ended is no error.
+	Interrupt(ctx context.Context, a Agent, r Run, kill bool) error
+
+	// Send gives a message to a run that is under way. A message of the same id is not given to the run again.
+	// UNIMPLEMENTED when the agent cannot take messages while it works; NO_RUNNING_TASK when the run has ended.
+	Send(ctx context.Context, a Agent, r Run, id, message string) error
+
+	// Log returns the last lines of the workspace's log, at most n, oldest first, and whether there were more.
+	Log(ctx context.Context, a Agent, n int) (lines []string, truncated bool, err error)
+
+	// Close ends what the backend does in the background, and waits for it. Workspaces and runs go on.
+	Close() error
+}
+
+// Traits are facts about a backend.
+type Traits struct {
+	Name string
+	// PollInterval is how often List is asked when nothing moves; 0 means the reconciler's default.
+	PollInterval time.Duration
+	// StopGrace is how long a run gets to end after Interrupt before it is killed; 0 means the reconciler's default.
+	StopGrace time.Duration
+	// StopEndsRuns says that stopping the workspace is a last resort that ends a run that survived a kill.
+	StopEndsRuns bool
+	// Adopts says that workspaces which List shows and the store does not know are agents to be taken in.
+	Adopts bool
+	// UniqueNames says that the host has one space of names for the agents of all owners.
+	UniqueNames bool
+}
+
+// Workspace is where an agent lives, as its backend sees it.
+type Workspace struct {
+	ID       string
+	State    State
+	Reason   string // why the state is what it is, in words
+	Location string // where it is, for people
+	Metadata map[string]string
+
+	// AgentUID is the agent that the workspace was provisioned for; empty when the backend cannot tell.
+	AgentUID string
+	// What adoption needs, of a workspace that the store does not know.
+	Name, Owner, Project, Role, Spec string
+	CreatedAt                        time.Time
+}
+
+// Run is a task as its agent gets it.
+type Run struct {
+	TaskID  string
+	Prompt  string
+	Timeout time.Duration // the agent's host ends the run by then, also when Fleet is down; always set
+	Started time.Time
+	Again   bool // Dispatch may have been called before for this run, and been cut off
+}
+
+// Output is something a run put out.
+type Output struct {
+	Cursor string // position after it
+	Step   bool   // a step the agent took (a tool it used), not text it wrote
+	Text   string
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Status   TaskStatus // completed, failed or stopped
+	Reason   string     // why it failed; never empty then
+	Summary  string     // what the agent reported, for people
+	Payload  []byte     // its result in full, when there is more than the summary
+	ExitCode *int       // where the agent is a program
+	CostUSD  float64
+	Turns    int
+}

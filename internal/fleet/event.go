@@ -1,0 +1,33 @@
+package fleet
+
+import "time"
+
+// EventType says what happened.
+type EventType string
+
+// The types of events.
+const (
+	EventAgentCreated EventType = "agent_created"
+	EventAgentChanged EventType = "agent_changed"
+	EventAgentDeleted EventType = "agent_deleted"
+	EventTaskCreated  EventType = "task_created"
+	EventTaskStarted  EventType = "task_started"
+	EventTaskOutput   EventType = "task_output"
+	EventTaskStep     EventType = "task_step"
+	EventTaskMessage  EventType = "task_message"
+	EventTaskStopping EventType = "task_stopping"
+	EventTaskEnded    EventType = "task_ended"
+)
+
+// Event is one row of the append-only log.
+type Event struct {
+	Seq       int64 // position, grows; the store sets it
+	Time      time.Time
+	Type      EventType
+	AgentUID  string
+	AgentName string
+	Owner     string
+	TaskID    string // empty: about the agent alone
+	Text      string // in words, or the output itself
+	Status    string // state or task status after the event, where it changed
+}

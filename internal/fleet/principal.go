@@ -1,0 +1,50 @@
+package fleet
+
+import "context"
+
+// Kind says who a principal is, and so the source of the tasks it starts.
+type Kind string
+
+// The kinds of principals.
+const (
+	Human      Kind = "human"
+	Controller Kind = "controller"
+	AgentKind  Kind = "agent"
+)
+
+// Principal is who calls. It sees and touches only what it owns; an admin everything.
+type Principal struct {
+	Name  string
+	Kind  Kind
+	Admin bool
+}
+
+// Source is the source of a task that p starts.
+func (p Principal) Source() Source {
+	switch p.Kind {
+	case Controller:
+		return SourceAIController
+	case AgentKind:
+		return SourceAgent
+	}
+	return SourceHuman
+}
+
+// MaySee says whether p may see what owner owns.
+func (p Principal) MaySee(owner string) bool { return p.Admin || p.Name == owner }
+
+type principalKey struct{}
+
+// WithPrincipal returns a context whose calls are p's.
+func WithPrincipal(ctx context.Context, p Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+// PrincipalFrom returns who calls, or UNAUTHENTICATED when nobody said.
+func PrincipalFrom(ctx context.Context) (Principal, error) {
+	p, ok := ctx.Value(principalKey{}).(Principal)
+	if !ok || p.Name == "" {
+		return Principal{}, Errorf(ReasonUnauthenticated, "no principal: send a token as \"Authorization: Bearer TOKEN\"")
+	}
+	return p, nil
+}

@@ -1,0 +1,26 @@
+package fleet
+
+import "strings"
+
+// Project is what agents work on.
+type Project struct {
+	Name         string // what create takes; compared without case
+	DisplayName  string
+	Description  string
+	TemplateID   string
+	TemplateName string
+}
+
+// Matches says whether a caller who writes s means the project. Its name, template name and display name are all
+// good, in any case.
+func (p Project) Matches(s string) bool {
+	return strings.EqualFold(s, p.Name) || strings.EqualFold(s, p.TemplateName) && s != "" || strings.EqualFold(s, p.DisplayName) && s != ""
+}
+
+// Role is how an agent behaves in a project.
+type Role struct {
+	Name        string // what create takes; compared without case
+	DisplayName string
+	Description string
+	Default     bool // used when create names none
+}

@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps what is known of the fleet. One transaction changes state, appends the event that tells of it, and
+// remembers the request that asked for it.
+//
+// Errors that a rule of the core must see are *Error: AGENT_EXISTS, AGENT_BUSY and TOKEN_EXISTS come from unique
+// indexes, at the write or at the commit. Others mean that the store does not work.
+type Store interface {
+	// Update runs fn in a transaction and commits when fn returns nil. fn may run more than once, each time on fresh
+	// state, so it does nothing but read and write tx. The error of fn comes back as it is.
+	Update(ctx context.Context, fn func(tx Tx) error) error
+
+	// View runs fn on one consistent state, which fn cannot change.
+	View(ctx context.Context, fn func(tx ReadTx) error) error
+
+	// LastSeq returns the Seq of the newest event, 0 when there is none. It is cheap: reads call it each time.
+	LastSeq(ctx context.Context) (int64, error)
+
+	// Subscribe returns a channel that receives after something has been committed, by this process or another one,
+	// and a function that ends the subscription. Signals may be merged, never lost: one that finds the channel full
+	// has one waiting. Commits of other processes may show up to a second later.
+	Subscribe() (signal <-chan struct{}, cancel func())
+
+	// Lease takes or renews the lease on the key for the owner until the time, and says whether the owner has it:
+	// true when nobody had it, its time was over, or the owner had it already.
+	Lease(ctx context.Context, key, owner string, now, until time.Time) (bool, error)
+
+	// Release gives the lease back. One that the owner does not have is no error.
+	Release(ctx context.Context, key, owner string) error
+
+	// Close waits for transactions and closes the store.
+	Close() error
+}
+
+// ReadTx reads one consistent state. What is not there is nil, not an error.
+type ReadTx interface {
+	Agent(uid string) (*Agent, error)
+
+	// AgentsByName returns the agents of the name that exist (are not deleted), compared without case, of the owner,
+	// or of all owners when owner is empty; by owner.
+	AgentsByName(name, owner string) ([]*Agent, error)
+
+	// Agents returns the agents that exist, by name and owner.
+	Agents() ([]*Agent, error)
+
+	// AgentViews returns these agents with their active tasks, also deleted agents; those that never were are left out.
+	AgentViews(uids []string) ([]*AgentView, error)
+
+	// LiveAgentViews returns every agent that exists, with its active task.
+	LiveAgentViews() ([]*AgentView, error)
+
+	Task(id string) (*Task, error)
+
+	// ActiveTask returns the pending or running task of the agent.
+	ActiveTask(agentUID string) (*Task, error)
+
+	// Tasks returns the agent's tasks, newest first, without descriptions beyond the first 4 KiB, and how many there are in all.
+	Tasks(agentUID string, limit, offset int) (tasks []*Task, total int, err error)
+
+	// Payload returns the task's payload; nil when it has none.
+	Payload(taskID string) ([]byte, error)
+
+	// Events returns the events after seq that match, oldest first, at most limit.
+	Events(f EventFilter, after int64, limit int) ([]Event, error)
+
+	// LastEvents returns the newest events that match, at most limit, oldest first.
+	LastEvents(f EventFilter, limit int) ([]Event, error)
+
+	// LastSeq returns the Seq of the newest event.
+	LastSeq() (int64, error)
+
+	// ChangedAgents returns the uids of the agents that have events after seq which are not output, each once.
+	ChangedAgents(after int64) ([]string, error)
+
+	// Request returns what is remembered of the principal's request.
+	Request(principal, id string) (*Request, error)
+
+	Token(name string) (*Token, error)
+	TokenByHash(hash string) (*Token, error)
+	Tokens() ([]*Token, error)
+}
+
+// Tx reads and writes one transaction.
+type Tx interface {
+	ReadTx
+
+	// InsertAgent adds an agent. AGENT_EXISTS when its owner has one of that name.
+	InsertAgent(a *Agent) error
+
+	// UpdateAgent writes every field of an agent that is there, and sets its Revision.
+	UpdateAgent(a *Agent) error
+
+	// InsertTask adds a task. AGENT_BUSY when it is active and its agent has an active one.
+	InsertTask(t *Task) error
+
+	// UpdateTask writes every field of a task that is there, and sets its Revision. A task that has ended is never changed.
+	UpdateTask(t *Task) error
+
+	// PutPayload keeps the task's payload, compressed.
+	PutPayload(taskID string, payload []byte) error
+
+	// Append adds an event to the log and sets its Seq.
+	Append(e *Event) error
+
+	// PutRequest remembers the request. One of the same principal and id is an error.
+	PutRequest(r *Request) error
+
+	// InsertToken adds a token. TOKEN_EXISTS when there is one of that name that is not revoked.
+	InsertToken(t *Token) error
+
+	// UpdateToken writes every field of a token that is there.
+	UpdateToken(t *Token) error
+}
+
+// EventFilter says which events; the zero value means all.
+type EventFilter struct {
+	Owner     string // of this principal; "" for all
+	AgentName string // compared without case
+	AgentUID  string // of this agent, not others of its name
+	TaskID    string
+	Types     []EventType // of one of these types
+}
+
+// Request is a mutating call that was done, remembered so that it is not done again.
+type Request struct {
+	Principal string
+	ID        string // the caller's choice
+	Method    string
+	BodyHash  string // hex SHA-256 of the request without its id
+	AgentUID  string // what it made or changed
+	TaskID    string
+	CreatedAt time.Time
+}
