@@ -1,0 +1,43 @@
+package wire
+
+import "unicode/utf8"
+
+// MaxDepth is how deep objects and arrays may be nested in what a client sends. The deepest request has four levels,
+// and an MCP message three around it.
+const MaxDepth = 64
+
+// Check refuses JSON that is not UTF-8, or that is nested deeper than MaxDepth, before anything recurses into it. It
+// does not look for errors of syntax otherwise. The error is a gRPC status INVALID_ARGUMENT.
+func Check(data []byte) error {
+	if !utf8.Valid(data) {
+		return Invalid(invalidArgument, "", "The JSON is not valid UTF-8 at byte %d; send UTF-8.", firstInvalid(data))
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > MaxDepth {
+				return Invalid(invalidArgument, "", "The JSON is nested deeper than %d levels; send a flat object.", MaxDepth)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+func firstInvalid(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size <= 1 {
+			return i
+		}
+		i += size
+	}
+	return len(data)
+}

@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// internalMessage is all that a caller is told about a failure inside.
+const internalMessage = "Something went wrong inside Fleet; the server's log has the cause. Try again, or ask whoever runs the server."
+
+// Error is the error object of REST and MCP, and of the CLI's machine-readable output.
+type Error struct {
+	// Reason is one of the names of the proto enum ErrorReason.
+	Reason string `json:"error"`
+	// Message is for people: it names the thing and says what to do.
+	Message string `json:"message"`
+	// Details is for programs: the metadata of the error, and retry_after_seconds where it is known; null when there
+	// is nothing to say.
+	Details map[string]any `json:"details"`
+}
+
+// codeReasons has the reasons of errors that come without one: those of gRPC itself, mostly of the transport.
+var codeReasons = map[codes.Code]string{
+	codes.InvalidArgument:   invalidArgument,
+	codes.OutOfRange:        invalidArgument,
+	codes.Unavailable:       "BACKEND_UNAVAILABLE",
+	codes.Canceled:          "CANCELLED",
+	codes.DeadlineExceeded:  "DEADLINE_EXCEEDED",
+	codes.Unauthenticated:   "UNAUTHENTICATED",
+	codes.PermissionDenied:  "PERMISSION_DENIED",
+	codes.ResourceExhausted: "LIMIT_REACHED",
+	codes.Unimplemented:     "UNIMPLEMENTED",
+}
+
+// codeStatus has the HTTP status of each gRPC code; every other code is 500.
+var codeStatus = map[codes.Code]int{
+	codes.OK:                 http.StatusOK,
+	codes.InvalidArgument:    http.StatusBadRequest,
+	codes.OutOfRange:         http.StatusBadRequest,
+	codes.FailedPrecondition: http.StatusBadRequest,
+	codes.NotFound:           http.StatusNotFound,
+	codes.AlreadyExists:      http.StatusConflict,
+	codes.Aborted:            http.StatusConflict,
+	codes.Unauthenticated:    http.StatusUnauthorized,
+	codes.PermissionDenied:   http.StatusForbidden,
+	codes.ResourceExhausted:  http.StatusTooManyRequests,
+	codes.Canceled:           499, // nginx's "client closed request"; HTTP has none
+	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
+	codes.Unavailable:        http.StatusServiceUnavailable,
+	codes.Unimplemented:      http.StatusNotImplemented,
+}
+
+// reasonStatus has the exceptions: the contract says 400 for an agent that exists.
+var reasonStatus = map[string]int{"AGENT_EXISTS": http.StatusBadRequest}
+
+// ErrorOf returns the error object of a gRPC status, or of any other error, which counts as a failure inside.
+func ErrorOf(err error) Error {
+	s, reason := read(err)
+	e := Error{Reason: reason, Message: s.Message()}
+	if reason == "INTERNAL" {
+		e.Message = internalMessage
+	}
+	details := map[string]any{}
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			for k, v := range info.GetMetadata() {
+				details[k] = v
+			}
+		}
+	}
+	if seconds, ok := RetryAfter(err); ok {
+		details["retry_after_seconds"] = seconds
+	}
+	if len(details) > 0 {
+		e.Details = details
+	}
+	return e
+}
+
+// ErrorBody returns the error object of err as JSON.
+func ErrorBody(err error) []byte { return ErrorOf(err).JSON() }
+
+// JSON returns the error object as compact JSON.
+func (e Error) JSON() []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil { // only details that no JSON can hold
+		return Error{Reason: "INTERNAL", Message: internalMessage}.JSON()
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// HTTPStatus returns the HTTP status of a gRPC status, 200 for nil.
+func HTTPStatus(err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	s, reason := read(err)
+	if code, ok := reasonStatus[reason]; ok {
+		return code
+	}
+	if code, ok := codeStatus[s.Code()]; ok && reason != "INTERNAL" {
+		return code
+	}
+	return http.StatusInternalServerError
+}
+
+// RetryAfter returns after how many seconds, rounded up, the call that failed with err may be tried again.
+func RetryAfter(err error) (int, bool) {
+	s, _ := read(err)
+	for _, d := range s.Details() {
+		if r, ok := d.(*errdetails.RetryInfo); ok && r.GetRetryDelay() != nil {
+			return int(math.Ceil(r.GetRetryDelay().AsDuration().Seconds())), true
+		}
+	}
+	return 0, false
+}
+
+// read returns err as a status, and its reason.
+func read(err error) (*status.Status, string) {
+	s, ok := status.FromError(err)
+	switch {
+	case ok:
+	case errors.Is(err, context.Canceled):
+		s = status.New(codes.Canceled, "the call was cancelled")
+	case errors.Is(err, context.DeadlineExceeded):
+		s = status.New(codes.DeadlineExceeded, "the call took longer than its caller allows")
+	default:
+		s = status.New(codes.Internal, internalMessage)
+	}
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() != "" {
+			return s, info.GetReason()
+		}
+	}
+	if reason, ok := codeReasons[s.Code()]; ok {
+		return s, reason
+	}
+	return s, "INTERNAL"
+}

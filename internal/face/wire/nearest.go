@@ -1,0 +1,45 @@
+package wire
+
+import "strings"
+
+// Nearest returns the candidate that name was probably meant to be, and "" when none is near.
+func Nearest(name string, candidates []string) string {
+	best, distance := "", max(2, len(name)/3)+1
+	for _, c := range candidates {
+		if fold(c) == fold(name) { // agentName for agent_name, Idle for idle
+			return c
+		}
+		if d := edits(name, c); d < distance {
+			best, distance = c, d
+		}
+	}
+	return best
+}
+
+func fold(s string) string {
+	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
+}
+
+// edits is the Levenshtein distance: how many letters to insert, delete or replace to make b of a. Names that are far
+// too long are not compared, because the work grows with the product of the lengths.
+func edits(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return max(len(a), len(b))
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,169 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/wire"
+)
+
+func TestUnmarshal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, json string
+		want       proto.Message
+	}{
+		{"nothing", ``, &fleetv1.ListAgentsRequest{}},
+		{"spaces", " \n", &fleetv1.ListAgentsRequest{}},
+		{"null", `null`, &fleetv1.ListAgentsRequest{}},
+		{"empty", `{}`, &fleetv1.ListAgentsRequest{}},
+		{"fields", `{"project":"Setup","status":"idle","page":2,"page_size":1000000000}`, &fleetv1.ListAgentsRequest{
+			Project: "Setup", Status: fleetv1.Agent_idle, Page: proto.Int32(2), PageSize: proto.Int32(1e9),
+		}},
+		{"null is not given", `{"project":null,"status":null,"page":null}`, &fleetv1.ListAgentsRequest{}},
+		{"whole numbers in every notation", `{"page":1e2,"page_size":20.0}`, &fleetv1.ListAgentsRequest{Page: proto.Int32(100), PageSize: proto.Int32(20)}},
+		{"lists", `{"task_ids":["a","b"],"mode":"any"}`, &fleetv1.WaitTasksRequest{TaskIds: []string{"a", "b"}, Mode: fleetv1.WaitTasksRequest_any}},
+		{"spaces around", " {\"agent_name\" : \"\\u0070api\"}\n", &fleetv1.ShowAgentRequest{AgentName: "papi"}},
+		{"maps", `{"metadata":{"a":"b","":""}}`, &fleetv1.Agent{Metadata: map[string]string{"a": "b", "": ""}}},
+		{"numbers of 64 bits in quotes", `{"positive_int_value":"18446744073709551615","string_value":"aGk="}`, &descriptorpb.UninterpretedOption{
+			PositiveIntValue: proto.Uint64(18446744073709551615), StringValue: []byte("hi"),
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := c.want.ProtoReflect().New().Interface()
+			require.NoError(t, wire.Unmarshal([]byte(c.json), got))
+			require.Empty(t, diff(c.want, got))
+		})
+	}
+}
+
+func diff(want, got proto.Message) string {
+	if proto.Equal(want, got) {
+		return ""
+	}
+	return want.ProtoReflect().Interface().(interface{ String() string }).String() + " != " + got.(interface{ String() string }).String()
+}
+
+func TestUnmarshalRefuses(t *testing.T) {
+	t.Parallel()
+	var (
+		list   = &fleetv1.ListAgentsRequest{}
+		create = &fleetv1.CreateAgentRequest{}
+		wait   = &fleetv1.WaitTasksRequest{}
+		agent  = &fleetv1.Agent{}
+		option = &descriptorpb.UninterpretedOption{}
+	)
+	for _, c := range []struct {
+		name   string
+		to     proto.Message
+		json   string
+		reason string
+		field  string
+		text   string
+	}{
+		{"unknown field, near", &fleetv1.ShowAgentRequest{}, `{"agent_nam":"papi"}`, "INVALID_ARGUMENT", "agent_nam", `unknown field "agent_nam": did you mean "agent_name"?`},
+		{"camel case", &fleetv1.ShowAgentRequest{}, `{"agentName":"papi"}`, "INVALID_ARGUMENT", "agentName", `unknown field "agentName": did you mean "agent_name"?`},
+		{"unknown field, far", list, `{"limit":1}`, "INVALID_ARGUMENT", "limit", `unknown field "limit": the known fields are project, role, status, page, page_size`},
+		{"unknown field of none", &fleetv1.ListAgentProjectsRequest{}, `{"x":1}`, "INVALID_ARGUMENT", "x", `unknown field "x": none are known here`},
+		{"page is text", list, `{"page":"x"}`, "INVALID_PAGE", "page", `page must be a whole number, got the string "x".`},
+		{"page in quotes", list, `{"page":"1"}`, "INVALID_PAGE", "page", `page must be a whole number, got the string "1".`},
+		{"page is broken", list, `{"page":1.5}`, "INVALID_PAGE", "page", `page must be a whole number, got 1.5.`},
+		{"page is huge", list, `{"page":1e99}`, "INVALID_PAGE", "page", `page must be a whole number from -2147483648 to 2147483647, got 1e99.`},
+		{"page is beyond any float", list, `{"page":1e999}`, "INVALID_PAGE", "page", `page must be a whole number from -2147483648 to 2147483647, got 1e999.`},
+		{"page is an object", list, `{"page":{}}`, "INVALID_PAGE", "page", `page must be a whole number, got an object.`},
+		{"page size is a bool", list, `{"page_size":true}`, "INVALID_PAGE_SIZE", "page_size", `page_size must be a whole number, got true.`},
+		{"name is a number", create, `{"name":5}`, "INVALID_NAME", "name", `name must be a string, got the number 5.`},
+		{"name is a list", create, `{"name":["a"]}`, "INVALID_NAME", "name", `name must be a string, got a list.`},
+		{"spec twice", create, `{"spec":"a","spec":"b"}`, "SPEC_REQUIRED", "spec", `The field "spec" is given twice; give it once.`},
+		{"enum in wrong case", list, `{"status":"Idle"}`, "INVALID_ARGUMENT", "status", `status must be one of busy, idle, offline, got "Idle"; did you mean "idle"?`},
+		{"enum unknown", list, `{"status":"sleeping"}`, "INVALID_ARGUMENT", "status", `status must be one of busy, idle, offline, got "sleeping"`},
+		{"enum empty", list, `{"status":""}`, "INVALID_ARGUMENT", "status", `status must be one of busy, idle, offline, got ""`},
+		{"enum zero", list, `{"status":"status_unspecified"}`, "INVALID_ARGUMENT", "status", `status must be one of busy, idle, offline, got "status_unspecified"`},
+		{"enum number", list, `{"status":1}`, "INVALID_ARGUMENT", "status", `status must be one of busy, idle, offline, got the number 1.`},
+		{"list is a string", wait, `{"task_ids":"a"}`, "INVALID_ARGUMENT", "task_ids", `task_ids must be a list, got the string "a".`},
+		{"item of wrong type", wait, `{"task_ids":["a",2]}`, "INVALID_ARGUMENT", "task_ids[1]", `task_ids[1] must be a string, got the number 2.`},
+		{"item is null", wait, `{"task_ids":[null]}`, "INVALID_ARGUMENT", "task_ids[0]", `task_ids[0] must be a string, got null.`},
+		{"bool is a string", &fleetv1.WatchFleetRequest{}, `{"follow":"yes"}`, "INVALID_ARGUMENT", "follow", `follow must be true or false, got the string "yes".`},
+		{"map is a list", agent, `{"metadata":[]}`, "INVALID_ARGUMENT", "metadata", `metadata must be an object, got a list.`},
+		{"map value", agent, `{"metadata":{"k":1}}`, "INVALID_ARGUMENT", "metadata.k", `metadata.k must be a string, got the number 1.`},
+		{"map key twice", agent, `{"metadata":{"k":"1","k":"2"}}`, "INVALID_ARGUMENT", "metadata.k", `The key "metadata.k" is given twice; give it once.`},
+		{"wrapper", agent, `{"current_task":1}`, "INVALID_ARGUMENT", "current_task", `current_task must be a string, got the number 1.`},
+		{"time is a number", agent, `{"created_at":1}`, "INVALID_ARGUMENT", "created_at", `created_at must be a string, got the number 1.`},
+		{"time is not one", agent, `{"created_at":"today"}`, "INVALID_ARGUMENT", "", `The JSON cannot be read: `},
+		{"message is a string", &fleetv1.ShowAgentResponse{}, `{"agent":"papi"}`, "INVALID_ARGUMENT", "agent", `agent must be an object, got the string "papi".`},
+		{"field of a message", &fleetv1.ShowAgentResponse{}, `{"agent":{"nam":"papi"}}`, "INVALID_ARGUMENT", "agent.nam", `unknown field "agent.nam": did you mean "name"?`},
+		{"bytes", option, `{"string_value":"?"}`, "INVALID_ARGUMENT", "string_value", `string_value must be a string in base64: `},
+		{"number is a string", option, `{"double_value":"1"}`, "INVALID_ARGUMENT", "double_value", `double_value must be a number, got the string "1".`},
+		{"number is huge", option, `{"double_value":1e999}`, "INVALID_ARGUMENT", "double_value", `double_value is too large: 1e999.`},
+		{"text in quotes for 64 bits", option, `{"negative_int_value":"x"}`, "INVALID_ARGUMENT", "negative_int_value", `negative_int_value must be a whole number, got the string "x".`},
+		{"a list", list, `[]`, "INVALID_ARGUMENT", "", `Expected a JSON object with the fields of the request, got a list.`},
+		{"a string", list, `"x"`, "INVALID_ARGUMENT", "", `Expected a JSON object with the fields of the request, got the string "x".`},
+		{"cut off", list, `{"page":1`, "INVALID_ARGUMENT", "", `The JSON ends too early.`},
+		{"not JSON", list, `{page:1}`, "INVALID_ARGUMENT", "", `The JSON is not valid at byte `},
+		{"two objects", list, `{} {}`, "INVALID_ARGUMENT", "", `There is more after the end of the JSON object; send one object.`},
+		{"invalid UTF-8", create, "{\"name\":\"a\xff\"}", "INVALID_ARGUMENT", "", `The JSON is not valid UTF-8 at byte 10; send UTF-8.`},
+		{"half a surrogate pair", create, `{"name":"\ud800"}`, "INVALID_ARGUMENT", "", `The JSON cannot be read: `},
+		{"deep", list, `{"page":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, "INVALID_ARGUMENT", "", `The JSON is nested deeper than 64 levels; send a flat object.`},
+		{"long key", list, `{"` + strings.Repeat("é", 1000) + `":1}`, "INVALID_ARGUMENT", strings.Repeat("é", 20) + "...", `unknown field "`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			err := wire.Unmarshal([]byte(c.json), c.to.ProtoReflect().New().Interface())
+			require.Error(t, err)
+			s := status.Convert(err)
+			require.Equal(t, codes.InvalidArgument, s.Code())
+			require.Contains(t, s.Message(), c.text)
+			require.NotContains(t, s.Message(), "proto:")
+			info, bad := detailsOf(t, s)
+			require.Equal(t, c.reason, info.GetReason())
+			require.Equal(t, "fleet", info.GetDomain())
+			require.Equal(t, c.field, info.GetMetadata()["field"])
+			if c.field != "" {
+				require.Len(t, bad.GetFieldViolations(), 1)
+				require.Equal(t, c.field, bad.GetFieldViolations()[0].GetField())
+			}
+		})
+	}
+}
+
+func detailsOf(t *testing.T, s *status.Status) (info *errdetails.ErrorInfo, bad *errdetails.BadRequest) {
+	t.Helper()
+	for _, d := range s.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			info = d
+		case *errdetails.BadRequest:
+			bad = d
+		default:
+			t.Fatalf("unexpected detail %T", d)
+		}
+	}
+	return info, bad
+}
+
+func TestInvalidReason(t *testing.T) {
+	t.Parallel()
+	fields := (&fleetv1.CreateAgentRequest{}).ProtoReflect().Descriptor().Fields()
+	require.Equal(t, "INVALID_NAME", wire.InvalidReason(fields.ByName("name")))
+	require.Equal(t, "INVALID_ARGUMENT", wire.InvalidReason(fields.ByName("request_id")))
+}
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	known := []string{"agent_name", "task_description", "request_id"}
+	for name, want := range map[string]string{
+		"agent_name": "agent_name", "AGENT-NAME": "agent_name", "agnet_name": "agent_name", "requestId": "request_id",
+		"task_desc": "", "x": "", "": "", strings.Repeat("agent_name", 100): "",
+	} {
+		require.Equal(t, want, wire.Nearest(name, known), name)
+	}
+}
