@@ -45,6 +45,9 @@ type ReadTx interface {
 	// or of all owners when owner is empty; by owner.
 	AgentsByName(name, owner string) ([]*Agent, error)
 
+	// AgentByWorkspace returns the newest agent that has, or had, the workspace, also a deleted one.
+	AgentByWorkspace(workspaceID string) (*Agent, error)
+
 	// Agents returns the agents that exist, by name and owner.
 	Agents() ([]*Agent, error)
 

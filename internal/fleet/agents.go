@@ -1,0 +1,301 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// CreateAgentRequest describes the agent to create.
+type CreateAgentRequest struct {
+	Name, Project, Role, Spec string
+	RequestID                 string `json:"-"`
+}
+
+// CreateAgent makes an agent and waits, at most Config.CreateWait, for it to be ready. An agent that is not ready by
+// then is returned as it is, and the message says so. PROVISIONING_FAILED when its workspace could not be made; the
+// agent is there then, in state failed, for its log to be read.
+func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*AgentView, string, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := ValidateName(r.Name); err != nil {
+		return nil, "", err
+	}
+	if err := checkText(ReasonSpecRequired, "spec", "the agent's spec", r.Spec); err != nil {
+		return nil, "", err
+	}
+	project, err := s.catalog.project(ctx, r.Project)
+	if err != nil {
+		return nil, "", asInvalid(err, "project")
+	}
+	role, err := s.catalog.role(ctx, project.Name, r.Role)
+	if err != nil {
+		return nil, "", asInvalid(err, "role")
+	}
+	c, err := newCall(p, "CreateAgent", r.RequestID, r)
+	if err != nil {
+		return nil, "", err
+	}
+
+	var uid string
+	err = s.store.Update(ctx, func(tx Tx) error {
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				uid = old.AgentUID
+			}
+			return err
+		}
+		if err := s.available(); err != nil {
+			return err
+		}
+		space := p.Name
+		if s.traits.UniqueNames {
+			space = ""
+		}
+		if taken, err := tx.AgentsByName(r.Name, space); err != nil || len(taken) > 0 {
+			if err == nil {
+				err = agentExists(taken[0].Name)
+			}
+			return err
+		}
+		now := s.now()
+		a := &Agent{
+			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Project: project.Name, Role: role.Name, Spec: r.Spec,
+			State: StatePending, Desired: DesiredRunning, CreatedAt: now, UpdatedAt: now,
+		}
+		if err := tx.InsertAgent(a); err != nil {
+			return err
+		}
+		uid = a.UID
+		if err := c.remember(tx, uid, "", now); err != nil {
+			return err
+		}
+		return tx.Append(a.event(EventAgentCreated, now, fmt.Sprintf("agent created in project %s as %s", a.Project, a.Role)))
+	})
+	if err != nil {
+		return nil, "", err
+	}
+
+	v, err := s.waitFor(ctx, uid, s.cfg.CreateWait, func(v *AgentView) bool { return v.Settled() })
+	if err != nil {
+		return nil, "", err
+	}
+	return s.ready(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
+}
+
+func agentExists(name string) *Error {
+	return Errorf(ReasonAgentExists, "agent %q already exists: choose another name, or delete it with delete_agent first", name).
+		With("agent_name", name).With("field", "name")
+}
+
+// ready answers a call that waited for the agent to be ready.
+func (s *Service) ready(v *AgentView, done string) (*AgentView, string, error) {
+	switch {
+	case v.State == StateRunning && v.Settled():
+		return v, done, nil
+	case v.State == StateDeleted || v.Desired == DesiredDeleted:
+		return nil, "", agentNotFound(v.Name)
+	case v.Settled() && v.State != StateRunning:
+		return nil, "", Errorf(ReasonProvisioningFailed,
+			"the workspace of agent %q is %s: %s. show_agent_log tells more; start_agent tries again, delete_agent removes it",
+			v.Name, v.State, orUnknown(v.StateReason)).With("agent_name", v.Name).With("state", string(v.State))
+	}
+	why := ""
+	if v.StateReason != "" {
+		why = " (" + v.StateReason + ")"
+	}
+	return v, fmt.Sprintf("Agent '%s' is not ready yet, its workspace is %s%s: show_agent tells when it is", v.Name, v.State, why), nil
+}
+
+func orUnknown(reason string) string {
+	if reason == "" {
+		return "its host does not say why"
+	}
+	return strings.TrimRight(reason, ". ")
+}
+
+// event is an event of the agent.
+func (a *Agent) event(t EventType, now time.Time, text string) *Event {
+	return &Event{
+		Time: now, Type: t, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Text: text, Status: string(a.State),
+	}
+}
+
+// DeleteAgent destroys the agent's workspace, whatever it does, and waits, at most Config.CreateWait, for it to be
+// gone.
+func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*AgentView, string, error) {
+	v, err := s.order(ctx, "DeleteAgent", ref, requestID, "", func(a *Agent) {
+		a.Desired = DesiredDeleted
+		a.Attempts, a.RetryAt = 0, time.Time{}
+	}, "deletion was asked for")
+	if err != nil {
+		return nil, "", err
+	}
+	v, err = s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *AgentView) bool {
+		return v.State == StateDeleted || v.Attempts > 0
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	switch {
+	case v.State == StateDeleted && v.StateReason != "":
+		return v, fmt.Sprintf("Agent '%s' deleted successfully; %s", v.Name, v.StateReason), nil
+	case v.State == StateDeleted:
+		return v, fmt.Sprintf("Agent '%s' deleted successfully", v.Name), nil
+	case v.Attempts > 0:
+		return nil, "", Errorf(ReasonBackendUnavailable, "agent %q is not deleted yet: %s. Fleet keeps trying", v.Name, orUnknown(v.StateReason)).
+			With("agent_name", v.Name)
+	}
+	return v, fmt.Sprintf("Agent '%s' is being deleted: list_agents shows when it is gone", v.Name), nil
+}
+
+// StartAgent starts the agent's workspace and waits, at most Config.CreateWait, for it to be ready.
+func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*AgentView, string, error) {
+	v, err := s.order(ctx, "StartAgent", ref, requestID, "", func(a *Agent) {
+		if a.Desired == DesiredRunning && (a.State == StateRunning || a.State.Moving()) {
+			return
+		}
+		a.Desired = DesiredRunning
+		a.Restart++
+		a.Attempts, a.RetryAt = 0, time.Time{}
+	}, "start was asked for")
+	if err != nil {
+		return nil, "", err
+	}
+	return s.awaitReady(ctx, v, fmt.Sprintf("Agent '%s' is running", v.Name))
+}
+
+// RestartAgent stops and starts the agent's workspace, in another role when one is given, and waits, at most
+// Config.CreateWait, for it to be ready.
+func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string) (*AgentView, string, error) {
+	v, _, err := s.agent(ctx, ref)
+	if err != nil {
+		return nil, "", err
+	}
+	if role != "" {
+		r, err := s.catalog.role(ctx, v.Project, role)
+		if err != nil {
+			return nil, "", asInvalid(err, "role")
+		}
+		role = r.Name
+	}
+	v, err = s.order(ctx, "RestartAgent", ref, requestID, role, func(a *Agent) {
+		a.Desired = DesiredRunning
+		a.Restart++
+		a.Attempts, a.RetryAt = 0, time.Time{}
+		if role != "" {
+			a.Role = role
+		}
+	}, "restart was asked for")
+	if err != nil {
+		return nil, "", err
+	}
+	return s.awaitReady(ctx, v, fmt.Sprintf("Agent '%s' restarted as %s", v.Name, v.Role))
+}
+
+func (s *Service) awaitReady(ctx context.Context, v *AgentView, done string) (*AgentView, string, error) {
+	v, err := s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *AgentView) bool { return v.Settled() })
+	if err != nil {
+		return nil, "", err
+	}
+	return s.ready(v, done)
+}
+
+// StopAgent stops the agent's workspace and keeps what is in it, and waits, at most Config.CreateWait, for that.
+func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*AgentView, string, error) {
+	v, err := s.order(ctx, "StopAgent", ref, requestID, "", func(a *Agent) {
+		a.Desired = DesiredStopped
+		a.Restarted = a.Restart
+		a.Attempts, a.RetryAt = 0, time.Time{}
+	}, "stop was asked for")
+	if err != nil {
+		return nil, "", err
+	}
+	v, err = s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *AgentView) bool { return v.Settled() })
+	switch {
+	case err != nil:
+		return nil, "", err
+	case v.Settled():
+		return v, fmt.Sprintf("Agent '%s' is %s", v.Name, v.State), nil
+	}
+	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent tells when it is", v.Name, v.State), nil
+}
+
+// order changes what is wanted of an agent, once for a request id, and returns the agent as it was resolved.
+func (s *Service) order(ctx context.Context, method, ref, requestID, arg string, change func(*Agent), text string) (*AgentView, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCall(p, method, requestID, []string{ref, arg})
+	if err != nil {
+		return nil, err
+	}
+	if requestID != "" { // the agent may be gone by now
+		var old *Request
+		err := s.store.View(ctx, func(tx ReadTx) (err error) {
+			old, err = c.done(tx)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if old != nil {
+			return s.gone(ctx, old.AgentUID)
+		}
+	}
+	v, _, err := s.agent(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx Tx) error {
+		if old, err := c.done(tx); err != nil || old != nil {
+			return err
+		}
+		a, err := tx.Agent(v.UID)
+		if err != nil {
+			return err
+		}
+		if a == nil || !a.DeletedAt.IsZero() || a.Desired == DesiredDeleted && method != "DeleteAgent" {
+			return agentNotFound(v.Name)
+		}
+		if err := s.available(); err != nil {
+			return err
+		}
+		now := s.now()
+		change(a)
+		a.UpdatedAt = now
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+		if err := c.remember(tx, a.UID, "", now); err != nil {
+			return err
+		}
+		return tx.Append(a.event(EventAgentChanged, now, text))
+	})
+	return v, err
+}
+
+// ShowAgent returns the agent.
+func (s *Service) ShowAgent(ctx context.Context, ref string) (*AgentView, error) {
+	v, _, err := s.agent(ctx, ref)
+	return v, err
+}
+
+// ShowAgentLog returns the last lines of the agent's workspace's log, and whether there were more.
+func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]string, bool, error) {
+	switch {
+	case lines == 0:
+		lines = 200
+	case lines < 0 || lines > 10000:
+		return nil, false, Invalid(ReasonInvalidArgument, "lines", "lines is %d: ask for 1 to 10000", lines)
+	}
+	v, _, err := s.agent(ctx, ref)
+	if err != nil {
+		return nil, false, err
+	}
+	return s.backend.Log(ctx, v.Agent, lines)
+}

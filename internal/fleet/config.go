@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config is what can be set of the core. The zero value works.
+type Config struct {
+	// CreateWait is how long create, start, stop, restart and delete of an agent wait for it to be done before they
+	// answer how far it is; 0 means 45 s.
+	CreateWait time.Duration
+	// TaskTimeout is how long a task may run when its request does not say; 0 means 24 h.
+	TaskTimeout time.Duration
+	// StopGrace is how long a run gets to end by itself after it was interrupted, before it is killed; 0 means the
+	// backend's own, else 5 s.
+	StopGrace time.Duration
+	// PollInterval is how often the backend is asked for the state of all workspaces when nothing moves; 0 means the
+	// backend's own, else 5 s.
+	PollInterval time.Duration
+	// LeaseTTL is how long a replica that died keeps others from its agents; 0 means 10 s.
+	LeaseTTL time.Duration
+	// MaxOutput is how much output of a task goes into the event log, in bytes; 0 means 16 MiB.
+	MaxOutput int64
+	// Workers is how many agents are worked on at a time, not counting those that only run a task; 0 means 16.
+	Workers int
+
+	Now    func() time.Time // nil means time.Now
+	NewID  func() string    // nil means random UUIDs
+	Logger *slog.Logger     // nil means no log
+	// Fault is called at the named points of what the reconciler does, where a test lets the process die; nil means
+	// no faults. The points are the constants Fault....
+	Fault func(point string)
+}
+
+func (c Config) withDefaults(t Traits) Config {
+	set := func(d *time.Duration, values ...time.Duration) {
+		for _, v := range values {
+			if *d == 0 {
+				*d = v
+			}
+		}
+	}
+	set(&c.CreateWait, 45*time.Second)
+	set(&c.TaskTimeout, 24*time.Hour)
+	set(&c.StopGrace, t.StopGrace, 5*time.Second)
+	set(&c.PollInterval, t.PollInterval, 5*time.Second)
+	set(&c.LeaseTTL, 10*time.Second)
+	if c.MaxOutput == 0 {
+		c.MaxOutput = 16 << 20
+	}
+	if c.Workers == 0 {
+		c.Workers = 16
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = newUUID
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Fault == nil {
+		c.Fault = func(string) {}
+	}
+	return c
+}
+
+// newUUID returns a random UUID, version 4 (RFC 9562).
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

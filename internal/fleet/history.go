@@ -1,0 +1,158 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// History is a page of an agent's tasks, newest first.
+type History struct {
+	Tasks                        []*Task
+	Total, Page, PageSize, Pages int
+}
+
+// TaskHistory returns a page of the agent's tasks. A page beyond the end is empty.
+func (s *Service) TaskHistory(ctx context.Context, ref string, r PageRequest) (*History, error) {
+	page, size, err := r.Resolve(DefaultPageSize)
+	if err != nil {
+		return nil, err
+	}
+	v, _, err := s.agent(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	h := &History{Page: page, PageSize: size}
+	err = s.store.View(ctx, func(tx ReadTx) (err error) {
+		h.Tasks, h.Total, err = tx.Tasks(v.UID, size, (page-1)*size)
+		return err
+	})
+	h.Pages = (h.Total + size - 1) / size
+	return h, err
+}
+
+// previewSize is how much of a running task's output is shown, in bytes.
+const previewSize = 4 << 10
+
+// ShowTask returns the task, its payload when asked for, and the last of its output while it runs.
+func (s *Service) ShowTask(ctx context.Context, id string, payload bool) (t *Task, body []byte, preview string, err error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if id == "" {
+		return nil, nil, "", Invalid(ReasonInvalidArgument, "task_id", "task_id is required: start_agent_task and show_agent_task_history give ids")
+	}
+	err = s.store.View(ctx, func(tx ReadTx) (err error) {
+		if t, err = s.task(tx, p, id); err != nil {
+			return err
+		}
+		if payload {
+			if body, err = tx.Payload(id); err != nil {
+				return err
+			}
+		}
+		if !t.Active() {
+			return nil
+		}
+		events, err := tx.LastEvents(EventFilter{TaskID: id, Types: []EventType{EventTaskOutput}}, 64)
+		var b strings.Builder
+		for _, e := range events {
+			b.WriteString(e.Text)
+		}
+		preview = tail(b.String(), previewSize)
+		return err
+	})
+	return t, body, preview, err
+}
+
+// task returns the task of the id, when p may see it.
+func (s *Service) task(tx ReadTx, p Principal, id string) (*Task, error) {
+	t, err := tx.Task(id)
+	if err != nil {
+		return nil, err
+	}
+	if t == nil || !p.MaySee(t.Owner) {
+		return nil, Errorf(ReasonTaskNotFound, "task %q not found: start_agent_task and show_agent_task_history give ids", shorten(id, 60)).With("task_id", shorten(id, 60))
+	}
+	return t, nil
+}
+
+// tail returns at most the last n bytes of s, from the beginning of a character.
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[len(s)-n:], "")
+}
+
+// Limits of WaitTasks.
+const (
+	MaxWait      = 50 * time.Second
+	MaxWaitTasks = 100
+)
+
+// WaitTasks waits until one of the tasks has ended, or all of them, at most d. It returns the tasks in the order of
+// ids, and whether what was waited for has happened.
+func (s *Service) WaitTasks(ctx context.Context, ids []string, anyOf bool, d time.Duration) ([]*Task, bool, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(ids) == 0 || len(ids) > MaxWaitTasks {
+		return nil, false, Invalid(ReasonInvalidArgument, "task_ids", "task_ids has %d ids: give 1 to %d", len(ids), MaxWaitTasks)
+	}
+	if d < 0 || d > MaxWait {
+		return nil, false, Invalid(ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give 0 to %d, and call again to wait on", int(d.Seconds()), int(MaxWait.Seconds()))
+	}
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for over := d == 0; ; {
+		tasks := make([]*Task, len(ids))
+		ended := 0
+		err := s.store.View(ctx, func(tx ReadTx) (err error) {
+			ended = 0
+			for i, id := range ids {
+				if tasks[i], err = s.task(tx, p, id); err != nil {
+					return err
+				}
+				if !tasks[i].Active() {
+					ended++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		done := ended == len(ids) || anyOf && ended > 0
+		if done || over {
+			return tasks, done, nil
+		}
+		select {
+		case <-signal:
+		case <-timer.C:
+			over = true
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+}
+
+// WaitMessage says in words how far the tasks are that were waited for.
+func WaitMessage(tasks []*Task, done bool) string {
+	ended := 0
+	for _, t := range tasks {
+		if !t.Active() {
+			ended++
+		}
+	}
+	text := fmt.Sprintf("%d of %d tasks have ended", ended, len(tasks))
+	if !done {
+		text += ": call wait_tasks again to wait on"
+	}
+	return text
+}

@@ -1,0 +1,201 @@
+package fleet
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// The points at which Config.Fault is called: a process that dies there leaves the most to be put right.
+const (
+	FaultCreateCommitted  = "create.committed"   // the agent is in the store, nothing was done
+	FaultProvisionBefore  = "provision.before"   // about to make the workspace
+	FaultProvisionAfter   = "provision.after"    // the workspace is made and not recorded
+	FaultDispatchRecorded = "dispatch.recorded"  // the dispatch is recorded and not done
+	FaultDispatchAfter    = "dispatch.after"     // the agent has the run
+	FaultFollowOutput     = "follow.output"      // output is recorded while the task runs
+	FaultFinishBefore     = "finish.before"      // the run has ended and that is not recorded
+	FaultInterruptBefore  = "interrupt.before"   // a stop is asked for and nothing was done
+	FaultInterruptAfter   = "interrupt.after"    // the run was interrupted
+	FaultAgentStopBefore  = "agent-stop.before"  // about to stop the workspace
+	FaultAgentStopAfter   = "agent-stop.after"   // the workspace is stopped and that is not recorded
+	FaultAgentStartBefore = "agent-start.before" // about to start the workspace
+	FaultAgentStartAfter  = "agent-start.after"  // the workspace is started and that is not recorded
+	FaultDeleteBefore     = "delete.before"      // about to delete the workspace
+	FaultDeleteAfter      = "delete.after"       // the workspace is gone and that is not recorded
+)
+
+// FaultPoints lists the points of Config.Fault.
+var FaultPoints = []string{
+	FaultCreateCommitted, FaultProvisionBefore, FaultProvisionAfter, FaultDispatchRecorded, FaultDispatchAfter,
+	FaultFollowOutput, FaultFinishBefore, FaultInterruptBefore, FaultInterruptAfter, FaultAgentStopBefore,
+	FaultAgentStopAfter, FaultAgentStartBefore, FaultAgentStartAfter, FaultDeleteBefore, FaultDeleteAfter,
+}
+
+// Reconciler makes the world follow what the store says is wanted, and the store what the world says is so. It is
+// level-triggered: whatever happened, also a crash, it looks at the rows and does the next thing. Several may run on
+// one store, in one process or many; a lease on each agent keeps them apart.
+type Reconciler struct {
+	*Service
+	owner string // who holds the leases
+
+	mu      sync.Mutex
+	workers map[string]*worker // by agent uid
+	closed  bool
+	slots   chan struct{} // how many slow operations go on at a time
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// NewReconciler returns a reconciler for the service's store and backend. It starts nothing.
+func NewReconciler(s *Service) *Reconciler {
+	return &Reconciler{
+		Service: s, owner: s.cfg.NewID(), workers: map[string]*worker{}, slots: make(chan struct{}, s.cfg.Workers),
+	}
+}
+
+// Start begins to work in the background, until Stop.
+func (r *Reconciler) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	r.running.Go(func() { r.watch(ctx) })
+	r.running.Go(func() { r.poll(ctx) })
+}
+
+// Stop ends the work and waits for it. Workspaces and runs go on, and so does the work with the next Start on the store.
+func (r *Reconciler) Stop() {
+	if r.cancel != nil {
+		r.cancel()
+	}
+	r.running.Wait()
+}
+
+// watch looks at what there is to do, whenever something has changed, and now and then for agents that another
+// replica has let go.
+func (r *Reconciler) watch(ctx context.Context) {
+	signal, cancel := r.store.Subscribe()
+	defer cancel()
+	again := time.NewTicker(r.cfg.LeaseTTL / 2)
+	defer again.Stop()
+	seen := map[string]*AgentView{}
+	for all := true; ; {
+		if err := r.scan(ctx, seen, all); err != nil && ctx.Err() == nil {
+			r.log.ErrorContext(ctx, "the store does not answer", slog.Any("error", err))
+		}
+		select {
+		case <-signal:
+			all = false
+		case <-again.C:
+			all = true
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// scan sees to it that each agent with something to do has a worker, and that the worker knows when the agent has
+// changed since it was last seen. Unless all is set, agents that have not changed are passed over.
+func (r *Reconciler) scan(ctx context.Context, seen map[string]*AgentView, all bool) error {
+	if err := r.snap.refresh(ctx); err != nil {
+		return err
+	}
+	views := r.snap.all()
+	for _, v := range views {
+		if changed := seen[v.UID] != v; (changed || all) && needsWork(v) {
+			r.poke(ctx, v.UID)
+		}
+		seen[v.UID] = v
+	}
+	if len(seen) > 2*len(views)+16 { // forget the deleted
+		clear(seen)
+		for _, v := range views {
+			seen[v.UID] = v
+		}
+	}
+	return nil
+}
+
+// needsWork says whether there is something to do for the agent.
+func needsWork(v *AgentView) bool {
+	return v.DeletedAt.IsZero() && (v.Task != nil || !v.Settled())
+}
+
+// poke tells the agent's worker to look again, and starts one when there is none.
+func (r *Reconciler) poke(ctx context.Context, uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.workers[uid]; w != nil {
+		select {
+		case w.poked <- struct{}{}:
+		default: // it will look anyway
+		}
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	w := &worker{Reconciler: r, uid: uid, poked: make(chan struct{}, 1)}
+	r.workers[uid] = w
+	r.running.Go(func() { w.run(ctx) })
+}
+
+// leave ends the worker, unless it was poked since it last looked.
+func (r *Reconciler) leave(w *worker, force bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !force && len(w.poked) > 0 {
+		return false
+	}
+	delete(r.workers, w.uid)
+	return true
+}
+
+// works says whether this reconciler has a worker on the agent.
+func (r *Reconciler) works(uid string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.workers[uid] != nil
+}
+
+// hold takes the lease on the key and keeps it until the returned function is called. The context ends when the
+// lease is lost. ok is false when another one has it.
+func (r *Reconciler) hold(ctx context.Context, key string) (held context.Context, release func(), ok bool, err error) {
+	ttl := r.cfg.LeaseTTL
+	take := func() (bool, error) {
+		now := r.now()
+		return r.store.Lease(ctx, key, r.owner, now, now.Add(ttl))
+	}
+	if ok, err = take(); err != nil || !ok {
+		return nil, nil, false, err
+	}
+	held, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(ttl / 3)
+		defer tick.Stop()
+		for expiry := r.now().Add(ttl); ; {
+			select {
+			case <-held.Done():
+				return
+			case <-tick.C:
+			}
+			ok, err := take()
+			switch {
+			case err == nil && ok:
+				expiry = r.now().Add(ttl)
+			case err == nil, r.now().After(expiry):
+				cancel() // someone else has it, or may have
+				return
+			}
+		}
+	}()
+	return held, func() {
+		cancel()
+		<-done
+		if err := r.store.Release(context.WithoutCancel(ctx), key, r.owner); err != nil {
+			r.log.WarnContext(ctx, "a lease was not given back, and runs out", slog.String("key", key), slog.Any("error", err))
+		}
+	}, true, nil
+}

@@ -1,0 +1,58 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+)
+
+// MaxRequestID is the longest request id, in bytes.
+const MaxRequestID = 128
+
+// call is a mutating call of a principal, that may carry an id to be done once.
+type call struct {
+	principal Principal
+	method    string
+	id        string
+	hash      string
+}
+
+// newCall describes a call; body is all of the request but its id.
+func newCall(p Principal, method, id string, body any) (call, error) {
+	if len(id) > MaxRequestID {
+		return call{}, Invalid(ReasonInvalidArgument, "request_id", "request_id has %d bytes, and at most %d are taken", len(id), MaxRequestID)
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return call{}, err
+	}
+	sum := sha256.Sum256(b)
+	return call{principal: p, method: method, id: id, hash: hex.EncodeToString(sum[:])}, nil
+}
+
+// done returns what the same call did before, or nil when it is new.
+func (c call) done(tx ReadTx) (*Request, error) {
+	if c.id == "" {
+		return nil, nil
+	}
+	r, err := tx.Request(c.principal.Name, c.id)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	if r.Method != c.method || r.BodyHash != c.hash {
+		return nil, Invalid(ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", c.id)
+	}
+	return r, nil
+}
+
+// remember keeps what the call did, in the transaction that does it.
+func (c call) remember(tx Tx, agentUID, taskID string, now time.Time) error {
+	if c.id == "" {
+		return nil
+	}
+	return tx.PutRequest(&Request{
+		Principal: c.principal.Name, ID: c.id, Method: c.method, BodyHash: c.hash,
+		AgentUID: agentUID, TaskID: taskID, CreatedAt: now,
+	})
+}

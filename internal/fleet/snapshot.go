@@ -1,0 +1,166 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// snapshot is the fleet in memory: every agent that exists with its active task. Each read first asks the store for
+// the newest event and takes in what changed since, so a caller sees its own writes, and those of other processes.
+// The views in it are shared, and never changed.
+type snapshot struct {
+	store Store
+
+	mu     sync.RWMutex
+	loaded bool
+	seq    int64
+	byUID  map[string]*AgentView
+	byName map[string][]*AgentView // lower-case name
+	sorted []*AgentView            // by name and owner; nil when it must be made anew
+
+	loading sync.Mutex // one refresh at a time; others wait for it and find it done
+}
+
+func newSnapshot(store Store) *snapshot {
+	return &snapshot{store: store, byUID: map[string]*AgentView{}, byName: map[string][]*AgentView{}}
+}
+
+// refresh takes in what was committed before it was called.
+func (s *snapshot) refresh(ctx context.Context) error {
+	last, err := s.store.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	if s.has(last) {
+		return nil
+	}
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if s.has(last) {
+		return nil
+	}
+	s.mu.RLock()
+	since, all := s.seq, !s.loaded
+	s.mu.RUnlock()
+
+	var uids []string
+	var views []*AgentView
+	err = s.store.View(ctx, func(tx ReadTx) (err error) {
+		if last, err = tx.LastSeq(); err != nil {
+			return err
+		}
+		if all {
+			views, err = tx.LiveAgentViews()
+			return err
+		}
+		if uids, err = tx.ChangedAgents(since); err != nil {
+			return err
+		}
+		views, err = tx.AgentViews(uids)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.apply(last, uids, views)
+	return nil
+}
+
+func (s *snapshot) has(seq int64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.loaded && s.seq >= seq
+}
+
+func (s *snapshot) apply(seq int64, changed []string, views []*AgentView) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(changed)+len(views) > 0 {
+		s.sorted = nil
+	}
+	for _, uid := range changed {
+		s.remove(uid)
+	}
+	for _, v := range views {
+		if v.DeletedAt.IsZero() {
+			s.byUID[v.UID] = v
+			key := strings.ToLower(v.Name)
+			s.byName[key] = append(slices.Clone(s.byName[key]), v)
+		}
+	}
+	s.seq, s.loaded = seq, true
+}
+
+func (s *snapshot) remove(uid string) {
+	v := s.byUID[uid]
+	if v == nil {
+		return
+	}
+	delete(s.byUID, uid)
+	key := strings.ToLower(v.Name)
+	rest := slices.DeleteFunc(slices.Clone(s.byName[key]), func(x *AgentView) bool { return x.UID == uid })
+	if len(rest) == 0 {
+		delete(s.byName, key)
+	} else {
+		s.byName[key] = rest
+	}
+}
+
+func (s *snapshot) get(uid string) *AgentView {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.byUID[uid]
+}
+
+// find returns the agent that p means: its own before others', another owner's only when p may see it.
+func (s *snapshot) find(p Principal, name, owner string) (*AgentView, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var seen []*AgentView
+	for _, v := range s.byName[strings.ToLower(name)] {
+		switch {
+		case v.Desired == DesiredDeleted && v.State == StateDeleted, !p.MaySee(v.Owner):
+		case owner == "" && v.Owner == p.Name, owner != "" && v.Owner == owner:
+			return v, nil
+		case owner == "":
+			seen = append(seen, v)
+		}
+	}
+	switch len(seen) {
+	case 0:
+		return nil, agentNotFound(name)
+	case 1:
+		return seen[0], nil
+	}
+	var refs []string
+	for _, v := range seen {
+		refs = append(refs, v.Name+"@"+v.Owner)
+	}
+	slices.Sort(refs)
+	return nil, Invalid(ReasonInvalidArgument, "agent_name", "several agents are named %q: say which, one of %s", name, list(refs))
+}
+
+// all returns every agent, by name and owner.
+func (s *snapshot) all() []*AgentView {
+	s.mu.RLock()
+	sorted := s.sorted
+	s.mu.RUnlock()
+	if sorted != nil {
+		return sorted
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sorted == nil {
+		s.sorted = make([]*AgentView, 0, len(s.byUID))
+		for _, v := range s.byUID {
+			s.sorted = append(s.sorted, v)
+		}
+		slices.SortFunc(s.sorted, func(a, b *AgentView) int {
+			return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Owner, b.Owner))
+		})
+	}
+	return s.sorted
+}

@@ -1,0 +1,288 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// MaxTaskTimeout is the longest time a task may be given.
+const MaxTaskTimeout = 30 * 24 * time.Hour
+
+// StartTaskRequest describes the task to start.
+type StartTaskRequest struct {
+	Agent, Description string
+	Timeout            time.Duration // 0: Config.TaskTimeout
+	RequestID          string        `json:"-"`
+}
+
+// StartTask gives the agent a task. It returns at once; the task is running then, and the agent busy. AGENT_OFFLINE
+// when the agent's workspace does not run, AGENT_BUSY when it has a task.
+func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*Task, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkText(ReasonTaskRequired, "task_description", "the task's description", r.Description); err != nil {
+		return nil, err
+	}
+	if r.Timeout < 0 || r.Timeout > MaxTaskTimeout {
+		return nil, Invalid(ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give 1 to %d", int64(r.Timeout.Seconds()), int64(MaxTaskTimeout.Seconds()))
+	}
+	c, err := newCall(p, "StartAgentTask", r.RequestID, r)
+	if err != nil {
+		return nil, err
+	}
+	if t, err := s.doneTask(ctx, c); err != nil || t != nil {
+		return t.asStarted(), err
+	}
+	v, _, err := s.agent(ctx, r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	var task *Task
+	err = s.store.Update(ctx, func(tx Tx) error {
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				task, err = tx.Task(old.TaskID)
+			}
+			return err
+		}
+		a, err := touch(tx, v)
+		if err != nil {
+			return err
+		}
+		active, err := tx.ActiveTask(a.UID)
+		if err != nil {
+			return err
+		}
+		switch now := (&AgentView{Agent: *a, Task: active}); now.Status() {
+		case StatusBusy:
+			return agentBusy(a.Name, active)
+		case StatusOffline:
+			return agentOffline(a)
+		}
+		if err := s.available(); err != nil {
+			return err
+		}
+		now := s.now()
+		task = &Task{
+			ID: s.cfg.NewID(), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: r.Description,
+			Source: p.Source(), Status: TaskRunning, Timeout: r.Timeout, CreatedAt: now, StartedAt: now,
+		}
+		if task.Timeout == 0 {
+			task.Timeout = s.cfg.TaskTimeout
+		}
+		if err := tx.InsertTask(task); err != nil {
+			return err
+		}
+		a.UpdatedAt = now
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
+			return err
+		}
+		return tx.Append(task.event(EventTaskCreated, now, task.Title()))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return task.asStarted(), nil
+}
+
+// doneTask returns the task of the same call when it was done before.
+func (s *Service) doneTask(ctx context.Context, c call) (t *Task, err error) {
+	if c.id == "" {
+		return nil, nil
+	}
+	err = s.store.View(ctx, func(tx ReadTx) error {
+		old, err := c.done(tx)
+		if err != nil || old == nil {
+			return err
+		}
+		t, err = tx.Task(old.TaskID)
+		return err
+	})
+	return t, err
+}
+
+// asStarted is the task as it was when it was started: what every answer to the same start shows.
+func (t *Task) asStarted() *Task {
+	if t == nil {
+		return nil
+	}
+	c := *t
+	c.Status, c.EndedAt, c.Reason, c.Summary, c.PayloadSize, c.CostUSD = TaskRunning, time.Time{}, "", "", 0, 0
+	return &c
+}
+
+// event is an event of the task.
+func (t *Task) event(typ EventType, now time.Time, text string) *Event {
+	return &Event{
+		Time: now, Type: typ, AgentUID: t.AgentUID, AgentName: t.AgentName, Owner: t.Owner, TaskID: t.ID,
+		Text: text, Status: string(t.Status),
+	}
+}
+
+func agentBusy(name string, t *Task) *Error {
+	return Errorf(ReasonAgentBusy, "agent %q already has a running task, %s (%s): wait for it with wait_tasks, or stop it with stop_agent_task",
+		name, t.ID, t.Title()).With("agent_name", name).With("task_id", t.ID)
+}
+
+func agentOffline(a *Agent) *Error {
+	what, next := string(a.State), "start_agent starts it"
+	if a.State.Moving() {
+		next = "show_agent tells when it is ready"
+	}
+	if a.StateReason != "" {
+		what += " (" + a.StateReason + ")"
+	}
+	return Errorf(ReasonAgentOffline, "agent %q is offline, its workspace is %s: %s", a.Name, what, next).
+		With("agent_name", a.Name).With("state", string(a.State))
+}
+
+func noRunningTask(name string) *Error {
+	return Errorf(ReasonNoRunningTask, "agent %q has no running task: show_agent_task_history shows the ones it had", name).With("agent_name", name)
+}
+
+// StopTask stops the agent's running task and waits for it to end, at most Config.CreateWait. A task that ended by
+// itself before the stop took effect is returned as it ended.
+func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*Task, *AgentView, string, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	c, err := newCall(p, "StopAgentTask", requestID, ref)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	task, err := s.doneTask(ctx, c)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if task == nil {
+		if task, err = s.askStop(ctx, c, p, ref); err != nil {
+			return nil, nil, "", err
+		}
+	}
+	v, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *AgentView) bool {
+		return v.Task == nil || v.Task.ID != task.ID
+	})
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if err := s.store.View(ctx, func(tx ReadTx) (err error) {
+		task, err = tx.Task(task.ID)
+		return err
+	}); err != nil {
+		return nil, nil, "", err
+	}
+	switch task.Status {
+	case TaskStopped:
+		return task, v, "Task stopped successfully", nil
+	case TaskCompleted, TaskFailed:
+		return task, v, fmt.Sprintf("The task had %s by itself before the stop took effect", task.Status), nil
+	}
+	return task, v, "The task is being stopped and has not ended yet: show_task tells when it has", nil
+}
+
+func (s *Service) askStop(ctx context.Context, c call, p Principal, ref string) (task *Task, err error) {
+	v, _, err := s.agent(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx Tx) error {
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				task, err = tx.Task(old.TaskID)
+			}
+			return err
+		}
+		a, err := touch(tx, v)
+		if err != nil {
+			return err
+		}
+		if task, err = tx.ActiveTask(a.UID); err != nil {
+			return err
+		}
+		if task == nil {
+			return noRunningTask(a.Name)
+		}
+		now := s.now()
+		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
+			return err
+		}
+		if !task.StopAsked.IsZero() {
+			return nil
+		}
+		task.StopAsked, task.StopReason = now, "stopped by "+p.Name
+		if err := tx.UpdateTask(task); err != nil {
+			return err
+		}
+		return tx.Append(task.event(EventTaskStopping, now, "stop was asked for by "+p.Name))
+	})
+	return task, err
+}
+
+// SendMessage gives a follow-up to the agent's running task. NO_RUNNING_TASK when it has none, UNIMPLEMENTED when the
+// agent cannot take messages while it works.
+func (s *Service) SendMessage(ctx context.Context, ref, message, requestID string) (*Task, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkText(ReasonInvalidArgument, "message", "the message", message); err != nil {
+		return nil, err
+	}
+	c, err := newCall(p, "SendTaskMessage", requestID, []string{ref, message})
+	if err != nil {
+		return nil, err
+	}
+	if t, err := s.doneTask(ctx, c); err != nil || t != nil {
+		return t, err
+	}
+	v, _, err := s.agent(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if v.Task == nil {
+		return nil, noRunningTask(v.Name)
+	}
+	if v.Status() != StatusBusy {
+		return nil, agentOffline(&v.Agent)
+	}
+	if err := s.available(); err != nil {
+		return nil, err
+	}
+	id := s.cfg.NewID()
+	if requestID != "" { // a repeat after a lost answer is the same message to the backend
+		id = p.Name + "/" + requestID
+	}
+	if err := s.backend.Send(ctx, v.Agent, v.Task.run(false), id, message); err != nil {
+		return nil, err
+	}
+	var task *Task
+	err = s.store.Update(ctx, func(tx Tx) error {
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				task, err = tx.Task(old.TaskID)
+			}
+			return err
+		}
+		if task, err = tx.Task(v.Task.ID); err != nil {
+			return err
+		}
+		now := s.now()
+		if err := c.remember(tx, v.UID, task.ID, now); err != nil {
+			return err
+		}
+		return tx.Append(task.event(EventTaskMessage, now, message))
+	})
+	return task, err
+}
+
+// run is the task as its agent gets it.
+func (t *Task) run(again bool) Run {
+	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: again}
+}

@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"time"
+)
+
+// tokenPrefix makes a secret easy to find where it should not be.
+const tokenPrefix = "fleet_"
+
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
+
+// hashToken is what is kept of a secret. It is random and long, so a plain hash is enough.
+func hashToken(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// Authenticate returns the principal that a token's secret stands for. UNAUTHENTICATED when it stands for none.
+func (s *Service) Authenticate(ctx context.Context, secret string) (Principal, error) {
+	var t *Token
+	err := s.store.View(ctx, func(tx ReadTx) (err error) {
+		t, err = tx.TokenByHash(hashToken(secret))
+		return err
+	})
+	if err != nil {
+		return Principal{}, err
+	}
+	if t == nil || !t.Valid(s.now()) {
+		return Principal{}, Errorf(ReasonUnauthenticated, "the token is unknown, expired or revoked: `fleet token create` makes a new one")
+	}
+	return t.Principal(), nil
+}
+
+// CreateToken makes a token and returns it with its secret, which is kept nowhere. ttl 0 means it does not expire.
+func (s *Service) CreateToken(ctx context.Context, name string, kind Kind, admin bool, ttl time.Duration) (*Token, string, error) {
+	if err := s.needAdmin(ctx); err != nil {
+		return nil, "", err
+	}
+	switch {
+	case !tokenName.MatchString(name):
+		return nil, "", Invalid(ReasonInvalidName, "name", "the token's name %q will not do: use 1 to 40 of A-Z a-z 0-9 . _ and -", shorten(name, 60))
+	case ttl < 0:
+		return nil, "", Invalid(ReasonInvalidArgument, "ttl_seconds", "ttl_seconds is negative: give the seconds until the token stops working, or 0")
+	}
+	secret := tokenPrefix + rand.Text() + rand.Text()
+	var t *Token
+	err := s.store.Update(ctx, func(tx Tx) error {
+		now := s.now()
+		t = &Token{Name: name, Kind: kind, Admin: admin, Hash: hashToken(secret), CreatedAt: now}
+		if ttl > 0 {
+			t.ExpiresAt = now.Add(ttl)
+		}
+		return tx.InsertToken(t)
+	})
+	return t, secret, err
+}
+
+// ListTokens returns the tokens, by name.
+func (s *Service) ListTokens(ctx context.Context) (tokens []*Token, err error) {
+	if err := s.needAdmin(ctx); err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx ReadTx) error {
+		tokens, err = tx.Tokens()
+		return err
+	})
+	return tokens, err
+}
+
+// RevokeToken makes a token useless from now on. One that is revoked already stays as it is.
+func (s *Service) RevokeToken(ctx context.Context, name string) (t *Token, err error) {
+	if err := s.needAdmin(ctx); err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx Tx) error {
+		if t, err = tx.Token(name); err != nil {
+			return err
+		}
+		if t == nil {
+			return Errorf(ReasonTokenNotFound, "token %q not found: `fleet token list` shows the tokens there are", shorten(name, 60)).With("token", shorten(name, 60))
+		}
+		if !t.RevokedAt.IsZero() {
+			return nil
+		}
+		t.RevokedAt = s.now()
+		return tx.UpdateToken(t)
+	})
+	return t, err
+}
+
+func (s *Service) needAdmin(ctx context.Context) error {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	if !p.Admin {
+		return Errorf(ReasonPermissionDenied, "%q may not manage tokens: it takes an admin's token", p.Name)
+	}
+	return nil
+}

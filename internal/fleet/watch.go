@@ -1,0 +1,154 @@
+package fleet
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// Limits of Watch, in events.
+const (
+	MaxWatchEvents     = 10000
+	defaultWatchEvents = 1000
+	watchBatch         = 256
+)
+
+// WatchRequest says which events.
+type WatchRequest struct {
+	Cursor    string // go on after it; "" from the oldest event, "now" new ones only
+	AgentName string
+	TaskID    string
+	Follow    bool          // stay for events to come
+	Wait      time.Duration // with Follow: how long; negative: until the context is done
+	MaxEvents int           // 0: without Follow 1000, with it no limit
+}
+
+// Watch sends the events that match, in order, in batches, each with the cursor to go on from; the last batch may be
+// empty. It returns nil at the end of the log, or with Follow when the time is over, MaxEvents were sent, or the
+// task it is about has ended. A receiver that is slow in send slows nobody else.
+func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []Event, cursor string) error) error {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	w := watch{s: s, filter: EventFilter{AgentName: r.AgentName, TaskID: r.TaskID}, left: -1}
+	if !p.Admin {
+		w.filter.Owner = p.Name
+	}
+	if err := w.begin(ctx, p, r); err != nil {
+		return err
+	}
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	var timeout <-chan time.Time
+	if r.Follow && r.Wait >= 0 {
+		timer := time.NewTimer(r.Wait)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	for over := !r.Follow || w.over; ; {
+		more, sent, err := w.next(ctx, send)
+		switch {
+		case err != nil:
+			return err
+		case w.left == 0 || w.ended:
+			return nil
+		case more:
+			continue
+		case over:
+			if sent == 0 {
+				return send(nil, w.cursor())
+			}
+			return nil
+		}
+		select {
+		case <-signal:
+		case <-timeout:
+			over = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// watch is one call of Watch under way.
+type watch struct {
+	s      *Service
+	filter EventFilter
+	after  int64
+	left   int  // events that may still be sent; negative: no limit
+	ended  bool // the end of the task it is about was sent
+	over   bool // the task it is about had ended before the call: nothing is to come
+}
+
+func (w *watch) cursor() string { return strconv.FormatInt(w.after, 10) }
+
+func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
+	switch {
+	case r.MaxEvents < 0 || r.MaxEvents > MaxWatchEvents:
+		return Invalid(ReasonInvalidArgument, "max_events", "max_events is %d: give 1 to %d", r.MaxEvents, MaxWatchEvents)
+	case r.MaxEvents > 0:
+		w.left = r.MaxEvents
+	case !r.Follow:
+		w.left = defaultWatchEvents
+	}
+	if r.TaskID != "" {
+		err := w.s.store.View(ctx, func(tx ReadTx) error {
+			t, err := w.s.task(tx, p, r.TaskID)
+			w.over = err == nil && !t.Active()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	switch r.Cursor {
+	case "":
+		return nil
+	case "now":
+		seq, err := w.s.store.LastSeq(ctx)
+		w.after = seq
+		return err
+	}
+	seq, err := strconv.ParseInt(r.Cursor, 10, 64)
+	if err != nil || seq < 0 {
+		return Invalid(ReasonInvalidArgument, "cursor", "cursor %q is not one: give the cursor of an event or an answer, or \"now\"", shorten(r.Cursor, 40))
+	}
+	w.after = seq
+	return nil
+}
+
+// next sends the next batch and says whether there may be more, and how many it sent.
+func (w *watch) next(ctx context.Context, send func([]Event, string) error) (more bool, sent int, err error) {
+	limit := watchBatch
+	if w.left >= 0 {
+		limit = min(limit, w.left)
+	}
+	var events []Event
+	var last int64
+	err = w.s.store.View(ctx, func(tx ReadTx) (err error) {
+		if last, err = tx.LastSeq(); err != nil {
+			return err
+		}
+		events, err = tx.Events(w.filter, w.after, limit)
+		return err
+	})
+	if err != nil {
+		return false, 0, err
+	}
+	if len(events) < limit {
+		w.after = max(w.after, last)
+	} else {
+		w.after = events[len(events)-1].Seq
+	}
+	if len(events) == 0 {
+		return false, 0, nil
+	}
+	if w.left > 0 {
+		w.left -= len(events)
+	}
+	if w.filter.TaskID != "" && events[len(events)-1].Type == EventTaskEnded {
+		w.ended = true
+	}
+	return len(events) == limit, len(events), send(events, w.cursor())
+}

@@ -1,0 +1,163 @@
+package fleet
+
+import (
+	"context"
+	"maps"
+	"time"
+)
+
+// provision makes the agent's workspace.
+func (w *worker) provision(ctx context.Context, a *Agent) (time.Duration, error) {
+	w.cfg.Fault(FaultCreateCommitted)
+	if a.State != StateStarting {
+		if err := w.set(ctx, a, StateStarting, "its workspace is being made", nil); err != nil {
+			return 0, err
+		}
+	}
+	w.cfg.Fault(FaultProvisionBefore)
+	var ws Workspace
+	err := w.op(ctx, a, func(ctx context.Context) (err error) {
+		ws, err = w.backend.Provision(ctx, *a)
+		return err
+	})
+	if err != nil {
+		return w.failed(ctx, a, err, StateFailed)
+	}
+	w.cfg.Fault(FaultProvisionAfter)
+	return 0, w.observe(ctx, ws, func(a *Agent) { a.Restarted = a.Restart })
+}
+
+// observe takes in how the agent's workspace is, with other changes.
+func (w *worker) observe(ctx context.Context, ws Workspace, also func(a *Agent)) error {
+	return w.change(ctx, EventAgentChanged, func(a *Agent, tx Tx) (string, error) {
+		a.take(ws)
+		a.Attempts, a.RetryAt = 0, time.Time{}
+		if also != nil {
+			also(a)
+		}
+		if a.State == StateDeleted {
+			return "workspace is deleted", w.vanish(tx, a)
+		}
+		return stateText(a.State, a.StateReason), nil
+	})
+}
+
+// take makes the agent's row say what its workspace says.
+func (a *Agent) take(ws Workspace) {
+	a.WorkspaceID, a.State, a.StateReason = ws.ID, ws.State, ws.Reason
+	if ws.Location != "" {
+		a.Location = ws.Location
+	}
+	if ws.Metadata != nil {
+		a.Metadata = maps.Clone(ws.Metadata)
+	}
+}
+
+// differs says whether take would change the row.
+func (a *Agent) differs(ws Workspace) bool {
+	return a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
+		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
+}
+
+// look sees how far a workspace is that is on its way to another state.
+func (w *worker) look(ctx context.Context, a *Agent) (time.Duration, error) {
+	var ws Workspace
+	err := w.op(ctx, a, func(ctx context.Context) (err error) {
+		ws, err = w.backend.Inspect(ctx, *a)
+		return err
+	})
+	if err != nil {
+		return w.failed(ctx, a, err, "")
+	}
+	if ws.ID == "" {
+		ws.ID = a.WorkspaceID
+	}
+	// The host may not know yet of what was just asked for.
+	if ws.State == a.State || a.State == StateStopping && ws.State == StateRunning {
+		w.inspect = min(max(w.inspect*3/2, inspectFirst), inspectMost)
+		if a.differs(ws) && ws.State == a.State {
+			return w.inspect, w.observe(ctx, ws, nil)
+		}
+		if a.State == StateStopping && ws.State == StateRunning && w.inspect == inspectMost {
+			return 0, w.observe(ctx, ws, nil) // it did not take: stop it again
+		}
+		return w.inspect, nil
+	}
+	w.inspect = 0
+	return 0, w.observe(ctx, ws, nil)
+}
+
+// stopWorkspace stops the agent's workspace.
+func (w *worker) stopWorkspace(ctx context.Context, a *Agent) (time.Duration, error) {
+	if err := w.set(ctx, a, StateStopping, "", nil); err != nil {
+		return 0, err
+	}
+	w.cfg.Fault(FaultAgentStopBefore)
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.backend.Stop(ctx, *a) }); err != nil {
+		return w.failed(ctx, a, err, "")
+	}
+	w.cfg.Fault(FaultAgentStopAfter)
+	return w.look(ctx, w.as(a, StateStopping))
+}
+
+// startWorkspace starts the agent's workspace, which is stopped.
+func (w *worker) startWorkspace(ctx context.Context, a *Agent) (time.Duration, error) {
+	if err := w.set(ctx, a, StateStarting, "", nil); err != nil {
+		return 0, err
+	}
+	w.cfg.Fault(FaultAgentStartBefore)
+	restart := a.Restart
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.backend.Start(ctx, *a) }); err != nil {
+		return w.failed(ctx, a, err, StateFailed)
+	}
+	w.cfg.Fault(FaultAgentStartAfter)
+	return 0, w.set(ctx, a, StateStarting, "", func(a *Agent) { a.Restarted, a.Attempts, a.RetryAt = restart, 0, time.Time{} })
+}
+
+// as is the agent in another state, as it was just written.
+func (w *worker) as(a *Agent, s State) *Agent {
+	c := *a
+	c.State, c.StateReason = s, ""
+	return &c
+}
+
+// delete destroys the agent's workspace, and ends its task with it.
+func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error) {
+	a := &v.Agent
+	w.unfollow() // or the end of its run would be recorded as a failure
+	if a.State != StateDeleting {
+		if err := w.set(ctx, a, StateDeleting, "", nil); err != nil {
+			return 0, err
+		}
+	}
+	w.cfg.Fault(FaultDeleteBefore)
+	var kept string
+	err := w.op(ctx, a, func(ctx context.Context) (err error) {
+		kept, err = w.backend.Delete(ctx, *a)
+		return err
+	})
+	if err != nil {
+		return w.failed(ctx, a, err, "")
+	}
+	w.cfg.Fault(FaultDeleteAfter)
+	return 0, w.change(ctx, EventAgentDeleted, func(a *Agent, tx Tx) (string, error) {
+		if err := w.endTask(tx, a.UID, TaskStopped, "its agent was deleted"); err != nil {
+			return "", err
+		}
+		a.State, a.StateReason, a.DeletedAt = StateDeleted, kept, w.now()
+		if kept != "" {
+			return "agent deleted; " + kept, nil
+		}
+		return "agent deleted", nil
+	})
+}
+
+// vanish deletes the agent in tx, whose workspace was deleted behind Fleet's back.
+func (r *Reconciler) vanish(tx Tx, a *Agent) error {
+	a.State, a.Desired, a.DeletedAt = StateDeleted, DesiredDeleted, r.now()
+	a.StateReason = "its workspace was deleted at its host"
+	if err := r.endTask(tx, a.UID, TaskFailed, a.StateReason); err != nil {
+		return err
+	}
+	return tx.Append(a.event(EventAgentDeleted, r.now(), a.StateReason))
+}
