@@ -1,0 +1,92 @@
+package fake
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// script is a prompt as the agent understands it.
+type script struct {
+	steps           []instruction
+	handled         string // summary of a run that says none
+	ignoreInterrupt bool
+	ignoreKill      bool
+}
+
+// instruction is one line of a script. Which fields are set depends on the verb.
+type instruction struct {
+	verb  string
+	text  string
+	count int
+	wait  time.Duration
+	cost  float64
+}
+
+func parse(prompt string) script {
+	first, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
+	s := script{handled: "Handled: " + strings.TrimSpace(first)}
+	for line := range strings.Lines(prompt) {
+		line = strings.TrimSpace(line)
+		switch line {
+		case "":
+			continue
+		case "ignore-interrupt":
+			s.ignoreInterrupt = true
+			continue
+		case "ignore-kill":
+			s.ignoreInterrupt, s.ignoreKill = true, true
+			continue
+		}
+		in, ok := parseLine(line)
+		s.steps = append(s.steps, in)
+		if !ok {
+			break
+		}
+	}
+	return s
+}
+
+// parseLine returns what one line tells the agent to do; false when it is the last thing that it does.
+func parseLine(line string) (instruction, bool) {
+	verb, text, _ := strings.Cut(line, " ")
+	text = strings.TrimSpace(text)
+	in := instruction{verb: verb, text: text}
+	var err error
+	switch verb {
+	case "echo", "step", "payload":
+		return in, true
+	case "done", "fail":
+		return in, false
+	case "listen", "crash":
+		if text == "" {
+			return in, verb == "listen"
+		}
+	case "wait":
+		if text != "" && !strings.Contains(text, " ") {
+			return in, true
+		}
+	case "work":
+		if in.wait, err = time.ParseDuration(text); err == nil {
+			return in, true
+		}
+	case "exit":
+		if in.count, err = strconv.Atoi(text); err == nil {
+			return in, false
+		}
+	case "repeat":
+		n, what, _ := strings.Cut(text, " ")
+		if in.count, err = strconv.Atoi(n); err == nil {
+			in.text = what
+			return in, true
+		}
+	case "cost":
+		usd, turns, _ := strings.Cut(text, " ")
+		if in.cost, err = strconv.ParseFloat(usd, 64); err == nil {
+			if in.count, err = strconv.Atoi(turns); err == nil {
+				return in, true
+			}
+		}
+	}
+	return instruction{verb: "done"}, false
+}
