@@ -1,0 +1,229 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
+)
+
+const about = "Fleet manages AI coding agents the way a cluster manager manages machines: create agents, hand them tasks, " +
+	"follow them, get results and keep the history. The same methods are tools on MCP (/mcp) and methods on gRPC.\n\n" +
+	"Keys are snake_case, enum values lower-case, times RFC 3339 in UTC. Unknown fields and unknown query parameters are " +
+	"errors. Every error has the same form: see the schema Error."
+
+// builder makes one document of all services.
+type builder struct {
+	doc     *openapi3.T
+	enums   map[string]*protogen.Enum // by full name, those that the document names in words
+	reasons *protogen.Enum
+}
+
+func newBuilder(plugin *protogen.Plugin) *builder {
+	b := &builder{doc: &openapi3.T{
+		OpenAPI: "3.0.3",
+		Info:    &openapi3.Info{Title: "Fleet", Version: "v1", Description: about},
+		Servers: openapi3.Servers{{URL: "/"}},
+		Paths:   openapi3.NewPaths(),
+		Components: &openapi3.Components{
+			Schemas:   openapi3.Schemas{},
+			Responses: openapi3.ResponseBodies{},
+			SecuritySchemes: openapi3.SecuritySchemes{"bearer": {Value: &openapi3.SecurityScheme{
+				Type: "http", Scheme: "bearer",
+				Description: "A token of `fleet token create`. A server that was started with --auth none takes calls without one.",
+			}}},
+		},
+		Security: openapi3.SecurityRequirements{{"bearer": {}}, {}},
+	}}
+	for _, file := range plugin.Files {
+		for _, e := range file.Enums {
+			if e.Desc.Name() == "ErrorReason" {
+				b.reasons = e
+			}
+		}
+	}
+	b.errors()
+	return b
+}
+
+// errors adds the error object, and the response that every operation may give.
+func (b *builder) errors() {
+	reason := openapi3.NewStringSchema()
+	reason.Description = "Why the call failed, for programs."
+	if b.reasons != nil {
+		reason.Description += valueList(b.reasons)
+	}
+	message := openapi3.NewStringSchema()
+	message.Description = "What is wrong and what to do, for people."
+	details := openapi3.NewObjectSchema().WithNullable()
+	details.Description = "What the reason's description calls metadata, and retry_after_seconds where that is known; null when there is nothing to say."
+	details.AdditionalProperties = openapi3.AdditionalProperties{Schema: openapi3.NewSchema().NewRef()}
+	object := openapi3.NewObjectSchema().WithProperty("error", reason).WithProperty("message", message).WithProperty("details", details)
+	object.Description = "Error is the one form of all errors."
+	object.Required = []string{"error", "message", "details"}
+	b.doc.Components.Schemas["Error"] = object.NewRef()
+
+	retry := &openapi3.Header{Parameter: openapi3.Parameter{
+		Description: "Seconds after which to try again, where that is known.",
+		Schema:      openapi3.NewIntegerSchema().NewRef(),
+	}}
+	response := openapi3.NewResponse().WithDescription("The call failed.").WithJSONSchemaRef(ref("Error"))
+	response.Headers = openapi3.Headers{"Retry-After": {Value: retry}}
+	b.doc.Components.Responses["Error"] = &openapi3.ResponseRef{Value: response}
+}
+
+func (b *builder) service(s *protogen.Service) error {
+	b.doc.Tags = append(b.doc.Tags, &openapi3.Tag{Name: s.GoName, Description: text(s.Comments)})
+	for _, m := range s.Methods {
+		rule, _ := proto.GetExtension(m.Desc.Options(), annotations.E_Http).(*annotations.HttpRule)
+		if rule.GetPattern() == nil {
+			continue
+		}
+		if err := b.method(m, rule); err != nil {
+			return fmt.Errorf("%s: %w", m.Desc.FullName(), err)
+		}
+	}
+	return nil
+}
+
+func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
+	verb, path := binding(rule)
+	if verb == "" {
+		return errors.New("only get, post, put, patch and delete are known")
+	}
+	if body := rule.GetBody(); (body != "" && body != "*") || len(rule.GetAdditionalBindings()) > 0 || rule.GetResponseBody() != "" {
+		return errors.New(`only one binding, with body "*" or none, is known`)
+	}
+	op := openapi3.NewOperation()
+	op.OperationID = snake(m.GoName)
+	op.Tags = []string{m.Parent.GoName}
+	op.Summary, op.Description = split(text(m.Comments))
+
+	inPath := pathFields(path)
+	for _, name := range inPath {
+		if err := b.parameter(op, m.Input, name, openapi3.NewPathParameter(name)); err != nil {
+			return err
+		}
+	}
+	if rule.GetBody() == "*" {
+		b.body(op, m.Input, inPath)
+	} else {
+		for _, f := range m.Input.Fields {
+			name := string(f.Desc.Name())
+			if slices.Contains(inPath, name) {
+				continue
+			}
+			if err := b.parameter(op, m.Input, name, openapi3.NewQueryParameter(name)); err != nil {
+				return err
+			}
+		}
+	}
+	b.responses(op, m)
+	item := b.doc.Paths.Value(path)
+	if item == nil {
+		item = &openapi3.PathItem{}
+		b.doc.Paths.Set(path, item)
+	}
+	item.SetOperation(verb, op)
+	return nil
+}
+
+func (b *builder) parameter(op *openapi3.Operation, in *protogen.Message, name string, p *openapi3.Parameter) error {
+	i := slices.IndexFunc(in.Fields, func(f *protogen.Field) bool { return string(f.Desc.Name()) == name })
+	if i < 0 {
+		return fmt.Errorf("the path names %s, which is not a field of %s", name, in.Desc.Name())
+	}
+	f := in.Fields[i]
+	p.Schema = b.value(f, requested)
+	p.Description = text(f.Comments)
+	if p.Schema.Value != nil {
+		p.Schema.Value.Description = ""
+	}
+	p.Required = p.In == openapi3.ParameterInPath || isRequired(f)
+	op.AddParameter(p)
+	return nil
+}
+
+// body adds the request's fields that are not in the path.
+func (b *builder) body(op *openapi3.Operation, in *protogen.Message, inPath []string) {
+	schema := b.object(in, requested, inPath)
+	b.doc.Components.Schemas[string(in.Desc.Name())] = schema.NewRef()
+	body := openapi3.NewRequestBody().WithJSONSchemaRef(ref(string(in.Desc.Name())))
+	body.Required = len(schema.Required) > 0
+	op.RequestBody = &openapi3.RequestBodyRef{Value: body}
+}
+
+func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
+	b.component(m.Output, answered)
+	ok := openapi3.NewResponse().WithDescription(text(m.Output.Comments))
+	schema := ref(string(m.Output.Desc.Name()))
+	if m.Desc.IsStreamingServer() {
+		last := openapi3.NewHeaderParameter("Last-Event-ID")
+		last.Description = "What a browser's EventSource sends when it connects again; it takes the place of the cursor."
+		last.Schema = openapi3.NewStringSchema().NewRef()
+		op.AddParameter(last)
+		op.Description = strings.TrimSpace(op.Description + "\n\n" +
+			"With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each event: its id is the cursor, its " +
+			"event the type, its data the event as JSON; `event: error` has an error object, and `event: end` says that the server " +
+			"has sent all it was asked for. Otherwise each line of the answer is a JSON object.")
+		sse := openapi3.NewStringSchema()
+		sse.Description = "Server-sent events."
+		ok.Content = openapi3.Content{
+			"application/x-ndjson": openapi3.NewMediaType().WithSchemaRef(schema),
+			"text/event-stream":    openapi3.NewMediaType().WithSchema(sse),
+		}
+	} else {
+		ok.Content = openapi3.NewContentWithJSONSchemaRef(schema)
+	}
+	op.Responses = openapi3.NewResponses(
+		openapi3.WithStatus(http.StatusOK, &openapi3.ResponseRef{Value: ok}),
+		openapi3.WithName("default", nil),
+	)
+	op.Responses.Set("default", &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
+}
+
+func binding(rule *annotations.HttpRule) (verb, path string) {
+	switch p := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		return http.MethodGet, p.Get
+	case *annotations.HttpRule_Post:
+		return http.MethodPost, p.Post
+	case *annotations.HttpRule_Put:
+		return http.MethodPut, p.Put
+	case *annotations.HttpRule_Patch:
+		return http.MethodPatch, p.Patch
+	case *annotations.HttpRule_Delete:
+		return http.MethodDelete, p.Delete
+	}
+	return "", ""
+}
+
+var pathField = regexp.MustCompile(`\{(\w+)\}`)
+
+func pathFields(path string) []string {
+	var names []string
+	for _, m := range pathField.FindAllStringSubmatch(path, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// split returns the first sentence, and the rest.
+func split(s string) (summary, rest string) {
+	if summary, rest, ok := strings.Cut(s, ". "); ok {
+		return summary, strings.TrimSpace(rest)
+	}
+	return strings.TrimSuffix(s, "."), ""
+}
+
+var hump = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+
+// snake returns a method's name as the tool of the same name on MCP has it.
+func snake(s string) string { return strings.ToLower(hump.ReplaceAllString(s, "${1}_${2}")) }

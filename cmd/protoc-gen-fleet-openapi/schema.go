@@ -1,0 +1,185 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"github.com/getkin/kin-openapi/openapi3"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// direction is who writes the JSON. The form differs: a request may leave out what is optional and may have nothing
+// unknown; an answer has every field that the proto does not declare optional, and may have more in a later version.
+type direction int
+
+const (
+	requested direction = iota
+	answered
+)
+
+func ref(name string) *openapi3.SchemaRef {
+	return openapi3.NewSchemaRef("#/components/schemas/"+name, &openapi3.Schema{})
+}
+
+// component makes the message a schema of the document, once, and returns a reference to it.
+func (b *builder) component(m *protogen.Message, d direction) *openapi3.SchemaRef {
+	name := string(m.Desc.Name())
+	if _, ok := b.doc.Components.Schemas[name]; !ok {
+		b.doc.Components.Schemas[name] = &openapi3.SchemaRef{} // so that recursion ends
+		b.doc.Components.Schemas[name] = b.object(m, d, nil).NewRef()
+	}
+	return ref(name)
+}
+
+// object is the schema of a message, without the fields that are left out.
+func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *openapi3.Schema {
+	o := openapi3.NewObjectSchema()
+	o.Description = text(m.Comments)
+	if d == requested {
+		no := false
+		o.AdditionalProperties = openapi3.AdditionalProperties{Has: &no}
+	}
+	for _, f := range m.Fields {
+		name := string(f.Desc.Name())
+		if slices.Contains(leftOut, name) {
+			continue
+		}
+		o.WithPropertyRef(name, b.value(f, d))
+		if (d == requested && isRequired(f)) || (d == answered && !f.Desc.HasOptionalKeyword()) {
+			o.Required = append(o.Required, name)
+		}
+	}
+	return o
+}
+
+// value is the schema of a field.
+func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
+	var s *openapi3.SchemaRef
+	switch {
+	case f.Desc.IsMap():
+		o := openapi3.NewObjectSchema()
+		o.AdditionalProperties = openapi3.AdditionalProperties{Schema: b.single(f.Message.Fields[1], d)}
+		s = o.NewRef()
+	case f.Desc.IsList():
+		list := openapi3.NewArraySchema()
+		list.Items = b.single(f, d)
+		s = list.NewRef()
+	default:
+		s = b.single(f, d)
+	}
+	if s.Ref != "" { // beside a reference, OpenAPI 3.0 knows no other key
+		s = (&openapi3.Schema{AllOf: openapi3.SchemaRefs{s}}).NewRef()
+	}
+	s.Value.Description = text(f.Comments)
+	if f.Enum != nil && !f.Desc.IsMap() {
+		s.Value.Description += valueList(f.Enum)
+	}
+	if d == answered && mayBeNull(f) {
+		s.Value.Nullable = true
+	}
+	if d == requested {
+		limit(s.Value, f)
+	}
+	return s
+}
+
+// single is the schema of one value of the field.
+func (b *builder) single(f *protogen.Field, d direction) *openapi3.SchemaRef {
+	switch f.Desc.Kind() {
+	case protoreflect.BoolKind:
+		return openapi3.NewBoolSchema().NewRef()
+	case protoreflect.StringKind:
+		return openapi3.NewStringSchema().NewRef()
+	case protoreflect.BytesKind:
+		return openapi3.NewBytesSchema().NewRef()
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return openapi3.NewFloat64Schema().NewRef()
+	case protoreflect.EnumKind:
+		s := openapi3.NewStringSchema()
+		for _, v := range f.Enum.Values {
+			if v.Desc.Number() != 0 { // the zero value is never sent, and is refused
+				s.Enum = append(s.Enum, string(v.Desc.Name()))
+			}
+		}
+		return s.NewRef()
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return openapi3.NewStringSchema().WithFormat("int64").NewRef() // ProtoJSON puts 64 bits in quotes
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return b.message(f.Message, d)
+	}
+	return openapi3.NewInt32Schema().NewRef()
+}
+
+func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef {
+	switch m.Desc.FullName() {
+	case "google.protobuf.Timestamp":
+		return openapi3.NewDateTimeSchema().NewRef()
+	case "google.protobuf.Duration", "google.protobuf.FieldMask":
+		return openapi3.NewStringSchema().NewRef()
+	}
+	if m.Desc.ParentFile().Package() == "google.protobuf" && len(m.Fields) == 1 { // a wrapper is the value it wraps
+		return b.single(m.Fields[0], d)
+	}
+	return b.component(m, d)
+}
+
+// mayBeNull says whether an answer can have null in the field. Every message that is not set is null, but most are
+// always set; those that are not say so in their comment.
+func mayBeNull(f *protogen.Field) bool {
+	if f.Message == nil || f.Desc.IsList() || f.Desc.IsMap() {
+		return false
+	}
+	return strings.HasSuffix(string(f.Message.Desc.FullName()), "Value") || strings.Contains(string(f.Comments.Leading), "null")
+}
+
+func isRequired(f *protogen.Field) bool {
+	behaviours, _ := proto.GetExtension(f.Desc.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+	return slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
+}
+
+// limit adds what the server checks of the value by itself.
+func limit(s *openapi3.Schema, f *protogen.Field) {
+	rules, _ := proto.GetExtension(f.Desc.Options(), validate.E_Field).(*validate.FieldRules)
+	if r := rules.GetString(); r != nil {
+		s.MinLength, s.Pattern = r.GetMinLen(), r.GetPattern()
+		if r.HasMaxLen() {
+			s.WithMaxLength(int64(r.GetMaxLen()))
+		}
+	}
+	if r := rules.GetInt32(); r != nil {
+		if r.HasGte() {
+			s.WithMin(float64(r.GetGte()))
+		}
+		if r.HasLte() {
+			s.WithMax(float64(r.GetLte()))
+		}
+	}
+	if r := rules.GetRepeated(); r != nil {
+		s.MinItems = r.GetMinItems()
+		if r.HasMaxItems() {
+			s.WithMaxItems(int64(r.GetMaxItems()))
+		}
+	}
+}
+
+// valueList describes the values of an enum, as a list in Markdown.
+func valueList(e *protogen.Enum) string {
+	var list strings.Builder
+	for _, v := range e.Values {
+		if v.Desc.Number() != 0 {
+			list.WriteString("\n- `" + string(v.Desc.Name()) + "`: " + text(v.Comments))
+		}
+	}
+	return "\n" + list.String()
+}
+
+// text is a comment as one paragraph, without the word that its field_behavior says too.
+func text(c protogen.CommentSet) string {
+	s := strings.Join(strings.Fields(string(c.Leading)), " ")
+	s = strings.TrimPrefix(s, "Required. ")
+	return strings.TrimPrefix(s, "Optional. ")
+}
