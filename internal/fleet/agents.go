@@ -285,13 +285,16 @@ func (s *Service) ShowAgent(ctx context.Context, ref string) (*AgentView, error)
 	return v, err
 }
 
+// How many lines of a log are shown.
+const (
+	DefaultLogLines = 200
+	MaxLogLines     = 10000
+)
+
 // ShowAgentLog returns the last lines of the agent's workspace's log, and whether there were more.
 func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]string, bool, error) {
-	switch {
-	case lines == 0:
-		lines = 200
-	case lines < 0 || lines > 10000:
-		return nil, false, Invalid(ReasonInvalidArgument, "lines", "lines is %d: ask for 1 to 10000", lines)
+	if lines < 1 || lines > MaxLogLines {
+		return nil, false, Invalid(ReasonInvalidArgument, "lines", "lines is %d: ask for 1 to %d", lines, MaxLogLines)
 	}
 	v, _, err := s.agent(ctx, ref)
 	if err != nil {

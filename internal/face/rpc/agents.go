@@ -1,0 +1,136 @@
+package rpc
+
+import (
+	"context"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// Fleet serves FleetService.
+type Fleet struct {
+	fleetv1.UnimplementedFleetServiceServer
+	svc *fleet.Service
+}
+
+// NewFleet returns the FleetService over the core.
+func NewFleet(svc *fleet.Service) *Fleet { return &Fleet{svc: svc} }
+
+// CreateAgent creates an agent.
+func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
+	v, message, err := f.svc.CreateAgent(ctx, fleet.CreateAgentRequest{
+		Name: r.GetName(), Project: r.GetProject(), Role: r.GetRole(), Spec: r.GetSpec(), RequestID: r.GetRequestId(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.CreateAgentResponse{Agent: agentOf(v), Message: message}, nil
+}
+
+// ListAgents lists agents.
+func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
+	q := fleet.ListAgentsRequest{Project: r.GetProject(), Role: r.GetRole(), PageRequest: pageOf(r.Page, r.PageSize)}
+	if r.GetStatus() != fleetv1.Agent_status_unspecified {
+		q.Status = fleet.Status(r.GetStatus().String())
+	}
+	agents, total, err := f.svc.ListAgents(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListAgentsResponse{
+		Agents: make([]*fleetv1.AgentSummary, len(agents)), TotalCount: int32Of(total), ObservedAt: timeOf(f.svc.ObservedAt()),
+	}
+	for i, v := range agents {
+		resp.Agents[i] = summaryOf(v)
+	}
+	return resp, nil
+}
+
+// ShowAgent shows an agent.
+func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fleetv1.ShowAgentResponse, error) {
+	v, err := f.svc.ShowAgent(ctx, r.GetAgentName())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ShowAgentResponse{Agent: agentOf(v)}, nil
+}
+
+// DeleteAgent deletes an agent.
+func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) (*fleetv1.DeleteAgentResponse, error) {
+	v, message, err := f.svc.DeleteAgent(ctx, r.GetAgentName(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.DeleteAgentResponse{
+		Message: message, DeletedAgent: &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID},
+	}, nil
+}
+
+// StartAgent starts an agent's workspace.
+func (f *Fleet) StartAgent(ctx context.Context, r *fleetv1.StartAgentRequest) (*fleetv1.StartAgentResponse, error) {
+	v, message, err := f.svc.StartAgent(ctx, r.GetAgentName(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.StartAgentResponse{Agent: agentOf(v), Message: message}, nil
+}
+
+// StopAgent stops an agent's workspace.
+func (f *Fleet) StopAgent(ctx context.Context, r *fleetv1.StopAgentRequest) (*fleetv1.StopAgentResponse, error) {
+	v, message, err := f.svc.StopAgent(ctx, r.GetAgentName(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.StopAgentResponse{Agent: agentOf(v), Message: message}, nil
+}
+
+// RestartAgent restarts an agent's workspace.
+func (f *Fleet) RestartAgent(ctx context.Context, r *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {
+	v, message, err := f.svc.RestartAgent(ctx, r.GetAgentName(), r.GetRole(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RestartAgentResponse{Agent: agentOf(v), Message: message}, nil
+}
+
+// ShowAgentLog shows the log of an agent's workspace.
+func (f *Fleet) ShowAgentLog(ctx context.Context, r *fleetv1.ShowAgentLogRequest) (*fleetv1.ShowAgentLogResponse, error) {
+	n := fleet.DefaultLogLines
+	if r.Lines != nil {
+		n = int(r.GetLines())
+	}
+	lines, truncated, err := f.svc.ShowAgentLog(ctx, r.GetAgentName(), n)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range lines {
+		lines[i] = textOf(l)
+	}
+	return &fleetv1.ShowAgentLogResponse{Lines: lines, Truncated: truncated}, nil
+}
+
+// ListAgentProjects lists the projects.
+func (f *Fleet) ListAgentProjects(ctx context.Context, _ *fleetv1.ListAgentProjectsRequest) (*fleetv1.ListAgentProjectsResponse, error) {
+	projects, err := f.svc.ListProjects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListAgentProjectsResponse{Projects: make([]*fleetv1.Project, len(projects))}
+	for i, p := range projects {
+		resp.Projects[i] = projectOf(p)
+	}
+	return resp, nil
+}
+
+// ListAgentRoles lists the roles of a project.
+func (f *Fleet) ListAgentRoles(ctx context.Context, r *fleetv1.ListAgentRolesRequest) (*fleetv1.ListAgentRolesResponse, error) {
+	roles, err := f.svc.ListRoles(ctx, r.GetProject())
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListAgentRolesResponse{Roles: make([]*fleetv1.Role, len(roles))}
+	for i, role := range roles {
+		resp.Roles[i] = roleOf(role)
+	}
+	return resp, nil
+}

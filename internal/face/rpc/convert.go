@@ -1,0 +1,147 @@
+package rpc
+
+import (
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// Enum values of the API are named as the core's are, so the generated tables translate.
+
+func statusOf(s fleet.Status) fleetv1.Agent_Status {
+	return fleetv1.Agent_Status(fleetv1.Agent_Status_value[string(s)])
+}
+
+func stateOf(s fleet.State) fleetv1.Agent_State {
+	return fleetv1.Agent_State(fleetv1.Agent_State_value[string(s)])
+}
+
+func taskStatusOf(s fleet.TaskStatus) fleetv1.Task_Status {
+	return fleetv1.Task_Status(fleetv1.Task_Status_value[string(s)])
+}
+
+func sourceOf(s fleet.Source) fleetv1.Task_Source {
+	return fleetv1.Task_Source(fleetv1.Task_Source_value[string(s)])
+}
+
+// timeOf is t to the second, as the contract shows times; nil for the zero time.
+func timeOf(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return &timestamppb.Timestamp{Seconds: t.Unix()}
+}
+
+func agentOf(v *fleet.AgentView) *fleetv1.Agent {
+	a := &fleetv1.Agent{
+		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: v.Spec,
+		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
+		State: stateOf(v.State), StateReason: v.StateReason, Owner: v.Owner, Location: v.Location,
+	}
+	a.CurrentTask, a.CurrentTaskId = currentOf(v)
+	return a
+}
+
+// metadataOf is what the workspace reports, with the spec where it does not report one.
+func metadataOf(a *fleet.Agent) map[string]string {
+	m := map[string]string{"fleet_mcp_agent_spec": a.Spec}
+	for k, v := range a.Metadata {
+		m[k] = v
+	}
+	return m
+}
+
+func currentOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
+	if v.Task == nil {
+		return nil, nil
+	}
+	return wrapperspb.String(v.Task.Headline()), wrapperspb.String(v.Task.ID)
+}
+
+func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
+	s := &fleetv1.AgentSummary{
+		Name: v.Name, Status: statusOf(v.Status()), State: stateOf(v.State), Role: v.Role, Project: v.Project, Owner: v.Owner,
+	}
+	s.CurrentTask, s.CurrentTaskId = currentOf(v)
+	return s
+}
+
+func taskOf(t *fleet.Task) *fleetv1.Task {
+	return &fleetv1.Task{
+		Id: t.ID, AgentName: t.AgentName, Summary: t.Headline(), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
+		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
+		Reason: t.Reason, PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
+	}
+}
+
+func tasksOf(ts []*fleet.Task) []*fleetv1.Task {
+	out := make([]*fleetv1.Task, len(ts))
+	for i, t := range ts {
+		out[i] = taskOf(t)
+	}
+	return out
+}
+
+func detailOf(t *fleet.Task, payload []byte, preview string) *fleetv1.TaskDetail {
+	d := &fleetv1.TaskDetail{
+		Id: t.ID, AgentName: t.AgentName, Summary: t.Headline(), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
+		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
+		Reason: t.Reason, PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
+		Description: t.Description, Preview: preview, Owner: t.Owner, Turns: int32Of(t.Turns),
+	}
+	if payload != nil {
+		s := textOf(string(payload))
+		d.Payload = &s
+	}
+	if t.ExitCode != nil {
+		c := int32Of(*t.ExitCode)
+		d.ExitCode = &c
+	}
+	return d
+}
+
+func eventsOf(es []fleet.Event) []*fleetv1.Event {
+	out := make([]*fleetv1.Event, len(es))
+	for i, e := range es {
+		out[i] = &fleetv1.Event{
+			Cursor: cursorOf(e.Seq), Time: timeOf(e.Time), Type: fleetv1.Event_Type(fleetv1.Event_Type_value[string(e.Type)]),
+			AgentName: e.AgentName, TaskId: e.TaskID, Text: textOf(e.Text), Status: e.Status,
+		}
+	}
+	return out
+}
+
+func projectOf(p fleet.Project) *fleetv1.Project {
+	return &fleetv1.Project{Name: p.Name, DisplayName: p.DisplayName, Description: p.Description, TemplateId: p.TemplateID, TemplateName: p.TemplateName}
+}
+
+func roleOf(r fleet.Role) *fleetv1.Role {
+	return &fleetv1.Role{Name: r.Name, DisplayName: r.DisplayName, Description: r.Description, Default: r.Default}
+}
+
+func tokenOf(t *fleet.Token) *fleetv1.Token {
+	return &fleetv1.Token{
+		Name: t.Name, Kind: fleetv1.Token_Kind(fleetv1.Token_Kind_value[string(t.Kind)]), Admin: t.Admin,
+		CreatedAt: timeOf(t.CreatedAt), ExpiresAt: timeOf(t.ExpiresAt), RevokedAt: timeOf(t.RevokedAt),
+	}
+}
+
+func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped
+
+// pageOf is the page that a request asks for.
+func pageOf(page, size *int32) fleet.PageRequest {
+	return fleet.PageRequest{Page: intOf(page), PageSize: intOf(size)}
+}
+
+func intOf(n *int32) *int {
+	if n == nil {
+		return nil
+	}
+	i := int(*n)
+	return &i
+}

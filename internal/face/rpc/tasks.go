@@ -1,0 +1,107 @@
+package rpc
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// StartAgentTask starts a task.
+func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskRequest) (*fleetv1.StartAgentTaskResponse, error) {
+	if r.TimeoutSeconds != nil && r.GetTimeoutSeconds() < 1 {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give at least 1", r.GetTimeoutSeconds())
+	}
+	t, err := f.svc.StartTask(ctx, fleet.StartTaskRequest{
+		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
+		Timeout: time.Duration(r.GetTimeoutSeconds()) * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.StartAgentTaskResponse{
+		Task: taskOf(t), AgentStatus: fleetv1.Agent_busy,
+		Message: "Task started successfully",
+	}, nil
+}
+
+// StopAgentTask stops the running task.
+func (f *Fleet) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskRequest) (*fleetv1.StopAgentTaskResponse, error) {
+	t, v, message, err := f.svc.StopTask(ctx, r.GetAgentName(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.StopAgentTaskResponse{Task: taskOf(t), AgentStatus: statusOf(v.Status()), Message: message}, nil
+}
+
+// SendTaskMessage sends a message to the running task.
+func (f *Fleet) SendTaskMessage(ctx context.Context, r *fleetv1.SendTaskMessageRequest) (*fleetv1.SendTaskMessageResponse, error) {
+	t, err := f.svc.SendMessage(ctx, r.GetAgentName(), r.GetMessage(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.SendTaskMessageResponse{Task: taskOf(t), Message: "Message sent to the running task"}, nil
+}
+
+// ShowAgentTaskHistory shows a page of tasks.
+func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {
+	h, err := f.svc.TaskHistory(ctx, r.GetAgentName(), pageOf(r.Page, r.PageSize))
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ShowAgentTaskHistoryResponse{
+		Tasks: tasksOf(h.Tasks), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
+	}, nil
+}
+
+// ShowTask shows one task.
+func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
+	t, payload, preview, err := f.svc.ShowTask(ctx, r.GetTaskId(), r.GetIncludePayload())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ShowTaskResponse{Task: detailOf(t, payload, textOf(preview))}, nil
+}
+
+// WaitTasks waits for tasks to end.
+func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fleetv1.WaitTasksResponse, error) {
+	d := fleet.MaxWait
+	if r.TimeoutSeconds != nil {
+		d = time.Duration(r.GetTimeoutSeconds()) * time.Second
+	}
+	tasks, done, err := f.svc.WaitTasks(ctx, r.GetTaskIds(), r.GetMode() == fleetv1.WaitTasksRequest_any, d)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.WaitTasksResponse{Tasks: tasksOf(tasks), Done: done, Message: fleet.WaitMessage(tasks, done)}, nil
+}
+
+// WatchFleet streams events.
+func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
+	q := fleet.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Follow: r.GetFollow(), Wait: -1}
+	if r.WaitSeconds != nil {
+		if r.GetWaitSeconds() < 0 {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "wait_seconds", "wait_seconds is %d: give 0 or more", r.GetWaitSeconds())
+		}
+		q.Wait = time.Duration(r.GetWaitSeconds()) * time.Second
+	}
+	if r.MaxEvents != nil {
+		if r.GetMaxEvents() < 1 {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "max_events", "max_events is %d: give 1 to %d", r.GetMaxEvents(), fleet.MaxWatchEvents)
+		}
+		q.MaxEvents = int(r.GetMaxEvents())
+	}
+	return f.svc.Watch(s.Context(), q, func(events []fleet.Event, cursor string) error {
+		return s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events), Cursor: cursor})
+	})
+}
+
+func cursorOf(seq int64) string { return strconv.FormatInt(seq, 10) }
+
+// textOf is s as protobuf takes it: what an agent writes need not be valid UTF-8.
+func textOf(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,0 +1,54 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// Tokens serves TokenService.
+type Tokens struct {
+	fleetv1.UnimplementedTokenServiceServer
+	svc *fleet.Service
+}
+
+// NewTokens returns the TokenService over the core.
+func NewTokens(svc *fleet.Service) *Tokens { return &Tokens{svc: svc} }
+
+// CreateToken creates a token.
+func (s *Tokens) CreateToken(ctx context.Context, r *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {
+	kind := fleet.Human
+	if r.GetKind() != fleetv1.Token_kind_unspecified {
+		kind = fleet.Kind(r.GetKind().String())
+	}
+	t, secret, err := s.svc.CreateToken(ctx, r.GetName(), kind, r.GetAdmin(), time.Duration(r.GetTtlSeconds())*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.CreateTokenResponse{Token: tokenOf(t), Secret: secret}, nil
+}
+
+// ListTokens lists the tokens.
+func (s *Tokens) ListTokens(ctx context.Context, _ *fleetv1.ListTokensRequest) (*fleetv1.ListTokensResponse, error) {
+	tokens, err := s.svc.ListTokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListTokensResponse{Tokens: make([]*fleetv1.Token, len(tokens))}
+	for i, t := range tokens {
+		resp.Tokens[i] = tokenOf(t)
+	}
+	return resp, nil
+}
+
+// RevokeToken revokes a token.
+func (s *Tokens) RevokeToken(ctx context.Context, r *fleetv1.RevokeTokenRequest) (*fleetv1.RevokeTokenResponse, error) {
+	t, err := s.svc.RevokeToken(ctx, r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RevokeTokenResponse{Token: tokenOf(t), Message: fmt.Sprintf("Token '%s' is revoked", t.Name)}, nil
+}
