@@ -48,6 +48,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,51003,opt,name=invalid_reason,enum=fleet.v1.ErrorReason",
 		Filename:      "fleet/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*int32)(nil),
+		Field:         51004,
+		Name:          "fleet.v1.tool_default",
+		Tag:           "varint,51004,opt,name=tool_default",
+		Filename:      "fleet/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.ServiceOptions.
@@ -72,6 +80,10 @@ var (
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
 	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[2]
+	// The value that an MCP tool call gets for an optional number that it does not give.
+	//
+	// optional int32 tool_default = 51004;
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[3]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
@@ -81,7 +93,8 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a google/protobuf/descriptor.proto:;\n" +
 	"\atoolset\x12\x1f.google.protobuf.ServiceOptions\x18\xb9\x8e\x03 \x01(\tR\atoolset:R\n" +
 	"\x14progress_agent_field\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\tR\x12progressAgentField:]\n" +
-	"\x0einvalid_reason\x12\x1d.google.protobuf.FieldOptions\x18\xbb\x8e\x03 \x01(\x0e2\x15.fleet.v1.ErrorReasonR\rinvalidReasonB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0einvalid_reason\x12\x1d.google.protobuf.FieldOptions\x18\xbb\x8e\x03 \x01(\x0e2\x15.fleet.v1.ErrorReasonR\rinvalidReason:E\n" +
+	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var file_fleet_v1_options_proto_goTypes = []any{
 	(*descriptorpb.ServiceOptions)(nil), // 0: google.protobuf.ServiceOptions
@@ -93,11 +106,12 @@ var file_fleet_v1_options_proto_depIdxs = []int32{
 	0, // 0: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
 	1, // 1: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
 	2, // 2: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	3, // 3: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	3, // [3:4] is the sub-list for extension type_name
-	0, // [0:3] is the sub-list for extension extendee
+	2, // 3: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	3, // 4: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	4, // [4:5] is the sub-list for extension type_name
+	0, // [0:4] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -114,7 +128,7 @@ func file_fleet_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   0,
-			NumExtensions: 3,
+			NumExtensions: 4,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,

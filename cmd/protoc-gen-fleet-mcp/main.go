@@ -1,0 +1,28 @@
+// Command protoc-gen-fleet-mcp writes *.pb.mcp.go: the MCP tools of every service that names a toolset, one tool a
+// method. A tool's name, description, JSON Schemas and hints are derived from the method alone.
+package main
+
+import (
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+func main() {
+	protogen.Options{}.Run(generate)
+}
+
+// generate writes a file for each proto file that has a service with a toolset.
+func generate(p *protogen.Plugin) error {
+	p.SupportedFeatures = uint64(pluginpb.CodeGeneratorResponse_FEATURE_PROTO3_OPTIONAL)
+	opts := newOptions(p.Files)
+	for _, f := range p.Files {
+		if !f.Generate {
+			continue
+		}
+		g := generator{plugin: p, options: opts, file: f}
+		if err := g.run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// object is a JSON object that keeps the order of its keys, so that a schema reads like the proto it comes from.
+type object struct {
+	keys   []string
+	values map[string]any
+}
+
+func (o *object) set(key string, value any) *object {
+	if o.values == nil {
+		o.values = map[string]any{}
+	}
+	if _, ok := o.values[key]; !ok {
+		o.keys = append(o.keys, key)
+	}
+	o.values[key] = value
+	return o
+}
+
+// typed begins the schema of a type, or of several.
+func typed(types ...string) *object {
+	o := &object{}
+	if len(types) == 1 {
+		return o.set("type", types[0])
+	}
+	return o.set("type", types)
+}
+
+// MarshalJSON writes the keys in their order.
+func (o *object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, k := range o.keys {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		for j, v := range []any{k, o.values[k]} {
+			if j > 0 {
+				b.WriteByte(':')
+			}
+			raw, err := encode(v)
+			if err != nil {
+				return nil, err
+			}
+			b.Write(raw)
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// indent returns the object as text for a reviewer.
+func (o *object) indent() (string, error) {
+	raw, err := o.MarshalJSON()
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	err = json.Indent(&b, raw, "", "  ")
+	return b.String(), err
+}

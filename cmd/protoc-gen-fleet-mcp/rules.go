@@ -1,0 +1,59 @@
+package main
+
+import (
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// keywords has the JSON Schema keyword of each protovalidate rule that has one. A string of n bytes has at most n
+// characters, so max_bytes gives a bound that is true, though not always tight.
+var keywords = map[protoreflect.Name]string{
+	"min_len": "minLength", "max_len": "maxLength", "max_bytes": "maxLength", "pattern": "pattern", "in": "enum", "const": "const",
+	"gt": "exclusiveMinimum", "gte": "minimum", "lt": "exclusiveMaximum", "lte": "maximum",
+	"min_items": "minItems", "max_items": "maxItems", "unique": "uniqueItems",
+	"min_pairs": "minProperties", "max_pairs": "maxProperties",
+}
+
+// formats has the JSON Schema format of each protovalidate rule that is one.
+var formats = map[protoreflect.Name]string{
+	"email": "email", "hostname": "hostname", "ipv4": "ipv4", "ipv6": "ipv6", "uri": "uri", "uuid": "uuid",
+}
+
+// rules adds the keywords that the rules of a field stand for. A result follows no rules: it is what it is.
+func (s schemas) rules(o *object, r *validate.FieldRules) *object {
+	if !s.input || r == nil {
+		return o
+	}
+	kind := r.ProtoReflect().WhichOneof(r.ProtoReflect().Descriptor().Oneofs().ByName("type"))
+	if kind == nil {
+		return o
+	}
+	of := r.ProtoReflect().Get(kind).Message()
+	fields := of.Descriptor().Fields()
+	for i := range fields.Len() { // in the order of their declaration, so that the output is always the same
+		rule := fields.Get(i)
+		if !of.Has(rule) || rule.Kind() == protoreflect.MessageKind {
+			continue
+		}
+		value := of.Get(rule)
+		if format, ok := formats[rule.Name()]; ok && value.Bool() {
+			o.set("format", format)
+		}
+		if keyword, ok := keywords[rule.Name()]; ok {
+			o.set(keyword, plain(rule, value))
+		}
+	}
+	return o
+}
+
+// plain returns the value of a rule as JSON has it.
+func plain(rule protoreflect.FieldDescriptor, v protoreflect.Value) any {
+	if !rule.IsList() {
+		return v.Interface()
+	}
+	var list []any
+	for i := range v.List().Len() {
+		list = append(list, v.List().Get(i).Interface())
+	}
+	return list
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// schemas writes the JSON Schema of a message in the form that package wire gives it.
+type schemas struct {
+	options options
+	input   bool // of arguments, which are checked; not of a result
+	defs    *object
+}
+
+// schema returns the schema of a request or of a response. Its message is written in place, and every other message
+// under $defs, so that recursion ends and what is shared appears once.
+func (o options) schema(m *protogen.Message, input bool) (string, error) {
+	s := schemas{options: o, input: input, defs: &object{}}
+	root := s.message(m)
+	if len(s.defs.keys) > 0 {
+		root.set("$defs", s.defs)
+	}
+	return root.indent()
+}
+
+func (s schemas) message(m *protogen.Message) *object {
+	properties, required := &object{}, []string{}
+	for _, f := range m.Fields {
+		behaviour, _ := proto.GetExtension(f.Desc.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+		if s.input && slices.Contains(behaviour, annotations.FieldBehavior_OUTPUT_ONLY) {
+			continue
+		}
+		rules, _ := proto.GetExtension(f.Desc.Options(), validate.E_Field).(*validate.FieldRules)
+		name := string(f.Desc.Name())
+		properties.set(name, s.property(f, rules))
+		switch {
+		case !s.input && f.Oneof == nil: // a key of a result is there even when it has no value; not so of a oneof
+			required = append(required, name)
+		case s.input && (slices.Contains(behaviour, annotations.FieldBehavior_REQUIRED) || rules.GetRequired()):
+			required = append(required, name)
+		}
+	}
+	o := typed("object").set("properties", properties)
+	if len(required) > 0 {
+		o.set("required", required)
+	}
+	if s.input {
+		o.set("additionalProperties", false)
+	}
+	return o
+}
+
+// property is the schema of a field with its description.
+func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object {
+	o := s.field(f, rules)
+	lines := []string{description(f.Comments)}
+	if f.Oneof != nil && !f.Oneof.Desc.IsSynthetic() {
+		var names []string
+		for _, other := range f.Oneof.Fields {
+			names = append(names, string(other.Desc.Name()))
+		}
+		lines = append(lines, "Set at most one of "+strings.Join(names, ", ")+".")
+	}
+	if v, ok := s.options.get(f.Desc, toolDefault); ok && s.input {
+		lines = append(lines, fmt.Sprintf("In a call of this tool %d, when not given.", v.Int()))
+		o.set("default", v.Int())
+	}
+	lines = append(lines, s.values(f)...)
+	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" })
+	if len(lines) > 0 {
+		o.set("description", strings.Join(lines, "\n"))
+	}
+	return o
+}
+
+// values describes each value of an enum.
+func (s schemas) values(f *protogen.Field) []string {
+	e := f.Enum
+	if f.Desc.IsMap() {
+		e = f.Message.Fields[1].Enum
+	}
+	if e == nil {
+		return nil
+	}
+	var lines []string
+	for _, v := range given(e) {
+		if text := comment(v.Comments); text != "" {
+			lines = append(lines, "- "+string(v.Desc.Name())+": "+text)
+		}
+	}
+	return lines
+}
+
+// given returns the values of an enum without the zero value, which means not given.
+func given(e *protogen.Enum) []*protogen.EnumValue {
+	return slices.DeleteFunc(slices.Clone(e.Values), func(v *protogen.EnumValue) bool { return v.Desc.Number() == 0 })
+}
+
+func (s schemas) field(f *protogen.Field, rules *validate.FieldRules) *object {
+	switch {
+	case f.Desc.IsMap():
+		o := typed("object").set("additionalProperties", s.value(f.Message.Fields[1], rules.GetMap().GetValues()))
+		return s.rules(o, rules)
+	case f.Desc.IsList():
+		return s.rules(typed("array").set("items", s.value(f, rules.GetRepeated().GetItems())), rules)
+	}
+	return s.value(f, rules)
+}
+
+func (s schemas) value(f *protogen.Field, rules *validate.FieldRules) *object {
+	switch f.Desc.Kind() {
+	case protoreflect.BoolKind:
+		return typed("boolean")
+	case protoreflect.StringKind:
+		return s.rules(typed("string"), rules)
+	case protoreflect.BytesKind:
+		return typed("string").set("contentEncoding", "base64")
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return s.rules(typed("number"), rules)
+	case protoreflect.EnumKind:
+		var names []string
+		for _, v := range given(f.Enum) {
+			names = append(names, string(v.Desc.Name()))
+		}
+		return typed("string").set("enum", names)
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		if s.input { // ProtoJSON reads both and writes text, because a double cannot hold them all
+			return s.rules(typed("integer", "string"), rules)
+		}
+		return typed("string")
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return s.reference(f.Message, rules)
+	}
+	return s.rules(typed("integer"), rules)
+}
+
+// reference is the schema of a message that is a field.
+func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *object {
+	if o := s.wellKnown(m); o != nil {
+		return s.rules(o, rules)
+	}
+	name := strings.TrimPrefix(string(m.Desc.FullName()), string(m.Desc.ParentFile().Package())+".")
+	if _, ok := s.defs.values[name]; !ok {
+		s.defs.set(name, nil) // ends recursion, and holds the place
+		o := s.message(m)
+		if text := comment(m.Comments); text != "" {
+			o.set("description", text)
+		}
+		s.defs.set(name, o)
+	}
+	return (&object{}).set("$ref", "#/$defs/"+name)
+}

@@ -1,0 +1,142 @@
+package tool
+
+import (
+	"context"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"fleet/internal/face/wire"
+)
+
+// Notify hands a notification to the client of a call. It returns when the transport has taken it, so that nothing
+// that is sent later, the call's result above all, can overtake it or make it be dropped. An error means that the
+// client is gone.
+//
+// mcp-go's own way, a channel that a second goroutine empties into the response, loses what that goroutine holds when
+// the handler returns, and what does not fit into the channel.
+type Notify func(mcp.JSONRPCNotification) error
+
+type notifyKey struct{}
+
+// WithNotify returns a context whose calls send their progress with n.
+func WithNotify(ctx context.Context, n Notify) context.Context {
+	return context.WithValue(ctx, notifyKey{}, n)
+}
+
+// progress sends the progress of one call. It is for one goroutine at a time; a nil one sends nothing.
+type progress struct {
+	token  mcp.ProgressToken
+	notify Notify
+	sent   int
+}
+
+// progressOf returns the progress of a call, nil when its client did not ask for any or cannot get any.
+func progressOf(ctx context.Context, r mcp.CallToolRequest) *progress {
+	notify, _ := ctx.Value(notifyKey{}).(Notify)
+	if notify == nil || r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
+		return nil
+	}
+	return &progress{token: r.Params.Meta.ProgressToken, notify: notify}
+}
+
+// say sends each of the texts. The progress is their number: it only grows, and nobody knows its total.
+func (p *progress) say(texts []string) error {
+	if p == nil {
+		return nil
+	}
+	for _, text := range texts {
+		p.sent++
+		if err := p.notify(mcp.JSONRPCNotification{
+			JSONRPC: mcp.JSONRPC_VERSION,
+			Notification: mcp.Notification{
+				Method: "notifications/progress",
+				Params: mcp.NotificationParams{AdditionalFields: map[string]any{
+					"progressToken": p.token, "progress": p.sent, "message": text,
+				}},
+			},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Words returns the text of an event, or its type in words when it has none.
+func Words(text, kind string) string {
+	if text != "" {
+		return text
+	}
+	return strings.ReplaceAll(kind, "_", " ")
+}
+
+// JSON returns a message that has no text of its own as it would be in a result.
+func JSON(m proto.Message) string {
+	b, err := wire.Marshal(m)
+	if err != nil {
+		return string(m.ProtoReflect().Descriptor().Name())
+	}
+	return string(b)
+}
+
+// Query says which events to read: those of the agent, after the cursor.
+type Query struct {
+	Cursor, Agent string
+	Follow        bool
+}
+
+// Watch reads events and gives them to each, with the cursor after them.
+type Watch func(ctx context.Context, q Query, each func(cursor string, texts []string) error) error
+
+// Watcher makes a Watch of the method that streams events.
+func Watcher[R any, PQ any, PR message[R]](
+	call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error),
+	request func(Query) PQ, cursor func(PR) string, texts func(PR) []string,
+) Watch {
+	return func(ctx context.Context, q Query, each func(string, []string) error) error {
+		return receive(ctx, call, request(q), func(m PR) error { return each(cursor(m), texts(m)) })
+	}
+}
+
+// follow sends the events of an agent as progress, from before it returns until the returned function is called. That
+// function sends what has happened until then, and waits for it to be sent.
+func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop func()) {
+	if agent == "" { // the request is invalid, and would follow the whole fleet
+		return func() {}
+	}
+	at := "now"
+	take := func(cursor string, texts []string) error {
+		if err := p.say(texts); err != nil {
+			return err
+		}
+		if cursor != "" {
+			at = cursor
+		}
+		return nil
+	}
+	// Where the log ends now has to be known before the call begins: a stream that is being opened beside it would
+	// begin at some time during it. A call without progress is better than none, so errors are not the call's.
+	if err := watch(ctx, Query{Cursor: at, Agent: agent}, take); err != nil {
+		return func() {}
+	}
+	following, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = watch(following, Query{Cursor: at, Agent: agent, Follow: true}, take)
+	}()
+	return func() {
+		cancel()
+		<-done
+		// What the call itself did is in the log by now, but the stream may not have brought it yet. A log that does
+		// not come to an end belongs to an agent that works on; it is not the call's to wait for.
+		for range 10 {
+			before := p.sent
+			if at == "now" || watch(ctx, Query{Cursor: at, Agent: agent}, take) != nil || p.sent == before {
+				return
+			}
+		}
+	}
+}

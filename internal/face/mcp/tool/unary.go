@@ -1,0 +1,31 @@
+package tool
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"google.golang.org/grpc"
+)
+
+// Unary makes a tool of a method that answers with one message.
+func Unary[Q, R any, PQ message[Q], PR message[R]](
+	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (PR, error), opts ...Option[PQ],
+) Tool {
+	o := collect(opts)
+	return s.with(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
+		q := PQ(new(Q))
+		if err := decode(r, q, o); err != nil {
+			return failure(err)
+		}
+		stop := func() {}
+		if p := progressOf(ctx, r); p != nil && o.watch != nil {
+			stop = follow(ctx, p, o.watch, o.agent(q))
+		}
+		m, err := call(ctx, q)
+		stop()
+		if err != nil {
+			return failure(err)
+		}
+		return success(m)
+	})
+}
