@@ -7,14 +7,16 @@ uuid='^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
 own=$MACHINE_HOME/.fleet
 
 # Every process of the workspace has this home in its environment, however it was started.
-processes() { grep -lszxF "HOME=$MACHINE_HOME" /proc/[0-9]*/environ | cut -d/ -f3; }
+# (Those that end meanwhile make grep fail.)
+processes() { { grep -lszxF "HOME=$MACHINE_HOME" /proc/[0-9]*/environ || true; } | cut -d/ -f3; }
 
 # down ends them: TERM, and KILL to what is left after five seconds.
 down() {
   local signal try pids
   for signal in TERM KILL; do
     for try in {1..50}; do
-      pids=$(processes) || return 0
+      pids=$(processes)
+      [ -n "$pids" ] || return 0
       # shellcheck disable=SC2086 # one word each
       [ "$try" != 1 ] || kill "-$signal" $pids 2>/dev/null || true
       sleep 0.1
@@ -26,7 +28,8 @@ down() {
 
 # up starts Coder's agent with an environment of its own: Terraform's has the owner's session token and SSH key.
 up() {
-  mkdir -p -m 700 "$MACHINE_HOME" "$own" "$own/tmp" "$own/coder"
+  umask 077
+  mkdir -p "$own/tmp" "$own/coder"
   printf '%s\n' "$MACHINE_INIT" > "$own/init.sh"
   (
     token=$AGENT_TOKEN

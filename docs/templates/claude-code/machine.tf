@@ -13,7 +13,7 @@ terraform {
 
 variable "root" {
   type        = string
-  default     = "/var/tmp/coder-workspaces"
+  default     = "/var/lib/coder-workspaces"
   description = "Folder on the host for the workspaces' homes."
 }
 

@@ -1,8 +1,9 @@
 # shellcheck shell=sh
 # Prints the metadata item whose key is $1; nothing of what is not there. Without a newline: it would be part of the value.
 if [ "$1" = agent_spec ]; then
-  printf %s "$AGENT_SPEC_BASE64" | base64 -d | head -c 2048 # Coder takes no more
-  exit
+  # Coder takes 2048 bytes, and half a character at their end would cost it all four items
+  printf %s "$AGENT_SPEC_BASE64" | base64 -d | head -c 2048 | iconv -cs -f UTF-8 -t UTF-8 2>/dev/null
+  exit 0
 fi
 cd "$HOME/work" && command -v gh >/dev/null || exit 0
 case $1 in

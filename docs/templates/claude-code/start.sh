@@ -23,7 +23,7 @@ fi
 # workspace from a file, so that the token is in no environment and on no command line.
 printf %s "$CODER_AGENT_TOKEN" > "$state/agent-token"
 cat > "$state/mcp.json" <<JSON
-{"mcpServers": {"coder": {"command": "$(command -v coder)", "args": ["exp", "mcp", "server"], "env": {
+{"mcpServers": {"coder": {"command": "$(command -v coder)", "args": ["exp", "mcp", "server", "--allowed-tools", "coder_report_task"], "alwaysLoad": true, "env": {
   "CODER_AGENT_URL": "$CODER_AGENT_URL",
   "CODER_AGENT_TOKEN_FILE": "$state/agent-token",
   "CODER_MCP_APP_STATUS_SLUG": "agentapi",
@@ -38,7 +38,7 @@ spec=$(base64 -d <<< "$AGENT_SPEC_BASE64")
 role=$AGENT_ROLE
 for name in $(compgen -e); do
   case $name in
-    HOME | USER | LANG | PATH | SHELL | CLAUDE_CONFIG_DIR) ;;
+    HOME | USER | LANG | PATH | SHELL | TMPDIR | CLAUDE_CONFIG_DIR) ;;
     ANTHROPIC_API_KEY | ANTHROPIC_BASE_URL | GH_TOKEN) [ -n "${!name}" ] || unset "$name" ;;
     AGENT_PORT | AGENT_REPOSITORY | AGENT_PERMISSION_MODE) export -n "${name?}" ;;
     *) unset "$name" ;;
@@ -63,18 +63,20 @@ case $role in
 esac
 prompt+=$'\n\nReport your progress with coder_report_task: state "working" as you go, "idle" with a summary when a task is done, "failure" with the reason when it cannot be done.'
 [ -z "$spec" ] || prompt+=$'\n\nYour specification:\n'$spec
+printf '%s\n' "$prompt" > "$state/prompt.md"
 
 # A first start asks questions: theme, trust in the folder, the key, the permission mode. The workspace is the answer.
+key=${ANTHROPIC_API_KEY:-}
 cat > "$CLAUDE_CONFIG_DIR/.claude.json" <<JSON
 {"hasCompletedOnboarding": true, "bypassPermissionsModeAccepted": true, "theme": "dark",
- "customApiKeyResponses": {"approved": ["${ANTHROPIC_API_KEY: -20}"]},
+ "customApiKeyResponses": {"approved": ["${key: -20}"]},
  "projects": {"$work": {"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true}}}
 JSON
 
 cd "$work"
 setsid nohup agentapi server --type claude --port "$AGENT_PORT" --term-width 80 --term-height 1000 -- \
   claude --permission-mode "$AGENT_PERMISSION_MODE" --allowedTools mcp__coder__coder_report_task \
-  --mcp-config "$state/mcp.json" --append-system-prompt "$prompt" </dev/null >"$state/agentapi.log" 2>&1 &
+  --mcp-config "$state/mcp.json" --append-system-prompt-file "$state/prompt.md" </dev/null >"$state/agentapi.log" 2>&1 &
 for _ in {1..240}; do
   [ "$(curl -sf "$url/status" | grep -c '"status":"stable"')" = 0 ] || exit 0
   kill -0 $! 2>/dev/null || break

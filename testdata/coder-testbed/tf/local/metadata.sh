@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # The test bed's metadata, laid over the template's: the files that meta.sh writes. agent_spec is the spec until then.
 if [ "$1" = agent_spec ] && [ ! -e "$HOME/meta/agent_spec" ]; then
-  printf %s "$AGENT_SPEC_BASE64" | base64 -d | head -c 2048
-else
-  cat "$HOME/meta/$1"
+  printf %s "$AGENT_SPEC_BASE64" | base64 -d | head -c 2048 | iconv -cs -f UTF-8 -t UTF-8 2>/dev/null
+  exit 0
 fi
+cat "$HOME/meta/$1"
