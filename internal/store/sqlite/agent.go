@@ -1,0 +1,122 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	agentColumns = `uid, name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
+		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at`
+	selectAgents = `SELECT ` + agentColumns + `, revision FROM agents `
+	byName       = ` ORDER BY name_key, owner`
+)
+
+var (
+	insertAgent = `INSERT INTO agents (` + agentColumns + `, revision) VALUES (` + marks(agentColumns) + `, 1)`
+	updateAgent = `UPDATE agents SET (` + agentColumns + `) = (` + marks(agentColumns) + `), revision = revision + 1
+		WHERE uid = ? RETURNING revision`
+)
+
+// key is what a name is compared by. SQLite's own lower knows ASCII only.
+func key(name string) string { return strings.ToLower(name) }
+
+func (t *readTx) Agent(uid string) (*fleet.Agent, error) {
+	return first(t, scanAgent, selectAgents+`WHERE uid = ?`, uid)
+}
+
+func (t *readTx) AgentsByName(name, owner string) ([]*fleet.Agent, error) {
+	if owner == "" {
+		return all(t, scanAgent, selectAgents+`WHERE name_key = ? AND deleted_at IS NULL`+byName, key(name))
+	}
+	return all(t, scanAgent, selectAgents+`WHERE name_key = ? AND owner = ? AND deleted_at IS NULL`+byName, key(name), owner)
+}
+
+func (t *readTx) AgentByWorkspace(workspaceID string) (*fleet.Agent, error) {
+	return first(t, scanAgent, selectAgents+`WHERE workspace_id <> '' AND workspace_id = ? ORDER BY created_at DESC, n DESC LIMIT 1`,
+		workspaceID)
+}
+
+func (t *readTx) Agents() ([]*fleet.Agent, error) {
+	return all(t, scanAgent, selectAgents+`WHERE deleted_at IS NULL`+byName)
+}
+
+func (t *tx) InsertAgent(a *fleet.Agent) error {
+	args, err := agentArgs(a)
+	if err == nil {
+		_, err = t.exec(insertAgent, args...)
+	}
+	if err != nil {
+		return t.failed(agentError("add", a, err))
+	}
+	a.Revision = 1
+	return nil
+}
+
+func (t *tx) UpdateAgent(a *fleet.Agent) error {
+	args, err := agentArgs(a)
+	if err != nil {
+		return t.failed(agentError("write", a, err))
+	}
+	revision, err := t.revise(updateAgent, append(args, a.UID)...)
+	if err != nil {
+		return t.failed(agentError("write", a, err))
+	}
+	a.Revision = revision
+	return nil
+}
+
+func agentError(act string, a *fleet.Agent, err error) error {
+	if taken(err, "agents.name_key") {
+		return fleet.Errorf(fleet.ReasonAgentExists,
+			"an agent named %q exists: choose another name, or delete that agent first", a.Name).Because(err)
+	}
+	return fmt.Errorf("%s agent %s: %w", act, a.UID, err)
+}
+
+func agentArgs(a *fleet.Agent) ([]any, error) {
+	var metadata sql.NullString
+	if a.Metadata != nil {
+		b, err := json.Marshal(a.Metadata)
+		if err != nil {
+			return nil, err
+		}
+		metadata = sql.NullString{String: string(b), Valid: true}
+	}
+	return []any{
+		a.UID, a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
+		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, maybeMicros(a.RetryAt),
+		micros(a.CreatedAt), micros(a.UpdatedAt), maybeMicros(a.DeletedAt),
+	}, nil
+}
+
+func scanAgent(row scanner) (*fleet.Agent, error) {
+	a := &fleet.Agent{}
+	if err := scanAgentInto(row, a); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func scanAgentInto(row scanner, a *fleet.Agent) error {
+	var (
+		nameKey                       sql.RawBytes
+		metadata                      sql.RawBytes
+		retry, created, updated, gone sql.NullInt64
+	)
+	err := row.Scan(&a.UID, &a.Name, &nameKey, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
+		&metadata, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts, &retry,
+		&created, &updated, &gone, &a.Revision)
+	if err != nil {
+		return err
+	}
+	a.RetryAt, a.CreatedAt, a.UpdatedAt, a.DeletedAt = timeOf(retry), timeOf(created), timeOf(updated), timeOf(gone)
+	if metadata == nil {
+		return nil
+	}
+	return json.Unmarshal(metadata, &a.Metadata)
+}

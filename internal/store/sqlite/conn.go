@@ -1,0 +1,137 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+)
+
+// conn is a connection with its prepared statements. One goroutine uses it at a time.
+type conn struct {
+	sql    *sql.Conn
+	stmts  map[string]*sql.Stmt
+	broken bool // nobody knows what state it is in: not to be used again
+}
+
+func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
+	c, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{sql: c, stmts: map[string]*sql.Stmt{}}, nil
+}
+
+// stmt returns the statement prepared: all SQL of the package is fixed text, so there are few of them.
+func (c *conn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s, ok := c.stmts[query]; ok {
+		return s, nil
+	}
+	s, err := c.sql.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	c.stmts[query] = s
+	return s, nil
+}
+
+func (c *conn) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := c.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.ExecContext(ctx, args...)
+}
+
+func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := c.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
+// int64 returns the one number that the query gives.
+func (c *conn) int64(ctx context.Context, query string) (n int64, err error) {
+	s, err := c.stmt(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	return n, s.QueryRowContext(ctx).Scan(&n)
+}
+
+func (c *conn) close() error {
+	var errs []error
+	for _, s := range c.stmts {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, c.sql.Close())...)
+}
+
+// discard closes the connection for good, where close would keep what is under it for later use.
+func (c *conn) discard() {
+	_ = c.sql.Raw(func(any) error { return driver.ErrBadConn })
+	_ = c.close()
+}
+
+// pool hands out connections, which it opens when they are needed first.
+type pool struct {
+	db   *sql.DB
+	free chan *conn // nil: not open yet
+}
+
+func newPool(db *sql.DB, n int) *pool {
+	p := &pool{db: db, free: make(chan *conn, n)}
+	for range n {
+		p.free <- nil
+	}
+	return p
+}
+
+// take waits for a connection that nobody uses.
+func (p *pool) take(ctx context.Context) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case c := <-p.free:
+		if c != nil {
+			return c, nil
+		}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	c, err := newConn(ctx, p.db)
+	if err != nil {
+		p.free <- nil
+		return nil, plain(ctx, err)
+	}
+	return c, nil
+}
+
+// with calls f with a connection that nobody else uses.
+func (p *pool) with(ctx context.Context, f func(*conn) error) error {
+	c, err := p.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if c.broken {
+			c.discard()
+			c = nil
+		}
+		p.free <- c
+	}()
+	return f(c)
+}
+
+// close closes every connection. None may be taken.
+func (p *pool) close() error {
+	var errs []error
+	for range cap(p.free) {
+		if c := <-p.free; c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,62 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	driver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// plain turns the error of a call that ctx cut off into the error of ctx: SQLite says that it was interrupted.
+func plain(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// taken says whether err is that of a unique index that begins with the column, written "table.column". SQLite names
+// the columns, not the index.
+func taken(err error, column string) bool {
+	e, ok := errors.AsType[*driver.Error](err)
+	return ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(e.Error(), "failed: "+column)
+}
+
+// ended says whether err is that of the trigger that keeps ended tasks as they are.
+func ended(err error) bool {
+	e, ok := errors.AsType[*driver.Error](err)
+	return ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_TRIGGER
+}
+
+// busy says whether another process stood in the way, so that the same again may well succeed.
+func busy(err error) bool {
+	e, ok := errors.AsType[*driver.Error](err)
+	if !ok {
+		return false
+	}
+	primary := e.Code() & 0xff
+	return primary == sqlite3.SQLITE_BUSY || primary == sqlite3.SQLITE_LOCKED
+}
+
+// retry calls f again while other processes stand in its way, up to the busy timeout.
+func (s *Store) retry(ctx context.Context, f func() error) error {
+	deadline := time.Now().Add(s.cfg.BusyTimeout)
+	for {
+		err := f()
+		switch {
+		case !busy(err):
+			return err
+		case time.Now().After(deadline):
+			return fmt.Errorf("another process holds the write lock of %s for more than %s: %w", s.path, s.cfg.BusyTimeout, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

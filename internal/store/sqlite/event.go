@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	eventColumns = `time, type, agent_uid, agent_name, name_key, owner, task_id, status, text`
+	selectEvents = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text FROM events WHERE `
+	lastSeq      = `SELECT coalesce(max(seq), 0) FROM events`
+	// changedAgents has the condition of the index events_changes in the very same words, so that output is never read.
+	changedAgents = `SELECT DISTINCT agent_uid FROM events WHERE type <> 'task_output' AND seq > ?`
+)
+
+var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + marks(eventColumns) + `)`
+
+// LastSeq returns the Seq of the newest event, see fleet.Store.
+func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		seq, err = c.int64(ctx, lastSeq)
+		return plain(ctx, err)
+	})
+	return seq, err
+}
+
+func (t *readTx) LastSeq() (int64, error) { return first(t, scanInt64, lastSeq) }
+
+func (t *readTx) Events(f fleet.EventFilter, after int64, limit int) ([]fleet.Event, error) {
+	if limit <= 0 {
+		return nil, t.err
+	}
+	where, args, err := conditions(f)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	return all(t, scanEvent, selectEvents+where+`seq > ? ORDER BY seq LIMIT ?`, append(args, after, limit)...)
+}
+
+func (t *readTx) LastEvents(f fleet.EventFilter, limit int) ([]fleet.Event, error) {
+	if limit <= 0 {
+		return nil, t.err
+	}
+	where, args, err := conditions(f)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	events, err := all(t, scanEvent, selectEvents+where+`seq > 0 ORDER BY seq DESC LIMIT ?`, append(args, limit)...)
+	slices.Reverse(events)
+	return events, err
+}
+
+func (t *readTx) ChangedAgents(after int64) ([]string, error) {
+	return all(t, scanString, changedAgents, after)
+}
+
+func (t *tx) Append(e *fleet.Event) error {
+	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, key(e.AgentName), e.Owner,
+		e.TaskID, e.Status, e.Text)
+	if err != nil {
+		return t.failed(fmt.Errorf("append event %s of agent %s: %w", e.Type, e.AgentUID, err))
+	}
+	e.Seq = seq
+	return nil
+}
+
+// conditions returns what the filter says as SQL, each condition with an AND behind it. The texts are few, whatever
+// the values: every connection keeps them prepared.
+func conditions(f fleet.EventFilter) (where string, args []any, err error) {
+	var b strings.Builder
+	add := func(condition string, arg any) {
+		b.WriteString(condition + ` AND `)
+		args = append(args, arg)
+	}
+	if f.Owner != "" {
+		add(`owner = ?`, f.Owner)
+	}
+	if f.AgentName != "" {
+		add(`name_key = ?`, key(f.AgentName))
+	}
+	if f.AgentUID != "" {
+		add(`agent_uid = ?`, f.AgentUID)
+	}
+	if f.TaskID != "" {
+		add(`task_id <> '' AND task_id = ?`, f.TaskID)
+	}
+	if len(f.Types) > 0 {
+		types, err := json.Marshal(f.Types)
+		if err != nil {
+			return "", nil, err
+		}
+		add(`type IN (SELECT value FROM json_each(?))`, string(types))
+	}
+	return b.String(), args, nil
+}
+
+func scanEvent(row scanner) (fleet.Event, error) {
+	var (
+		e  fleet.Event
+		at sql.NullInt64
+	)
+	err := row.Scan(&e.Seq, &at, (*string)(&e.Type), &e.AgentUID, &e.AgentName, &e.Owner, &e.TaskID, &e.Status, &e.Text)
+	e.Time = timeOf(at)
+	return e, err
+}
+
+func scanInt64(row scanner) (n int64, err error)   { return n, row.Scan(&n) }
+func scanString(row scanner) (s string, err error) { return s, row.Scan(&s) }

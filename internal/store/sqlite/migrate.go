@@ -1,0 +1,42 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrate brings the schema up to date, each migration in a transaction of its own.
+func migrate(ctx context.Context, db *sql.DB) error {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	before, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if before > target {
+		return fmt.Errorf("its schema has version %d and this Fleet knows versions up to %d: use a newer Fleet, or another data directory",
+			before, target)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		// Another process may have been first with the same migration. Then there is nothing left to do.
+		if now, _, verr := p.GetVersions(ctx); verr == nil && now > before {
+			return migrate(ctx, db)
+		}
+		return fmt.Errorf("bring the schema from version %d to %d: %w", before, target, err)
+	}
+	return nil
+}

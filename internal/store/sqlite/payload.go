@@ -1,0 +1,68 @@
+package sqlite
+
+import (
+	"bytes"
+	"compress/gzip"
+	"database/sql"
+	"fmt"
+	"io"
+)
+
+const putPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
+	ON CONFLICT (task_id) DO UPDATE SET size = excluded.size, gzip = excluded.gzip`
+
+func (t *readTx) Payload(taskID string) ([]byte, error) {
+	return first(t, scanPayload, `SELECT size, gzip FROM payloads WHERE task_id = ?`, taskID)
+}
+
+func (t *tx) PutPayload(taskID string, payload []byte) error {
+	packed, err := pack(payload)
+	if err == nil {
+		_, err = t.exec(putPayload, taskID, len(payload), packed)
+	}
+	if err != nil {
+		return t.failed(fmt.Errorf("keep the payload of task %s: %w", taskID, err))
+	}
+	return nil
+}
+
+func scanPayload(row scanner) ([]byte, error) {
+	var (
+		size   int
+		packed sql.RawBytes
+	)
+	if err := row.Scan(&size, &packed); err != nil {
+		return nil, err
+	}
+	return unpack(packed, size)
+}
+
+// pack compresses for speed: the write lock is held meanwhile.
+func pack(payload []byte) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(payload); err != nil {
+		return nil, err
+	}
+	err = z.Close()
+	return b.Bytes(), err
+}
+
+// unpack reads what pack wrote, and never more than size: what is compressed could grow to anything.
+func unpack(packed []byte, size int) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("read a payload: %w", err)
+	}
+	payload := make([]byte, size)
+	if _, err := io.ReadFull(z, payload); err != nil {
+		return nil, fmt.Errorf("read a payload of %d bytes: %w", size, err)
+	}
+	if _, err := io.ReadFull(z, make([]byte, 1)); err != io.EOF { // which also checks the sum
+		return nil, fmt.Errorf("read a payload: it has more than its %d bytes, or is damaged", size)
+	}
+	return payload, nil
+}

@@ -1,0 +1,176 @@
+// Package sqlite keeps the fleet in one SQLite file: the embedded default of fleet.Store.
+//
+// The file is in WAL mode. One connection writes, in transactions that take the write lock when they begin, so that
+// what a transaction has read cannot change under it; several connections read meanwhile. Other processes may use the
+// same file at the same time. What has been committed survives the end of the process, kill -9 included; a crash of
+// the whole machine can lose the last commits, never tear one.
+//
+// A call on a transaction that failed fails the transaction, also when its fn goes on and returns nil.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"fleet/internal/fleet"
+)
+
+// ErrClosed is what every call on a closed store answers.
+var ErrClosed = errors.New("the store is closed")
+
+var _ fleet.Store = (*Store)(nil)
+
+// Config holds what may be left out.
+type Config struct {
+	// BusyTimeout is how long a write waits for the write lock while other processes hold it; 0 means 30 s.
+	BusyTimeout time.Duration
+}
+
+// Store is a fleet.Store in a SQLite file. It is safe for concurrent use.
+type Store struct {
+	path   string
+	cfg    Config
+	dbs    []*sql.DB
+	writer *pool
+	reader *pool
+	pulse  *pulse
+
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup // under way
+}
+
+// Open opens the store in the file, which is made (with its directory, for this user alone) when there is none, and
+// brings its schema up to date. A file that a newer Fleet has written is an error.
+func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
+	if cfg.BusyTimeout <= 0 {
+		cfg.BusyTimeout = 30 * time.Second
+	}
+	s := &Store{path: path, cfg: cfg}
+	if err := s.open(ctx); err != nil {
+		s.closePools()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("open the store %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	path, err := makeFile(s.path)
+	if err != nil {
+		return err
+	}
+	writing := url.Values{
+		"_busy_timeout": {"250"}, // short: nothing interrupts SQLite's own waiting, so retry does the rest
+		"_txlock":       {"immediate"},
+	}
+	reading := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
+	readers := max(4, runtime.GOMAXPROCS(0))
+
+	w, err := s.db(path, writing, 1)
+	if err != nil {
+		return err
+	}
+	if err := s.retry(ctx, func() error { return migrate(ctx, w) }); err != nil {
+		return err
+	}
+	r, err := s.db(path, reading, readers+1) // one more for the pulse
+	if err != nil {
+		return err
+	}
+	s.writer, s.reader = newPool(w, 1), newPool(r, readers)
+	s.pulse, err = newPulse(ctx, r)
+	return err
+}
+
+// db returns connections to the file, at most n, none of them open yet.
+func (s *Store) db(path string, params url.Values, n int) (*sql.DB, error) {
+	params.Set("_journal_mode", "WAL")
+	params.Set("_synchronous", "NORMAL") // in WAL mode enough for a commit to survive the process
+	params.Set("_foreign_keys", "1")
+	params.Set("_dqs", "0")
+	params.Add("_pragma", "temp_store(memory)")
+	params.Add("_pragma", "journal_size_limit(67108864)")
+	u := url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	s.dbs = append(s.dbs, db)
+	return db, nil
+}
+
+// makeFile makes the file where there is none, and takes it from other users: it holds what agents were told, and
+// hashes of tokens. SQLite gives the files beside it the same mode.
+func makeFile(path string) (string, error) {
+	if path == "" {
+		return "", errors.New("no file is named")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", err
+	}
+	return path, errors.Join(f.Chmod(0o600), f.Close())
+}
+
+// enter starts a call, and leave ends it; Close waits in between.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+func (s *Store) leave() { s.calls.Done() }
+
+// Close waits for the calls under way and closes the file. Closing twice is no error. Channels of subscribers stay
+// open, and silent.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	s.calls.Wait()
+	if !first {
+		return nil
+	}
+	s.pulse.close()
+	return s.closePools()
+}
+
+func (s *Store) closePools() error {
+	var errs []error
+	for _, p := range []*pool{s.reader, s.writer} {
+		if p != nil {
+			errs = append(errs, p.close())
+		}
+	}
+	for _, db := range s.dbs {
+		errs = append(errs, db.Close())
+	}
+	return errors.Join(errs...)
+}

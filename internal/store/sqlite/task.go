@@ -1,0 +1,143 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// maxHead is how much of a description is in the row of its task, and so in lists, in bytes.
+const maxHead = 4 << 10
+
+const (
+	taskColumns = `id, agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
+		dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, description`
+	selectTasks = `SELECT ` + taskColumns + `, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
+	listTasks   = `SELECT ` + taskColumns + `, revision, NULL FROM tasks
+		WHERE agent_uid = ? ORDER BY created_at DESC, n DESC LIMIT ? OFFSET ?`
+	// active is the condition of the index tasks_active, in the very same words, without which SQLite would not use it.
+	active = `status IN ('pending', 'running')`
+
+	putRest = `INSERT INTO task_descriptions (task_id, rest) VALUES (?, ?)
+		ON CONFLICT (task_id) DO UPDATE SET rest = excluded.rest WHERE rest <> excluded.rest`
+	dropRest = `DELETE FROM task_descriptions WHERE task_id = ?`
+)
+
+var (
+	insertTask = `INSERT INTO tasks (` + taskColumns + `, revision) VALUES (` + marks(taskColumns) + `, 1)`
+	updateTask = `UPDATE tasks SET (` + taskColumns + `) = (` + marks(taskColumns) + `), revision = revision + 1
+		WHERE id = ? RETURNING revision`
+)
+
+func (t *readTx) Task(id string) (*fleet.Task, error) {
+	return first(t, scanTask, selectTasks+`WHERE id = ?`, id)
+}
+
+func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
+	return first(t, scanTask, selectTasks+`WHERE agent_uid = ? AND `+active, agentUID)
+}
+
+func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
+	total, err := first(t, scanInt, `SELECT count(*) FROM tasks WHERE agent_uid = ?`, agentUID)
+	if err != nil || limit <= 0 || offset >= total {
+		return nil, total, err
+	}
+	tasks, err := all(t, scanTask, listTasks, agentUID, limit, max(0, offset))
+	return tasks, total, err
+}
+
+func (t *tx) InsertTask(task *fleet.Task) error {
+	if _, err := t.exec(insertTask, taskArgs(task)...); err != nil {
+		return t.failed(taskError("add", task, err))
+	}
+	if rest := task.Description[len(head(task.Description)):]; rest != "" {
+		if _, err := t.exec(putRest, task.ID, rest); err != nil {
+			return t.failed(taskError("add", task, err))
+		}
+	}
+	task.Revision = 1
+	return nil
+}
+
+func (t *tx) UpdateTask(task *fleet.Task) error {
+	revision, err := t.revise(updateTask, append(taskArgs(task), task.ID)...)
+	if err == nil {
+		if rest := task.Description[len(head(task.Description)):]; rest != "" {
+			_, err = t.exec(putRest, task.ID, rest)
+		} else {
+			_, err = t.exec(dropRest, task.ID)
+		}
+	}
+	if err != nil {
+		return t.failed(taskError("write", task, err))
+	}
+	task.Revision = revision
+	return nil
+}
+
+func taskError(act string, task *fleet.Task, err error) error {
+	switch {
+	case taken(err, "tasks.agent_uid"):
+		return fleet.Errorf(fleet.ReasonAgentBusy,
+			"agent %q works on a task: wait until it ends, or stop it first", task.AgentName).Because(err)
+	case ended(err):
+		err = errors.New("it has ended, and an ended task is never changed")
+	}
+	return fmt.Errorf("%s task %s: %w", act, task.ID, err)
+}
+
+// head returns as much of the description as lists show, in whole characters.
+func head(description string) string {
+	if len(description) <= maxHead {
+		return description
+	}
+	for n := maxHead; n > maxHead-utf8.UTFMax; n-- {
+		if utf8.RuneStart(description[n]) {
+			return description[:n]
+		}
+	}
+	return description[:maxHead] // not UTF-8 anyway
+}
+
+func taskArgs(t *fleet.Task) []any {
+	var exit sql.NullInt64
+	if t.ExitCode != nil {
+		exit = sql.NullInt64{Int64: int64(*t.ExitCode), Valid: true}
+	}
+	return []any{
+		t.ID, t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
+		micros(t.CreatedAt), maybeMicros(t.StartedAt), maybeMicros(t.EndedAt), maybeMicros(t.Dispatched), t.Cursor,
+		t.OutputSize, maybeMicros(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, exit, t.CostUSD, t.Turns,
+		head(t.Description),
+	}
+}
+
+func scanTask(row scanner) (*fleet.Task, error) {
+	var (
+		t                                             fleet.Task
+		rest                                          sql.NullString
+		exit                                          sql.NullInt64
+		timeout                                       int64
+		created, started, ended, dispatched, stopping sql.NullInt64
+	)
+	err := row.Scan(&t.ID, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason, &timeout,
+		&created, &started, &ended, &dispatched, &t.Cursor, &t.OutputSize, &stopping, &t.StopReason, &t.Summary, &t.PayloadSize,
+		&exit, &t.CostUSD, &t.Turns, &t.Description, &t.Revision, &rest)
+	if err != nil {
+		return nil, err
+	}
+	t.Timeout = time.Duration(timeout)
+	t.CreatedAt, t.StartedAt, t.EndedAt = timeOf(created), timeOf(started), timeOf(ended)
+	t.Dispatched, t.StopAsked = timeOf(dispatched), timeOf(stopping)
+	t.Description += rest.String
+	if exit.Valid {
+		t.ExitCode = new(int(exit.Int64))
+	}
+	return &t, nil
+}
+
+func scanInt(row scanner) (n int, err error) { return n, row.Scan(&n) }

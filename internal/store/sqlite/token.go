@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	tokenColumns = `name, kind, admin, hash, created_at, expires_at, revoked_at`
+	selectTokens = `SELECT ` + tokenColumns + ` FROM tokens `
+)
+
+var (
+	insertToken = `INSERT INTO tokens (` + tokenColumns + `) VALUES (` + marks(tokenColumns) + `)`
+	updateToken = `UPDATE tokens SET (` + tokenColumns + `) = (` + marks(tokenColumns) + `) WHERE hash = ? RETURNING 1`
+)
+
+// Token returns the token of the name that is not revoked; when all are, the one that was added last.
+func (t *readTx) Token(name string) (*fleet.Token, error) {
+	return first(t, scanToken, selectTokens+`WHERE name = ? ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
+}
+
+func (t *readTx) TokenByHash(hash string) (*fleet.Token, error) {
+	return first(t, scanToken, selectTokens+`WHERE hash = ?`, hash)
+}
+
+// Tokens returns every token, revoked ones too, by name and in the order in which they were added.
+func (t *readTx) Tokens() ([]*fleet.Token, error) {
+	return all(t, scanToken, selectTokens+`ORDER BY name, n`)
+}
+
+func (t *tx) InsertToken(k *fleet.Token) error {
+	if _, err := t.exec(insertToken, tokenArgs(k)...); err != nil {
+		return t.failed(tokenError("add", k, err))
+	}
+	return nil
+}
+
+// UpdateToken writes the token that has the hash: a name can have several.
+func (t *tx) UpdateToken(k *fleet.Token) error {
+	if _, err := t.revise(updateToken, append(tokenArgs(k), k.Hash)...); err != nil {
+		return t.failed(tokenError("write", k, err))
+	}
+	return nil
+}
+
+// tokenError leaves the cause out where it is not needed: it must never hold a hash.
+func tokenError(act string, k *fleet.Token, err error) error {
+	switch {
+	case taken(err, "tokens.name"):
+		return fleet.Errorf(fleet.ReasonTokenExists,
+			"a token named %q exists: choose another name, or revoke that token first", k.Name).Because(err)
+	case taken(err, "tokens.hash"):
+		err = errors.New("its secret is that of another token")
+	}
+	return fmt.Errorf("%s token %q: %w", act, k.Name, err)
+}
+
+func tokenArgs(k *fleet.Token) []any {
+	return []any{k.Name, string(k.Kind), k.Admin, k.Hash, micros(k.CreatedAt), maybeMicros(k.ExpiresAt), maybeMicros(k.RevokedAt)}
+}
+
+func scanToken(row scanner) (*fleet.Token, error) {
+	var (
+		k                         fleet.Token
+		created, expires, revoked sql.NullInt64
+	)
+	err := row.Scan(&k.Name, (*string)(&k.Kind), &k.Admin, &k.Hash, &created, &expires, &revoked)
+	k.CreatedAt, k.ExpiresAt, k.RevokedAt = timeOf(created), timeOf(expires), timeOf(revoked)
+	return &k, err
+}

@@ -1,0 +1,203 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+var errOver = errors.New("the transaction is over: use it inside its function only")
+
+// readTx is a transaction that reads. It keeps the context of its call, since the port's methods take none.
+type readTx struct {
+	ctx  context.Context
+	conn *conn
+	err  error // the first failure, or errOver
+}
+
+// tx is a transaction that writes too.
+type tx struct {
+	readTx
+	wrote bool
+}
+
+// Update runs fn in a transaction, see fleet.Store. A call of Update inside fn waits for itself.
+func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
+	return s.write(ctx, func(c *conn) error {
+		t := &tx{readTx: readTx{ctx: ctx, conn: c}}
+		var commits int64
+		err := t.run("BEGIN IMMEDIATE", func() error {
+			if err := fn(t); err != nil {
+				return err
+			}
+			if t.err != nil || !t.wrote {
+				return nil
+			}
+			var err error
+			commits, err = c.int64(ctx, `UPDATE commits SET n = n + 1 RETURNING n`)
+			return plain(ctx, err)
+		})
+		if err == nil {
+			s.pulse.reached(commits)
+		}
+		return err
+	})
+}
+
+// View runs fn on one consistent state, see fleet.Store.
+func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+	return s.read(ctx, func(c *conn) error {
+		t := &readTx{ctx: ctx, conn: c}
+		return t.run("BEGIN", func() error { return fn(t) })
+	})
+}
+
+// write calls f with the connection that writes, again when another process stood in the way.
+func (s *Store) write(ctx context.Context, f func(*conn) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.writer.with(ctx, func(c *conn) error {
+		return s.retry(ctx, func() error { return f(c) })
+	})
+}
+
+// read calls f with a connection that reads.
+func (s *Store) read(ctx context.Context, f func(*conn) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.reader.with(ctx, f)
+}
+
+// run calls f between begin and COMMIT, and rolls back when f fails, panics or ends its goroutine, and when the
+// context is done before the commit.
+func (t *readTx) run(begin string, f func() error) error {
+	if _, err := t.conn.exec(t.ctx, begin); err != nil {
+		return plain(t.ctx, err)
+	}
+	always := context.WithoutCancel(t.ctx)
+	committed := false
+	defer func() {
+		t.err = errOver
+		if committed {
+			return
+		}
+		if _, err := t.conn.exec(always, "ROLLBACK"); err != nil {
+			t.conn.broken = true // for one, SQLite has rolled back by itself
+		}
+	}()
+	if err := f(); err != nil {
+		return err
+	}
+	if err := cmp.Or(t.err, t.ctx.Err()); err != nil {
+		return err
+	}
+	if _, err := t.conn.exec(always, "COMMIT"); err != nil {
+		return err
+	}
+	committed = true
+	return nil
+}
+
+// failed remembers that a call has failed with err, so that the transaction does too.
+func (t *readTx) failed(err error) error {
+	t.err = cmp.Or(t.err, err)
+	return err
+}
+
+// scanner is a row.
+type scanner interface{ Scan(dest ...any) error }
+
+// each calls f with every row that the query gives.
+func (t *readTx) each(f func(scanner) error, query string, args ...any) error {
+	if t.err != nil {
+		return t.err
+	}
+	rows, err := t.conn.query(t.ctx, query, args...)
+	if err != nil {
+		return plain(t.ctx, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return plain(t.ctx, err)
+		}
+	}
+	return plain(t.ctx, errors.Join(rows.Err(), rows.Close()))
+}
+
+// exec writes, and returns the id of the row it wrote last.
+func (t *tx) exec(query string, args ...any) (id int64, err error) {
+	if t.err != nil {
+		return 0, t.err
+	}
+	t.wrote = true
+	r, err := t.conn.exec(t.ctx, query, args...)
+	if err != nil {
+		return 0, plain(t.ctx, err)
+	}
+	return r.LastInsertId()
+}
+
+// revise writes a row that is there, and returns its new revision.
+func (t *tx) revise(query string, args ...any) (revision int64, err error) {
+	t.wrote = true
+	err = t.each(func(row scanner) error { return row.Scan(&revision) }, query, args...)
+	if err == nil && revision == 0 {
+		err = errors.New("it is not in the store")
+	}
+	return revision, err
+}
+
+// all returns what scan makes of every row that the query gives.
+func all[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	var out []T
+	err := t.each(func(row scanner) error {
+		v, err := scan(row)
+		out = append(out, v)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	return out, nil
+}
+
+// first returns what scan makes of the first row that the query gives, and the zero value when there is none.
+func first[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+	got, err := all(t, scan, query, args...)
+	if err != nil || len(got) == 0 {
+		var none T
+		return none, err
+	}
+	return got[0], nil
+}
+
+// micros is how a time is kept.
+func micros(t time.Time) int64 { return t.UnixMicro() }
+
+// maybeMicros is how a time is kept that need not be.
+func maybeMicros(t time.Time) sql.NullInt64 {
+	return sql.NullInt64{Int64: t.UnixMicro(), Valid: !t.IsZero()}
+}
+
+// timeOf reads what micros or maybeMicros wrote.
+func timeOf(n sql.NullInt64) time.Time {
+	if !n.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(n.Int64).UTC()
+}
+
+// marks returns as many question marks as the list names columns.
+func marks(columns string) string {
+	return "?" + strings.Repeat(", ?", strings.Count(columns, ","))
+}

@@ -1,0 +1,52 @@
+package sqlite
+
+import (
+	"encoding/json"
+
+	"fleet/internal/fleet"
+)
+
+// uidsIn takes the uids as one JSON list, so that the statement is the same for one and for ten thousand.
+const uidsIn = `IN (SELECT value FROM json_each(?))`
+
+func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
+	if len(uids) == 0 {
+		return nil, t.err
+	}
+	list, err := json.Marshal(uids)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	views, err := all(t, scanView, selectAgents+`WHERE uid `+uidsIn+byName, string(list))
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := all(t, scanTask, selectTasks+`WHERE agent_uid `+uidsIn+` AND `+active, string(list))
+	return join(views, tasks), err
+}
+
+func (t *readTx) LiveAgentViews() ([]*fleet.AgentView, error) {
+	views, err := all(t, scanView, selectAgents+`WHERE deleted_at IS NULL`+byName)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := all(t, scanTask, selectTasks+`WHERE `+active)
+	return join(views, tasks), err
+}
+
+func scanView(row scanner) (*fleet.AgentView, error) {
+	v := &fleet.AgentView{}
+	return v, scanAgentInto(row, &v.Agent)
+}
+
+// join gives the views their tasks. Those of other agents are left out.
+func join(views []*fleet.AgentView, tasks []*fleet.Task) []*fleet.AgentView {
+	of := make(map[string]*fleet.Task, len(tasks))
+	for _, t := range tasks {
+		of[t.AgentUID] = t
+	}
+	for _, v := range views {
+		v.Task = of[v.UID]
+	}
+	return views
+}

@@ -1,0 +1,215 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var agentCases = []testCase{
+	{"every field comes back", func(t *testing.T, s fleet.Store) {
+		full := newAgent("u1", "Papi", "alice")
+		full.DeletedAt = noon.Add(time.Hour)
+		bare := &fleet.Agent{UID: "u2", Name: "b", State: fleet.StatePending, Desired: fleet.DesiredRunning}
+		words := newAgent("u3", "ünïcode-名前", "Jörg 🚀")
+		words.Spec, words.Metadata = "日本語 'quotes' \"more\" -- ; \\ \t\r\n end", map[string]string{}
+		for _, a := range []*fleet.Agent{full, bare, words} {
+			want := *a
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+			require.Equal(t, int64(1), a.Revision)
+			want.Revision = 1
+			got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
+			require.Equal(t, &want, got)
+		}
+	}},
+
+	{"times are kept to the microsecond, in UTC", func(t *testing.T, s fleet.Store) {
+		a := newAgent("u1", "papi", "alice")
+		a.CreatedAt = time.Date(2025, 7, 1, 12, 0, 0, 123456789, time.FixedZone("", 7200))
+		a.UpdatedAt = time.Date(1969, 12, 31, 23, 59, 59, 999999000, time.UTC)
+		a.RetryAt = time.Unix(0, 0) // is a time, not none
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u1") })
+		require.Equal(t, time.Date(2025, 7, 1, 10, 0, 0, 123456000, time.UTC), got.CreatedAt)
+		require.Equal(t, a.UpdatedAt, got.UpdatedAt)
+		require.Equal(t, time.Unix(0, 0).UTC(), got.RetryAt)
+		require.True(t, got.DeletedAt.IsZero())
+	}},
+
+	{"what is not there is nil", func(t *testing.T, s fleet.Store) {
+		view(t, s, func(tx fleet.ReadTx) error {
+			a, err := tx.Agent("nobody")
+			require.NoError(t, err)
+			require.Nil(t, a)
+			found, err := tx.AgentsByName("nobody", "")
+			require.NoError(t, err)
+			require.Empty(t, found)
+			return nil
+		})
+	}},
+
+	{"a name is taken once an owner, in any case", func(t *testing.T, s fleet.Store) {
+		withAgent(t, s)
+		for _, name := range []string{"papi", "PAPI", "Papi"} {
+			err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", name, "alice")) })
+			requireReason(t, err, fleet.ReasonAgentExists, name)
+		}
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", "Papi", "bob")) })
+	}},
+
+	{"a deleted agent's name is free again", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		update(t, s, func(tx fleet.Tx) error {
+			a.State, a.DeletedAt = fleet.StateDeleted, noon
+			return tx.UpdateAgent(a)
+		})
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", "PAPI", "alice")) })
+		view(t, s, func(tx fleet.ReadTx) error {
+			found, err := tx.AgentsByName("papi", "alice")
+			require.NoError(t, err)
+			require.Equal(t, []string{"u2"}, uids(found))
+			old, err := tx.Agent(a.UID)
+			require.NoError(t, err)
+			require.Equal(t, a, old)
+			return nil
+		})
+		err := s.Update(t.Context(), func(tx fleet.Tx) error {
+			a.DeletedAt = time.Time{}
+			return tx.UpdateAgent(a)
+		})
+		requireReason(t, err, fleet.ReasonAgentExists, "papi")
+	}},
+
+	{"a uid is never used again", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent(a.UID, "sony", "alice")) }))
+	}},
+
+	{"one of many that create the same agent at once", func(t *testing.T, s fleet.Store) {
+		errs := together(50, func(i int) error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent(id("u", i), "papi", "alice")) })
+		})
+		require.Len(t, errs, 49)
+		for _, err := range errs {
+			requireReason(t, err, fleet.ReasonAgentExists, "papi")
+		}
+		require.Len(t, read(t, s, fleet.ReadTx.Agents), 1)
+	}},
+
+	{"found by name in any case, by owner", func(t *testing.T, s fleet.Store) {
+		update(t, s, func(tx fleet.Tx) error {
+			for i, owner := range []string{"carol", "alice", "bob"} {
+				require.NoError(t, tx.InsertAgent(newAgent(id("u", i), "Papi", owner)))
+			}
+			return tx.InsertAgent(newAgent("other", "papi2", "alice"))
+		})
+		view(t, s, func(tx fleet.ReadTx) error {
+			found, err := tx.AgentsByName("pAPI", "")
+			require.NoError(t, err)
+			require.Equal(t, []string{"u-0001", "u-0002", "u-0000"}, uids(found))
+			found, err = tx.AgentsByName("PAPI", "bob")
+			require.NoError(t, err)
+			require.Equal(t, []string{"u-0002"}, uids(found))
+			found, err = tx.AgentsByName("papi", "Bob")
+			require.NoError(t, err)
+			require.Empty(t, found, "owners are compared with case")
+			found, err = tx.AgentsByName("p%", "")
+			require.NoError(t, err)
+			require.Empty(t, found, "a name is no pattern")
+			return nil
+		})
+	}},
+
+	{"found by workspace, the newest, deleted or not", func(t *testing.T, s fleet.Store) {
+		byWorkspace := func(id string) *fleet.Agent {
+			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.AgentByWorkspace(id) })
+		}
+		require.Nil(t, byWorkspace("ws"))
+		var all []*fleet.Agent
+		for i, created := range []time.Duration{2, 1, 3, 3} { // of two made at one time the later one is newer
+			a := newAgent(id("u", i), id("a", i), "alice")
+			a.WorkspaceID, a.CreatedAt = "ws", noon.Add(created*time.Second)
+			if i == 3 {
+				a.DeletedAt = noon
+			}
+			all = append(all, a)
+		}
+		other, none := newAgent("other", "other", "alice"), newAgent("none", "none", "alice")
+		none.WorkspaceID = ""
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(other))
+			require.NoError(t, tx.InsertAgent(none))
+			return tx.InsertAgent(all[0])
+		})
+		require.Equal(t, all[0], byWorkspace("ws"))
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(all[1]) })
+		require.Equal(t, all[0], byWorkspace("ws"))
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(all[2]))
+			return tx.InsertAgent(all[3])
+		})
+		require.Equal(t, all[3], byWorkspace("ws"))
+		require.Nil(t, byWorkspace("WS"))
+		require.Nil(t, byWorkspace(""), "no workspace is nobody's")
+	}},
+
+	{"listed by name and owner, without deleted ones", func(t *testing.T, s fleet.Store) {
+		update(t, s, func(tx fleet.Tx) error {
+			gone := newAgent("u5", "aaa", "alice")
+			gone.DeletedAt = noon
+			for _, a := range []*fleet.Agent{
+				newAgent("u1", "Zed", "alice"), newAgent("u2", "bob", "carol"), newAgent("u3", "Bob", "alice"),
+				newAgent("u4", "alf", "carol"), gone,
+			} {
+				require.NoError(t, tx.InsertAgent(a))
+			}
+			return nil
+		})
+		require.Equal(t, []string{"u4", "u3", "u2", "u1"}, uids(read(t, s, fleet.ReadTx.Agents)))
+	}},
+
+	{"an update writes every field and raises the revision", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		b := newAgent(a.UID, "papa", "bob")
+		b.Project, b.Role, b.Spec, b.WorkspaceID, b.Location, b.Metadata = "P", "R", "S", "W", "L", nil
+		b.State, b.StateReason, b.Desired = fleet.StateFailed, "oh", fleet.DesiredStopped
+		b.Restart, b.Restarted, b.Attempts, b.RetryAt = 9, 8, 7, time.Time{}
+		b.CreatedAt, b.UpdatedAt, b.DeletedAt = noon.Add(1*time.Hour), noon.Add(2*time.Hour), noon.Add(3*time.Hour)
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(b) })
+		require.Equal(t, int64(2), b.Revision)
+		require.Equal(t, b, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }))
+	}},
+
+	{"an update of an agent that is not there is an error", func(t *testing.T, s fleet.Store) {
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateAgent(newAgent("u1", "papi", "alice")) }))
+		requireEmpty(t, s)
+	}},
+
+	{"every state and wish can be kept, others not", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		write := func(state fleet.State, desired fleet.Desired) error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error {
+				a.State, a.Desired = state, desired
+				return tx.UpdateAgent(a)
+			})
+		}
+		for _, state := range fleet.States {
+			for _, desired := range []fleet.Desired{fleet.DesiredRunning, fleet.DesiredStopped, fleet.DesiredDeleted} {
+				require.NoError(t, write(state, desired))
+			}
+		}
+		requireBroken(t, write("asleep", fleet.DesiredRunning))
+		requireBroken(t, write(fleet.StateRunning, "asleep"))
+	}},
+}
+
+func uids(agents []*fleet.Agent) []string {
+	var out []string
+	for _, a := range agents {
+		out = append(out, a.UID)
+	}
+	return out
+}

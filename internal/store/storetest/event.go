@@ -1,0 +1,227 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var eventCases = []testCase{
+	{"every field comes back", func(t *testing.T, s fleet.Store) {
+		full := &fleet.Event{
+			Time: noon, Type: fleet.EventTaskEnded, AgentUID: "u1", AgentName: "Papi", Owner: "Jörg", TaskID: "t1",
+			Text: "日本語\n🚀 'x'", Status: "completed",
+		}
+		bare := &fleet.Event{Type: fleet.EventAgentChanged}
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.Append(full))
+			return tx.Append(bare)
+		})
+		require.Positive(t, full.Seq)
+		require.Greater(t, bare.Seq, full.Seq)
+		require.Equal(t, []fleet.Event{*full, *bare}, events(t, s, fleet.EventFilter{}, 0, 10))
+	}},
+
+	{"big output, and output that is not text", func(t *testing.T, s fleet.Store) {
+		a := newAgent("u1", "papi", "alice")
+		big, odd := newEvent(fleet.EventTaskOutput, a, strings.Repeat("output\n", 1<<20)), newEvent(fleet.EventTaskOutput, a, "begin\x00\xff\xfeend")
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.Append(big))
+			return tx.Append(odd)
+		})
+		got := events(t, s, fleet.EventFilter{}, 0, 10)
+		require.True(t, got[0].Text == big.Text)
+		require.True(t, strings.HasPrefix(got[1].Text, "begin") && strings.HasSuffix(got[1].Text, "end"))
+	}},
+
+	{"an empty log", func(t *testing.T, s fleet.Store) {
+		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 10))
+		require.Empty(t, lastEvents(t, s, fleet.EventFilter{}, 10))
+		require.Zero(t, read(t, s, fleet.ReadTx.LastSeq))
+		seq, err := s.LastSeq(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, seq)
+		require.Empty(t, changed(t, s, 0))
+	}},
+
+	{"the last seq is that of the newest event", func(t *testing.T, s fleet.Store) {
+		a := newAgent("u1", "papi", "alice")
+		for range 5 {
+			e := newEvent(fleet.EventAgentChanged, a, "")
+			update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
+			seq, err := s.LastSeq(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, e.Seq, seq)
+			require.Equal(t, e.Seq, read(t, s, fleet.ReadTx.LastSeq))
+		}
+		require.ErrorIs(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+			_ = tx.Append(newEvent(fleet.EventAgentChanged, a, ""))
+			return errTest
+		}), errTest)
+		seq, err := s.LastSeq(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, events(t, s, fleet.EventFilter{}, 0, 10)[4].Seq, seq)
+	}},
+
+	{"filters", func(t *testing.T, s fleet.Store) {
+		log := seed(t, s)
+		for _, c := range []struct {
+			name string
+			f    fleet.EventFilter
+			want func(e fleet.Event) bool
+		}{
+			{"none", fleet.EventFilter{}, func(fleet.Event) bool { return true }},
+			{"owner", fleet.EventFilter{Owner: "alice"}, func(e fleet.Event) bool { return e.Owner == "alice" }},
+			{"name in any case", fleet.EventFilter{AgentName: "PAPI"}, func(e fleet.Event) bool { return strings.EqualFold(e.AgentName, "papi") }},
+			{"uid", fleet.EventFilter{AgentUID: "u1"}, func(e fleet.Event) bool { return e.AgentUID == "u1" }},
+			{"task", fleet.EventFilter{TaskID: "t2"}, func(e fleet.Event) bool { return e.TaskID == "t2" }},
+			{"a type", fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskOutput}}, func(e fleet.Event) bool { return e.Type == fleet.EventTaskOutput }},
+			{"types", fleet.EventFilter{Types: []fleet.EventType{fleet.EventAgentCreated, fleet.EventTaskEnded}}, func(e fleet.Event) bool {
+				return e.Type == fleet.EventAgentCreated || e.Type == fleet.EventTaskEnded
+			}},
+			{"owner and name", fleet.EventFilter{Owner: "bob", AgentName: "papi"}, func(e fleet.Event) bool { return e.AgentUID == "u3" }},
+			{
+				"everything", fleet.EventFilter{Owner: "alice", AgentName: "papi", AgentUID: "u1", TaskID: "t1", Types: []fleet.EventType{fleet.EventTaskOutput}},
+				func(e fleet.Event) bool { return e.TaskID == "t1" && e.Type == fleet.EventTaskOutput },
+			},
+			{"of nobody", fleet.EventFilter{Owner: "Alice"}, func(fleet.Event) bool { return false }},
+		} {
+			var want []fleet.Event
+			for _, e := range log {
+				if c.want(e) {
+					want = append(want, e)
+				}
+			}
+			require.Equal(t, want, events(t, s, c.f, 0, 1000), c.name)
+			require.Equal(t, want, lastEvents(t, s, c.f, 1000), c.name)
+			if len(want) < 3 {
+				continue
+			}
+			require.Equal(t, want[1:3], events(t, s, c.f, want[0].Seq, 2), c.name)
+			require.Equal(t, want[len(want)-2:], lastEvents(t, s, c.f, 2), c.name)
+			require.Empty(t, events(t, s, c.f, log[len(log)-1].Seq, 10), c.name)
+		}
+	}},
+
+	{"limits", func(t *testing.T, s fleet.Store) {
+		log := seed(t, s)
+		require.Empty(t, events(t, s, fleet.EventFilter{}, 0, 0))
+		require.Empty(t, lastEvents(t, s, fleet.EventFilter{}, 0))
+		require.Empty(t, events(t, s, fleet.EventFilter{}, 1<<40, 10))
+		require.Equal(t, log, events(t, s, fleet.EventFilter{}, -1, 1_000_000))
+		var paged []fleet.Event
+		for after := int64(0); ; {
+			page := events(t, s, fleet.EventFilter{}, after, 7)
+			if len(page) == 0 {
+				break
+			}
+			paged, after = append(paged, page...), page[len(page)-1].Seq
+		}
+		require.Equal(t, log, paged)
+	}},
+
+	{"changed agents are those with events that are not output", func(t *testing.T, s fleet.Store) {
+		a, b, c := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice"), newAgent("u3", "c", "alice")
+		var seqs []int64
+		for _, e := range []*fleet.Event{
+			newEvent(fleet.EventAgentCreated, a, ""), newEvent(fleet.EventAgentCreated, b, ""), newEvent(fleet.EventTaskOutput, c, "x"),
+			newEvent(fleet.EventAgentChanged, a, ""), newEvent(fleet.EventTaskOutput, b, "x"), newEvent(fleet.EventTaskEnded, b, ""),
+		} {
+			update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
+			seqs = append(seqs, e.Seq)
+		}
+		require.ElementsMatch(t, []string{"u1", "u2"}, changed(t, s, 0))
+		require.ElementsMatch(t, []string{"u1", "u2"}, changed(t, s, seqs[1]))
+		require.ElementsMatch(t, []string{"u2"}, changed(t, s, seqs[3]))
+		require.Empty(t, changed(t, s, seqs[5]))
+	}},
+
+	{"who follows the log while many write misses nothing", func(t *testing.T, s fleet.Store) {
+		const writers, each = 8, 25
+		signal, cancel := s.Subscribe()
+		defer cancel()
+		errs := make(chan []error, 1)
+		go func() {
+			errs <- together(writers, func(i int) error {
+				for n := range each {
+					if err := s.Update(context.WithoutCancel(t.Context()), func(tx fleet.Tx) error {
+						return tx.Append(newEvent(fleet.EventTaskOutput, newAgent(id("u", i), "a", "alice"), id("", n)))
+					}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}()
+		var got []fleet.Event
+		timeout := time.After(time.Minute)
+		for after := int64(0); len(got) < writers*each; {
+			page := events(t, s, fleet.EventFilter{}, after, 10)
+			if len(page) == 0 {
+				select {
+				case <-signal:
+				case <-timeout:
+					t.Fatalf("%d events of %d", len(got), writers*each)
+				}
+				continue
+			}
+			got, after = append(got, page...), page[len(page)-1].Seq
+		}
+		require.Empty(t, <-errs)
+		require.True(t, slices.IsSortedFunc(got, func(a, b fleet.Event) int { return int(a.Seq - b.Seq) }))
+		next := map[string]int{}
+		for _, e := range got {
+			require.Equal(t, id("", next[e.AgentUID]), e.Text)
+			next[e.AgentUID]++
+		}
+	}},
+}
+
+// seed appends a log of several agents, two of them with one name, and returns it.
+func seed(t tb, s fleet.Store) []fleet.Event {
+	t.Helper()
+	papi, sony, other := newAgent("u1", "papi", "alice"), newAgent("u2", "sony", "alice"), newAgent("u3", "Papi", "bob")
+	var log []fleet.Event
+	update(t, s, func(tx fleet.Tx) error {
+		log = nil
+		for _, a := range []*fleet.Agent{papi, sony, other} {
+			e := newEvent(fleet.EventAgentCreated, a, "created")
+			require.NoError(t, tx.Append(e))
+			log = append(log, *e)
+		}
+		for i := range 10 {
+			for n, a := range []*fleet.Agent{papi, sony, other} {
+				e := newEvent(fleet.EventTaskOutput, a, id("line", i))
+				e.TaskID = []string{"t1", "t2", "t3"}[n]
+				if i == 9 {
+					e.Type, e.Status = fleet.EventTaskEnded, string(fleet.TaskCompleted)
+				}
+				require.NoError(t, tx.Append(e))
+				log = append(log, *e)
+			}
+		}
+		return nil
+	})
+	return log
+}
+
+func events(t tb, s fleet.Store, f fleet.EventFilter, after int64, limit int) []fleet.Event {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(f, after, limit) })
+}
+
+func lastEvents(t tb, s fleet.Store, f fleet.EventFilter, limit int) []fleet.Event {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.LastEvents(f, limit) })
+}
+
+func changed(t tb, s fleet.Store, after int64) []string {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) ([]string, error) { return tx.ChangedAgents(after) })
+}

@@ -1,0 +1,63 @@
+package storetest
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var leaseCases = []testCase{
+	{"renewed by its owner, taken by others when it is over", func(t *testing.T, s fleet.Store) {
+		second := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
+		require.True(t, lease(t, s, "k", "one", second(0), second(10)))
+		require.False(t, lease(t, s, "k", "two", second(9), second(20)))
+		require.True(t, lease(t, s, "k", "one", second(9), second(19)), "renewed in time")
+		require.False(t, lease(t, s, "k", "two", second(18), second(30)), "the renewal counts")
+		require.True(t, lease(t, s, "k", "two", second(19), second(30)), "its time is over")
+		require.False(t, lease(t, s, "k", "one", second(20), second(40)), "lost")
+		require.True(t, lease(t, s, "k", "two", second(50), second(60)), "late, but nobody took it")
+		require.True(t, lease(t, s, "k", "two", second(51), second(52)), "shortened")
+		require.True(t, lease(t, s, "k", "one", second(52), second(60)))
+	}},
+
+	{"keys have nothing to do with each other", func(t *testing.T, s fleet.Store) {
+		require.True(t, lease(t, s, "agent/1", "one", noon, noon.Add(time.Hour)))
+		require.True(t, lease(t, s, "agent/2", "two", noon, noon.Add(time.Hour)))
+		require.True(t, lease(t, s, "AGENT/1", "two", noon, noon.Add(time.Hour)))
+	}},
+
+	{"given back by its owner alone", func(t *testing.T, s fleet.Store) {
+		require.NoError(t, s.Release(t.Context(), "k", "one"), "nobody has it")
+		require.True(t, lease(t, s, "k", "one", noon, noon.Add(time.Hour)))
+		require.NoError(t, s.Release(t.Context(), "k", "two"), "another one's")
+		require.False(t, lease(t, s, "k", "two", noon, noon.Add(time.Hour)))
+		require.NoError(t, s.Release(t.Context(), "k", "one"))
+		require.True(t, lease(t, s, "k", "two", noon, noon.Add(time.Hour)))
+	}},
+
+	{"one of many at once has it", func(t *testing.T, s fleet.Store) {
+		for round := range 5 {
+			var owners atomic.Int32
+			now := noon.Add(time.Duration(round) * time.Hour)
+			require.Empty(t, together(40, func(i int) error {
+				has, err := s.Lease(t.Context(), "k", id("owner", round*100+i), now, now.Add(time.Hour))
+				if has {
+					owners.Add(1)
+				}
+				return err
+			}))
+			require.Equal(t, int32(1), owners.Load())
+		}
+	}},
+}
+
+func lease(t tb, s fleet.Store, key, owner string, now, until time.Time) bool {
+	t.Helper()
+	has, err := s.Lease(t.Context(), key, owner, now, until)
+	require.NoError(t, err)
+	return has
+}

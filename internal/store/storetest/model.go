@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"fleet/internal/fleet"
+)
+
+var modelCases = []testCase{
+	{"tasks", func(t *testing.T, s fleet.Store) {
+		run := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			run++
+			m := newTaskModel(t, s, id("run", run))
+			rt.Repeat(map[string]func(*rapid.T){"insert": m.insert, "update": m.update, "": m.check})
+		})
+	}},
+
+	{"leases", func(t *testing.T, s fleet.Store) {
+		run := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			run++
+			m := &leaseModel{t: t, s: s, prefix: id("run", run), held: map[string]held{}}
+			rt.Repeat(map[string]func(*rapid.T){"lease": m.lease, "release": m.release})
+		})
+	}},
+}
+
+// taskModel is what the tasks of two agents must be.
+type taskModel struct {
+	t      *testing.T
+	s      fleet.Store
+	prefix string
+	agents []*fleet.Agent
+	tasks  []*fleet.Task // in the order in which they were added
+}
+
+func newTaskModel(t *testing.T, s fleet.Store, prefix string) *taskModel {
+	m := &taskModel{t: t, s: s, prefix: prefix}
+	update(t, s, func(tx fleet.Tx) error {
+		m.agents = nil
+		for i := range 2 {
+			a := newAgent(id(prefix, i), id(prefix, i), "alice")
+			require.NoError(t, tx.InsertAgent(a))
+			m.agents = append(m.agents, a)
+		}
+		return nil
+	})
+	return m
+}
+
+func (m *taskModel) active(a *fleet.Agent) *fleet.Task {
+	for _, t := range m.tasks {
+		if t.AgentUID == a.UID && t.Active() {
+			return t
+		}
+	}
+	return nil
+}
+
+var anyStatus = rapid.SampledFrom([]fleet.TaskStatus{
+	fleet.TaskPending, fleet.TaskPending, fleet.TaskRunning, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped,
+})
+
+func (m *taskModel) insert(rt *rapid.T) {
+	a := rapid.SampledFrom(m.agents).Draw(rt, "agent")
+	task := newTask(id(m.prefix+"-task", len(m.tasks)), a)
+	task.Status = anyStatus.Draw(rt, "status")
+	task.CreatedAt = noon.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "created")) * time.Second)
+	err := m.s.Update(m.t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(task) })
+	if task.Active() && m.active(a) != nil {
+		requireReason(rt, err, fleet.ReasonAgentBusy, a.Name)
+		return
+	}
+	require.NoError(rt, err)
+	m.tasks = append(m.tasks, task)
+}
+
+func (m *taskModel) update(rt *rapid.T) {
+	if len(m.tasks) == 0 {
+		rt.Skip("no task yet")
+	}
+	i := rapid.IntRange(0, len(m.tasks)-1).Draw(rt, "task")
+	before := m.tasks[i]
+	after := *before
+	after.Status = anyStatus.Draw(rt, "status")
+	after.Summary = rapid.String().Draw(rt, "summary")
+	commit := rapid.Bool().Draw(rt, "commit")
+	err := m.s.Update(m.t.Context(), func(tx fleet.Tx) error {
+		if err := tx.UpdateTask(&after); err != nil {
+			return err
+		}
+		if !commit {
+			return errTest
+		}
+		return nil
+	})
+	switch {
+	case before.Status.Ended():
+		requireBroken(rt, err)
+		require.NotErrorIs(rt, err, errTest)
+	case !commit:
+		require.ErrorIs(rt, err, errTest)
+	default:
+		require.NoError(rt, err)
+		require.Equal(rt, before.Revision+1, after.Revision)
+		m.tasks[i] = &after
+	}
+}
+
+func (m *taskModel) check(rt *rapid.T) {
+	for _, a := range m.agents {
+		var want []*fleet.Task
+		for _, t := range m.tasks {
+			if t.AgentUID == a.UID {
+				want = append(want, t)
+			}
+		}
+		slices.Reverse(want)
+		slices.SortStableFunc(want, func(a, b *fleet.Task) int { return b.CreatedAt.Compare(a.CreatedAt) })
+		tasks, total := listTasks(rt, m.s, a.UID, 1000, 0)
+		require.Equal(rt, len(want), total)
+		require.Equal(rt, want, tasks)
+		active := read(rt, m.s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) })
+		require.Equal(rt, m.active(a), active)
+		require.Equal(rt, active, views(rt, m.s, a.UID)[0].Task)
+	}
+}
+
+// leaseModel is who must have which lease.
+type leaseModel struct {
+	t      *testing.T
+	s      fleet.Store
+	prefix string
+	held   map[string]held
+}
+
+type held struct {
+	owner string
+	until time.Time
+}
+
+func (m *leaseModel) draw(rt *rapid.T) (key, owner string) {
+	return m.prefix + rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "key"), rapid.SampledFrom([]string{"one", "two", "three"}).Draw(rt, "owner")
+}
+
+func (m *leaseModel) lease(rt *rapid.T) {
+	key, owner := m.draw(rt)
+	now := noon.Add(time.Duration(rapid.IntRange(0, 20).Draw(rt, "now")) * time.Second)
+	until := now.Add(time.Duration(rapid.IntRange(0, 10).Draw(rt, "for")) * time.Second)
+	before, ok := m.held[key]
+	want := !ok || before.owner == owner || !before.until.After(now)
+	got, err := m.s.Lease(m.t.Context(), key, owner, now, until)
+	require.NoError(rt, err)
+	require.Equal(rt, want, got)
+	if got {
+		m.held[key] = held{owner, until}
+	}
+}
+
+func (m *leaseModel) release(rt *rapid.T) {
+	key, owner := m.draw(rt)
+	require.NoError(rt, m.s.Release(m.t.Context(), key, owner))
+	if m.held[key].owner == owner {
+		delete(m.held, key)
+	}
+}

@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// processCases are about a store that is opened again, while it is open (as other processes do) or afterwards.
+var processCases = []testCase{
+	{"what was committed is there after it was closed", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		task, e := fullTask("t1", a), newEvent(fleet.EventTaskEnded, a, "done")
+		r, k := &fleet.Request{Principal: "alice", ID: "r1"}, newToken("alice", "h1")
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertTask(task))
+			require.NoError(t, tx.PutPayload("t1", []byte("result")))
+			require.NoError(t, tx.PutRequest(r))
+			require.NoError(t, tx.InsertToken(k))
+			return tx.Append(e)
+		})
+		require.True(t, lease(t, s, "k", "one", noon, noon.Add(time.Hour)))
+		if _, ok := s.(Reopener); !ok {
+			t.Skip("the store cannot be opened again")
+		}
+		require.NoError(t, s.Close())
+		s = reopen(t, s)
+		require.Equal(t, []*fleet.Agent{a}, read(t, s, fleet.ReadTx.Agents))
+		require.Equal(t, task, getTask(t, s, "t1"))
+		require.Equal(t, []byte("result"), getPayload(t, s, "t1"))
+		require.Equal(t, []fleet.Event{*e}, events(t, s, fleet.EventFilter{}, 0, 10))
+		require.Equal(t, r, getRequest(t, s, "alice", "r1"))
+		require.Equal(t, k, getToken(t, s, "alice"))
+		require.False(t, lease(t, s, "k", "two", noon, noon.Add(time.Hour)))
+		require.Greater(t, appendOne(t, s), e.Seq)
+	}},
+
+	{"two see each other's commits at once", func(t *testing.T, s fleet.Store) {
+		other := reopen(t, s)
+		for range 10 {
+			seq := appendOne(t, s)
+			got, err := other.LastSeq(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, seq, got)
+			require.Equal(t, seq+1, appendOne(t, other))
+		}
+	}},
+
+	{"two that write a lot lose nothing", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		both := []fleet.Store{s, reopen(t, s)}
+		const writers, each = 10, 20
+		require.Empty(t, together(writers, func(i int) error {
+			for range each {
+				err := both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
+					a, err := tx.Agent(a.UID)
+					if err != nil {
+						return err
+					}
+					a.Attempts++
+					if err := tx.UpdateAgent(a); err != nil {
+						return err
+					}
+					return tx.Append(newEvent(fleet.EventAgentChanged, a, ""))
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
+		require.Equal(t, a.Attempts+writers*each, got.Attempts)
+		require.Len(t, events(t, both[1], fleet.EventFilter{}, 0, 1000), writers*each)
+	}},
+
+	{"rules hold between two", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		both := []fleet.Store{s, reopen(t, s)}
+		errs := together(40, func(i int) error {
+			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(newTask(id("t", i), a)) })
+		})
+		require.Len(t, errs, 39)
+		for _, err := range errs {
+			requireReason(t, err, fleet.ReasonAgentBusy, "papi")
+		}
+		require.True(t, lease(t, both[0], "k", "one", noon, noon.Add(time.Hour)))
+		require.False(t, lease(t, both[1], "k", "two", noon, noon.Add(time.Hour)))
+		err := both[1].Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", "PAPI", "alice")) })
+		requireReason(t, err, fleet.ReasonAgentExists, "PAPI")
+	}},
+}
+
+// reopen opens what s keeps once more, or skips the test.
+func reopen(t *testing.T, s fleet.Store) fleet.Store {
+	t.Helper()
+	r, ok := s.(Reopener)
+	if !ok {
+		t.Skip("the store cannot be opened again")
+	}
+	return r.Reopen(t)
+}

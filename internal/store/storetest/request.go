@@ -1,0 +1,70 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var requestCases = []testCase{
+	{"is remembered, for its principal alone", func(t *testing.T, s fleet.Store) {
+		full := &fleet.Request{
+			Principal: "alice", ID: "r/1 ✓", Method: "/fleet.v1.FleetService/CreateAgent", BodyHash: "abc", AgentUID: "u1",
+			TaskID: "t1", CreatedAt: noon,
+		}
+		bare := &fleet.Request{Principal: "bob", ID: "r/1 ✓"}
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.PutRequest(full))
+			return tx.PutRequest(bare)
+		})
+		require.Equal(t, full, getRequest(t, s, "alice", "r/1 ✓"))
+		require.Equal(t, bare, getRequest(t, s, "bob", "r/1 ✓"))
+		require.Nil(t, getRequest(t, s, "carol", "r/1 ✓"))
+		require.Nil(t, getRequest(t, s, "alice", "R/1 ✓"))
+	}},
+
+	{"a second one of the same id is an error", func(t *testing.T, s fleet.Store) {
+		first := &fleet.Request{Principal: "alice", ID: "r1", BodyHash: "a", CreatedAt: noon}
+		update(t, s, func(tx fleet.Tx) error { return tx.PutRequest(first) })
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+			return tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1", BodyHash: "b", CreatedAt: noon.Add(time.Hour)})
+		}))
+		require.Equal(t, first, getRequest(t, s, "alice", "r1"))
+	}},
+
+	{"a hundred at once do the thing once", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		answers := make([]string, 100)
+		require.Empty(t, together(len(answers), func(i int) error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error {
+				done, err := tx.Request("alice", "r1")
+				if err != nil {
+					return err
+				}
+				if done != nil {
+					answers[i] = done.TaskID
+					return nil
+				}
+				task := newTask(id("t", i), a)
+				answers[i] = task.ID
+				if err := tx.InsertTask(task); err != nil {
+					return err
+				}
+				return tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1", TaskID: task.ID})
+			})
+		}))
+		tasks, total := listTasks(t, s, a.UID, 10, 0)
+		require.Equal(t, 1, total)
+		for _, answer := range answers {
+			require.Equal(t, tasks[0].ID, answer)
+		}
+	}},
+}
+
+func getRequest(t tb, s fleet.Store, principal, id string) *fleet.Request {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request(principal, id) })
+}

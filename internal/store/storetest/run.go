@@ -1,0 +1,163 @@
+// Package storetest is the suite that every fleet.Store must pass: the sentences of the port's comments, as tests.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// Reopener is what a store of the factory may do beyond the port: open what it keeps once more, as another process
+// would, while it is open or after it was closed. Without it the tests that need it are skipped.
+type Reopener interface {
+	Reopen(t *testing.T) fleet.Store
+}
+
+// Run runs the suite. The factory gives an empty store each time, and closes it when its test ends.
+func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
+	for _, group := range []struct {
+		name  string
+		cases []testCase
+	}{
+		{"Update", updateCases},
+		{"Agents", agentCases},
+		{"Views", viewCases},
+		{"Tasks", taskCases},
+		{"Payloads", payloadCases},
+		{"Events", eventCases},
+		{"Subscribe", subscribeCases},
+		{"Requests", requestCases},
+		{"Tokens", tokenCases},
+		{"Leases", leaseCases},
+		{"Processes", processCases},
+		{"Model", modelCases},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range group.cases {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.run(t, open(t))
+				})
+			}
+		})
+	}
+}
+
+type testCase struct {
+	name string
+	run  func(t *testing.T, s fleet.Store)
+}
+
+// tb is what the helpers need of a test, of a benchmark, or of a run of rapid.
+type tb interface {
+	require.TestingT
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Context() context.Context
+}
+
+var (
+	errTest = errors.New("the test says no")
+
+	// noon is when things happen: not a whole second, and as exact as a store must be.
+	noon = time.Date(2025, 10, 29, 12, 0, 0, 123456000, time.UTC)
+)
+
+// newAgent is an agent with a value in every field that can have one.
+func newAgent(uid, name, owner string) *fleet.Agent {
+	return &fleet.Agent{
+		UID: uid, Name: name, Owner: owner, Project: "Setup", Role: "coder", Spec: "do good\nwork", WorkspaceID: "ws-" + uid,
+		Location: "/work/" + name, Metadata: map[string]string{"pr": "https://example.com/1", "empty": ""},
+		State: fleet.StateRunning, StateReason: "it was started", Desired: fleet.DesiredRunning, Restart: 2, Restarted: 1,
+		Attempts: 3, RetryAt: noon.Add(time.Minute), CreatedAt: noon, UpdatedAt: noon.Add(time.Second),
+	}
+}
+
+// newTask is a task that is pending.
+func newTask(id string, a *fleet.Agent) *fleet.Task {
+	return &fleet.Task{
+		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: "build it", Source: fleet.SourceHuman,
+		Status: fleet.TaskPending, CreatedAt: noon,
+	}
+}
+
+// newEvent is an event about the agent.
+func newEvent(typ fleet.EventType, a *fleet.Agent, text string) *fleet.Event {
+	return &fleet.Event{Time: noon, Type: typ, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Text: text}
+}
+
+// update runs fn, which must not fail.
+func update(t tb, s fleet.Store, fn func(tx fleet.Tx) error) {
+	t.Helper()
+	require.NoError(t, s.Update(t.Context(), fn))
+}
+
+// view runs fn, which must not fail.
+func view(t tb, s fleet.Store, fn func(tx fleet.ReadTx) error) {
+	t.Helper()
+	require.NoError(t, s.View(t.Context(), fn))
+}
+
+// read returns what get reads.
+func read[T any](t tb, s fleet.Store, get func(tx fleet.ReadTx) (T, error)) T {
+	t.Helper()
+	var got T
+	view(t, s, func(tx fleet.ReadTx) (err error) {
+		got, err = get(tx)
+		return err
+	})
+	return got
+}
+
+// withAgent adds the agent "papi" of alice.
+func withAgent(t tb, s fleet.Store) *fleet.Agent {
+	t.Helper()
+	a := newAgent("uid-papi", "papi", "alice")
+	update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+	return a
+}
+
+// requireReason fails unless err is a *fleet.Error of the reason that names the thing.
+func requireReason(t tb, err error, reason fleet.Reason, names string) {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, reason, fleet.ReasonOf(err), "%v", err)
+	require.Contains(t, fleet.Words(err), names)
+}
+
+// requireBroken fails unless err is an error that is not of the core: no rule, but a bug of the caller.
+func requireBroken(t tb, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err), "%v", err)
+}
+
+// together runs f n times at once, and returns the errors that were not nil.
+func together(n int, f func(i int) error) []error {
+	results := make(chan error, n)
+	start := make(chan struct{})
+	for i := range n {
+		go func() {
+			<-start
+			results <- f(i)
+		}()
+	}
+	close(start)
+	var errs []error
+	for range n {
+		if err := <-results; err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func id(prefix string, i int) string { return fmt.Sprintf("%s-%04d", prefix, i) }

@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var subscribeCases = []testCase{
+	{"receives after a commit, each subscriber", func(t *testing.T, s fleet.Store) {
+		one, cancelOne := s.Subscribe()
+		defer cancelOne()
+		two, cancelTwo := s.Subscribe()
+		defer cancelTwo()
+		for range 3 {
+			appendOne(t, s)
+			receive(t, one)
+			receive(t, two)
+		}
+	}},
+
+	{"also of a commit without an event", func(t *testing.T, s fleet.Store) {
+		signal, cancel := s.Subscribe()
+		defer cancel()
+		a := withAgent(t, s)
+		receive(t, signal)
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(a) })
+		receive(t, signal)
+	}},
+
+	{"signals are merged, one always waits", func(t *testing.T, s fleet.Store) {
+		signal, cancel := s.Subscribe()
+		defer cancel()
+		for range 20 {
+			appendOne(t, s)
+		}
+		receive(t, signal)
+		require.Len(t, events(t, s, fleet.EventFilter{}, 0, 100), 20)
+	}},
+
+	{"a subscriber that never reads holds nobody up", func(t *testing.T, s fleet.Store) {
+		_, cancel := s.Subscribe()
+		defer cancel()
+		signal, cancel := s.Subscribe()
+		defer cancel()
+		for range 20 {
+			appendOne(t, s)
+			receive(t, signal)
+		}
+	}},
+
+	{"leases wake nobody", func(t *testing.T, s fleet.Store) {
+		// Who takes leases on every signal would never come to rest.
+		signal, cancel := s.Subscribe()
+		defer cancel()
+		for i := range 10 {
+			_, err := s.Lease(t.Context(), "k", "me", noon, noon.Add(time.Duration(i)))
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.Release(t.Context(), "k", "me"))
+		view(t, s, func(fleet.ReadTx) error { return nil })
+		select {
+		case <-signal:
+			t.Fatal("a signal without a commit")
+		default:
+		}
+	}},
+
+	{"cancel ends one subscription, and can be called again", func(t *testing.T, s fleet.Store) {
+		gone, cancelGone := s.Subscribe()
+		signal, cancel := s.Subscribe()
+		cancelGone()
+		cancelGone()
+		appendOne(t, s)
+		receive(t, signal)
+		select {
+		case <-gone:
+			t.Fatal("a signal after the end of the subscription")
+		default:
+		}
+		cancel()
+		appendOne(t, s)
+		again, cancel := s.Subscribe()
+		defer cancel()
+		appendOne(t, s)
+		receive(t, again)
+	}},
+
+	{"hears of other processes", func(t *testing.T, s fleet.Store) {
+		other := reopen(t, s)
+		signal, cancel := s.Subscribe()
+		defer cancel()
+		for range 3 {
+			appendOne(t, other)
+			receive(t, signal)
+		}
+	}},
+
+	{"never misses what another process commits right after subscribing", func(t *testing.T, s fleet.Store) {
+		other := reopen(t, s)
+		appendOne(t, s)
+		for range 5 {
+			signal, cancel := s.Subscribe()
+			seq := appendOne(t, other)
+			for {
+				receive(t, signal)
+				got, err := s.LastSeq(t.Context())
+				require.NoError(t, err)
+				if got >= seq {
+					break
+				}
+			}
+			cancel()
+		}
+	}},
+}
+
+func appendOne(t tb, s fleet.Store) int64 {
+	t.Helper()
+	e := newEvent(fleet.EventAgentChanged, newAgent("u1", "papi", "alice"), "")
+	update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
+	return e.Seq
+}
+
+// receive waits for a signal; the time is for machines that are much too busy.
+func receive(t tb, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(30 * time.Second):
+		t.Fatal("no signal")
+	}
+}

@@ -1,0 +1,243 @@
+package storetest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var taskCases = []testCase{
+	{"every field comes back", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		bare := newTask("t1", a)
+		bare.Status, bare.CreatedAt = fleet.TaskFailed, time.Time{}
+		full := fullTask("t2", a)
+		for _, task := range []*fleet.Task{bare, full} {
+			want := *task
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			require.Equal(t, int64(1), task.Revision)
+			want.Revision = 1
+			require.Equal(t, &want, getTask(t, s, task.ID))
+		}
+	}},
+
+	{"what is not there is nil", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		require.Nil(t, getTask(t, s, "nothing"))
+		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) }))
+		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask("nobody") }))
+		tasks, total := listTasks(t, s, a.UID, 10, 0)
+		require.Empty(t, tasks)
+		require.Zero(t, total)
+	}},
+
+	{"an agent has one active task", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		for _, status := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning} {
+			task := newTask("first-"+string(status), a)
+			task.Status = status
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			for _, second := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning} {
+				err := s.Update(t.Context(), func(tx fleet.Tx) error {
+					task := newTask("second", a)
+					task.Status = second
+					return tx.InsertTask(task)
+				})
+				requireReason(t, err, fleet.ReasonAgentBusy, "papi")
+			}
+			past := newTask("past-"+string(status), a)
+			past.Status = fleet.TaskCompleted
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(past) })
+			got := read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) })
+			require.Equal(t, task, got)
+			update(t, s, func(tx fleet.Tx) error {
+				task.Status = fleet.TaskStopped
+				return tx.UpdateTask(task)
+			})
+		}
+	}},
+
+	{"one of a hundred that start a task at once", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		errs := together(100, func(i int) error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error {
+				if err := tx.InsertTask(newTask(id("t", i), a)); err != nil {
+					return err
+				}
+				return tx.Append(newEvent(fleet.EventTaskCreated, a, ""))
+			})
+		})
+		require.Len(t, errs, 99)
+		for _, err := range errs {
+			requireReason(t, err, fleet.ReasonAgentBusy, "papi")
+		}
+		_, total := listTasks(t, s, a.UID, 10, 0)
+		require.Equal(t, 1, total)
+		require.Len(t, read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(fleet.EventFilter{}, 0, 10) }), 1)
+	}},
+
+	{"many agents each get theirs at once", func(t *testing.T, s fleet.Store) {
+		require.Empty(t, together(50, func(i int) error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error {
+				a := newAgent(id("u", i), id("a", i), "alice")
+				return errors.Join(tx.InsertAgent(a), tx.InsertTask(newTask(id("t", i), a)))
+			})
+		}))
+	}},
+
+	{"an id is used once, and the agent must be there", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		done := fullTask("t1", a)
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(done) })
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(newTask("t1", a)) }))
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error {
+			return tx.InsertTask(newTask("t2", newAgent("nobody", "nobody", "alice")))
+		}))
+	}},
+
+	{"an update writes every field and raises the revision", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		task := newTask("t1", a)
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		full := fullTask("t1", a)
+		full.Status, full.EndedAt = fleet.TaskRunning, time.Time{}
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(full) })
+		require.Equal(t, int64(2), full.Revision)
+		require.Equal(t, full, getTask(t, s, "t1"))
+		bare := newTask("t1", a)
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(bare) })
+		require.Equal(t, int64(3), bare.Revision)
+		require.Equal(t, bare, getTask(t, s, "t1"))
+	}},
+
+	{"an update of a task that is not there is an error", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateTask(newTask("t1", a)) }))
+		require.Nil(t, getTask(t, s, "t1"))
+	}},
+
+	{"an ended task never changes", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		for _, status := range []fleet.TaskStatus{fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
+			task := newTask("t-"+string(status), a)
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			task.Status, task.EndedAt, task.Reason = status, noon, "so it ended"
+			update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+			for _, again := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
+				other := *task
+				other.Status, other.Summary, other.Description = again, "no, it did not", strings.Repeat("x", 10_000)
+				requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateTask(&other) }))
+			}
+			require.Equal(t, task, getTask(t, s, task.ID))
+		}
+	}},
+
+	{"newest first, in pages", func(t *testing.T, s fleet.Store) {
+		a, other := withAgent(t, s), newAgent("u2", "sony", "alice")
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(other))
+			for i := range 25 {
+				task := fullTask(id("t", i), a)
+				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // pairs of the same time: the later one is newer
+				require.NoError(t, tx.InsertTask(task))
+			}
+			return tx.InsertTask(newTask("theirs", other))
+		})
+		var ids []string
+		for i := 24; i >= 0; i-- {
+			ids = append(ids, id("t", i))
+		}
+		for _, c := range []struct {
+			limit, offset int
+			want          []string
+		}{
+			{100, 0, ids},
+			{10, 0, ids[:10]},
+			{10, 10, ids[10:20]},
+			{10, 20, ids[20:]},
+			{10, 25, nil},
+			{10, 1_000_000, nil},
+			{0, 0, nil},
+		} {
+			tasks, total := listTasks(t, s, a.UID, c.limit, c.offset)
+			require.Equal(t, 25, total)
+			require.Equal(t, c.want, taskIDs(tasks), "%+v", c)
+		}
+	}},
+
+	{"a long description is whole, and cut in lists", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		task := newTask("t1", a)
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		for _, description := range []string{
+			strings.Repeat("x", 4096), strings.Repeat("x", 4097), strings.Repeat("x", 4094) + "🚀🚀", strings.Repeat("名", 100_000),
+			strings.Repeat("0123456789", 1<<20), "short again",
+		} {
+			task.Description = description
+			update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+			require.True(t, getTask(t, s, "t1").Description == description, "a description of %d bytes", len(description))
+			tasks, _ := listTasks(t, s, a.UID, 1, 0)
+			got := tasks[0].Description
+			require.True(t, strings.HasPrefix(description, got) && utf8.ValidString(got))
+			require.LessOrEqual(t, len(got), 4096)
+			require.GreaterOrEqual(t, len(got), min(4093, len(description)))
+		}
+		whole := newTask("t2", a)
+		whole.Status, whole.Description = fleet.TaskCompleted, strings.Repeat("名", 10_000)
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(whole) })
+		require.Equal(t, whole, getTask(t, s, "t2"))
+	}},
+
+	{"every source can be kept, other values not", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		insert := func(id string, source fleet.Source, status fleet.TaskStatus) error {
+			task := newTask(id, a)
+			task.Source, task.Status = source, status
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		}
+		for _, source := range []fleet.Source{fleet.SourceAgent, fleet.SourceHuman, fleet.SourceAIController} {
+			require.NoError(t, insert("t-"+string(source), source, fleet.TaskCompleted))
+		}
+		requireBroken(t, insert("t1", "dog", fleet.TaskCompleted))
+		requireBroken(t, insert("t1", fleet.SourceHuman, "asleep"))
+	}},
+}
+
+// fullTask is a completed task with a value in every field that can have one.
+func fullTask(id string, a *fleet.Agent) *fleet.Task {
+	return &fleet.Task{
+		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: "bäue\n'es' \"", Source: fleet.SourceAIController,
+		Status: fleet.TaskCompleted, Reason: "why", Timeout: 90*time.Minute + 7*time.Nanosecond, CreatedAt: noon,
+		StartedAt: noon.Add(1 * time.Second), EndedAt: noon.Add(2 * time.Second), Dispatched: noon.Add(3 * time.Second),
+		Cursor: "offset:17", OutputSize: 1 << 40, StopAsked: noon.Add(4 * time.Second), StopReason: "alice asked",
+		Summary: "it is done ✅", PayloadSize: 99, ExitCode: new(0), CostUSD: 0.1 + 0.2, Turns: 12,
+	}
+}
+
+func getTask(t tb, s fleet.Store, id string) *fleet.Task {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.Task(id) })
+}
+
+func listTasks(t tb, s fleet.Store, uid string, limit, offset int) (tasks []*fleet.Task, total int) {
+	t.Helper()
+	view(t, s, func(tx fleet.ReadTx) (err error) {
+		tasks, total, err = tx.Tasks(uid, limit, offset)
+		return err
+	})
+	return tasks, total
+}
+
+func taskIDs(tasks []*fleet.Task) []string {
+	var out []string
+	for _, t := range tasks {
+		out = append(out, t.ID)
+	}
+	return out
+}

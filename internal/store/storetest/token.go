@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var tokenCases = []testCase{
+	{"every field comes back", func(t *testing.T, s fleet.Store) {
+		full := &fleet.Token{
+			Name: "Jörg", Kind: fleet.Controller, Admin: true, Hash: "h1", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour),
+			RevokedAt: noon.Add(time.Minute),
+		}
+		human, agent := newToken("alice", "h2"), newToken("worker", "h3")
+		agent.Kind, agent.CreatedAt = fleet.AgentKind, time.Time{}
+		for _, k := range []*fleet.Token{full, human, agent} {
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
+			require.Equal(t, k, getToken(t, s, k.Name))
+			require.Equal(t, k, tokenByHash(t, s, k.Hash))
+		}
+		require.Equal(t, []*fleet.Token{full, human, agent}, read(t, s, fleet.ReadTx.Tokens))
+	}},
+
+	{"what is not there is nil", func(t *testing.T, s fleet.Store) {
+		require.Nil(t, getToken(t, s, "alice"))
+		require.Nil(t, tokenByHash(t, s, ""))
+		require.Empty(t, read(t, s, fleet.ReadTx.Tokens))
+	}},
+
+	{"a name is taken until it is revoked", func(t *testing.T, s fleet.Store) {
+		first, second := newToken("alice", "h1"), newToken("alice", "h2")
+		insert := func(tx fleet.Tx) error { return tx.InsertToken(second) }
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(first) })
+		requireReason(t, s.Update(t.Context(), insert), fleet.ReasonTokenExists, "alice")
+		update(t, s, func(tx fleet.Tx) error {
+			first.RevokedAt = noon
+			return tx.UpdateToken(first)
+		})
+		require.Equal(t, first, getToken(t, s, "alice"))
+		update(t, s, insert)
+		require.Equal(t, second, getToken(t, s, "alice"), "the one that is not revoked")
+		require.Equal(t, first, tokenByHash(t, s, "h1"))
+		require.Equal(t, second, tokenByHash(t, s, "h2"))
+		require.Equal(t, []*fleet.Token{first, second}, read(t, s, fleet.ReadTx.Tokens))
+		err := s.Update(t.Context(), func(tx fleet.Tx) error {
+			first.RevokedAt = time.Time{}
+			return tx.UpdateToken(first)
+		})
+		requireReason(t, err, fleet.ReasonTokenExists, "alice")
+	}},
+
+	{"one of many of a name at once", func(t *testing.T, s fleet.Store) {
+		errs := together(20, func(i int) error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(newToken("alice", id("h", i))) })
+		})
+		require.Len(t, errs, 19)
+		for _, err := range errs {
+			requireReason(t, err, fleet.ReasonTokenExists, "alice")
+		}
+	}},
+
+	{"an update writes every field, of a token that is there", func(t *testing.T, s fleet.Store) {
+		k := newToken("alice", "h1")
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateToken(k) }))
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
+		other := &fleet.Token{
+			Name: "bob", Kind: fleet.AgentKind, Admin: true, Hash: "h1", CreatedAt: noon.Add(time.Hour),
+			ExpiresAt: noon.Add(2 * time.Hour), RevokedAt: noon.Add(3 * time.Hour),
+		}
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateToken(other) })
+		require.Equal(t, []*fleet.Token{other}, read(t, s, fleet.ReadTx.Tokens))
+	}},
+
+	{"a secret belongs to one token, and no error tells its hash", func(t *testing.T, s fleet.Store) {
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(newToken("alice", "5ec4e7")) })
+		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(newToken("bob", "5ec4e7")) })
+		requireBroken(t, err)
+		require.NotContains(t, err.Error(), "5ec4e7")
+		err = s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(newToken("alice", "5ec4e8")) })
+		require.NotContains(t, err.Error(), "5ec4e")
+		dog := newToken("dog", "5ec4e9")
+		dog.Kind = "dog"
+		err = s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertToken(dog) })
+		requireBroken(t, err)
+		require.NotContains(t, err.Error(), "5ec4e")
+	}},
+}
+
+func newToken(name, hash string) *fleet.Token {
+	return &fleet.Token{Name: name, Kind: fleet.Human, Hash: hash, CreatedAt: noon}
+}
+
+func getToken(t tb, s fleet.Store, name string) *fleet.Token {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Token, error) { return tx.Token(name) })
+}
+
+func tokenByHash(t tb, s fleet.Store, hash string) *fleet.Token {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Token, error) { return tx.TokenByHash(hash) })
+}

@@ -1,0 +1,29 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+
+	"fleet/internal/fleet"
+)
+
+// Twice returns the store with a habit that the port allows: every function given to Update runs to its end once, is
+// rolled back, and runs again. Code that does more in it than read and write tx shows.
+func Twice(s fleet.Store) fleet.Store { return twice{s} }
+
+type twice struct{ fleet.Store }
+
+var errAgain = errors.New("run it again")
+
+func (s twice) Update(ctx context.Context, fn func(tx fleet.Tx) error) error {
+	err := s.Store.Update(ctx, func(tx fleet.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return errAgain
+	})
+	if !errors.Is(err, errAgain) {
+		return err
+	}
+	return s.Store.Update(ctx, fn)
+}

@@ -1,0 +1,280 @@
+package storetest
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var updateCases = []testCase{
+	{"commits all of it", func(t *testing.T, s fleet.Store) {
+		a := newAgent("u1", "papi", "alice")
+		e := newEvent(fleet.EventAgentCreated, a, "papi was created")
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(a))
+			require.NoError(t, tx.Append(e))
+			return tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1", CreatedAt: noon})
+		})
+		view(t, s, func(tx fleet.ReadTx) error {
+			got, err := tx.Agent("u1")
+			require.NoError(t, err)
+			require.Equal(t, a, got)
+			events, err := tx.Events(fleet.EventFilter{}, 0, 10)
+			require.NoError(t, err)
+			require.Equal(t, []fleet.Event{*e}, events)
+			r, err := tx.Request("alice", "r1")
+			require.NoError(t, err)
+			require.NotNil(t, r)
+			return nil
+		})
+	}},
+
+	{"an error rolls back and comes back as it is", func(t *testing.T, s fleet.Store) {
+		err := s.Update(t.Context(), func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
+			require.NoError(t, tx.Append(newEvent(fleet.EventAgentCreated, newAgent("u1", "papi", "alice"), "")))
+			return errTest
+		})
+		require.True(t, err == errTest, "%v", err) //nolint:errorlint // the very error
+		requireEmpty(t, s)
+	}},
+
+	{"a panic rolls back and goes on", func(t *testing.T, s fleet.Store) {
+		require.PanicsWithValue(t, "boom", func() {
+			_ = s.Update(t.Context(), func(tx fleet.Tx) error {
+				require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
+				panic("boom")
+			})
+		})
+		requireEmpty(t, s)
+		withAgent(t, s)
+	}},
+
+	{"the end of the goroutine rolls back", func(t *testing.T, s fleet.Store) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = s.Update(t.Context(), func(tx fleet.Tx) error {
+				_ = tx.InsertAgent(newAgent("u1", "papi", "alice"))
+				runtime.Goexit()
+				return nil
+			})
+		}()
+		<-done
+		requireEmpty(t, s)
+		withAgent(t, s)
+	}},
+
+	{"a failed write fails the transaction, also when fn goes on", func(t *testing.T, s fleet.Store) {
+		withAgent(t, s)
+		err := s.Update(t.Context(), func(tx fleet.Tx) error {
+			_ = tx.Append(newEvent(fleet.EventAgentCreated, newAgent("u1", "PAPI", "alice"), ""))
+			_ = tx.InsertAgent(newAgent("u1", "PAPI", "alice"))
+			return nil
+		})
+		requireReason(t, err, fleet.ReasonAgentExists, "PAPI")
+		require.Zero(t, read(t, s, fleet.ReadTx.LastSeq))
+	}},
+
+	{"fn may run again on fresh state", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		task, e := newTask("t1", a), newEvent(fleet.EventTaskCreated, a, "")
+		update(t, Twice(s), func(tx fleet.Tx) error {
+			fresh, err := tx.Agent(a.UID)
+			require.NoError(t, err)
+			require.Equal(t, int64(1), fresh.Revision)
+			fresh.Attempts++
+			require.NoError(t, tx.UpdateAgent(fresh))
+			require.NoError(t, tx.InsertTask(task))
+			require.NoError(t, tx.PutPayload(task.ID, []byte("result")))
+			require.NoError(t, tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1"}))
+			return tx.Append(e)
+		})
+		require.Equal(t, int64(1), task.Revision)
+		view(t, s, func(tx fleet.ReadTx) error {
+			got, err := tx.Agent(a.UID)
+			require.NoError(t, err)
+			require.Equal(t, a.Attempts+1, got.Attempts)
+			events, err := tx.Events(fleet.EventFilter{}, 0, 10)
+			require.NoError(t, err)
+			require.Equal(t, []fleet.Event{*e}, events)
+			return nil
+		})
+	}},
+
+	{"reads its own writes", func(t *testing.T, s fleet.Store) {
+		a := newAgent("u1", "papi", "alice")
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(a))
+			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			require.NoError(t, tx.Append(newEvent(fleet.EventAgentCreated, a, "")))
+			found, err := tx.AgentsByName("Papi", "alice")
+			require.NoError(t, err)
+			require.Len(t, found, 1)
+			task, err := tx.ActiveTask("u1")
+			require.NoError(t, err)
+			require.Equal(t, "t1", task.ID)
+			seq, err := tx.LastSeq()
+			require.NoError(t, err)
+			require.Positive(t, seq)
+			return nil
+		})
+	}},
+
+	{"updates do not run over each other", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		require.Empty(t, together(50, func(int) error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error {
+				a, err := tx.Agent(a.UID)
+				if err != nil {
+					return err
+				}
+				a.Attempts++
+				return tx.UpdateAgent(a)
+			})
+		}))
+		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
+		require.Equal(t, a.Attempts+50, got.Attempts)
+		require.Equal(t, int64(51), got.Revision)
+	}},
+
+	{"a view is one state", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		view(t, s, func(tx fleet.ReadTx) error {
+			before, err := tx.Agent(a.UID)
+			require.NoError(t, err)
+			update(t, s, func(tx fleet.Tx) error {
+				a.State = fleet.StateStopped
+				require.NoError(t, tx.Append(newEvent(fleet.EventAgentChanged, a, "")))
+				return tx.UpdateAgent(a)
+			})
+			after, err := tx.Agent(a.UID)
+			require.NoError(t, err)
+			require.Equal(t, before, after)
+			seq, err := tx.LastSeq()
+			require.NoError(t, err)
+			require.Zero(t, seq)
+			return nil
+		})
+		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
+		require.Equal(t, fleet.StateStopped, got.State)
+	}},
+
+	{"the error of a view comes back as it is", func(t *testing.T, s fleet.Store) {
+		err := s.View(t.Context(), func(fleet.ReadTx) error { return errTest })
+		require.True(t, err == errTest, "%v", err) //nolint:errorlint // the very error
+	}},
+
+	{"views go on while an update does", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		update(t, s, func(tx fleet.Tx) error {
+			a.Role = "operator"
+			require.NoError(t, tx.UpdateAgent(a))
+			got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
+			require.Equal(t, "coder", got.Role)
+			_, err := s.LastSeq(t.Context())
+			return err
+		})
+	}},
+
+	{"a context that is done stops it", func(t *testing.T, s fleet.Store) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		fail := func(fleet.Tx) error { t.Error("fn ran"); return nil }
+		require.ErrorIs(t, s.Update(ctx, fail), context.Canceled)
+		require.ErrorIs(t, s.View(ctx, func(fleet.ReadTx) error { t.Error("fn ran"); return nil }), context.Canceled)
+		_, err := s.LastSeq(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = s.Lease(ctx, "k", "me", noon, noon.Add(1))
+		require.ErrorIs(t, err, context.Canceled)
+	}},
+
+	{"a context that ends in the middle rolls back", func(t *testing.T, s fleet.Store) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := s.Update(ctx, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
+			cancel()
+			return nil
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		requireEmpty(t, s)
+
+		ctx, cancel = context.WithCancel(t.Context())
+		err = s.Update(ctx, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(newAgent("u1", "papi", "alice")))
+			cancel()
+			return tx.InsertAgent(newAgent("u2", "sony", "alice"))
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		requireEmpty(t, s)
+		withAgent(t, s)
+	}},
+
+	{"waiting for another update ends with the context", func(t *testing.T, s fleet.Store) {
+		update(t, s, func(fleet.Tx) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			waits := make(chan error, 1)
+			go func() { waits <- s.Update(ctx, func(fleet.Tx) error { return nil }) }()
+			cancel()
+			require.ErrorIs(t, <-waits, context.Canceled)
+			return nil
+		})
+	}},
+
+	{"a transaction is over when its function is", func(t *testing.T, s fleet.Store) {
+		var kept fleet.Tx
+		update(t, s, func(tx fleet.Tx) error { kept = tx; return nil })
+		requireBroken(t, kept.InsertAgent(newAgent("u1", "papi", "alice")))
+		_, err := kept.Agents()
+		requireBroken(t, err)
+		requireEmpty(t, s)
+	}},
+
+	{"close waits for transactions", func(t *testing.T, s fleet.Store) {
+		inside, closing, closed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		updated := make(chan error, 1)
+		go func() {
+			updated <- s.Update(t.Context(), func(tx fleet.Tx) error {
+				close(inside)
+				<-closing
+				select {
+				case <-closed:
+					t.Error("closed in the middle of a transaction")
+				default:
+				}
+				return tx.InsertAgent(newAgent("u1", "papi", "alice"))
+			})
+		}()
+		<-inside
+		go func() {
+			close(closing)
+			closed <- s.Close()
+		}()
+		require.NoError(t, <-updated)
+		require.NoError(t, <-closed)
+	}},
+
+	{"a closed store answers with errors", func(t *testing.T, s fleet.Store) {
+		require.NoError(t, s.Close())
+		require.NoError(t, s.Close(), "closing twice")
+		requireBroken(t, s.Update(t.Context(), func(fleet.Tx) error { return nil }))
+		requireBroken(t, s.View(t.Context(), func(fleet.ReadTx) error { return nil }))
+		_, err := s.LastSeq(t.Context())
+		requireBroken(t, err)
+		_, err = s.Lease(t.Context(), "k", "me", noon, noon)
+		requireBroken(t, err)
+		requireBroken(t, s.Release(t.Context(), "k", "me"))
+		_, cancel := s.Subscribe()
+		cancel()
+	}},
+}
+
+func requireEmpty(t tb, s fleet.Store) {
+	t.Helper()
+	require.Empty(t, read(t, s, fleet.ReadTx.Agents))
+	require.Zero(t, read(t, s, fleet.ReadTx.LastSeq))
+}

@@ -1,0 +1,95 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var viewCases = []testCase{
+	{"an agent comes with its active task", func(t *testing.T, s fleet.Store) {
+		idle, busy, waiting, done := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice"), newAgent("u3", "c", "bob"), newAgent("u4", "d", "bob")
+		running, pending, ended := newTask("t2", busy), newTask("t3", waiting), newTask("t4", done)
+		running.Status, ended.Status = fleet.TaskRunning, fleet.TaskCompleted
+		running.Description = strings.Repeat("long ", 10_000)
+		update(t, s, func(tx fleet.Tx) error {
+			for _, a := range []*fleet.Agent{idle, busy, waiting, done} {
+				require.NoError(t, tx.InsertAgent(a))
+			}
+			for _, task := range []*fleet.Task{running, pending, ended} {
+				require.NoError(t, tx.InsertTask(task))
+			}
+			return nil
+		})
+		want := []*fleet.AgentView{{Agent: *idle}, {Agent: *busy, Task: running}, {Agent: *waiting, Task: pending}, {Agent: *done}}
+		require.ElementsMatch(t, want, read(t, s, fleet.ReadTx.LiveAgentViews))
+		require.ElementsMatch(t, want, views(t, s, "u1", "u2", "u3", "u4"))
+		require.ElementsMatch(t, want[1:2], views(t, s, "u2"))
+	}},
+
+	{"live views leave out deleted agents, others do not", func(t *testing.T, s fleet.Store) {
+		gone, here := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
+		gone.DeletedAt = noon
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(gone))
+			return tx.InsertAgent(here)
+		})
+		require.Equal(t, []*fleet.AgentView{{Agent: *here}}, read(t, s, fleet.ReadTx.LiveAgentViews))
+		require.ElementsMatch(t, []*fleet.AgentView{{Agent: *gone}, {Agent: *here}}, views(t, s, "u1", "u2"))
+	}},
+
+	{"agents that never were are left out, repeats come once", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		require.Empty(t, views(t, s))
+		require.Empty(t, views(t, s, "nobody", "", `"]`, "%"))
+		require.Len(t, views(t, s, a.UID, "nobody", a.UID), 1)
+	}},
+
+	{"ten thousand agents", func(t *testing.T, s fleet.Store) {
+		const n = 10_000
+		fill(t, s, n)
+		live := read(t, s, fleet.ReadTx.LiveAgentViews)
+		require.Len(t, live, n)
+		busy := 0
+		all := make([]string, 0, n)
+		for _, v := range live {
+			all = append(all, v.UID)
+			if v.Task != nil {
+				require.Equal(t, v.UID, v.Task.AgentUID)
+				busy++
+			}
+		}
+		require.Equal(t, n/2, busy)
+		require.ElementsMatch(t, live, views(t, s, all...))
+	}},
+}
+
+func views(t tb, s fleet.Store, uids ...string) []*fleet.AgentView {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.AgentView, error) { return tx.AgentViews(uids) })
+}
+
+// fill adds n agents, every second one with a running task.
+func fill(t tb, s fleet.Store, n int) {
+	t.Helper()
+	update(t, s, func(tx fleet.Tx) error {
+		for i := range n {
+			a := newAgent(id("u", i), id("agent", i), "alice")
+			if err := tx.InsertAgent(a); err != nil {
+				return err
+			}
+			if i%2 == 0 {
+				continue
+			}
+			task := newTask(id("t", i), a)
+			task.Status = fleet.TaskRunning
+			if err := tx.InsertTask(task); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
