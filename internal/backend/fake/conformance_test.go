@@ -1,0 +1,51 @@
+package fake_test
+
+import (
+	"testing"
+	"time"
+
+	"fleet/internal/backend/backendtest"
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+)
+
+func prompts() backendtest.Prompts {
+	return backendtest.Prompts{
+		Says:    backendtest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
+		Works:   backendtest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
+		Fails:   backendtest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
+		Deaf:    backendtest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
+		Payload: backendtest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
+		Listens: backendtest.Prompt{Text: "echo at work\nlisten", Lines: []string{"at work"}},
+	}
+}
+
+func TestBackend(t *testing.T) {
+	deaf := prompts()
+	deaf.Listens = backendtest.Prompt{}
+	tests := []struct {
+		name    string
+		config  fake.Config
+		prompts backendtest.Prompts
+	}{
+		{"at once", fake.Config{}, prompts()},
+		{"slow", fake.Config{BuildLooks: 3, BuildTime: 5 * time.Millisecond, NoMessages: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			backendtest.Run(t, backendtest.Harness{
+				New: func(t *testing.T) fleet.Backend {
+					b := fake.New(tt.config)
+					t.Cleanup(b.Destroy)
+					return b
+				},
+				Reopen:    func(_ *testing.T, b fleet.Backend) fleet.Backend { return b },
+				Project:   "Setup",
+				Role:      "operator",
+				Prompts:   tt.prompts,
+				TimeLimit: 20 * time.Millisecond,
+				Patience:  10 * time.Second,
+			})
+		})
+	}
+}
