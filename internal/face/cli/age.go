@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// span says how long something is, in its one or two largest units: 42s, 3m, 5h, 12d.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(d, 0); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 2*day:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	case d < 365*day:
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return fmt.Sprintf("%dy%dd", d/(365*day), d%(365*day)/day)
+}
+
+// exact says how long something took: 42s, 3m12s, 2h05m.
+func exact(d time.Duration) string {
+	d = max(d, 0).Round(time.Second)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// age says how long ago t was; "-" when it has not been.
+func (s *session) age(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return "-"
+	}
+	return span(s.deps.Now().Sub(t.AsTime()))
+}
+
+// when says when t was, for a person in front of a terminal, with the age; "-" when it has not been.
+func (s *session) when(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return "-"
+	}
+	return t.AsTime().UTC().Format(time.RFC3339) + " (" + s.age(t) + " ago)"
+}
+
+// took says how long it took from one time to the other, or takes until now.
+func (s *session) took(from, to *timestamppb.Timestamp) string {
+	if from == nil {
+		return "-"
+	}
+	end := s.deps.Now()
+	if to != nil {
+		end = to.AsTime()
+	}
+	return exact(end.Sub(from.AsTime()))
+}

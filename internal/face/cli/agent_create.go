@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newAgentCreate() *cobra.Command {
+	req := &fleetv1.CreateAgentRequest{}
+	var specFile string
+	cmd := &cobra.Command{
+		Use:   "create NAME --project PROJECT",
+		Short: "Create an agent in a workspace of its own",
+		Long: `Create an agent and wait until it is ready for work. A name has 1 to 20 letters,
+digits and single hyphens. The specification says what the agent is for:
+objective, context and deliverables.
+
+What comes next: give it a task with "fleet task run NAME ...".`,
+		Example: `  fleet agent create papi --project shell --spec "Keep the build green"
+  fleet agent create sony --project web --role reviewer --spec-file spec.md
+  git log -1 --format=%B | fleet agent create rev-1 --project web --spec-file -`,
+		Args:              args("NAME"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req.Name = args[0]
+			if specFile != "" {
+				from := specFile
+				if from != "-" {
+					from = "@" + from
+				}
+				var err error
+				if req.Spec, err = s.text(from, "specification"); err != nil {
+					return err
+				}
+			}
+			var resp *fleetv1.CreateAgentResponse
+			err := s.during(ctx, req.GetName(), "creating "+req.GetName(), func() (err error) {
+				resp, err = s.fleet.CreateAgent(ctx, req)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return s.print(resp, func() {
+				a := resp.GetAgent()
+				s.say(resp.GetMessage(), a.GetName())
+				if a.GetStatus() == fleetv1.Agent_idle {
+					s.hint(`Give it work: fleet task run %s "..." --follow`, a.GetName())
+				} else {
+					s.hint("See what it is doing: fleet watch --agent %s --follow", a.GetName())
+				}
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Project, "project", "", `the `+"`PROJECT`"+` it works on, one of "fleet project list"`)
+	f.StringVar(&req.Role, "role", "", `how it behaves: a `+"`ROLE`"+` of "fleet role list PROJECT" (default the project's own)`)
+	f.StringVar(&req.Spec, "spec", "", "specification: what the agent is for, as `TEXT`")
+	f.StringVar(&specFile, "spec-file", "", "read the specification from `FILE`, or with - from standard input")
+	addRequestID(cmd, &req.RequestId)
+	must(cmd.MarkFlagRequired("project"))
+	cmd.MarkFlagsMutuallyExclusive("spec", "spec-file")
+	cmd.MarkFlagsOneRequired("spec", "spec-file")
+	complete(cmd, "project", p.completeProjects)
+	complete(cmd, "role", p.completeRoles)
+	complete(cmd, "spec", cobra.NoFileCompletions)
+	return cmd
+}
+
+// addRequestID adds the flag that makes a repeated command safe across processes. Within one, every mutation has an id.
+func addRequestID(cmd *cobra.Command, id *string) {
+	cmd.Flags().StringVar(id, "request-id", "", "an `ID` of your choice: the same command with it again does nothing twice")
+	complete(cmd, "request-id", cobra.NoFileCompletions)
+}
+
+func must(err error) {
+	if err != nil {
+		panic("cli: " + err.Error())
+	}
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newAgentDelete() *cobra.Command {
+	var yes bool
+	var requestID string
+	cmd := &cobra.Command{
+		Use:     "delete AGENT...",
+		Aliases: []string{"rm"},
+		Short:   "Delete agents and their workspaces",
+		Long: `Delete agents and destroy their workspaces, even while they are busy. The history
+of their tasks is kept, and so is uncommitted work where the project is a
+repository: the answer says where.
+
+On a terminal it asks first; elsewhere --yes is needed.`,
+		Example: `  fleet agent delete papi
+  fleet agent delete papi sony --yes
+  fleet agent list --status offline -q | xargs fleet agent delete --yes`,
+		Args:              atLeastOne("AGENT"),
+		ValidArgsFunction: p.completeAgents,
+		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
+			if requestID != "" && len(names) > 1 {
+				return usagef("--request-id names one deletion; delete one agent at a time with it")
+			}
+			if !yes {
+				if err := s.confirm(ctx, "Delete "+strings.Join(names, ", ")+" with everything in the workspace?"); err != nil {
+					return err
+				}
+			}
+			var first error
+			for _, name := range names {
+				err := s.deleteAgent(ctx, name, requestID)
+				switch {
+				case err == nil:
+				case first == nil:
+					first = err
+				default: // the first one is told at the end
+					s.program.tell(explain(ctx, err, s.target))
+				}
+				if ctx.Err() != nil {
+					break
+				}
+			}
+			return first
+		}),
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	addRequestID(cmd, &requestID)
+	return cmd
+}
+
+func (s *session) deleteAgent(ctx context.Context, name, requestID string) error {
+	var resp *fleetv1.DeleteAgentResponse
+	err := s.during(ctx, name, "deleting "+name, func() (err error) {
+		resp, err = s.fleet.DeleteAgent(ctx, &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: requestID})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.print(resp, func() { s.say(resp.GetMessage(), resp.GetDeletedAgent().GetName()) })
+}
+
+// confirm asks a yes or no question on the terminal. Where there is none, only --yes is an answer.
+func (s *session) confirm(ctx context.Context, question string) error {
+	if !terminalOf(s.deps.Stdin, s.deps.Getenv).is() || !s.screen.onErr.is() {
+		return usagef("nobody can be asked here; add --yes")
+	}
+	answers := make(chan string, 1)
+	go func() { // a read of a terminal cannot be called off; the process ends soon after Ctrl-C
+		line, _ := bufio.NewReader(s.deps.Stdin).ReadString('\n')
+		answers <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	s.screen.prompt(printable(question) + " [y/N] ")
+	select {
+	case <-ctx.Done():
+		s.screen.line("")
+		return context.Cause(ctx)
+	case answer := <-answers:
+		if answer == "y" || answer == "yes" {
+			return nil
+		}
+		return Fail(ExitError, "", "nothing was deleted")
+	}
+}

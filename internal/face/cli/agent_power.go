@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// powered is the answer to starting, stopping and restarting an agent.
+type powered interface {
+	proto.Message
+	GetAgent() *fleetv1.Agent
+	GetMessage() string
+}
+
+// power makes the action of a command that changes what an agent's workspace is doing.
+func (p *program) power(doing, next string, call func(ctx context.Context, s *session, name string) (powered, error)) func(*cobra.Command, []string) error {
+	return p.action(func(ctx context.Context, s *session, args []string) error {
+		var resp powered
+		err := s.during(ctx, args[0], doing+" "+args[0], func() (err error) {
+			resp, err = call(ctx, s, args[0])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return s.print(resp, func() {
+			s.say(resp.GetMessage(), resp.GetAgent().GetName())
+			s.hint(next, resp.GetAgent().GetName())
+		})
+	})
+}
+
+const (
+	giveWork   = `Give it work: fleet task run %s "..." --follow`
+	startAgain = "Start it again: fleet agent start %s"
+)
+
+func (p *program) newAgentStart() *cobra.Command {
+	var requestID string
+	cmd := &cobra.Command{
+		Use:   "start AGENT",
+		Short: "Start the workspace of an agent",
+		Long: `Start the workspace of a stopped or failed agent and wait until the agent is ready.
+
+What comes next: give it a task with "fleet task run AGENT ...".`,
+		Example:           `  fleet agent start papi`,
+		Args:              args("AGENT"),
+		ValidArgsFunction: p.completeAgent,
+		RunE: p.power("starting", giveWork, func(ctx context.Context, s *session, name string) (powered, error) {
+			return s.fleet.StartAgent(ctx, &fleetv1.StartAgentRequest{AgentName: name, RequestId: requestID})
+		}),
+	}
+	addRequestID(cmd, &requestID)
+	return cmd
+}
+
+func (p *program) newAgentStop() *cobra.Command {
+	var requestID string
+	cmd := &cobra.Command{
+		Use:   "stop AGENT",
+		Short: "Stop the workspace of an agent and keep what is in it",
+		Long: `Stop the workspace of an agent and keep what is in it. A task that runs is stopped
+first. To stop only the task, use "fleet task stop AGENT".`,
+		Example:           `  fleet agent stop papi`,
+		Args:              args("AGENT"),
+		ValidArgsFunction: p.completeAgent,
+		RunE: p.power("stopping", startAgain, func(ctx context.Context, s *session, name string) (powered, error) {
+			return s.fleet.StopAgent(ctx, &fleetv1.StopAgentRequest{AgentName: name, RequestId: requestID})
+		}),
+	}
+	addRequestID(cmd, &requestID)
+	return cmd
+}
+
+func (p *program) newAgentRestart() *cobra.Command {
+	var requestID, role string
+	cmd := &cobra.Command{
+		Use:   "restart AGENT",
+		Short: "Stop and start the workspace of an agent",
+		Long: `Stop and start the workspace of an agent, with another role when one is given. A
+task that runs is stopped first.`,
+		Example: `  fleet agent restart papi
+  fleet agent restart papi --role reviewer`,
+		Args:              args("AGENT"),
+		ValidArgsFunction: p.completeAgent,
+		RunE: p.power("restarting", giveWork, func(ctx context.Context, s *session, name string) (powered, error) {
+			return s.fleet.RestartAgent(ctx, &fleetv1.RestartAgentRequest{AgentName: name, Role: role, RequestId: requestID})
+		}),
+	}
+	cmd.Flags().StringVar(&role, "role", "", "the `ROLE` it has from now on (default as before)")
+	complete(cmd, "role", p.completeRoles)
+	addRequestID(cmd, &requestID)
+	return cmd
+}

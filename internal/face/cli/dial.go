@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// maxAnswer is the largest answer taken from a server, in bytes: a payload, or a very large fleet.
+const maxAnswer = 256 << 20
+
+// DialNetwork is the Dialer for servers on the network. It uses TLS unless the server is on this machine or the target
+// says otherwise. It does not wait for the connection: the first call tells whether there is one.
+func DialNetwork(_ context.Context, t Target) (grpc.ClientConnInterface, func() error, error) {
+	if t.Embedded {
+		return nil, nil, Fail(ExitError, "leave --embedded out, and start a server", "this program has no embedded server")
+	}
+	plain := t.Insecure || isLoopback(t.Server)
+	transport := insecure.NewCredentials()
+	if !plain {
+		transport = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
+	}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(transport),
+		grpc.WithUserAgent("fleet-cli"),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer), grpc.MaxCallSendMsgSize(maxAnswer)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		// More often than every five minutes a server may take for an attack.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5*time.Minute + 10*time.Second, Timeout: 20 * time.Second}),
+	}
+	if t.Token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer{secret: t.Token, plain: plain}))
+	}
+	conn, err := grpc.NewClient(t.Server, options...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, conn.Close, nil
+}
+
+// isLoopback says whether the server is on this machine, where nobody listens in between.
+func isLoopback(server string) bool {
+	host, _, err := net.SplitHostPort(server)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// bearer sends a token with every call.
+type bearer struct {
+	secret string
+	plain  bool
+}
+
+// GetRequestMetadata returns the header that carries the token.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b.secret}, nil
+}
+
+// RequireTransportSecurity says whether the token may travel with TLS only.
+func (b bearer) RequireTransportSecurity() bool { return !b.plain }

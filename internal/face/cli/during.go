@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// during makes a call that takes its time, and shows meanwhile what happens to the agent: on the progress line of a
+// terminal, or with --verbose as lines. That is a courtesy: when it fails, the call goes on without.
+func (s *session) during(ctx context.Context, agent, label string, call func() error) error {
+	p := s.progress(label, s.deps.Now())
+	defer p.done()
+	if s.quiet || !s.verbose && !s.screen.onErr.moves() {
+		return call()
+	}
+	show := func(e *fleetv1.Event) error {
+		if text := headline(e); text != "" {
+			p.say(label + ": " + text)
+			if s.verbose {
+				s.note("%s: %s", e.GetAgentName(), text)
+			}
+		}
+		return nil
+	}
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f := &feed{fleet: s.fleet, req: &fleetv1.WatchFleetRequest{Cursor: s.position(ctx), AgentName: agent, Follow: true}, patience: s.deps.patience}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = f.run(watching, show, nil)
+	}()
+	err := call()
+	cancel()
+	<-over
+	if s.verbose && f.req.GetCursor() != "now" { // what happened last may not have come through the stream yet
+		f.req.Follow = false
+		_ = f.run(ctx, show, nil)
+	}
+	return err
+}
+
+// position is where the event log ends now, so that what comes after it is not missed; "now" when that is not known.
+func (s *session) position(ctx context.Context) string {
+	stream, err := s.fleet.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: "now"})
+	if err != nil {
+		return "now"
+	}
+	cursor := "now"
+	for {
+		resp, err := stream.Recv()
+		if err != nil {
+			if err != io.EOF {
+				return "now"
+			}
+			return cursor
+		}
+		if resp.GetCursor() != "" {
+			cursor = resp.GetCursor()
+		}
+	}
+}
+
+// headline says in a few words what an event tells about the agent; empty for what it merely writes.
+func headline(e *fleetv1.Event) string {
+	switch e.GetType() {
+	case fleetv1.Event_task_output:
+		return ""
+	case fleetv1.Event_agent_created:
+		return "created"
+	}
+	if e.GetText() != "" {
+		return e.GetText()
+	}
+	return e.GetStatus()
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// interrupts hands Ctrl-C and SIGTERM to whoever handles them now; when nobody does, the command's context ends.
+type interrupts struct {
+	mu     sync.Mutex
+	handle func()
+	cancel context.CancelCauseFunc
+	forget func() // stop listening: the next signal ends the process at once
+}
+
+// listen starts to deliver signals, from the channel when there is one, and returns the function that ends it.
+func (i *interrupts) listen(signals <-chan os.Signal, cancel context.CancelCauseFunc) (stop func()) {
+	i.cancel, i.forget = cancel, func() {}
+	if signals == nil {
+		c := make(chan os.Signal, 4)
+		signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+		i.forget = func() { signal.Stop(c) }
+		signals = c
+	}
+	quit, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-signals:
+				i.deliver()
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() {
+		i.forget()
+		close(quit)
+		<-over
+	}
+}
+
+func (i *interrupts) deliver() {
+	i.mu.Lock()
+	handle := i.handle
+	i.mu.Unlock()
+	if handle != nil {
+		handle()
+		return
+	}
+	i.cancel(errInterrupted)
+	i.forget()
+}
+
+// take makes handle be called for every signal, until release. It must not block.
+func (i *interrupts) take(handle func()) (release func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.handle = handle
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.handle = nil
+	}
+}

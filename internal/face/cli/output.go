@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"fleet/internal/face/wire"
+)
+
+// format is how results are printed.
+type format string
+
+const (
+	table    format = "table"
+	jsonForm format = "json"
+	yamlForm format = "yaml"
+)
+
+// String returns the name of the format.
+func (f *format) String() string { return string(*f) }
+
+// Type is how the help calls the value.
+func (f *format) Type() string { return "FORMAT" }
+
+// Set takes the name of a format.
+func (f *format) Set(s string) error {
+	switch v := format(s); v {
+	case table, jsonForm, yamlForm:
+		*f = v
+		return nil
+	}
+	return fmt.Errorf("%q is not table, json or yaml", s)
+}
+
+// document turns compact JSON into what is printed.
+func (f format) document(compact []byte) (string, error) {
+	if f == yamlForm {
+		return toYAML(compact)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, compact, "", "  "); err != nil {
+		return "", err
+	}
+	b.WriteByte('\n')
+	return b.String(), nil
+}
+
+// print writes an answer of the API: as it is for machines, and by the function for people. Of several answers, each
+// is a document of its own.
+func (s *session) print(m proto.Message, people func()) error {
+	if s.output == table {
+		people()
+		return s.screen.failed()
+	}
+	compact, err := wire.Marshal(m)
+	if err != nil {
+		return err
+	}
+	text, err := s.output.document(compact)
+	if err != nil {
+		return err
+	}
+	if s.output == yamlForm && s.printed {
+		text = "---\n" + text
+	}
+	s.printed = true
+	s.screen.raw(text)
+	return s.screen.failed()
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newProject() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:     "project",
+		Aliases: []string{"projects"},
+		Short:   "See what agents can work on",
+		Long: `A project is what agents work on: a Coder template, or an entry of fleet.yaml.
+
+See the projects with "fleet project list", and the roles of one of them with
+"fleet role list PROJECT".`,
+		Example: `  fleet project list`,
+	})
+	cmd.AddCommand(&cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the projects",
+		Long: `List the projects that agents can work on.
+
+What comes next: "fleet role list PROJECT", then "fleet agent create NAME --project PROJECT".`,
+		Example: `  fleet project list
+  fleet project list -o json | jq -r '.projects[].name'`,
+		Args:              args(""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			resp, err := s.fleet.ListAgentProjects(ctx, &fleetv1.ListAgentProjectsRequest{})
+			if err != nil {
+				return err
+			}
+			return s.print(resp, func() {
+				g := newGrid("NAME", "TITLE", "DESCRIPTION")
+				for _, p := range resp.GetProjects() {
+					g.row(p.GetName(), p.GetDisplayName(), p.GetDescription())
+				}
+				s.show(g, "There are no projects; the configuration of the server names them.")
+			})
+		}),
+	})
+	return cmd
+}
+
+func (p *program) newRole() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:     "role",
+		Aliases: []string{"roles"},
+		Short:   "See how agents of a project can behave",
+		Long:    `A role is how an agent behaves in a project, such as a coder or a reviewer.`,
+		Example: `  fleet role list shell`,
+	})
+	cmd.AddCommand(&cobra.Command{
+		Use:     "list PROJECT",
+		Aliases: []string{"ls"},
+		Short:   "List the roles of a project",
+		Long: `List the roles of a project. An agent created without --role gets the default one.
+
+What comes next: "fleet agent create NAME --project PROJECT --role ROLE".`,
+		Example:           `  fleet role list shell`,
+		Args:              args("PROJECT"),
+		ValidArgsFunction: first(p.completeProjects),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			resp, err := s.fleet.ListAgentRoles(ctx, &fleetv1.ListAgentRolesRequest{Project: args[0]})
+			if err != nil {
+				return err
+			}
+			return s.print(resp, func() {
+				g := newGrid("NAME", "TITLE", "DEFAULT", "DESCRIPTION")
+				for _, r := range resp.GetRoles() {
+					isDefault := ""
+					if r.GetDefault() {
+						isDefault = "yes"
+					}
+					g.row(r.GetName(), r.GetDisplayName(), isDefault, r.GetDescription())
+				}
+				s.show(g, "The project has no roles.")
+			})
+		}),
+	})
+	return cmd
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// firstContact is how long a server that was never reached is tried: long enough for one that is just starting.
+const firstContact = 700 * time.Millisecond
+
+// conn gives every mutation a request_id and repeats calls whose connection broke, where that is safe: calls that
+// change nothing, calls that carry a request_id, and calls that never left this machine.
+type conn struct {
+	grpc.ClientConnInterface
+	newID    func() string
+	patience time.Duration
+	lost     func() // told once per outage, with a server that had been reached
+	reached  atomic.Bool
+}
+
+// Invoke makes a unary call.
+func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	repeatable := c.prepare(method, args)
+	var wait pause
+	for {
+		var p peer.Peer
+		err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts[:len(opts):len(opts)], grpc.Peer(&p))...)
+		sent := p.Addr != nil
+		if sent {
+			c.reached.Store(true)
+		}
+		if err == nil || !broken(ctx, err) {
+			return err
+		}
+		if sent && !repeatable {
+			return Fail(ExitUnavailable, "look before you try again", "the connection broke: nobody knows whether it was done")
+		}
+		patience := firstContact
+		if c.reached.Load() {
+			patience = c.patience
+		}
+		if wait.tries == 0 && c.reached.Load() {
+			c.lost()
+		}
+		if !wait.next(ctx, patience) {
+			return err
+		}
+	}
+}
+
+// prepare sets the request_id of a mutation that has none, and says whether the call can be repeated.
+func (c *conn) prepare(method string, args any) bool {
+	m, ok := args.(proto.Message)
+	if !ok {
+		return false
+	}
+	r := m.ProtoReflect()
+	if f := r.Descriptor().Fields().ByName("request_id"); f != nil {
+		if r.Get(f).String() == "" {
+			r.Set(f, protoreflect.ValueOfString(c.newID()))
+		}
+		return true
+	}
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		return false
+	}
+	o, ok := d.Options().(*descriptorpb.MethodOptions)
+	return ok && o.GetIdempotencyLevel() != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
+}
+
+// broken says whether a call failed on its way, and not by a decision of Fleet. A server that goes down cancels the
+// calls it is in the middle of.
+func broken(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	switch status.Code(err) {
+	case codes.Unavailable:
+		return reasonOf(err) == ""
+	case codes.Canceled:
+		return true
+	}
+	return false
+}
+
+// pause waits a little longer before each try. The zero value is ready.
+type pause struct {
+	tries int
+	since time.Time
+}
+
+// next waits before the next try; it returns false when the patience is used up or ctx is done. No patience at all, a
+// negative one, means to go on for ever.
+func (b *pause) next(ctx context.Context, patience time.Duration) bool {
+	if b.tries == 0 {
+		b.since = time.Now()
+	}
+	length := min(50*time.Millisecond<<min(b.tries, 6), 2*time.Second)
+	length = length*3/4 + rand.N(length/2)
+	b.tries++
+	if patience >= 0 && time.Since(b.since)+length > patience {
+		return false
+	}
+	t := time.NewTimer(length)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fleet/internal/face/wire"
+)
+
+// The groups of commands in the help of the root; the app puts its own commands into GroupServer.
+const (
+	GroupWork   = "work"
+	GroupServer = "server"
+	GroupMore   = "more"
+)
+
+// program is one command line: its dependencies and the persistent flags.
+type program struct {
+	deps       Deps
+	root       *cobra.Command
+	interrupts interrupts
+
+	server, tokenFile, data string
+	embedded, insecure      bool
+	output                  format
+	timeout                 time.Duration
+	noColor, quiet, verbose bool
+}
+
+type programKey struct{}
+
+// New returns the root command. Run is what most callers want: it adds signals, error messages and exit codes.
+func New(deps Deps) *cobra.Command { return newProgram(deps).root }
+
+func newProgram(deps Deps) *program {
+	p := &program{deps: deps.withDefaults(), output: table}
+	root := &cobra.Command{
+		Use:   "fleet",
+		Short: "Manage a fleet of AI coding agents",
+		Long: `fleet manages AI coding agents: create them in workspaces of their own, hand them
+tasks, follow them live, and keep what they did.
+
+Start a server with "fleet serve", then see what agents can work on with
+"fleet project list".`,
+		Example: `  fleet agent create papi --project shell --spec "Keep the build green"
+  fleet task run papi "make test" --follow
+  fleet task list papi`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SetContext(context.WithValue(cmd.Context(), programKey{}, p))
+			return nil
+		},
+	}
+	p.root = root
+	root.SetIn(p.deps.Stdin)
+	root.SetOut(p.deps.Stdout)
+	root.SetErr(p.deps.Stderr)
+	root.SetFlagErrorFunc(flagError)
+	p.addFlags(root.PersistentFlags())
+	complete(root, "output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	complete(root, "server", cobra.NoFileCompletions)
+	complete(root, "timeout", cobra.NoFileCompletions)
+
+	root.AddGroup(
+		&cobra.Group{ID: GroupWork, Title: "Agents and their work:"},
+		&cobra.Group{ID: GroupServer, Title: "The server:"},
+		&cobra.Group{ID: GroupMore, Title: "More:"},
+	)
+	root.SetHelpCommandGroupID(GroupMore)
+	root.SetCompletionCommandGroupID(GroupMore)
+	group(root)
+	for _, cmd := range []*cobra.Command{p.newProject(), p.newRole(), p.newAgent(), p.newTask(), p.newWatch()} {
+		cmd.GroupID = GroupWork
+		root.AddCommand(cmd)
+	}
+	token, version := p.newToken(), p.newVersion()
+	token.GroupID, version.GroupID = GroupServer, GroupMore
+	root.AddCommand(token, version, newExitCodes(), newEnvironment())
+	return p
+}
+
+func (p *program) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&p.server, "server", "", "talk to the server at `HOST:PORT` (env FLEET_SERVER, default "+DefaultServer+")")
+	f.StringVar(&p.tokenFile, "token-file", "", "read your token from `FILE` (or env FLEET_TOKEN has the token itself)")
+	f.BoolVar(&p.insecure, "insecure", false, "no TLS, also when the server is on another machine")
+	f.BoolVar(&p.embedded, "embedded", false, "no server: run on the data of this machine, in this process")
+	f.StringVar(&p.data, "data", "", "data `DIR` of --embedded (env FLEET_DATA)")
+	f.VarP(&p.output, "output", "o", "print as `FORMAT`: table, json or yaml")
+	f.DurationVar(&p.timeout, "timeout", 0, "give up after `DURATION`, such as 30s; 0 means never")
+	f.BoolVar(&p.noColor, "no-color", false, "no colours (env NO_COLOR)")
+	f.BoolVarP(&p.quiet, "quiet", "q", false, "names and ids only, no progress and no hints")
+	f.BoolVarP(&p.verbose, "verbose", "v", false, "tell each step on standard error")
+}
+
+// group makes cmd a command that only has commands: alone it prints its help, and it knows what was probably meant.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+			names = append(names, sub.Name())
+			names = append(names, sub.Aliases...)
+		}
+	}
+	if near := wire.Nearest(name, names); near != "" {
+		return usagef("unknown command %q for %q; did you mean %q?", name, cmd.CommandPath(), cmd.CommandPath()+" "+near)
+	}
+	return usagef("unknown command %q for %q", name, cmd.CommandPath())
+}
+
+// flagError says which flag was probably meant.
+func flagError(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return unknownCommand(cmd, args[0]) // the flag may be right for the command that was meant
+	}
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
+		return usagef("%v", err)
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	name := missing.GetSpecifiedName()
+	if near := wire.Nearest(name, names); near != "" {
+		return usagef("unknown flag --%s; did you mean --%s?", name, near)
+	}
+	return usagef("unknown flag --%s", name)
+}
+
+// args checks the number of arguments and names the missing one. what is as in the usage line: "AGENT DESCRIPTION".
+func args(what string) cobra.PositionalArgs {
+	names := strings.Fields(what)
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usagef("%s is missing: %s", names[len(args)], cmd.UseLine())
+		case len(args) > len(names):
+			return usagef("too many arguments, from %q on; put quotes around a text of several words", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// atLeastOne is as args, for one or more of what.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s is missing: %s", what, cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// complete sets how the value of a flag is completed. It panics when there is no such flag: that is a bug.
+func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(fmt.Sprintf("cli: completion of --%s of %q: %v", flag, cmd.Name(), err))
+	}
+}

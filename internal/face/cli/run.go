@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fleet/internal/face/wire"
+)
+
+// Run runs the command line and returns the exit code of the process. More are commands that the app adds to the root.
+// Run listens for SIGINT and SIGTERM while it runs: the first ends the context of the command, which then has the time
+// it needs to end well; the second ends the process, unless Deps.Signals is set.
+func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) int {
+	p := newProgram(deps)
+	p.root.AddCommand(more...)
+	p.root.SetArgs(args)
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer p.interrupts.listen(p.deps.Signals, cancel)()
+
+	begun := false
+	markBegin(p.root, &begun)
+	err := p.root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	t, targetErr := p.target()
+	if targetErr != nil {
+		t = Target{Server: p.server}
+	}
+	f := explain(ctx, err, t)
+	if !begun && f.reason == "FAILED" { // cobra's own checks of arguments and flags come before the command begins
+		f = &failure{code: ExitUsage, reason: "USAGE", message: f.message}
+	}
+	if f.reason == "USAGE" && f.hint == "" {
+		f = &failure{code: f.code, reason: f.reason, message: f.message, details: f.details, hint: p.usageHint(args)}
+	}
+	p.tell(f)
+	return f.code
+}
+
+// markBegin makes every command of the tree note that it was reached with arguments and flags in order.
+func markBegin(cmd *cobra.Command, begun *bool) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*begun = true
+			return run(cmd, args)
+		}
+	} else if run := cmd.Run; run != nil {
+		cmd.Run = func(cmd *cobra.Command, args []string) {
+			*begun = true
+			run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markBegin(sub, begun)
+	}
+}
+
+// usageHint names the help of the command that was meant.
+func (p *program) usageHint(args []string) string {
+	cmd, _, err := p.root.Find(args)
+	if err != nil {
+		cmd = p.root
+	}
+	return fmt.Sprintf(`see "%s --help"`, cmd.CommandPath())
+}
+
+// tell prints an error: one line for people, the error object for machines.
+func (p *program) tell(f *failure) {
+	if f.message == "" {
+		return
+	}
+	if p.output == table {
+		text := string(bytes.Join(bytes.Fields([]byte(f.Error())), []byte(" ")))
+		fmt.Fprintln(p.deps.Stderr, "fleet: "+printable(text))
+		return
+	}
+	body := wire.Error{Reason: f.reason, Message: f.Error(), Details: f.details}.JSON()
+	text, err := p.output.document(body)
+	if err != nil {
+		text = string(body) + "\n"
+	}
+	fmt.Fprint(p.deps.Stderr, text)
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"strings"
+	"unicode"
+)
+
+// What agents write is not trusted: on a terminal, escape sequences could retitle the window, write to the clipboard
+// or hide text. Streams that are not terminals get every byte as it is.
+
+// printable makes one line of a text and leaves out what a terminal would act on.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unicode.IsControl(r) || isDirectional(r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// isDirectional says whether r changes the direction of the text around it, which can make it read as something else.
+func isDirectional(r rune) bool {
+	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+}
+
+// sanitizer takes out of a stream of text what a terminal would act on, but for line breaks, tabs and, where allowed,
+// colours. Sequences may be cut anywhere between two calls.
+type sanitizer struct {
+	colors  bool
+	state   sanitizerState
+	pending strings.Builder // a sequence that may turn out to be a colour
+}
+
+type sanitizerState int
+
+const (
+	plain    sanitizerState = iota
+	escape                  // after ESC
+	sequence                // in a CSI sequence: up to a letter
+	skipping                // in a string: up to BEL or ESC \
+	ending                  // in a string, after ESC
+)
+
+const maxSequence = 32
+
+// clean returns what of the text may go to the terminal.
+func (f *sanitizer) clean(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		f.step(&b, r)
+	}
+	return b.String()
+}
+
+func (f *sanitizer) step(b *strings.Builder, r rune) {
+	switch f.state {
+	case escape:
+		f.state = plain
+		switch r {
+		case '[':
+			f.begin()
+		case ']', 'P', 'X', '^', '_':
+			f.state = skipping
+		}
+	case sequence:
+		f.inSequence(b, r)
+	case skipping:
+		switch r {
+		case 0x1b:
+			f.state = ending
+		case 0x07, 0x9c, '\n': // a string that never ends must not hide the rest
+			f.state = plain
+		}
+	case ending:
+		if f.state = plain; r != '\\' {
+			f.state = escape
+			f.step(b, r)
+		}
+	default:
+		f.inText(b, r)
+	}
+}
+
+func (f *sanitizer) begin() {
+	f.state = sequence
+	f.pending.Reset()
+}
+
+func (f *sanitizer) inSequence(b *strings.Builder, r rune) {
+	switch {
+	case r >= '0' && r <= '9' || r == ';' || r == ':':
+		if f.pending.Len() < maxSequence {
+			f.pending.WriteRune(r)
+			return
+		}
+		f.state = plain
+	case r == 'm' && f.colors:
+		f.state = plain
+		b.WriteString("\x1b[" + f.pending.String() + "m")
+	case r >= 0x40 && r <= 0x7e:
+		f.state = plain
+	case r < 0x20 || r > 0x7e:
+		f.state = plain
+		f.inText(b, r)
+	}
+}
+
+func (f *sanitizer) inText(b *strings.Builder, r rune) {
+	switch {
+	case r == 0x1b:
+		f.state = escape
+	case r == 0x9b:
+		f.begin()
+	case r == 0x90 || r == 0x98 || r == 0x9d || r == 0x9e || r == 0x9f:
+		f.state = skipping
+	case r == '\n' || r == '\t' || r == '\r' || !unicode.IsControl(r) && !isDirectional(r):
+		b.WriteRune(r)
+	}
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// session is one command at work: connected, and with a screen to write on.
+type session struct {
+	*program
+	cmd    *cobra.Command
+	target Target
+	screen *screen
+	fleet  fleetv1.FleetServiceClient
+	tokens fleetv1.TokenServiceClient
+	// printed says that a document was printed already, for those who separate documents.
+	printed bool
+}
+
+// action makes the function that cobra runs of what a command does once it is connected.
+func (p *program) action(do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		ctx := cmd.Context()
+		if p.timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, p.timeout, errTimeout)
+			defer cancel()
+		}
+		target, err := p.target()
+		if err != nil {
+			return err
+		}
+		s := &session{program: p, cmd: cmd, target: target, screen: p.screen()}
+		connection, closeIt, err := p.deps.Dial(ctx, target)
+		if err != nil {
+			return explain(ctx, err, target)
+		}
+		defer func() {
+			if e := closeIt(); err == nil && target.Embedded {
+				err = e
+			}
+		}()
+		c := &conn{ClientConnInterface: connection, newID: p.deps.NewID, patience: p.deps.patience, lost: s.tellLost}
+		s.fleet, s.tokens = fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
+		if err := do(ctx, s, args); err != nil {
+			return explain(ctx, err, target)
+		}
+		return nil
+	}
+}
+
+func (p *program) screen() *screen {
+	onOut, onErr := terminalOf(p.deps.Stdout, p.deps.Getenv), terminalOf(p.deps.Stderr, p.deps.Getenv)
+	return &screen{
+		out: p.deps.Stdout, err: p.deps.Stderr, onOut: onOut, onErr: onErr,
+		colors: onErr.colored(p.noColor), clean: &sanitizer{colors: onOut.colored(p.noColor)},
+	}
+}
+
+// hint tells a person on standard error what to do next.
+func (s *session) hint(text string, args ...any) {
+	if !s.quiet && s.output == table {
+		s.screen.line(paint(s.screen.colors, dim, printable(fmt.Sprintf(text, args...))))
+	}
+}
+
+// note tells a person on standard error what happens.
+func (s *session) note(text string, args ...any) {
+	if !s.quiet {
+		s.screen.line(printable(fmt.Sprintf(text, args...)))
+	}
+}
+
+func (s *session) tellLost() {
+	s.note("The connection to %s broke; trying to reach it again ...", s.target.Server)
+}
+
+func (s *session) tellBack() { s.note("Connected again.") }
+
+// say prints what was done: the server's message, or with -q the name alone.
+func (s *session) say(message, name string) {
+	if s.quiet {
+		message = name
+	}
+	s.screen.raw(printable(message) + "\n")
+}
+
+// text returns a text argument: itself, what is in the file of "@FILE", or for "-" all of standard input. what names
+// it in errors.
+func (s *session) text(arg, what string) (string, error) {
+	file, isFile := strings.CutPrefix(arg, "@")
+	switch {
+	case arg == "-":
+		return s.read(s.deps.Stdin, what, "standard input")
+	case isFile:
+		f, err := os.Open(file)
+		if err != nil {
+			return "", usagef("cannot read the %s: %v", what, err)
+		}
+		defer f.Close()
+		return s.read(f, what, file)
+	}
+	return arg, nil
+}
+
+// maxText is the longest text that the API takes, in bytes.
+const maxText = 1 << 20
+
+func (s *session) read(r io.Reader, what, from string) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxText+1))
+	switch {
+	case err != nil:
+		return "", Fail(ExitError, "", "cannot read the %s from %s: %v", what, from, err)
+	case len(data) > maxText:
+		return "", usagef("the %s from %s is longer than 1 MiB; put what is long into a file of the agent's workspace", what, from)
+	case strings.TrimSpace(string(data)) == "":
+		return "", usagef("the %s from %s is empty", what, from)
+	}
+	return strings.ToValidUTF8(string(data), "\uFFFD"), nil
+}

@@ -1,0 +1,37 @@
+package cli
+
+// color is an SGR parameter.
+type color string
+
+const (
+	noColor color = ""
+	bold    color = "1"
+	dim     color = "2"
+	red     color = "31"
+	green   color = "32"
+	yellow  color = "33"
+	cyan    color = "36"
+)
+
+// paint puts a colour around a text.
+func paint(on bool, c color, text string) string {
+	if !on || c == noColor || text == "" {
+		return text
+	}
+	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+}
+
+// colorOf is the colour of a status or a state, the same for agents and tasks.
+func colorOf(status string) color {
+	switch status {
+	case "idle", "running", "completed":
+		return green
+	case "busy", "pending", "starting", "stopping", "deleting", "canceling":
+		return yellow
+	case "failed", "unhealthy":
+		return red
+	case "stopped", "offline", "canceled", "deleted":
+		return dim
+	}
+	return noColor
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// DefaultServer is where "fleet serve" listens for gRPC when it is not told otherwise.
+const DefaultServer = "127.0.0.1:8102"
+
+const defaultPort = "8102"
+
+// TargetOf returns the target that the persistent flags and the environment name, for commands that the app adds.
+func TargetOf(cmd *cobra.Command) (Target, error) {
+	p, ok := cmd.Context().Value(programKey{}).(*program)
+	if !ok {
+		return Target{}, Fail(ExitError, "", "the command %q does not belong to this command line", cmd.CommandPath())
+	}
+	return p.target()
+}
+
+// target puts the flags together with the environment: flags win.
+func (p *program) target() (Target, error) {
+	t := Target{Server: p.server, Insecure: p.insecure, Embedded: p.embedded, Data: p.data}
+	if t.Embedded && p.server != "" {
+		return t, usagef("--embedded and --server exclude each other: an embedded instance runs in this process")
+	}
+	if t.Server == "" {
+		t.Server = p.deps.Getenv("FLEET_SERVER")
+	}
+	if t.Server == "" {
+		t.Server = DefaultServer
+	}
+	if t.Data == "" {
+		t.Data = p.deps.Getenv("FLEET_DATA")
+	}
+	var err error
+	if !t.Embedded {
+		if t.Server, err = address(t.Server); err != nil {
+			return t, err
+		}
+	}
+	t.Token, err = p.token()
+	return t, err
+}
+
+// address completes and checks HOST:PORT.
+func address(server string) (string, error) {
+	if strings.Contains(server, "/") {
+		return "", usagef("the server %q is not HOST:PORT; name the gRPC listener, e.g. %s, without http:// and path", server, DefaultServer)
+	}
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		host, port = strings.Trim(server, "[]"), defaultPort
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return "", usagef("the server %q is not HOST:PORT, e.g. %s", server, DefaultServer)
+		}
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return "", usagef("the server %q has no usable port; write HOST:PORT, e.g. %s", server, DefaultServer)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// token returns the secret that identifies the caller. No error names any of it.
+func (p *program) token() (string, error) {
+	secret, from, file := "", "FLEET_TOKEN", p.tokenFile
+	if file == "" {
+		secret = p.deps.Getenv("FLEET_TOKEN")
+	}
+	if file == "" && secret == "" {
+		file = p.deps.Getenv("FLEET_TOKEN_FILE")
+	}
+	if file != "" {
+		from = file
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", usagef("cannot read the token: %v", err)
+		}
+		if secret = strings.TrimSpace(string(data)); secret == "" {
+			return "", usagef(`the token file %s is empty; put the token there that "fleet token create" printed`, file)
+		}
+	}
+	secret = strings.TrimSpace(secret)
+	for _, r := range secret {
+		if r <= ' ' || r > '~' {
+			return "", usagef("%s does not hold one token: a token has no spaces, line breaks or special characters", from)
+		}
+	}
+	return secret, nil
+}

@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// follower shows a running task until its end.
+type follower struct {
+	s        *session
+	task     *fleetv1.Task
+	progress *progress
+	ended    bool
+}
+
+// follow shows what the task puts out until it has ended, and returns nil when it has completed.
+func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrupt bool) error {
+	f := &follower{s: s, task: task}
+	watching, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	presses := make(chan struct{}, 8)
+	release := s.interrupts.take(func() {
+		select {
+		case presses <- struct{}{}:
+		default:
+		}
+		if !stopOnInterrupt {
+			cancel(errInterrupted)
+		}
+	})
+	defer release()
+
+	s.note("%s works on task %s.", task.GetAgentName(), task.GetId())
+	begun := s.deps.Now()
+	if t := task.GetStartedAt(); t != nil && t.AsTime().Before(begun) {
+		begun = t.AsTime()
+	}
+	f.progress = s.progress(task.GetAgentName(), begun)
+	defer f.progress.done()
+
+	if stopOnInterrupt {
+		over := make(chan struct{})
+		stopped := make(chan error, 1)
+		go func() { stopped <- f.stopWhenPressed(watching, presses, over, cancel) }()
+		err := f.watch(watching)
+		close(over)
+		if e := <-stopped; e != nil && err == nil && !f.ended {
+			err = e
+		}
+		if err != nil {
+			return err
+		}
+		return f.conclude(ctx)
+	}
+	err := f.watch(watching)
+	var interrupted *failure
+	if errors.As(err, &interrupted) && interrupted == errInterrupted && ctx.Err() == nil {
+		f.progress.done()
+		return f.interrupted(ctx, presses)
+	}
+	if err != nil {
+		return err
+	}
+	return f.conclude(ctx)
+}
+
+// watch shows the events of the task until it has ended.
+func (f *follower) watch(ctx context.Context) error {
+	stream := &feed{
+		fleet:    f.s.fleet,
+		req:      &fleetv1.WatchFleetRequest{TaskId: f.task.GetId(), Follow: true},
+		patience: f.s.deps.patience,
+		lost:     f.s.tellLost, back: f.s.tellBack,
+	}
+	errEnded := errors.New("ended")
+	err := stream.run(ctx, func(e *fleetv1.Event) error {
+		f.show(e)
+		if f.ended {
+			return errEnded
+		}
+		if err := f.s.screen.failed(); err != nil {
+			return Fail(ExitError, "the task goes on: fleet task wait "+f.task.GetId(), "cannot write to standard output: %v", err)
+		}
+		return nil
+	}, func() (bool, error) {
+		t, err := f.s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: f.task.GetId()})
+		return over(t.GetTask().GetStatus()), err
+	})
+	switch {
+	case errors.Is(err, errEnded):
+		return nil
+	case err != nil && ctx.Err() == nil:
+		why := explain(ctx, err, f.s.target)
+		if why.code == ExitUnavailable {
+			return Fail(ExitUnavailable, fmt.Sprintf("the task may go on; go on with it: fleet watch --task %s --cursor %s --follow",
+				f.task.GetId(), orNone(stream.req.GetCursor())), "%s", why.message)
+		}
+	}
+	return err
+}
+
+func orNone(cursor string) string {
+	if cursor == "" {
+		return "0"
+	}
+	return cursor
+}
+
+// show shows one event: output on standard output, all else on standard error.
+func (f *follower) show(e *fleetv1.Event) {
+	s, text := f.s, strings.TrimRight(e.GetText(), "\r\n")
+	switch e.GetType() {
+	case fleetv1.Event_task_output:
+		if s.output == table {
+			s.screen.output(e.GetText())
+		} else if !s.quiet { // standard output is for the document
+			s.note("%s", text)
+		}
+	case fleetv1.Event_task_step:
+		f.progress.say(f.task.GetAgentName() + ": " + text)
+		f.aside("· " + text)
+	case fleetv1.Event_task_message:
+		f.aside("> " + text)
+	case fleetv1.Event_task_stopping:
+		f.progress.say(f.task.GetAgentName() + ": stopping")
+		f.aside("! " + text)
+	case fleetv1.Event_task_started:
+		if s.verbose {
+			f.aside("started")
+		}
+	case fleetv1.Event_task_ended:
+		f.ended = true
+	}
+}
+
+func (f *follower) aside(text string) {
+	if !f.s.quiet {
+		f.s.screen.line(paint(f.s.screen.colors, cyan, printable(text)))
+	}
+}
+
+// conclude tells how the task ended.
+func (f *follower) conclude(ctx context.Context) error {
+	f.progress.done()
+	s := f.s
+	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: f.task.GetId()})
+	if err != nil {
+		return err
+	}
+	t := resp.GetTask()
+	if s.output != table {
+		if err := s.print(resp, nil); err != nil {
+			return err
+		}
+	} else if t.GetStatus() == fleetv1.Task_completed && !s.quiet {
+		line := "Completed in " + s.took(t.GetStartedAt(), t.GetCompletedAt())
+		if c := cost(t.GetCostUsd()); c != "" {
+			line += " for " + c
+		}
+		if t.GetSummary() != "" {
+			line += ": " + t.GetSummary()
+		}
+		s.screen.line(paint(s.screen.colors, green, printable(line)))
+		if t.GetPayloadSize() > 0 {
+			s.hint("All of it (%s): fleet task show %s --payload", size(t.GetPayloadSize()), t.GetId())
+		}
+	}
+	if err := s.screen.failed(); err != nil {
+		return err
+	}
+	return verdict(&fleetv1.Task{
+		Id: t.GetId(), AgentName: t.GetAgentName(), Status: t.GetStatus(), Reason: t.GetReason(),
+		StartedAt: t.GetStartedAt(), CompletedAt: t.GetCompletedAt(),
+	})
+}
+
+// over says whether a task with the status has ended.
+func over(s fleetv1.Task_Status) bool {
+	return s == fleetv1.Task_completed || s == fleetv1.Task_failed || s == fleetv1.Task_stopped
+}
+
+// verdict is nil for a task that has completed, and says otherwise how it ended.
+func verdict(t *fleetv1.Task) error {
+	f := &failure{
+		hint:    fmt.Sprintf(`"fleet task show %s" tells more`, t.GetId()),
+		details: map[string]any{"task_id": t.GetId(), "agent_name": t.GetAgentName(), "status": t.GetStatus().String()},
+	}
+	switch t.GetStatus() {
+	case fleetv1.Task_failed:
+		f.code, f.reason, f.message = ExitFailed, "TASK_FAILED", fmt.Sprintf("the task %s of %s failed", t.GetId(), t.GetAgentName())
+	case fleetv1.Task_stopped:
+		f.code, f.reason, f.message = ExitStopped, "TASK_STOPPED", fmt.Sprintf("the task %s of %s was stopped", t.GetId(), t.GetAgentName())
+	default:
+		return nil
+	}
+	if t.GetReason() != "" {
+		f.message += ": " + strings.TrimSpace(t.GetReason())
+	}
+	return f
+}
+
+// interrupted is what happens after Ctrl-C: tell how to go on, and stop the task too when it is pressed again.
+func (f *follower) interrupted(ctx context.Context, presses <-chan struct{}) error {
+	s := f.s
+	after := &failure{
+		code: ExitInterrupted, reason: "INTERRUPTED",
+		message: fmt.Sprintf("no longer following; the task %s goes on", f.task.GetId()),
+		hint: fmt.Sprintf("follow it: fleet watch --task %s --follow, or stop it: fleet task stop %s",
+			f.task.GetId(), f.task.GetAgentName()),
+		details: map[string]any{"task_id": f.task.GetId(), "agent_name": f.task.GetAgentName()},
+	}
+	<-presses // the one that brought us here
+	if s.screen.onErr.is() {
+		s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", exact(s.deps.secondPress))))
+		timer := time.NewTimer(s.deps.secondPress)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return after
+		case <-presses:
+		}
+	} else {
+		return after
+	}
+	s.note("Stopping the task ...")
+	stopping, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-presses: // a third one
+			cancel(after)
+		case <-stopping.Done():
+		}
+	}()
+	if err := f.stop(stopping); err != nil {
+		if stopping.Err() != nil {
+			return context.Cause(stopping)
+		}
+		return err
+	}
+	return f.conclude(ctx)
+}
+
+// stopWhenPressed stops the task at the first Ctrl-C, and gives up following at the second.
+func (f *follower) stopWhenPressed(ctx context.Context, presses <-chan struct{}, over <-chan struct{}, giveUp context.CancelCauseFunc) error {
+	select {
+	case <-over:
+		return nil
+	case <-presses:
+	}
+	f.s.note("Stopping the task ...")
+	stopped := make(chan error, 1)
+	go func() { stopped <- f.stop(ctx) }()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			giveUp(err)
+		}
+		return err
+	case <-presses:
+		giveUp(errInterrupted)
+		<-stopped
+		return errInterrupted
+	}
+}
+
+// stop stops the task, if the agent still works on it, and waits for its end.
+func (f *follower) stop(ctx context.Context) error {
+	agent, err := f.s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: f.task.GetAgentName()})
+	if err != nil {
+		return err
+	}
+	if agent.GetAgent().GetCurrentTaskId().GetValue() != f.task.GetId() {
+		return nil // it has ended already, and the agent may work on something else
+	}
+	_, err = f.s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: f.task.GetAgentName()})
+	if reasonOf(err) == "NO_RUNNING_TASK" {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+const (
+	maxWait    = 50  // seconds that one call waits
+	maxWaitFor = 100 // tasks that one call waits for
+)
+
+func (p *program) newTaskWait() *cobra.Command {
+	var agents []string
+	var anyOf bool
+	var limit time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait ID...",
+		Short: "Wait until tasks have ended",
+		Long: `Wait until all of the tasks have ended, or with --any one of them. Tasks are named
+by their ids, or by their agents: the one that the agent works on, or else its
+last one.
+
+The exit code tells how they ended: 0 all completed, 8 one failed, 9 one was
+stopped, 10 the --timeout is over and tasks still run.`,
+		Example: `  fleet task wait 3f2a... 77b1...
+  fleet task wait --agent papi --agent sony --any
+  fleet task wait --agent papi --timeout 10m || fleet task stop papi`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: p.completeTasks,
+		RunE: p.action(func(ctx context.Context, s *session, ids []string) error {
+			w := waiter{s: s, anyOf: anyOf}
+			if s.cmd.Flags().Changed("timeout") {
+				w.deadline = s.deps.Now().Add(limit)
+				w.limited = true
+			}
+			for _, name := range agents {
+				id, err := s.lastTask(ctx, name)
+				if err != nil {
+					return err
+				}
+				ids = append(ids, id)
+			}
+			if len(ids) == 0 {
+				return usagef("ID is missing: %s; or name an agent with --agent", s.cmd.UseLine())
+			}
+			slices.Sort(ids)
+			return w.wait(ctx, slices.Compact(ids))
+		}),
+	}
+	cmd.Flags().StringArrayVar(&agents, "agent", nil, "wait for the task of `AGENT`; may be repeated")
+	cmd.Flags().BoolVar(&anyOf, "any", false, "end when one of the tasks has ended")
+	cmd.Flags().DurationVar(&limit, "timeout", 0, "wait for at most `DURATION`, such as 10m; 0 looks once (default for ever)")
+	complete(cmd, "agent", p.completeAgentFlag)
+	complete(cmd, "timeout", cobra.NoFileCompletions)
+	return cmd
+}
+
+// lastTask is the id of the task that the agent works on, or else of its last one.
+func (s *session) lastTask(ctx context.Context, name string) (string, error) {
+	a, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})
+	if err != nil {
+		return "", err
+	}
+	if id := a.GetAgent().GetCurrentTaskId().GetValue(); id != "" {
+		return id, nil
+	}
+	history, err := s.fleet.ShowAgentTaskHistory(ctx, &fleetv1.ShowAgentTaskHistoryRequest{AgentName: name, PageSize: proto.Int32(1)})
+	if err != nil {
+		return "", err
+	}
+	if len(history.GetTasks()) == 0 {
+		return "", Fail(ExitNotFound, fmt.Sprintf(`start one with "fleet task run %s ..."`, name), "the agent %s has had no task yet", name)
+	}
+	return history.GetTasks()[0].GetId(), nil
+}
+
+// waiter waits for tasks over as many calls as it takes.
+type waiter struct {
+	s        *session
+	anyOf    bool
+	limited  bool
+	deadline time.Time
+	told     map[string]bool // tasks whose end was told
+}
+
+func (w *waiter) wait(ctx context.Context, ids []string) error {
+	s := w.s
+	if w.anyOf && len(ids) > maxWaitFor {
+		return usagef("--any waits for at most %d tasks, got %d", maxWaitFor, len(ids))
+	}
+	w.told = map[string]bool{}
+	label := "waiting for " + ids[0]
+	if len(ids) > 1 {
+		label = fmt.Sprintf("waiting for %d tasks", len(ids))
+	}
+	p := s.progress(label, s.deps.Now())
+	defer p.done()
+
+	all := &fleetv1.WaitTasksResponse{Done: true}
+	var messages []string
+	for part := range slices.Chunk(ids, maxWaitFor) {
+		resp, err := w.part(ctx, part)
+		if err != nil {
+			return err
+		}
+		all.Tasks = append(all.Tasks, resp.GetTasks()...)
+		all.Done = all.Done && resp.GetDone()
+		messages = append(messages, resp.GetMessage())
+	}
+	all.Message = strings.Join(slices.Compact(messages), " ")
+	p.done()
+	if err := s.print(all, func() { s.showTasks(all.GetTasks(), "") }); err != nil {
+		return err
+	}
+	return w.verdict(all)
+}
+
+// part waits for at most maxWaitFor tasks.
+func (w *waiter) part(ctx context.Context, ids []string) (*fleetv1.WaitTasksResponse, error) {
+	req := &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all}
+	if w.anyOf {
+		req.Mode = fleetv1.WaitTasksRequest_any
+	}
+	for {
+		seconds := int32(maxWait)
+		if w.limited {
+			left := max(0, w.deadline.Sub(w.s.deps.Now()).Seconds())
+			seconds = int32(min(maxWait, math.Ceil(left)))
+		}
+		req.TimeoutSeconds = &seconds
+		resp, err := w.s.fleet.WaitTasks(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		w.tell(resp.GetTasks(), len(ids))
+		if resp.GetDone() || w.limited && seconds < maxWait {
+			return resp, nil
+		}
+	}
+}
+
+// tell tells of tasks that have ended while others still run.
+func (w *waiter) tell(tasks []*fleetv1.Task, of int) {
+	for _, t := range tasks {
+		if over(t.GetStatus()) && !w.told[t.GetId()] && of > 1 {
+			w.told[t.GetId()] = true
+			w.s.note("%s of %s: %s", t.GetId(), t.GetAgentName(), t.GetStatus())
+		}
+	}
+}
+
+func (w *waiter) verdict(resp *fleetv1.WaitTasksResponse) error {
+	running := 0
+	var failed, stopped error
+	for _, t := range resp.GetTasks() {
+		switch t.GetStatus() {
+		case fleetv1.Task_completed:
+		case fleetv1.Task_failed:
+			if failed == nil {
+				failed = verdict(t)
+			}
+		case fleetv1.Task_stopped:
+			if stopped == nil {
+				stopped = verdict(t)
+			}
+		default:
+			running++
+		}
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case stopped != nil:
+		return stopped
+	case !resp.GetDone():
+		return &failure{
+			code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%d of %d tasks still run", running, len(resp.GetTasks())),
+			hint: "the same command waits on", details: map[string]any{"running": running},
+		}
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/term"
+)
+
+// terminal is what is known of one of the standard streams.
+type terminal struct {
+	file *os.File // nil when the stream is not a terminal
+	env  func(string) string
+}
+
+func terminalOf(stream any, env func(string) string) terminal {
+	f, ok := stream.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return terminal{env: env}
+	}
+	return terminal{file: f, env: env}
+}
+
+// is says whether the stream is a terminal.
+func (t terminal) is() bool { return t.file != nil }
+
+// moves says whether the cursor can be moved on it.
+func (t terminal) moves() bool { return t.is() && t.env("TERM") != "dumb" }
+
+// colored says whether to use colours on it.
+func (t terminal) colored(never bool) bool {
+	return t.moves() && !never && t.env("NO_COLOR") == ""
+}
+
+// width is its width in columns, asked for anew since windows change; 0 means that lines may be as long as they are.
+func (t terminal) width() int {
+	if !t.is() {
+		return 0
+	}
+	if n, err := strconv.Atoi(t.env("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	w, _, err := term.GetSize(int(t.file.Fd()))
+	if err != nil || w <= 0 {
+		return 80
+	}
+	return w
+}

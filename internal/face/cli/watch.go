@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/wire"
+)
+
+func (p *program) newWatch() *cobra.Command {
+	req := &fleetv1.WatchFleetRequest{}
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Print what happens in the fleet, one event a line",
+		Long: `Print the events of the fleet in the order they happened: what agents and tasks
+do, and what they write. Without --follow, it prints what is in the log and
+ends; with it, it stays and goes on where it was when the connection breaks. A
+task that is followed ends it.
+
+Every event has a cursor, the first column: "--cursor CURSOR" goes on after it,
+and "--cursor now" leaves out what has happened so far. With -o json, each event
+is one line of JSON.`,
+		Example: `  fleet watch --follow --cursor now
+  fleet watch --agent papi
+  fleet watch --task 3f2a... --follow
+  fleet watch --follow -o json | jq -r 'select(.type == "task_ended") | .task_id'`,
+		Args:              args(""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			return s.watch(ctx, req)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.AgentName, "agent", "", "only events of `AGENT`; it need not exist yet")
+	f.StringVar(&req.TaskId, "task", "", "only events of the task with `ID`")
+	f.StringVar(&req.Cursor, "cursor", "", `go on after the event at `+"`CURSOR`"+`, or "now" (default from the oldest event)`)
+	f.BoolVarP(&req.Follow, "follow", "f", false, "stay, and print events as they happen")
+	complete(cmd, "agent", p.completeAgentFlag)
+	complete(cmd, "task", p.completeTasks)
+	complete(cmd, "cursor", cobra.NoFileCompletions)
+	return cmd
+}
+
+func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) error {
+	if req.GetCursor() == "now" && req.GetFollow() {
+		req.Cursor = s.position(ctx) // a place to come back to, if the connection breaks before the first event
+	}
+	patience := s.deps.patience
+	if req.GetFollow() {
+		patience = -1 // whoever watches wants to see the server come back
+	}
+	f := &feed{fleet: s.fleet, req: req, patience: patience, lost: s.tellLost, back: s.tellBack}
+	ended := false
+	err := f.run(ctx, func(e *fleetv1.Event) error {
+		ended = ended || e.GetType() == fleetv1.Event_task_ended
+		if err := s.printEvent(e); err != nil {
+			return err
+		}
+		return s.screen.failed()
+	}, func() (bool, error) {
+		if req.GetTaskId() == "" {
+			return false, nil
+		}
+		if ended {
+			return true, nil
+		}
+		t, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: req.GetTaskId()})
+		return over(t.GetTask().GetStatus()), err
+	})
+	if cursor := req.GetCursor(); cursor != "" && cursor != "now" && !(ended && req.GetTaskId() != "") {
+		s.hint("Go on from here: fleet watch --cursor %s", cursor)
+	}
+	return err
+}
+
+func (s *session) printEvent(e *fleetv1.Event) error {
+	if s.output == table {
+		s.screen.raw(s.eventLine(e) + "\n")
+		return nil
+	}
+	compact, err := wire.Marshal(e)
+	if err != nil {
+		return err
+	}
+	text := string(compact) + "\n"
+	if s.output == yamlForm {
+		if text, err = toYAML(compact); err != nil {
+			return err
+		}
+		text = "---\n" + text
+	}
+	s.screen.raw(text)
+	return nil
+}
+
+// eventLine is an event for people, in one line: breaks in its text are shown as "\n".
+func (s *session) eventLine(e *fleetv1.Event) string {
+	t := s.screen.onOut
+	colors := t.colored(s.noColor)
+	at := e.GetTime().AsTime().UTC().Format(time.RFC3339)
+	text := strings.TrimRight(e.GetText(), "\r\n")
+	text = printable(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", `\n`))
+	if e.GetStatus() != "" {
+		text = strings.TrimRight(e.GetStatus()+" "+text, " ")
+	}
+	about := printable(e.GetAgentName())
+	if e.GetTaskId() != "" && s.verbose {
+		about += " " + e.GetTaskId()
+	}
+	head := pad(e.GetCursor(), 6) + "  " + at + "  " + pad(about, 10) + "  "
+	kind := pad(e.GetType().String(), 13)
+	if w := t.width(); w > 0 {
+		text = truncate(text, max(12, w-runewidth.StringWidth(head)-runewidth.StringWidth(kind)-2))
+	}
+	return paint(colors, dim, head) + paint(colors, eventColor(e), kind) + "  " + text
+}
+
+func eventColor(e *fleetv1.Event) color {
+	switch e.GetType() {
+	case fleetv1.Event_task_output:
+		return noColor
+	case fleetv1.Event_task_step, fleetv1.Event_task_message:
+		return cyan
+	case fleetv1.Event_task_stopping, fleetv1.Event_agent_deleted:
+		return yellow
+	}
+	return colorOf(e.GetStatus())
+}
+
+// pad fills a text up to a width in columns.
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-runewidth.StringWidth(text)))
+}
