@@ -1,0 +1,83 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// client is the one session of Stdio, for mcp-go.
+type client struct {
+	initialized   atomic.Bool
+	notifications chan mcp.JSONRPCNotification
+}
+
+// newClient has room for the notifications that mcp-go sends in the course of one request.
+func newClient() *client { return &client{notifications: make(chan mcp.JSONRPCNotification, 100)} }
+
+func (c *client) Initialize()                                         { c.initialized.Store(true) }
+func (c *client) Initialized() bool                                   { return c.initialized.Load() }
+func (c *client) NotificationChannel() chan<- mcp.JSONRPCNotification { return c.notifications }
+func (c *client) SessionID() string                                   { return "stdio" }
+
+// line is a line of input, or why there is none.
+type line struct {
+	message []byte
+	err     error
+}
+
+// errLong is the error of a line that is longer than a message may be.
+var errLong = errors.New("the line is too long")
+
+// readLines sends the lines of in that are not empty, and at last an error. Of a line that is too long it sends errLong,
+// and goes on with the next one.
+func readLines(ctx context.Context, in io.Reader, most int64, lines chan<- line) {
+	r := bufio.NewReader(in)
+	for {
+		message, err := readLine(r, most)
+		if len(message) > 0 || errors.Is(err, errLong) {
+			l := line{message: message}
+			if errors.Is(err, errLong) {
+				l.err = err
+			}
+			select {
+			case lines <- l:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err != nil && !errors.Is(err, errLong) {
+			select {
+			case lines <- line{err: err}:
+			case <-ctx.Done():
+			}
+			return
+		}
+	}
+}
+
+// readLine reads to the end of a line, or of the input.
+func readLine(r *bufio.Reader, most int64) ([]byte, error) {
+	var message []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if long = long || int64(len(message)+len(part)) > most; long {
+			message = nil
+		} else {
+			message = append(message, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case long && err == nil:
+			return nil, errLong
+		default:
+			return bytes.TrimSpace(message), err
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"google.golang.org/grpc/metadata"
+
+	"fleet/internal/face/mcp/tool"
+)
+
+// endpoint serves one toolset over streamable HTTP. What a message means is mcp-go's business; the endpoint bounds
+// what it reads, keeps the sessions, and sends the progress.
+type endpoint struct {
+	next     http.Handler
+	sessions *sessions
+	maxBody  int64
+	timeout  time.Duration
+}
+
+func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
+	return &endpoint{
+		next: server.NewStreamableHTTPServer(s,
+			server.WithStateLess(true),                  // the sessions are ours
+			server.WithDisableStreaming(true),           // there is nothing that a server would send by itself
+			server.WithDisableLocalhostProtection(true), // guard does it, and knows the configured names
+			server.WithStreamableHTTPLogger(c.Log),
+		),
+		sessions: known, maxBody: c.MaxBody, timeout: c.WriteTimeout,
+	}
+}
+
+// ServeHTTP answers a POST with what the message in it asks for, and a DELETE by ending the session.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodPost:
+		e.post(w, r)
+	case http.MethodDelete:
+		e.delete(w, r)
+	default:
+		w.Header().Set("Allow", "POST, DELETE")
+		refuse(w, http.StatusMethodNotAllowed, mcp.INVALID_REQUEST, "Send messages by POST. There is no stream to GET: each POST is answered by a stream of its own.")
+	}
+}
+
+func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.maxBody))
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			refuse(w, http.StatusRequestEntityTooLarge, mcp.INVALID_REQUEST, fmt.Sprintf("The message is larger than %d bytes; send less.", tooLarge.Limit))
+			return
+		}
+		refuse(w, http.StatusBadRequest, mcp.PARSE_ERROR, "The message could not be read to its end.")
+		return
+	}
+	m, problem := open(body)
+	if problem != nil {
+		refuse(w, http.StatusBadRequest, problem.Code, problem.Message)
+		return
+	}
+	out := &stream{w: w, timeout: e.timeout}
+	defer out.end()
+	header := r.Header.Clone()
+	if modern := mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion)) || mcp.IsModernProtocol(m.Params.Meta.ProtocolVersion()); !modern {
+		id := header.Get(server.HeaderKeySessionID)
+		switch {
+		case m.Method == string(mcp.MethodInitialize):
+			header.Del(server.HeaderKeySessionID)
+			out.begin = e.sessions.begin
+		case id != "" && !e.sessions.use(id):
+			refuse(w, http.StatusNotFound, sessionNotFound, "This session is unknown or has ended; initialize a new one.")
+			return
+		}
+	} else {
+		header.Del(server.HeaderKeySessionID)
+	}
+	if m.Method == cancelled && header.Get(server.HeaderKeySessionID) == "" {
+		// Without a session nobody knows whose request it would be. Such a client closes the connection instead.
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	ctx := outgoing(r.Context(), header.Get("Authorization"))
+	if strings.Contains(header.Get("Accept"), "text/event-stream") {
+		ctx = tool.WithNotify(ctx, out.notify)
+	}
+	r = r.WithContext(ctx)
+	r.Header, r.Body, r.ContentLength = header, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	e.next.ServeHTTP(out, r)
+}
+
+func (e *endpoint) delete(w http.ResponseWriter, r *http.Request) {
+	if !e.sessions.end(r.Header.Get(server.HeaderKeySessionID)) {
+		refuse(w, http.StatusNotFound, sessionNotFound, "This session is unknown or has ended.")
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+// outgoing returns a context whose calls say that they come through MCP, and carry the caller's authorization. A
+// value that metadata cannot hold is no token of ours, and is left out.
+func outgoing(ctx context.Context, authorization string) context.Context {
+	pairs := []string{"fleet-face", "mcp"}
+	printable := strings.IndexFunc(authorization, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+	if authorization != "" && printable {
+		pairs = append(pairs, "authorization", authorization)
+	}
+	return metadata.AppendToOutgoingContext(ctx, pairs...)
+}
+
+// refuse answers with an error of the protocol.
+func refuse(w http.ResponseWriter, httpStatus, code int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(httpStatus)
+	_, _ = w.Write(append((&rpcError{code, message}).response(nil), '\n')) // the client may be gone
+}

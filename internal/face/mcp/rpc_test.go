@@ -1,0 +1,137 @@
+package mcp_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// answer is what a message was answered with.
+type answer struct {
+	status   int
+	header   http.Header
+	body     string
+	progress []progress
+	ID       any             `json:"id"`
+	Result   json.RawMessage `json:"result"`
+	Error    *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+type progress struct {
+	Method string `json:"method"`
+	Params struct {
+		Token    any     `json:"progressToken"`
+		Progress float64 `json:"progress"`
+		Message  string  `json:"message"`
+	} `json:"params"`
+}
+
+// result is the result of a tool call.
+type result struct {
+	IsError           bool            `json:"isError"`
+	StructuredContent json.RawMessage `json:"structuredContent"`
+	Content           []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	} `json:"content"`
+}
+
+func (a answer) result(t *testing.T) result {
+	t.Helper()
+	require.NotNil(t, a.Result, a.body)
+	var r result
+	require.NoError(t, json.Unmarshal(a.Result, &r))
+	return r
+}
+
+// post sends a message, with headers as name and value in turn.
+func post(t *testing.T, url, message string, headers ...string) answer {
+	t.Helper()
+	a, err := try(t.Context(), url, message, headers...)
+	require.NoError(t, err)
+	return a
+}
+
+func try(ctx context.Context, url, message string, headers ...string) (answer, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(message))
+	if err != nil {
+		return answer{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+			continue
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	a := answer{status: resp.StatusCode, header: resp.Header}
+	if resp.Header.Get("Content-Type") != "text/event-stream" {
+		b, err := io.ReadAll(resp.Body)
+		a.body = string(b)
+		_ = json.Unmarshal(b, &a) // not every refusal is JSON-RPC
+		return a, err
+	}
+	return a, a.events(resp.Body)
+}
+
+// events reads a stream of events: progress, and the response as the last one.
+func (a *answer) events(r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		if err := a.message(data); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// message takes one message of a server.
+func (a *answer) message(data string) error {
+	if a.Result != nil || a.Error != nil {
+		return fmt.Errorf("a message after the response: %s", data)
+	}
+	var p progress
+	if err := json.Unmarshal([]byte(data), &p); err != nil {
+		return err
+	}
+	if p.Method == "notifications/progress" {
+		a.progress = append(a.progress, p)
+		return nil
+	}
+	a.body += data
+	return json.Unmarshal([]byte(data), a)
+}
+
+// call is the message that calls a tool; a token asks for progress.
+func call(id any, tool, arguments, token string) string {
+	meta := ""
+	if token != "" {
+		meta = fmt.Sprintf(`,"_meta":{"progressToken":%q}`, token)
+	}
+	rawID, _ := json.Marshal(id)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s%s}}`, rawID, tool, arguments, meta)
+}
+
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`

@@ -1,0 +1,74 @@
+package mcp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/server"
+	"google.golang.org/grpc"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/mcp/tool"
+)
+
+// allTools is the toolset of every tool whose name no other toolset has.
+const allTools = "all"
+
+// toolsets returns the tools of every service that has a toolset, and all of them together.
+func toolsets(conn grpc.ClientConnInterface) []tool.Set {
+	return withAll([]tool.Set{
+		fleetv1.FleetServiceToolset(conn),
+	})
+}
+
+// withAll adds the toolset of every tool that has no namesake.
+func withAll(sets []tool.Set) []tool.Set {
+	count := map[string]int{}
+	for _, s := range sets {
+		for _, t := range s.Tools {
+			count[t.Tool.Name]++
+		}
+	}
+	all := tool.Set{Name: allTools}
+	for _, s := range sets {
+		for _, t := range s.Tools {
+			if count[t.Tool.Name] == 1 {
+				all.Tools = append(all.Tools, t)
+			}
+		}
+	}
+	return append(sets, all)
+}
+
+// names returns the names of the toolsets for people.
+func names(sets []tool.Set) string {
+	var n []string
+	for _, s := range sets {
+		n = append(n, s.Name)
+	}
+	slices.Sort(n)
+	return strings.Join(n, ", ")
+}
+
+// find returns the toolset of the name.
+func find(sets []tool.Set, name string) (tool.Set, error) {
+	for _, s := range sets {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return tool.Set{}, fmt.Errorf("there is no toolset %q; the toolsets are %s", name, names(sets))
+}
+
+// newServer returns the MCP server of a toolset. Its tools never change while it runs, and it says so.
+func newServer(set tool.Set, c Config) *server.MCPServer {
+	s := server.NewMCPServer("fleet", c.Version,
+		server.WithTitle("Fleet"),
+		server.WithDescription("Creates AI coding agents, hands them tasks, follows them and keeps their history."),
+		server.WithInstructions(instructions),
+		server.WithToolCapabilities(false),
+	)
+	s.AddTools(set.Tools...)
+	return s
+}

@@ -1,0 +1,200 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"google.golang.org/grpc"
+
+	"fleet/internal/face/mcp/tool"
+)
+
+// Stdio serves one toolset to one client: a message a line, from in to out. Calls go out over conn, whose own
+// credentials say who calls. Stdio returns nil when in has ended and everything that was asked is answered, or when
+// ctx ends, and an error when it cannot read or write, or when there is no such toolset. A read of in that is under
+// way when ctx ends goes on until in has something or ends.
+//
+// It is not mcp-go's own, which drops what is under way when its input ends, runs five calls at a time, and shares one
+// channel of notifications among all that a process serves.
+func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.Reader, out io.Writer) error {
+	c = c.withDefaults()
+	set, err := find(toolsets(conn), c.Toolset)
+	if err != nil {
+		return fmt.Errorf("mcp: %w", err)
+	}
+	ctx, stop := context.WithCancel(outgoing(ctx, ""))
+	defer stop()
+	s := &stdio{
+		server: newServer(set, c), client: newClient(), log: c.Log, out: out, stop: stop,
+		failed: make(chan error, 1), calls: map[string]context.CancelCauseFunc{},
+	}
+	ctx = tool.WithNotify(s.server.WithContext(ctx, s.client), s.notify)
+	lines := make(chan line)
+	go readLines(ctx, in, c.MaxBody, lines)
+	s.serve(ctx, lines)
+	s.running.Wait()
+	select {
+	case err := <-s.failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// stdio is one client being served.
+type stdio struct {
+	server *server.MCPServer
+	client *client
+	log    *slog.Logger
+	stop   context.CancelFunc
+	failed chan error // why it was stopped
+
+	writing sync.Mutex
+	out     io.Writer
+
+	running sync.WaitGroup
+	mu      sync.Mutex
+	calls   map[string]context.CancelCauseFunc // requests under way by their id
+}
+
+// errCancelled is why a call ends that its client has cancelled. Such a call is not answered.
+var errCancelled = errors.New("the client has cancelled the request")
+
+// fail stops everything for the first error.
+func (s *stdio) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
+	}
+	s.stop()
+}
+
+// serve handles lines until there are no more.
+func (s *stdio) serve(ctx context.Context, lines <-chan line) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case l := <-lines:
+			switch {
+			case errors.Is(l.err, io.EOF):
+				return
+			case errors.Is(l.err, errLong):
+				s.answer((&rpcError{mcp.INVALID_REQUEST, "The message is too large; send less."}).response(nil))
+			case l.err != nil:
+				s.fail(fmt.Errorf("mcp: read: %w", l.err))
+				return
+			default:
+				s.handle(ctx, l.message)
+			}
+		}
+	}
+}
+
+// handle begins with one message: requests run side by side, so that one can wait while another one stops it.
+func (s *stdio) handle(ctx context.Context, message []byte) {
+	m, problem := open(message)
+	switch {
+	case problem != nil:
+		s.answer(problem.response(m.ID))
+	case m.Method == cancelled:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if cancel, ok := s.calls[string(m.Params.RequestID)]; ok {
+			cancel(errCancelled)
+		}
+	case len(m.ID) == 0 || string(m.ID) == "null":
+		s.server.HandleMessage(ctx, message)
+	default:
+		s.begin(ctx, m, message)
+	}
+}
+
+// begin runs a request. It can be cancelled from the moment that begin returns.
+func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	id := string(m.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.calls[id]; ok {
+		cancel(nil)
+		s.answer((&rpcError{mcp.INVALID_REQUEST, "A request of this id is under way; give each request an id of its own."}).response(m.ID))
+		return
+	}
+	s.calls[id] = cancel
+	s.running.Go(func() {
+		defer cancel(nil)
+		response := s.call(ctx, m, message)
+		s.mu.Lock()
+		delete(s.calls, id)
+		s.mu.Unlock()
+		if response != nil && !errors.Is(context.Cause(ctx), errCancelled) {
+			s.answer(response)
+		}
+	})
+}
+
+// call runs a request to its end and returns the response.
+func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response []byte) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.log.ErrorContext(ctx, "panic", slog.String("method", m.Method), slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
+			response = (&rpcError{mcp.INTERNAL_ERROR, "Something went wrong inside Fleet; its log has the cause."}).response(m.ID)
+		}
+	}()
+	r := s.server.HandleMessage(ctx, message)
+	if r == nil {
+		return nil
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		s.log.ErrorContext(ctx, "marshal response", slog.String("method", m.Method), slog.Any("error", err))
+		return (&rpcError{mcp.INTERNAL_ERROR, "The answer cannot be written as JSON."}).response(m.ID)
+	}
+	return b
+}
+
+// notify sends a notification.
+func (s *stdio) notify(n mcp.JSONRPCNotification) error {
+	b, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("mcp: marshal notification: %w", err)
+	}
+	return s.write(b)
+}
+
+// answer sends a response, after the notifications of mcp-go's own that precede it.
+func (s *stdio) answer(response []byte) {
+	for {
+		select {
+		case n := <-s.client.notifications:
+			if s.notify(n) != nil {
+				return
+			}
+			continue
+		default:
+		}
+		break
+	}
+	_ = s.write(response) // a failure has stopped everything
+}
+
+// write sends one line. When that fails the client is gone, and everything stops.
+func (s *stdio) write(message []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if _, err := s.out.Write(append(message, '\n')); err != nil {
+		err = fmt.Errorf("mcp: write: %w", err)
+		s.fail(err)
+		return err
+	}
+	return nil
+}

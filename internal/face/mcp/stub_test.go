@@ -1,0 +1,144 @@
+package mcp_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fullstorydev/grpchan/inprocgrpc"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/mcp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stub is a FleetService with a log of events, and with calls that do what their arguments say.
+type stub struct {
+	fleetv1.UnimplementedFleetServiceServer
+
+	mu      sync.Mutex
+	log     []*fleetv1.Event
+	grown   chan struct{} // closed when the log has grown
+	seen    metadata.MD   // of the last ShowAgent
+	started chan string   // names of the agents for which RestartAgent has begun to wait
+	ended   chan error    // why it has stopped waiting
+}
+
+func newStub() *stub {
+	return &stub{grown: make(chan struct{}), started: make(chan string, 100), ended: make(chan error, 100)}
+}
+
+// conn returns the in-process channel to the stub.
+func (s *stub) conn() grpc.ClientConnInterface {
+	c := &inprocgrpc.Channel{}
+	fleetv1.RegisterFleetServiceServer(c, s)
+	return c
+}
+
+// serve runs the handler over the stub.
+func serve(t *testing.T, s *stub, c mcp.Config) *httptest.Server {
+	t.Helper()
+	h, err := mcp.Handler(s.conn(), c)
+	require.NoError(t, err)
+	ts := httptest.NewServer(h)
+	t.Cleanup(ts.Close)
+	return ts
+}
+
+func (s *stub) event(agent, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, &fleetv1.Event{Cursor: strconv.Itoa(len(s.log) + 1), Type: fleetv1.Event_agent_changed, AgentName: agent, Text: text, Time: at})
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+var at = timestamppb.New(time.Date(2025, 10, 29, 10, 0, 0, 0, time.UTC))
+
+// CreateAgent logs five events, the last one as late as can be.
+func (s *stub) CreateAgent(_ context.Context, q *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
+	for i := range 5 {
+		s.event(q.GetName(), fmt.Sprintf("step %d of %s", i+1, q.GetName()))
+	}
+	return &fleetv1.CreateAgentResponse{Agent: agent(q.GetName()), Message: "Agent '" + q.GetName() + "' is ready."}, nil
+}
+
+func agent(name string) *fleetv1.Agent {
+	return &fleetv1.Agent{Name: name, Status: fleetv1.Agent_idle, State: fleetv1.Agent_running, CreatedAt: at, UpdatedAt: at}
+}
+
+func (s *stub) ShowAgent(ctx context.Context, q *fleetv1.ShowAgentRequest) (*fleetv1.ShowAgentResponse, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	s.mu.Lock()
+	s.seen = md
+	s.mu.Unlock()
+	if q.GetAgentName() != "papi" {
+		e, err := status.New(codes.NotFound, "There is no agent '"+q.GetAgentName()+"'.").WithDetails(
+			&errdetails.ErrorInfo{Reason: "AGENT_NOT_FOUND", Domain: "fleet", Metadata: map[string]string{"agent_name": q.GetAgentName()}})
+		if err != nil {
+			return nil, err
+		}
+		return nil, e.Err()
+	}
+	return &fleetv1.ShowAgentResponse{Agent: agent("papi")}, nil
+}
+
+func (s *stub) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
+	return &fleetv1.ListAgentsResponse{TotalCount: 1, Agents: []*fleetv1.AgentSummary{{Name: "papi", Status: fleetv1.Agent_idle, State: fleetv1.Agent_running}}}, nil
+}
+
+// RestartAgent waits until it is cancelled.
+func (s *stub) RestartAgent(ctx context.Context, q *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {
+	s.started <- q.GetAgentName()
+	<-ctx.Done()
+	s.ended <- ctx.Err()
+	return nil, status.FromContextError(ctx.Err()).Err()
+}
+
+// WatchFleet is as the real one, in small.
+func (s *stub) WatchFleet(q *fleetv1.WatchFleetRequest, out grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
+	s.mu.Lock()
+	next, sent := len(s.log), int32(0)
+	s.mu.Unlock()
+	if q.GetCursor() != "now" {
+		next, _ = strconv.Atoi(q.GetCursor())
+	}
+	for {
+		s.mu.Lock()
+		batch, grown := s.log[next:], s.grown
+		s.mu.Unlock()
+		for _, e := range batch {
+			next++
+			if q.GetAgentName() != "" && q.GetAgentName() != e.GetAgentName() {
+				continue
+			}
+			if err := out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{e}, Cursor: e.GetCursor()}); err != nil {
+				return err
+			}
+			if sent++; q.MaxEvents != nil && sent == q.GetMaxEvents() {
+				return nil
+			}
+		}
+		if !q.GetFollow() || q.GetWaitSeconds() == 7 { // 7 seconds are over at once here
+			return out.Send(&fleetv1.WatchFleetResponse{Cursor: strconv.Itoa(next)})
+		}
+		select {
+		case <-grown:
+		case <-out.Context().Done():
+			return out.Context().Err()
+		}
+	}
+}
