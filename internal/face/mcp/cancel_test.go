@@ -1,0 +1,79 @@
+package mcp_test
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/face/mcp"
+)
+
+const cancelOne = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"changed my mind"}}`
+
+func TestAClosedConnectionCancelsTheCall(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"", "t"} { // with progress too
+		s := newStub()
+		ts := serve(t, s, mcp.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := try(ctx, ts.URL+"/mcp", call(1, "restart_agent", `{"agent_name":"papi"}`, token))
+			done <- err
+		}()
+		require.Equal(t, "papi", <-s.started)
+		cancel()
+		require.ErrorIs(t, <-s.ended, context.Canceled)
+		require.ErrorIs(t, <-done, context.Canceled)
+	}
+}
+
+func TestANotificationCancelsTheCallOfItsSession(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	ts := serve(t, s, mcp.Config{})
+	mine := post(t, ts.URL+"/mcp", initialize).header.Get("Mcp-Session-Id")
+	other := post(t, ts.URL+"/mcp", initialize).header.Get("Mcp-Session-Id")
+	done := make(chan answer, 1)
+	go func() {
+		a, _ := try(t.Context(), ts.URL+"/mcp", call(1, "restart_agent", `{"agent_name":"papi"}`, ""), "Mcp-Session-Id", mine)
+		done <- a
+	}()
+	<-s.started
+	for _, headers := range [][]string{nil, {"Mcp-Session-Id", other}, {"MCP-Protocol-Version", "2026-07-28", "Mcp-Session-Id", mine}} {
+		require.Equal(t, 202, post(t, ts.URL+"/mcp", cancelOne, headers...).status)
+		require.Empty(t, s.ended, "someone else's notification")
+	}
+	require.Equal(t, 202, post(t, ts.URL+"/mcp", cancelOne, "Mcp-Session-Id", mine).status)
+	require.ErrorIs(t, <-s.ended, context.Canceled)
+	r := (<-done).result(t)
+	require.True(t, r.IsError)
+	require.Contains(t, r.Content[0].Text, `"error":"CANCELLED"`)
+}
+
+func TestANotificationCancelsTheCallOverStdio(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	in, write := io.Pipe()
+	read, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, in, out)
+		_ = out.Close()
+	}()
+	send := func(message string) {
+		_, err := io.WriteString(write, message+"\n")
+		require.NoError(t, err)
+	}
+	send(call(1, "restart_agent", `{"agent_name":"papi"}`, ""))
+	send(cancelOne) // at once: the call may not have begun
+	send(call(2, "show_agent", `{"agent_name":"papi"}`, ""))
+	require.NoError(t, write.Close())
+	all, err := io.ReadAll(read)
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	require.Contains(t, string(all), `"id":2`)
+	require.NotContains(t, string(all), `"id":1`, "a cancelled call is not answered")
+}
