@@ -1,0 +1,106 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+
+	"fleet/internal/face/wire"
+)
+
+// The reasons of errors that HTTP has and gRPC has not.
+const (
+	unimplemented    = "UNIMPLEMENTED"
+	permissionDenied = "PERMISSION_DENIED"
+)
+
+// refusal is an error that has no gRPC status.
+type refusal struct {
+	status int // of HTTP
+	body   wire.Error
+}
+
+func (r *refusal) Error() string { return r.body.Message }
+
+// writeError answers with the error object of err.
+func writeError(w http.ResponseWriter, err error) {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		writeObject(w, r.status, r.body)
+		return
+	}
+	status := 0
+	if forced, ok := errors.AsType[*runtime.HTTPStatusError](err); ok {
+		status, err = forced.HTTPStatus, forced.Err
+	}
+	if status == 0 {
+		status = wire.HTTPStatus(err)
+	}
+	if seconds, ok := wire.RetryAfter(err); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="fleet"`)
+	}
+	writeObject(w, status, wire.ErrorOf(err))
+}
+
+func writeObject(w http.ResponseWriter, status int, e wire.Error) {
+	writeJSON(w, status, append(e.JSON(), '\n'))
+}
+
+// writeJSON answers with the JSON. A client that is gone cannot be told, and its server's log has nothing to learn.
+func writeJSON(w http.ResponseWriter, status int, data []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(status)
+	_, _ = w.Write(data)
+}
+
+// callFailed is the gateway's handler for errors of a call.
+func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+	if malformed, ok := errors.AsType[runtime.MalformedSequenceError](err); ok {
+		err = wire.Invalid(invalidArgument, "", "The path has %q, which escapes nothing: write %%25 for a percent sign.", cut(string(malformed)))
+	}
+	writeError(w, err)
+}
+
+// routingFailed is the gateway's handler for requests that no route is for.
+func (f *face) routingFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, status int) {
+	path := r.URL.EscapedPath()
+	if verbs := f.methodsOf(path); status == http.StatusMethodNotAllowed && len(verbs) > 0 {
+		f.writeNotAllowed(w, r, verbs)
+		return
+	}
+	asked := cut(r.Method + " " + path)
+	routes := make([]string, len(f.routes))
+	for i, rt := range f.routes {
+		routes[i] = rt.String()
+	}
+	message := fmt.Sprintf("There is no %s; /docs describes what there is.", asked)
+	if near := f.nearest(r.Method, path); near != "" {
+		message = fmt.Sprintf("There is no %s; did you mean %s? /docs describes what there is.", asked, near)
+	}
+	writeObject(w, http.StatusNotFound, wire.Error{
+		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "routes": routes},
+	})
+}
+
+// writeNotAllowed answers a request whose path exists for other HTTP methods.
+func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []string) {
+	path := r.URL.EscapedPath()
+	asked := cut(r.Method + " " + path)
+	message := fmt.Sprintf("There is no %s; this path takes %s.", asked, strings.Join(verbs, " and "))
+	if near := f.nearest(r.Method, path); near != "" && strings.HasPrefix(near, r.Method+" ") {
+		message = fmt.Sprintf("There is no %s; this path takes %s. Did you mean %s?", asked, strings.Join(verbs, " and "), near)
+	}
+	w.Header().Set("Allow", strings.Join(verbs, ", "))
+	writeObject(w, http.StatusMethodNotAllowed, wire.Error{
+		Reason: unimplemented, Message: message, Details: map[string]any{"method": asked, "allowed": verbs},
+	})
+}

@@ -1,0 +1,29 @@
+package rest
+
+import (
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/wire"
+)
+
+// lines writes each answer as a line of JSON, for programs that do not know server-sent events. After an error the last
+// line is the error object.
+type lines struct{}
+
+func (lines) mediaType() string { return "application/x-ndjson" }
+
+func (lines) open() []byte { return nil }
+
+func (lines) answer(a *fleetv1.WatchFleetResponse) ([]byte, error) {
+	data, err := wire.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	return append(data, '\n'), nil
+}
+
+// idle is nothing: a blank line would be no JSON.
+func (lines) idle() []byte { return nil }
+
+func (lines) failed(err error) []byte { return append(wire.ErrorBody(err), '\n') }
+
+func (lines) ended(string) []byte { return nil }

@@ -1,0 +1,268 @@
+package rest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func TestGoodRequests(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method, target, body string
+		headers              []string
+		want                 proto.Message
+	}{
+		"query": {
+			method: "GET", target: "/v1/agents?status=idle&page=2&page_size=1000000000&project=My%20Project&role=%22",
+			want: &fleetv1.ListAgentsRequest{
+				Status: fleetv1.Agent_idle, Page: proto.Int32(2), PageSize: proto.Int32(1000000000), Project: "My Project", Role: `"`,
+			},
+		},
+		"query beside a path": {
+			method: "GET", target: "/v1/agents/papi/tasks?page=-1",
+			want: &fleetv1.ShowAgentTaskHistoryRequest{AgentName: "papi", Page: proto.Int32(-1)},
+		},
+		"boolean": {
+			method: "GET", target: "/v1/tasks/t1?include_payload=true",
+			want: &fleetv1.ShowTaskRequest{TaskId: "t1", IncludePayload: true},
+		},
+		"delete": {
+			method: "DELETE", target: "/v1/agents/papi?request_id=r1",
+			want: &fleetv1.DeleteAgentRequest{AgentName: "papi", RequestId: "r1"},
+		},
+		"no body where nothing is required": {
+			method: "POST", target: "/v1/agents/papi/tasks:stop",
+			want: &fleetv1.StopAgentTaskRequest{AgentName: "papi"},
+		},
+		"a form's type on no body, as curl -d '' sends it": {
+			method: "POST", target: "/v1/agents/papi:start", headers: []string{"Content-Type", "application/x-www-form-urlencoded"},
+			want: &fleetv1.StartAgentRequest{AgentName: "papi"},
+		},
+		"the path's name in the body too": {
+			method: "POST", target: "/v1/agents/papi/tasks", body: `{"agent_name":"papi","task_description":"x","timeout_seconds":5}`,
+			want: &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "x", TimeoutSeconds: proto.Int32(5)},
+		},
+		"enum and list": {
+			method: "POST", target: "/v1/tasks:wait", body: `{"task_ids":["a","b"],"mode":"any","timeout_seconds":0}`,
+			headers: []string{"Content-Type", "application/json; charset=utf-8"},
+			want:    &fleetv1.WaitTasksRequest{TaskIds: []string{"a", "b"}, Mode: fleetv1.WaitTasksRequest_any, TimeoutSeconds: proto.Int32(0)},
+		},
+		"null counts as not given": {
+			method: "POST", target: "/v1/agents", body: ` {"name":"papi","project":"p","role":null,"spec":"s"} `,
+			want: &fleetv1.CreateAgentRequest{Name: "papi", Project: "p", Spec: "s"},
+		},
+		"token": {
+			method: "POST", target: "/v1/tokens", body: `{"name":"bot","kind":"controller","ttl_seconds":60}`,
+			want: &fleetv1.CreateTokenRequest{Name: "bot", Kind: fleetv1.Token_controller, TtlSeconds: 60},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub()
+			s.answer = func(method string, _ proto.Message) (proto.Message, error) { return emptyAnswer(t, method), nil }
+			w := serve(newTestFace(t, s, Config{}), c.method, c.target, c.body, c.headers...)
+			require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+			require.True(t, proto.Equal(c.want, s.request), "want %v, got %v", c.want, s.request)
+		})
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method, target, body string
+		headers              []string
+		status               int // 400 when not given
+		reason               string
+		field                string
+		says                 []string
+	}{
+		"unknown parameter":      {method: "GET", target: "/v1/agents?stauts=idle", reason: "INVALID_ARGUMENT", field: "stauts", says: []string{`did you mean "status"`}},
+		"camelCase parameter":    {method: "GET", target: "/v1/agents?pageSize=1", reason: "INVALID_ARGUMENT", field: "pageSize", says: []string{`"page_size"`}},
+		"far parameter":          {method: "GET", target: "/v1/agents?verbosity=1", reason: "INVALID_ARGUMENT", field: "verbosity", says: []string{"project, role, status, page, page_size"}},
+		"no parameters":          {method: "GET", target: "/v1/projects?x=1", reason: "INVALID_ARGUMENT", field: "x", says: []string{"takes none"}},
+		"nested parameter":       {method: "GET", target: "/v1/agents?page.value=1", reason: "INVALID_ARGUMENT", field: "page.value", says: []string{"unknown"}},
+		"bracket parameter":      {method: "GET", target: "/v1/agents?page[1]=1", reason: "INVALID_ARGUMENT", field: "page[1]", says: []string{"unknown"}},
+		"parameter of the path":  {method: "GET", target: "/v1/agents/papi/tasks?agent_name=sony", reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{"in the path already"}},
+		"parameter for the body": {method: "POST", target: "/v1/agents?name=papi", body: "{}", reason: "INVALID_ARGUMENT", field: "name", says: []string{"in the body"}},
+		"unknown beside a body":  {method: "POST", target: "/v1/agents?x=papi", body: "{}", reason: "INVALID_ARGUMENT", field: "x", says: []string{"takes none"}},
+		"page x":                 {method: "GET", target: "/v1/agents/papi/tasks?page=x", reason: "INVALID_PAGE", field: "page", says: []string{"whole number", `"x"`}},
+		"page empty":             {method: "GET", target: "/v1/agents/papi/tasks?page=", reason: "INVALID_PAGE", field: "page"},
+		"page with a fraction":   {method: "GET", target: "/v1/agents/papi/tasks?page=1.5", reason: "INVALID_PAGE", field: "page"},
+		"page with an exponent":  {method: "GET", target: "/v1/agents/papi/tasks?page=1e9", reason: "INVALID_PAGE", field: "page"},
+		"page too large":         {method: "GET", target: "/v1/agents/papi/tasks?page=99999999999", reason: "INVALID_PAGE", field: "page", says: []string{"2147483647"}},
+		"page size x":            {method: "GET", target: "/v1/agents?page_size=x", reason: "INVALID_PAGE_SIZE", field: "page_size"},
+		"page twice":             {method: "GET", target: "/v1/agents?page=1&page=2", reason: "INVALID_PAGE", field: "page", says: []string{"2 times"}},
+		"status unknown":         {method: "GET", target: "/v1/agents?status=foo", reason: "INVALID_ARGUMENT", field: "status", says: []string{"busy, idle, offline", `"foo"`}},
+		"status upper case":      {method: "GET", target: "/v1/agents?status=IDLE", reason: "INVALID_ARGUMENT", field: "status", says: []string{`did you mean "idle"`}},
+		"status by number":       {method: "GET", target: "/v1/agents?status=2", reason: "INVALID_ARGUMENT", field: "status"},
+		"status unspecified":     {method: "GET", target: "/v1/agents?status=status_unspecified", reason: "INVALID_ARGUMENT", field: "status"},
+		"status empty":           {method: "GET", target: "/v1/agents?status=", reason: "INVALID_ARGUMENT", field: "status"},
+		"boolean":                {method: "GET", target: "/v1/events?follow=1", reason: "INVALID_ARGUMENT", field: "follow", says: []string{"true or false"}},
+		"broken escape":          {method: "GET", target: "/v1/agents?project=%zz", reason: "INVALID_ARGUMENT", says: []string{"query"}},
+		"semicolon":              {method: "GET", target: "/v1/agents?page=1;page_size=2", reason: "INVALID_ARGUMENT", says: []string{"&"}},
+		"query not UTF-8":        {method: "GET", target: "/v1/agents?project=%ff", reason: "PROJECT_NOT_FOUND", field: "project", says: []string{"UTF-8"}},
+		"path not UTF-8":         {method: "GET", target: "/v1/agents/%ff", reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{"UTF-8"}},
+		"path without a name":    {method: "DELETE", target: "/v1/agents/", reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{"no agent_name"}},
+		"body on GET":            {method: "GET", target: "/v1/agents", body: "{}", reason: "INVALID_ARGUMENT", says: []string{"takes no body", "page_size"}},
+		"body on DELETE":         {method: "DELETE", target: "/v1/agents/papi", body: `{"request_id":"x"}`, reason: "INVALID_ARGUMENT", says: []string{"request_id into the query"}},
+
+		"no body":            {method: "POST", target: "/v1/agents", reason: "INVALID_NAME", field: "name", says: []string{"name, project, spec"}},
+		"blank body":         {method: "POST", target: "/v1/agents/papi/tasks", body: " \n", reason: "TASK_REQUIRED", field: "task_description", says: []string{"is empty"}},
+		"unknown field":      {method: "POST", target: "/v1/agents", body: `{"nmae":"papi"}`, reason: "INVALID_ARGUMENT", field: "nmae", says: []string{`"name"`}},
+		"camelCase field":    {method: "POST", target: "/v1/agents/papi/tasks", body: `{"taskDescription":"x"}`, reason: "INVALID_ARGUMENT", field: "taskDescription", says: []string{`"task_description"`}},
+		"field twice":        {method: "POST", target: "/v1/agents", body: `{"name":"a","name":"b"}`, reason: "INVALID_NAME", field: "name", says: []string{"twice"}},
+		"number for a name":  {method: "POST", target: "/v1/agents", body: `{"name":7}`, reason: "INVALID_NAME", field: "name", says: []string{"a string"}},
+		"list for a spec":    {method: "POST", target: "/v1/agents", body: `{"spec":["x"]}`, reason: "SPEC_REQUIRED", field: "spec"},
+		"string for seconds": {method: "POST", target: "/v1/tasks:wait", body: `{"task_ids":["a"],"timeout_seconds":"5"}`, reason: "INVALID_ARGUMENT", field: "timeout_seconds"},
+		"list of numbers":    {method: "POST", target: "/v1/tasks:wait", body: `{"task_ids":[1]}`, reason: "INVALID_ARGUMENT", field: "task_ids[0]"},
+		"unknown mode":       {method: "POST", target: "/v1/tasks:wait", body: `{"mode":"some"}`, reason: "INVALID_ARGUMENT", field: "mode", says: []string{"any, all"}},
+		"another name":       {method: "POST", target: "/v1/agents/papi/tasks", body: `{"agent_name":"sony","task_description":"x"}`, reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{`"papi" in the path`, `"sony" in the body`}},
+		"list for an object": {method: "POST", target: "/v1/agents", body: `[]`, reason: "INVALID_ARGUMENT", says: []string{"JSON object"}},
+		"broken JSON":        {method: "POST", target: "/v1/agents", body: `{"name":`, reason: "INVALID_ARGUMENT", says: []string{"JSON"}},
+		"two objects":        {method: "POST", target: "/v1/agents", body: `{} {}`, reason: "INVALID_ARGUMENT"},
+		"body not UTF-8":     {method: "POST", target: "/v1/agents", body: "{\"name\":\"\xff\"}", reason: "INVALID_ARGUMENT", says: []string{"UTF-8"}},
+		"deep JSON":          {method: "POST", target: "/v1/agents", body: strings.Repeat(`{"a":`, 100000), reason: "INVALID_ARGUMENT", says: []string{"deep"}},
+		"deep lists":         {method: "POST", target: "/v1/agents", body: `{"spec":` + strings.Repeat(`[`, 100000), reason: "INVALID_ARGUMENT"},
+		"a form": {
+			method: "POST", target: "/v1/agents", body: "name=papi", headers: []string{"Content-Type", "application/x-www-form-urlencoded"},
+			status: 415, reason: "INVALID_ARGUMENT", says: []string{"Content-Type: application/json"},
+		},
+		"text": {
+			method: "POST", target: "/v1/agents", body: "{}", headers: []string{"Content-Type", "text/plain"}, status: 415, reason: "INVALID_ARGUMENT",
+		},
+		"broken type": {
+			method: "POST", target: "/v1/agents", body: "{}", headers: []string{"Content-Type", "a/b/c;;"}, status: 415, reason: "INVALID_ARGUMENT",
+		},
+		"compressed": {
+			method: "POST", target: "/v1/agents", body: "{}", headers: []string{"Content-Encoding", "gzip"},
+			status: 415, reason: "INVALID_ARGUMENT", says: []string{"gzip"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub()
+			w := serve(newTestFace(t, s, Config{}), c.method, c.target, c.body, c.headers...)
+			if c.status == 0 {
+				c.status = http.StatusBadRequest
+			}
+			require.Equal(t, c.status, w.Code, w.Body.String())
+			p := problemOf(t, w)
+			require.Equal(t, c.reason, p.Error)
+			if c.field != "" {
+				require.Equal(t, c.field, p.Details["field"])
+			}
+			for _, words := range c.says {
+				require.Contains(t, p.Message, words)
+			}
+			for _, inside := range []string{"proto", "strconv", "json:", "runtime", "fleet.v1"} {
+				require.NotContains(t, p.Message, inside)
+			}
+			require.Zero(t, s.calls)
+		})
+	}
+}
+
+func TestRouting(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method, target string
+		status         int
+		allow          string
+		says           []string
+	}{
+		"near":                   {"GET", "/v1/agent", 404, "", []string{"did you mean GET /v1/agents?"}},
+		"near with a name":       {"GET", "/v1/agents/papi/task", 404, "", []string{"did you mean GET /v1/agents/papi/tasks?"}},
+		"near action":            {"POST", "/v1/agents/papi/tasks:stp", 404, "", []string{"did you mean POST /v1/agents/papi/tasks:stop?"}},
+		"near action of one":     {"POST", "/v1/agents/papi:stpo", 405, "DELETE, GET", []string{"Did you mean POST /v1/agents/papi:stop?"}},
+		"far":                    {"GET", "/wp-login.php", 404, "", []string{"/docs"}},
+		"double slash":           {"GET", "//v1/agents", 404, "", nil},
+		"put":                    {"PUT", "/v1/agents", 405, "GET, POST", []string{"GET and POST"}},
+		"patch one":              {"PATCH", "/v1/agents/papi", 405, "DELETE, GET", nil},
+		"post to one":            {"POST", "/v1/agents/papi", 405, "DELETE, GET", nil},
+		"get of an action":       {"GET", "/v1/tasks:wait", 405, "POST", nil},
+		"options":                {"OPTIONS", "/v1/agents", 405, "GET, POST", nil},
+		"made-up method":         {"BREW", "/v1/projects", 405, "GET", nil},
+		"post to a page":         {"POST", "/openapi.json", 405, "GET, HEAD", nil},
+		"action without a name":  {"POST", "/v1/agents/:stop", 404, "", nil},
+		"slash at the end":       {"GET", "/v1/projects/", 404, "", []string{"/v1/projects"}},
+		"escaped letters do not": {"GET", "/v1/%61gents", 404, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub()
+			w := serve(newTestFace(t, s, Config{}), c.method, c.target, "")
+			require.Equal(t, c.status, w.Code, w.Body.String())
+			if c.allow != "" {
+				require.Equal(t, c.allow, w.Header().Get("Allow"))
+			}
+			p := problemOf(t, w)
+			require.Equal(t, "UNIMPLEMENTED", p.Error)
+			for _, words := range c.says {
+				require.Contains(t, p.Message, words)
+			}
+			if c.status == http.StatusNotFound {
+				require.Contains(t, p.Details["routes"], "GET /v1/agents/{agent_name}")
+			}
+			require.Zero(t, s.calls)
+		})
+	}
+}
+
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		host, method string
+		headers      []string
+		status       int
+	}{
+		"localhost":               {"localhost:8101", "GET", nil, 200},
+		"localhost without port":  {"localhost", "GET", nil, 200},
+		"upper case":              {"LOCALHOST.:8101", "GET", nil, 200},
+		"below localhost":         {"fleet.localhost:8101", "GET", nil, 200},
+		"IPv4":                    {"127.0.0.1:8101", "GET", nil, 200},
+		"another loopback":        {"127.9.9.9", "GET", nil, 200},
+		"IPv6":                    {"[::1]:8101", "GET", nil, 200},
+		"IPv6 without port":       {"[::1]", "GET", nil, 200},
+		"configured":              {"fleet.example:443", "GET", nil, 200},
+		"configured, other case":  {"FLEET.example", "GET", nil, 200},
+		"foreign":                 {"evil.example", "GET", nil, 403},
+		"ends like a loopback":    {"evillocalhost", "GET", nil, 403},
+		"begins like a loopback":  {"127.0.0.1.evil.example", "GET", nil, 403},
+		"foreign address":         {"192.0.2.1:8101", "GET", nil, 403},
+		"none":                    {"", "GET", nil, 403},
+		"other origin reads":      {"localhost:8101", "GET", []string{"Origin", "https://evil.example"}, 200},
+		"other origin writes":     {"localhost:8101", "POST", []string{"Origin", "https://evil.example"}, 403},
+		"other site writes":       {"localhost:8101", "POST", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"other port writes":       {"localhost:8101", "POST", []string{"Origin", "http://localhost:3000"}, 403},
+		"null origin writes":      {"localhost:8101", "POST", []string{"Origin", "null"}, 403},
+		"own page writes":         {"localhost:8101", "POST", []string{"Origin", "http://localhost:8101", "Sec-Fetch-Site", "same-origin"}, 200},
+		"program writes":          {"localhost:8101", "POST", nil, 200},
+		"other origin preflights": {"localhost:8101", "OPTIONS", []string{"Origin", "https://evil.example", "Access-Control-Request-Method", "POST"}, 405},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub()
+			s.answer = func(method string, _ proto.Message) (proto.Message, error) { return emptyAnswer(t, method), nil }
+			f := newTestFace(t, s, Config{Hosts: []string{"Fleet.Example."}})
+			body := ""
+			if c.method == "POST" {
+				body = `{"name":"papi"}`
+			}
+			w := serveHost(f, c.host, c.method, "/v1/agents", body, c.headers...)
+			require.Equal(t, c.status, w.Code, w.Body.String())
+			require.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
+			if c.status == 403 {
+				require.Equal(t, "PERMISSION_DENIED", problemOf(t, w).Error)
+				require.Zero(t, s.calls)
+			}
+			require.Equal(t, http.StatusOK, serveHost(f, c.host, "GET", "/healthz", "").Code)
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package rest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func TestAnswerHasTheContractsForm(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	s.answer = always(&fleetv1.ListAgentsResponse{
+		Agents: []*fleetv1.AgentSummary{
+			{
+				Name: "papi", Status: fleetv1.Agent_busy, CurrentTask: wrapperspb.String("Implementing OAuth2 <b>"),
+				State: fleetv1.Agent_running, CurrentTaskId: wrapperspb.String("t1"),
+			},
+			{Name: "sony", Status: fleetv1.Agent_idle, State: fleetv1.Agent_running},
+		},
+		TotalCount: 2,
+		ObservedAt: timestamppb.New(time.Date(2025, 10, 29, 10, 30, 45, 0, time.UTC)),
+	}, nil)
+	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/agents", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	require.JSONEq(t, `{
+		"agents": [
+			{"name":"papi","status":"busy","current_task":"Implementing OAuth2 <b>","state":"running","role":"","project":"","current_task_id":"t1","owner":""},
+			{"name":"sony","status":"idle","current_task":null,"state":"running","role":"","project":"","current_task_id":null,"owner":""}
+		],
+		"total_count": 2, "observed_at": "2025-10-29T10:30:45Z"}`, w.Body.String())
+}
+
+func TestOnlyTheTokenAndTheFaceBecomeMetadata(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	s.answer = always(&fleetv1.ListAgentsResponse{}, nil)
+	s.events = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
+	f := newTestFace(t, s, Config{})
+	for _, path := range []string{"/v1/agents", "/v1/events"} {
+		serve(f, "GET", path, "",
+			"Authorization", "Bearer secret", "Grpc-Metadata-Fleet-Face", "mcp", "Grpc-Metadata-Authorization", "Bearer other",
+			"X-Forwarded-For", "10.0.0.1", "X-Forwarded-Host", "evil", "Grpc-Timeout", "1n", "Cookie", "a=b", "User-Agent", "x", "Fleet-Face", "mcp")
+		require.Equal(t, metadata.MD{"authorization": {"Bearer secret"}, "fleet-face": {"rest"}}, s.metadata)
+	}
+}
+
+func TestMethodOverrideIsIgnored(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	w := serve(newTestFace(t, s, Config{}), "POST", "/v1/agents/papi", "a=b",
+		"X-HTTP-Method-Override", "DELETE", "Content-Type", "application/x-www-form-urlencoded")
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	require.Zero(t, s.calls)
+}
+
+func TestEveryReasonHasItsStatus(t *testing.T) {
+	t.Parallel()
+	table := map[fleetv1.ErrorReason]struct {
+		code codes.Code
+		http int
+	}{
+		fleetv1.ErrorReason_AGENT_NOT_FOUND:     {codes.NotFound, 404},
+		fleetv1.ErrorReason_TASK_NOT_FOUND:      {codes.NotFound, 404},
+		fleetv1.ErrorReason_SESSION_NOT_FOUND:   {codes.NotFound, 404},
+		fleetv1.ErrorReason_PROJECT_NOT_FOUND:   {codes.NotFound, 404},
+		fleetv1.ErrorReason_ROLE_NOT_FOUND:      {codes.InvalidArgument, 400},
+		fleetv1.ErrorReason_AGENT_EXISTS:        {codes.AlreadyExists, 400},
+		fleetv1.ErrorReason_INVALID_ARGUMENT:    {codes.InvalidArgument, 400},
+		fleetv1.ErrorReason_INVALID_NAME:        {codes.InvalidArgument, 400},
+		fleetv1.ErrorReason_SPEC_REQUIRED:       {codes.InvalidArgument, 400},
+		fleetv1.ErrorReason_TASK_REQUIRED:       {codes.InvalidArgument, 400},
+		fleetv1.ErrorReason_INVALID_PAGE:        {codes.InvalidArgument, 400},
+		fleetv1.ErrorReason_INVALID_PAGE_SIZE:   {codes.InvalidArgument, 400},
+		fleetv1.ErrorReason_AGENT_OFFLINE:       {codes.FailedPrecondition, 400},
+		fleetv1.ErrorReason_AGENT_BUSY:          {codes.Aborted, 409},
+		fleetv1.ErrorReason_NO_RUNNING_TASK:     {codes.NotFound, 404},
+		fleetv1.ErrorReason_BACKEND_UNAVAILABLE: {codes.Unavailable, 503},
+		fleetv1.ErrorReason_PROVISIONING_FAILED: {codes.Unavailable, 503},
+		fleetv1.ErrorReason_UNAUTHENTICATED:     {codes.Unauthenticated, 401},
+		fleetv1.ErrorReason_PERMISSION_DENIED:   {codes.PermissionDenied, 403},
+		fleetv1.ErrorReason_LIMIT_REACHED:       {codes.ResourceExhausted, 429},
+		fleetv1.ErrorReason_INTERNAL:            {codes.Internal, 500},
+		fleetv1.ErrorReason_CANCELLED:           {codes.Canceled, 499},
+		fleetv1.ErrorReason_DEADLINE_EXCEEDED:   {codes.DeadlineExceeded, 504},
+		fleetv1.ErrorReason_UNIMPLEMENTED:       {codes.Unimplemented, 501},
+		fleetv1.ErrorReason_TOKEN_NOT_FOUND:     {codes.NotFound, 404},
+		fleetv1.ErrorReason_TOKEN_EXISTS:        {codes.AlreadyExists, 409},
+	}
+	for number, name := range fleetv1.ErrorReason_name {
+		if number == 0 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want, ok := table[fleetv1.ErrorReason(number)]
+			require.True(t, ok, "a new reason: say which status it has")
+			s := newStub()
+			s.answer = always(nil, failure(want.code, fleetv1.ErrorReason(number), "Agent papi: what to do."))
+			f := newTestFace(t, s, Config{})
+			w := serve(f, "POST", "/v1/agents/papi/tasks:stop", "{}")
+			require.Equal(t, want.http, w.Code)
+			p := problemOf(t, w)
+			require.Equal(t, name, p.Error)
+			require.Equal(t, "papi", p.Details["agent_name"])
+			if want.http != 500 {
+				require.Equal(t, "Agent papi: what to do.", p.Message)
+			}
+			require.Equal(t, want.http == 401, w.Header().Get("WWW-Authenticate") != "")
+		})
+	}
+}
+
+func TestRetryAfterIsAHeaderToo(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	s.answer = always(nil, failure(codes.Unavailable, fleetv1.ErrorReason_BACKEND_UNAVAILABLE, "Coder does not answer.",
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)}))
+	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/projects", "")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "2", w.Header().Get("Retry-After"))
+	require.EqualValues(t, 2, problemOf(t, w).Details["retry_after_seconds"])
+}
+
+func TestAForeignErrorTellsNothingOfTheInside(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	s.answer = always(nil, status.Error(codes.Unknown, "sql: no such table agents"))
+	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/agents", "")
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	p := problemOf(t, w)
+	require.Equal(t, "INTERNAL", p.Error)
+	require.NotContains(t, w.Body.String(), "sql")
+}
+
+func TestPathIsUnescapedOnce(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/v1/agents/papi":             "papi",
+		"/v1/agents/papi@alice":       "papi@alice",
+		"/v1/agents/papi%40alice":     "papi@alice",
+		"/v1/agents/a%2Fb":            "a/b",
+		"/v1/agents/a%252Fb":          "a%2Fb",
+		"/v1/agents/100%25":           "100%",
+		"/v1/agents/%2541":            "%41",
+		"/v1/agents/d%C3%B6ner":       "döner",
+		"/v1/agents/d%C3%B6ner%20x+y": "döner x+y",
+		"/v1/agents/papi:unknown":     "papi:unknown",
+		"/v1/agents/..":               "..",
+		"/v1/agents/%00":              "\x00",
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			s := newStub()
+			s.answer = always(nil, failure(codes.NotFound, fleetv1.ErrorReason_AGENT_NOT_FOUND, "No agent."))
+			w := serve(newTestFace(t, s, Config{}), "GET", path, "")
+			require.Equal(t, http.StatusNotFound, w.Code)
+			require.Equal(t, "AGENT_NOT_FOUND", problemOf(t, w).Error)
+			require.Equal(t, want, s.request.(*fleetv1.ShowAgentRequest).GetAgentName())
+		})
+	}
+}
+
+func TestLongDescriptionReachesTheService(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	s.answer = func(_ string, r proto.Message) (proto.Message, error) {
+		return &fleetv1.StartAgentTaskResponse{Message: r.(*fleetv1.StartAgentTaskRequest).GetTaskDescription()}, nil
+	}
+	long := strings.Repeat("ü<", 10<<20/3)
+	w := serve(newTestFace(t, s, Config{}), "POST", "/v1/agents/papi/tasks", `{"task_description":"`+long+`"}`)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, long, s.request.(*fleetv1.StartAgentTaskRequest).GetTaskDescription())
+	require.Equal(t, "papi", s.request.(*fleetv1.StartAgentTaskRequest).GetAgentName())
+	require.Greater(t, w.Body.Len(), len(long))
+}
+
+func TestBodyHasALimit(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	s.answer = always(&fleetv1.CreateAgentResponse{}, nil)
+	f := newTestFace(t, s, Config{MaxBodyBytes: 64})
+	w := serve(f, "POST", "/v1/agents", `{"name":"`+strings.Repeat("x", 64)+`"}`)
+	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
+	require.Contains(t, problemOf(t, w).Message, "64 bytes")
+	require.Zero(t, s.calls)
+	require.Equal(t, http.StatusOK, serve(f, "POST", "/v1/agents", `{"name":"x","spec":"y"}`).Code)
+}
+
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	f := newTestFace(t, s, Config{})
+	w := serve(f, "GET", "/healthz", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"status":"alive"}`, w.Body.String())
+
+	w = serve(f, "GET", "/readyz", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"status":"ready"}`, w.Body.String())
+	require.Equal(t, []string{"rest"}, s.metadata.Get("fleet-face"))
+
+	s.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	w = serve(f, "GET", "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+	require.Equal(t, "BACKEND_UNAVAILABLE", problemOf(t, w).Error)
+}

@@ -1,0 +1,166 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"fleet/internal/face/wire"
+)
+
+// route is the REST binding of one method. The generated code routes by itself but tells nobody what it knows, and the
+// face must know it to name a field, a nearest route, or the methods that a path has.
+type route struct {
+	verb     string   // HTTP method
+	template string   // path, with {field} where a field is
+	fields   []string // request fields that are in the path
+	hasBody  bool     // the other fields are in the body; else in the query
+	method   protoreflect.MethodDescriptor
+	request  protoreflect.MessageType
+}
+
+// routesOf returns the routes of all services of the files, by path and method.
+func routesOf(files ...protoreflect.FileDescriptor) ([]*route, error) {
+	var routes []*route
+	for _, file := range files {
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				rt, err := routeOf(methods.Get(j))
+				if err != nil {
+					return nil, fmt.Errorf("rest: the binding of %s: %w", methods.Get(j).FullName(), err)
+				}
+				routes = append(routes, rt)
+			}
+		}
+	}
+	slices.SortFunc(routes, func(a, b *route) int {
+		return strings.Compare(a.template+" "+a.verb, b.template+" "+b.verb)
+	})
+	return routes, nil
+}
+
+var pathField = regexp.MustCompile(`\{(\w+)\}`)
+
+func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
+	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+	rt := &route{hasBody: rule.GetBody() == "*", method: m}
+	switch p := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		rt.verb, rt.template = http.MethodGet, p.Get
+	case *annotations.HttpRule_Post:
+		rt.verb, rt.template = http.MethodPost, p.Post
+	case *annotations.HttpRule_Put:
+		rt.verb, rt.template = http.MethodPut, p.Put
+	case *annotations.HttpRule_Patch:
+		rt.verb, rt.template = http.MethodPatch, p.Patch
+	case *annotations.HttpRule_Delete:
+		rt.verb, rt.template = http.MethodDelete, p.Delete
+	default:
+		return nil, errors.New("there is none")
+	}
+	for _, match := range pathField.FindAllStringSubmatch(rt.template, -1) {
+		rt.fields = append(rt.fields, match[1])
+	}
+	if strings.ContainsAny(pathField.ReplaceAllString(rt.template, ""), "{}*") {
+		return nil, fmt.Errorf("%s has a field of more than one segment", rt.template)
+	}
+	var err error
+	rt.request, err = protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
+	return rt, err
+}
+
+// key is the route's verb and its path in the gateway's notation.
+func (rt *route) key() string {
+	return rt.verb + " " + pathField.ReplaceAllString(rt.template, "{$1=*}")
+}
+
+func (rt *route) String() string { return rt.verb + " " + rt.template }
+
+// field returns the descriptor of a field of the request.
+func (rt *route) field(name string) protoreflect.FieldDescriptor {
+	return rt.method.Input().Fields().ByName(protoreflect.Name(name))
+}
+
+// rest are the names of the request's fields that are not in the path.
+func (rt *route) rest() []string {
+	var names []string
+	fields := rt.method.Input().Fields()
+	for i := range fields.Len() {
+		if name := string(fields.Get(i).Name()); !slices.Contains(rt.fields, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// required are the names of the fields that are not in the path and must be given.
+func (rt *route) required() []string {
+	return slices.DeleteFunc(rt.rest(), func(name string) bool {
+		behaviours, _ := proto.GetExtension(rt.field(name).Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+		return !slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
+	})
+}
+
+// filled returns the template with the segments of a real path in place of its fields, as far as the path has them. It
+// is equal to the path if, and only if, the path is one of the route's.
+func (rt *route) filled(path string) string {
+	segments, real := strings.Split(rt.template, "/"), strings.Split(path, "/")
+	for i, s := range segments {
+		if !strings.HasPrefix(s, "{") || i >= len(real) {
+			continue
+		}
+		value, action := real[i], s[strings.Index(s, "}")+1:]
+		if action != "" {
+			if colon := strings.LastIndex(value, ":"); colon >= 0 {
+				value = value[:colon]
+			}
+		}
+		if value != "" {
+			segments[i] = value + action
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// methodsOf returns the HTTP methods that the path has.
+func (f *face) methodsOf(path string) []string {
+	var verbs []string
+	for _, rt := range f.routes {
+		if rt.filled(path) == path {
+			verbs = append(verbs, rt.verb)
+		}
+	}
+	slices.Sort(verbs)
+	return slices.Compact(verbs)
+}
+
+// nearest returns the route that was probably meant, as a client would ask for it, or "".
+func (f *face) nearest(verb, path string) string {
+	for _, same := range []bool{true, false} {
+		var paths []string
+		verbs := map[string]string{}
+		for _, rt := range f.routes {
+			p := rt.filled(path)
+			if (rt.verb == verb) == same && p != path {
+				paths = append(paths, p)
+				verbs[p] = rt.verb
+			}
+		}
+		if near := wire.Nearest(path, paths); near != "" {
+			if plain, err := url.PathUnescape(near); err == nil {
+				return verbs[near] + " " + plain
+			}
+		}
+	}
+	return ""
+}

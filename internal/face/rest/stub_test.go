@@ -1,0 +1,159 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fullstorydev/grpchan/inprocgrpc"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type watchStream = grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]
+
+// stub is a fleet that answers every method as a test says, and remembers what it was asked last.
+type stub struct {
+	fleetv1.UnimplementedFleetServiceServer
+	fleetv1.UnimplementedTokenServiceServer
+
+	answer func(method string, request proto.Message) (proto.Message, error)
+	events func(*fleetv1.WatchFleetRequest, watchStream) error
+	health *health.Server
+
+	mu       sync.Mutex
+	calls    int
+	method   string
+	request  proto.Message
+	metadata metadata.MD
+}
+
+func newStub() *stub {
+	return &stub{health: health.NewServer(), answer: func(string, proto.Message) (proto.Message, error) {
+		return nil, status.Error(codes.Unimplemented, "the stub has no answer")
+	}}
+}
+
+// conn is the stub as the connection of a face.
+func (s *stub) conn() *inprocgrpc.Channel {
+	c := (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(
+		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			s.remember(ctx, info.FullMethod, request.(proto.Message))
+			if strings.HasPrefix(info.FullMethod, "/grpc.health") {
+				return next(ctx, request)
+			}
+			return s.answer(info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:], request.(proto.Message))
+		})
+	fleetv1.RegisterFleetServiceServer(c, s)
+	fleetv1.RegisterTokenServiceServer(c, s)
+	grpc_health_v1.RegisterHealthServer(c, s.health)
+	return c
+}
+
+func (s *stub) remember(ctx context.Context, method string, request proto.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	s.method, s.request = method, proto.Clone(request)
+	s.metadata, _ = metadata.FromIncomingContext(ctx)
+}
+
+func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, out watchStream) error {
+	s.remember(out.Context(), fleetv1.FleetService_WatchFleet_FullMethodName, r)
+	return s.events(r, out)
+}
+
+// always makes the stub answer so to whatever it is asked.
+func always(m proto.Message, err error) func(string, proto.Message) (proto.Message, error) {
+	return func(string, proto.Message) (proto.Message, error) { return m, err }
+}
+
+func newTestFace(t testing.TB, s *stub, config Config) *face {
+	t.Helper()
+	f, err := newFace(s.conn(), config)
+	require.NoError(t, err)
+	return f
+}
+
+// serve asks the handler without a network.
+func serve(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r := httptest.NewRequest(method, target, reader)
+	r.Host = "localhost:8101"
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// problem is an error object as a client reads it.
+type problem struct {
+	Error   string         `json:"error"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details"`
+}
+
+// problemOf reads the error object of an answer, and fails unless it has exactly the contract's three keys.
+func problemOf(t testing.TB, w *httptest.ResponseRecorder) problem {
+	t.Helper()
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body.String())
+	var keys map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &keys), w.Body.String())
+	require.Len(t, keys, 3)
+	var p problem
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &p))
+	require.NotEmpty(t, p.Error)
+	require.NotEmpty(t, p.Message)
+	require.Contains(t, keys, "details")
+	return p
+}
+
+// failure is a status as the service makes it.
+func failure(code codes.Code, reason fleetv1.ErrorReason, message string, details ...protoadapt.MessageV1) error {
+	info := &errdetails.ErrorInfo{Reason: reason.String(), Domain: "fleet", Metadata: map[string]string{"agent_name": "papi"}}
+	s, err := status.New(code, message).WithDetails(append([]protoadapt.MessageV1{info}, details...)...)
+	if err != nil {
+		return err
+	}
+	return s.Err()
+}
+
+// serveHost is serve for another host.
+func serveHost(h http.Handler, host, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	return serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Host = host
+		h.ServeHTTP(w, r)
+	}), method, target, body, headers...)
+}
+
+// emptyAnswer is an answer of the method with nothing in it.
+func emptyAnswer(t testing.TB, method string) proto.Message {
+	m, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName("fleet.v1." + method + "Response"))
+	require.NoError(t, err)
+	return m.New().Interface()
+}

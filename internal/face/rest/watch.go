@@ -1,0 +1,192 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/wire"
+)
+
+// stream is a form in which answers of WatchFleet are written, piece by piece.
+type stream interface {
+	mediaType() string
+	open() []byte                                       // what comes first
+	answer(*fleetv1.WatchFleetResponse) ([]byte, error) // one answer of the service
+	idle() []byte                                       // what keeps a silent connection open
+	failed(error) []byte                                // the last piece, after an error
+	ended(cursor string) []byte                         // the last piece, after the last answer
+}
+
+// received is what the service sent: an answer, or the error that ends the stream.
+type received struct {
+	answer *fleetv1.WatchFleetResponse
+	err    error
+}
+
+// watch answers GET /v1/events: the gateway would put each answer into an envelope, and does not know server-sent
+// events. It reads the next answer only when the last one is written, so a slow client slows nobody but itself.
+func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+	request, form, err := watchRequest(r)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	ctx, err = runtime.AnnotateContext(ctx, f.gateway, r, fleetv1.FleetService_WatchFleet_FullMethodName)
+	if err != nil {
+		cancel()
+		writeError(w, err)
+		return
+	}
+	answers := f.receive(ctx, request)
+	defer func() {
+		cancel()
+		for range answers { // until the receiver is gone
+		}
+	}()
+	p := &pipe{w: w, control: http.NewResponseController(w), form: form, patience: f.patience}
+	defer p.close()
+	p.run(ctx, answers, f.opening, f.heartbeat)
+}
+
+// watchRequest returns what is asked for, and in which form.
+func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
+	body, _ := r.Body.(*decoded)
+	request, ok := body.request.(*fleetv1.WatchFleetRequest)
+	if !ok {
+		return nil, nil, errForeign
+	}
+	if !accepts(r, sseType) {
+		return request, lines{}, nil
+	}
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		if !utf8.ValidString(last) {
+			return nil, nil, wire.Invalid(invalidArgument, "cursor", "The Last-Event-ID is not valid UTF-8; send the id of an event.")
+		}
+		request.Cursor = last
+	}
+	return request, sse{}, nil
+}
+
+// receive calls the service, and passes on what it sends. The channel is closed when ctx has ended, or after an error.
+func (f *face) receive(ctx context.Context, request *fleetv1.WatchFleetRequest) <-chan received {
+	answers := make(chan received)
+	go func() {
+		defer close(answers)
+		client, err := f.fleet.WatchFleet(ctx, request)
+		for {
+			var next received
+			if err == nil {
+				next.answer, err = client.Recv()
+			}
+			next.err = err
+			select {
+			case answers <- next:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return answers
+}
+
+// pipe writes a stream to a client.
+type pipe struct {
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	form     stream
+	patience time.Duration
+	opened   bool
+	cursor   string
+}
+
+// run writes what comes until there is no more, or the client is gone. An error that comes as the first thing, within
+// the opening, becomes the HTTP status; after that the status is out, and the error is the stream's last piece.
+func (p *pipe) run(ctx context.Context, answers <-chan received, opening, heartbeat time.Duration) {
+	_ = p.control.SetReadDeadline(time.Time{}) // the request is read; its deadline must not end the stream
+	silence := time.NewTimer(opening)
+	defer silence.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-silence.C:
+			if p.opened {
+				err = p.write(p.form.idle())
+			} else {
+				err = p.write(nil)
+			}
+		case next, ok := <-answers:
+			if !ok || p.last(next) {
+				return
+			}
+			err = p.pass(next.answer)
+		}
+		if err != nil {
+			return
+		}
+		silence.Reset(heartbeat)
+	}
+}
+
+// last writes the end of the stream, if this is it.
+func (p *pipe) last(next received) bool {
+	switch {
+	case next.err == nil:
+		return false
+	case errors.Is(next.err, io.EOF):
+		_ = p.write(p.form.ended(p.cursor))
+	case p.opened:
+		_ = p.write(p.form.failed(next.err))
+	default:
+		writeError(p.w, next.err)
+	}
+	return true
+}
+
+func (p *pipe) pass(answer *fleetv1.WatchFleetResponse) error {
+	piece, err := p.form.answer(answer)
+	if err != nil {
+		_ = p.write(p.form.failed(err))
+		return err
+	}
+	if answer.GetCursor() != "" {
+		p.cursor = answer.GetCursor()
+	}
+	return p.write(piece)
+}
+
+// write sends a piece at once, after the opening if that is not out yet.
+func (p *pipe) write(piece []byte) error {
+	_ = p.control.SetWriteDeadline(time.Now().Add(p.patience)) // also in place of the server's own, which is for answers that end
+	if !p.opened {
+		p.opened = true
+		p.w.Header().Set("Content-Type", p.form.mediaType())
+		p.w.Header().Set("X-Accel-Buffering", "no") // else nginx keeps events back
+		p.w.WriteHeader(http.StatusOK)
+		piece = append(p.form.open(), piece...)
+	}
+	if len(piece) > 0 {
+		if _, err := p.w.Write(piece); err != nil {
+			return err
+		}
+	}
+	if err := p.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
+// close takes the deadline away from the connection, which other requests may use.
+func (p *pipe) close() { _ = p.control.SetWriteDeadline(time.Time{}) }
