@@ -23,14 +23,16 @@ type schemas struct {
 // under $defs, so that recursion ends and what is shared appears once.
 func (o options) schema(m *protogen.Message, input bool) (string, error) {
 	s := schemas{options: o, input: input, defs: &object{}}
-	root := s.message(m)
+	root := s.message(m, false)
 	if len(s.defs.keys) > 0 {
 		root.set("$defs", s.defs)
 	}
 	return root.indent()
 }
 
-func (s schemas) message(m *protogen.Message) *object {
+// message is the schema of a message. In a result every message field of the response itself has a value, by the
+// convention of the API; one that is nested deeper may be null.
+func (s schemas) message(m *protogen.Message, nested bool) *object {
 	properties, required := &object{}, []string{}
 	for _, f := range m.Fields {
 		behaviour, _ := proto.GetExtension(f.Desc.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
@@ -39,7 +41,11 @@ func (s schemas) message(m *protogen.Message) *object {
 		}
 		rules, _ := proto.GetExtension(f.Desc.Options(), validate.E_Field).(*validate.FieldRules)
 		name := string(f.Desc.Name())
-		properties.set(name, s.property(f, rules))
+		property := s.property(f, rules)
+		if _, ok := property.values["$ref"]; ok && nested && !s.input {
+			property = (&object{}).set("anyOf", []*object{property, typed("null")})
+		}
+		properties.set(name, property)
 		switch {
 		case !s.input && f.Oneof == nil: // a key of a result is there even when it has no value; not so of a oneof
 			required = append(required, name)
@@ -149,7 +155,7 @@ func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *obj
 	name := strings.TrimPrefix(string(m.Desc.FullName()), string(m.Desc.ParentFile().Package())+".")
 	if _, ok := s.defs.values[name]; !ok {
 		s.defs.set(name, nil) // ends recursion, and holds the place
-		o := s.message(m)
+		o := s.message(m, true)
 		if text := comment(m.Comments); text != "" {
 			o.set("description", text)
 		}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
+	"github.com/bufbuild/protocompile/protoutil"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// run compiles a file and runs the plugin for it. Its imports are the protos of Fleet, and of the Go packages that
+// this one is linked with.
+func run(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGeneratorResponse, error) {
+	t.Helper()
+	compiler := protocompile.Compiler{
+		SourceInfoMode: protocompile.SourceInfoStandard,
+		Resolver: protocompile.WithStandardImports(protocompile.CompositeResolver{
+			&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(sources)},
+			&protocompile.SourceResolver{ImportPaths: []string{"../../proto"}},
+			protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
+				d, err := protoregistry.GlobalFiles.FindFileByPath(path)
+				return protocompile.SearchResult{Desc: d}, err
+			}),
+		}),
+	}
+	files, err := compiler.Compile(context.Background(), name)
+	require.NoError(t, err)
+	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: []string{name}, Parameter: proto.String("paths=source_relative")}
+	collect(request, map[string]bool{}, files.FindFileByPath(name))
+	// As protoc does it: the options arrive as bytes, and are read with what the plugin knows.
+	raw, err := proto.Marshal(request)
+	require.NoError(t, err)
+	request = &pluginpb.CodeGeneratorRequest{}
+	require.NoError(t, proto.Unmarshal(raw, request))
+	p, err := protogen.Options{}.New(request)
+	require.NoError(t, err)
+	if err := generate(p); err != nil {
+		return nil, err
+	}
+	response := p.Response()
+	require.Nil(t, response.Error)
+	return response, nil
+}
+
+// collect adds a file to the request, after what it imports.
+func collect(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f protoreflect.FileDescriptor) {
+	if seen[f.Path()] {
+		return
+	}
+	seen[f.Path()] = true
+	for i := range f.Imports().Len() {
+		collect(request, seen, f.Imports().Get(i).FileDescriptor)
+	}
+	var d *descriptorpb.FileDescriptorProto
+	if result, ok := f.(linker.Result); ok {
+		d = result.FileDescriptorProto()
+	} else {
+		d = protoutil.ProtoFromFileDescriptor(f)
+	}
+	request.ProtoFile = append(request.ProtoFile, d)
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("testdata/sample/sample.proto")
+	require.NoError(t, err)
+	response, err := run(t, "sample/sample.proto", map[string]string{"sample/sample.proto": string(source)})
+	require.NoError(t, err)
+	require.Len(t, response.File, 1)
+	require.Equal(t, "sample/sample.pb.mcp.go", response.File[0].GetName())
+	golden := filepath.Join("testdata", "sample", "sample.pb.mcp.go.golden")
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(response.File[0].GetContent()), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), response.File[0].GetContent(), "if the change is meant, run go test ./cmd/protoc-gen-fleet-mcp -update and review it")
+}
+
+// The generated code of the API is what the plugin makes of it now.
+func TestTheCommittedFileIsFresh(t *testing.T) {
+	t.Parallel()
+	const name = "fleet/v1/fleet_service.proto"
+	response, err := run(t, name, nil)
+	require.NoError(t, err)
+	require.Len(t, response.File, 1)
+	want, err := os.ReadFile(filepath.Join("..", "..", "gen", response.File[0].GetName()))
+	require.NoError(t, err)
+	require.Equal(t, string(want), response.File[0].GetContent(), "run make generate")
+}
+
+func TestAServiceWithoutAToolsetHasNoFile(t *testing.T) {
+	t.Parallel()
+	response, err := run(t, "fleet/v1/token_service.proto", nil)
+	require.NoError(t, err)
+	require.Empty(t, response.File)
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, method, field, want string }{
+		{"stream of requests", `// D.
+			rpc M(stream Q) returns (Q);`, "", "x.S: M: a method that streams requests cannot be a tool"},
+		{"no comment", "\n rpc M(Q) returns (Q);", "", "x.S: M: a method that is a tool needs a comment"},
+		{"long name", "// D.\n rpc M" + strings.Repeat("x", 64) + "(Q) returns (Q);", "", "cannot be the name of a tool"},
+		{"progress without a stream", `// D.
+			rpc M(Q) returns (Q) { option (fleet.v1.progress_agent_field) = "name"; }`, "string name = 1;", "needs a streaming method WatchFleet"},
+		{"progress of no field", `// D.
+			rpc M(Q) returns (Q) { option (fleet.v1.progress_agent_field) = "nam"; }
+			// W.
+			rpc WatchFleet(W) returns (stream W);`, "string name = 1;", `fleet.v1.progress_agent_field says "nam", but Q has no such string`},
+		{"default of a text", "// D.\n rpc M(Q) returns (Q);", `optional string s = 1 [(fleet.v1.tool_default) = 1];`, "fleet.v1.tool_default is for an optional int32, and s is none"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := run(t, "x.proto", map[string]string{"x.proto": `syntax = "proto3";
+				package x;
+				import "fleet/v1/options.proto";
+				option go_package = "example.com/x";
+				service S {
+					option (fleet.v1.toolset) = "x";
+					` + c.method + `
+				}
+				message Q { ` + c.field + ` }
+				message W { string cursor = 1; string agent_name = 2; bool follow = 3; }`})
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][2]string{
+		"ShowAgentTaskHistory": {"show_agent_task_history", "Show agent task history"},
+		"GetHTTPLog":           {"get_http_log", "Get http log"},
+		"Ping":                 {"ping", "Ping"},
+	} {
+		require.Equal(t, want[0], snake(name))
+		require.Equal(t, want[1], title(name))
+	}
+}

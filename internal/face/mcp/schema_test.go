@@ -1,0 +1,137 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/mcp"
+)
+
+type listed struct {
+	Name, Title, Description  string
+	InputSchema, OutputSchema json.RawMessage
+	Annotations               map[string]any
+}
+
+func list(t *testing.T, url string) map[string]listed {
+	t.Helper()
+	var r struct{ Tools []listed }
+	require.NoError(t, json.Unmarshal(post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).Result, &r))
+	tools := map[string]listed{}
+	for _, l := range r.Tools {
+		tools[l.Name] = l
+	}
+	return tools
+}
+
+func compile(t *testing.T, name string, schema []byte) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource(name, doc))
+	s, err := c.Compile(name)
+	require.NoError(t, err)
+	return s
+}
+
+func TestEveryMethodIsAToolThatClientsTake(t *testing.T) {
+	t.Parallel()
+	tools := list(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp")
+	methods := fleetv1.File_fleet_v1_fleet_service_proto.Services().ByName("FleetService").Methods()
+	require.Len(t, tools, methods.Len())
+	for name, l := range tools {
+		require.Regexp(t, `^[a-z][a-z_]{0,63}$`, name)
+		require.NotEmpty(t, l.Title)
+		require.NotEmpty(t, l.Description)
+		for _, hint := range []string{"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "title"} {
+			require.Contains(t, l.Annotations, hint, name)
+		}
+		require.Equal(t, false, l.Annotations["openWorldHint"])
+		require.Equal(t, name == "delete_agent", l.Annotations["destructiveHint"])
+		for kind, schema := range map[string]json.RawMessage{"input": l.InputSchema, "output": l.OutputSchema} {
+			compile(t, name+"-"+kind, schema)
+			var top map[string]any
+			require.NoError(t, json.Unmarshal(schema, &top))
+			require.Equal(t, "object", top["type"])
+			require.NotContains(t, top, "anyOf")
+			require.NotContains(t, top, "oneOf")
+			require.NotContains(t, string(schema), "unspecified")
+			if kind == "input" {
+				require.Equal(t, false, top["additionalProperties"])
+			}
+		}
+	}
+}
+
+func TestResultsFollowTheirSchema(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	s.event("papi", "hello")
+	ts := serve(t, s, mcp.Config{})
+	tools := list(t, ts.URL+"/mcp")
+	for _, c := range [][2]string{
+		{"create_agent", `{"name":"papi","project":"p","spec":"s"}`}, {"list_agents", `{}`}, {"show_agent", `{"agent_name":"papi"}`},
+		{"watch_fleet", `{}`}, {"watch_fleet", `{"cursor":"now"}`},
+	} {
+		r := post(t, ts.URL+"/mcp", call(1, c[0], c[1], "")).result(t)
+		require.False(t, r.IsError)
+		require.JSONEq(t, r.Content[0].Text, string(r.StructuredContent))
+		content, err := jsonschema.UnmarshalJSON(strings.NewReader(string(r.StructuredContent)))
+		require.NoError(t, err)
+		require.NoError(t, compile(t, c[0], tools[c[0]].OutputSchema).Validate(content), string(r.StructuredContent))
+	}
+}
+
+func TestInputSchemasRefuseWhatTheServerRefuses(t *testing.T) {
+	t.Parallel()
+	tools := list(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp")
+	for _, c := range []struct {
+		tool, arguments string
+		ok              bool
+	}{
+		{"create_agent", `{"name":"papi","project":"p","spec":"s"}`, true},
+		{"create_agent", `{"name":"papi","project":"p"}`, false},
+		{"create_agent", `{"name":"a--b","project":"p","spec":"s"}`, false},
+		{"create_agent", `{"name":"` + strings.Repeat("a", 21) + `","project":"p","spec":"s"}`, false},
+		{"create_agent", `{"name":"papi","project":"p","spec":"s","x":1}`, false},
+		{"list_agents", `{"status":"idle","page":1,"page_size":1000000000}`, true},
+		{"list_agents", `{"status":"Idle"}`, false},
+		{"list_agents", `{"page":0}`, false},
+		{"list_agents", `{"page":"1"}`, false},
+		{"wait_tasks", `{"task_ids":[]}`, false},
+		{"wait_tasks", `{"task_ids":["a"],"timeout_seconds":51}`, false},
+		{"wait_tasks", `{"task_ids":["a"],"timeout_seconds":50,"mode":"any"}`, true},
+	} {
+		arguments, err := jsonschema.UnmarshalJSON(strings.NewReader(c.arguments))
+		require.NoError(t, err)
+		err = compile(t, c.tool, tools[c.tool].InputSchema).Validate(arguments)
+		require.Equal(t, c.ok, err == nil, fmt.Sprint(c.arguments, err))
+	}
+}
+
+// A service that names a toolset is served: nobody forgot to add it.
+func TestEveryToolsetIsServed(t *testing.T) {
+	t.Parallel()
+	ts := serve(t, newStub(), mcp.Config{})
+	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			s := f.Services().Get(i)
+			s.Options().ProtoReflect().Range(func(option protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+				if option.FullName() == "fleet.v1.toolset" {
+					require.Len(t, list(t, ts.URL+"/mcp/"+v.String()), s.Methods().Len(), s.Name())
+				}
+				return true
+			})
+		}
+		return true
+	})
+}
