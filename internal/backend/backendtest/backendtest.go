@@ -64,7 +64,8 @@ type Prompts struct {
 	// Payload completes with Payload. Without it, the backend has no payloads.
 	Payload Prompt
 
-	// Listens writes Lines, at least one, waits for a message, writes it, and completes. Without it, Send is UNIMPLEMENTED.
+	// Listens writes Lines, at least one, waits for two messages, writes each, and completes. Without it, Send is
+	// UNIMPLEMENTED.
 	Listens Prompt
 }
 

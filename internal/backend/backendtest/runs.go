@@ -3,7 +3,7 @@ package backendtest
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 
 	"fleet/internal/fleet"
 )
@@ -296,24 +296,24 @@ func send(x *bench) {
 		x.stopped(a, r, f)
 		return
 	}
-	const message = "Use tabs; \"quotes\" $HOME 'too'."
+	const one, two = "Use tabs; \"quotes\" $HOME 'too'.", "And be quick."
 	r, f := x.working(a, p)
-	x.NoError(x.b.Send(x.ctx, a, r, "message-1", message))
-	if err := x.b.Send(x.ctx, a, r, "message-1", message); err != nil {
-		x.reason(err, fleet.ReasonNoRunningTask) // it may have ended
-	}
+	x.NoError(x.b.Send(x.ctx, a, r, "message-1", one))
+	x.NoError(x.b.Send(x.ctx, a, r, "message-1", one)) // by a server that does not know whether it has sent it
+	x.NoError(x.b.Send(x.ctx, a, r, "message-2", two))
 	outputs, o, err := f.end()
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
-	x.says(outputs, append(append([]string{}, p.Lines...), message)...)
-	x.reason(x.b.Send(x.ctx, a, r, "message-2", message), fleet.ReasonNoRunningTask)
+	x.says(outputs, append(slices.Clone(p.Lines), one, two)...)
+	x.reason(x.b.Send(x.ctx, a, r, "message-3", one), fleet.ReasonNoRunningTask)
 	again, _ := x.whole(a, r)
 	x.Equal(text(outputs), text(again))
 
-	r, f = x.working(a, p) // what was sent to one run is not heard by the next
-	x.NoError(x.b.Send(x.ctx, a, r, fmt.Sprintf("%s-1", r.TaskID), "for the second run"))
+	r, f = x.working(a, p) // what was sent to one run is not heard by the next, and ids are the run's own
+	x.NoError(x.b.Send(x.ctx, a, r, "message-2", "for the second run"))
+	x.NoError(x.b.Send(x.ctx, a, r, "message-1", "this too"))
 	outputs, _, err = f.end()
 	x.NoError(err)
-	x.says(outputs, "for the second run")
-	x.NotContains(text(outputs), message)
+	x.says(outputs, "for the second run", "this too")
+	x.NotContains(text(outputs), one)
 }

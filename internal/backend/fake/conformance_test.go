@@ -16,7 +16,7 @@ func prompts() backendtest.Prompts {
 		Fails:   backendtest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
 		Deaf:    backendtest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
 		Payload: backendtest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
-		Listens: backendtest.Prompt{Text: "echo at work\nlisten", Lines: []string{"at work"}},
+		Listens: backendtest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
 	}
 }
 
