@@ -37,9 +37,8 @@ type Harness struct {
 	// NoLog says that workspaces have no log.
 	NoLog bool
 
-	// TimeLimit is how long a run may take in the cases about that: the reason of a run that took longer says "time limit"
-	// and names it as time.Duration prints it. It is a limit for runs that is short, and yet long enough that a run puts out its first line; 1 s unless it
-	// is set.
+	// TimeLimit is how long a run may take in the cases about that; the reason of a run that took longer names it as
+	// time.Duration prints it. Short, and yet long enough for a run to put out its first line; 1 s unless it is set.
 	TimeLimit time.Duration
 
 	// Patience is how long anything may take before the suite calls it stuck; 30 s unless it is set.

@@ -283,7 +283,6 @@ func (x *bench) limited(p Prompt) {
 func (x *bench) overtime(o fleet.Outcome) {
 	x.Helper()
 	x.failed(o)
-	x.Contains(o.Reason, "time limit")
 	x.Contains(o.Reason, x.h.TimeLimit.String())
 }
 
