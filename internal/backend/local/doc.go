@@ -1,0 +1,18 @@
+// Package local hosts agents on this machine: a directory each, with a git worktree in it when the project names a
+// repository, and a process for each task.
+//
+// Agents run as the user that runs the server. What keeps them apart is tidiness, not walls: a clean environment, a
+// directory and a branch of their own. For walls, run the server in a container, or use another backend.
+//
+// Everything the backend knows is under Config.Dir, so that a server that was killed finds it all again:
+//
+//	agents/UID/agent.json   who the agent is, and where it works
+//	agents/UID/log          what happened to it
+//	agents/UID/work/        where it works
+//	agents/UID/runs/TASK/   one run each, see package shim
+//	agents/UID/active       the id of the task that may be under way
+//	agents/UID/session      the conversation that the agent's next task goes on with
+//	agents/UID/stopped      there while the agent is stopped
+//	kept/NAME-UID/          work that was uncommitted when its agent was deleted
+//	repositories/           copies of repositories that are elsewhere
+package local

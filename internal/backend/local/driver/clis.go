@@ -1,0 +1,81 @@
+package driver
+
+// Known is an agent CLI that works without configuration when it is installed.
+type Known struct {
+	Name        string // of the program, and of its project
+	DisplayName string
+	Options     Options
+	Install     string // how to get it
+}
+
+// CLIs are the agent CLIs that are known, Claude Code first.
+//
+// They read the task from their input, which has no limit in size, and work in the agent's directory with the
+// permission to change files in it; what more they may do is for their own configuration, or the project's.
+func CLIs() []Known {
+	return []Known{
+		{
+			Name: "claude", DisplayName: "Claude Code", Install: "npm install -g @anthropic-ai/claude-code",
+			Options: Options{Kind: "claude"},
+		},
+		{
+			Name: "codex", DisplayName: "Codex", Install: "npm install -g @openai/codex",
+			Options: Options{
+				Kind:    "command",
+				Command: []string{"codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "workspace-write", "-"},
+				Stdin:   "{{.Brief}}",
+				Output:  "jsonl",
+				Fields: Fields{
+					Text:  "[type=item.completed].item[type=agent_message].text",
+					Step:  "[type=item.started].item.type",
+					Error: "[type=turn.failed].error.message", Detail: "item.command",
+				},
+				Keys: []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"},
+			},
+		},
+		{
+			Name: "gemini", DisplayName: "Gemini CLI", Install: "npm install -g @google/gemini-cli",
+			Options: Options{
+				Kind:    "command",
+				Command: []string{"gemini", "--output-format", "stream-json", "--approval-mode", "auto_edit"},
+				Stdin:   "{{.Brief}}",
+				Output:  "jsonl",
+				Fields: Fields{
+					Text: "[type=message,role=assistant].content", Delta: true,
+					Step: "[type=tool_use].tool_name", Detail: "parameters",
+					Error: "[type=error].message",
+				},
+				Keys: []string{"GEMINI_*", "GOOGLE_*"},
+			},
+		},
+		{
+			Name: "opencode", DisplayName: "opencode", Install: "npm install -g opencode-ai",
+			Options: Options{
+				Kind:    "command",
+				Command: []string{"opencode", "run", "--format", "json"},
+				Stdin:   "{{.Brief}}",
+				Output:  "jsonl",
+				Fields: Fields{
+					Text: "[type=text].part.text",
+					Step: "[type=tool_use].part.tool", Detail: "part.state.title",
+					Error: "[type=error].error.data.message", Cost: "[type=step_finish].part.cost",
+				},
+				Keys: []string{"OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_API_KEY", "GROQ_API_KEY"},
+			},
+		},
+	}
+}
+
+// HowToInstall says how to get the program, in words; empty when it is not known.
+func HowToInstall(program string) string {
+	for _, k := range CLIs() {
+		if k.Name == program {
+			return "install it with \"" + k.Install + "\""
+		}
+	}
+	switch program {
+	case "bash", "git":
+		return "install the package \"" + program + "\" of your system"
+	}
+	return ""
+}

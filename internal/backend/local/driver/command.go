@@ -1,0 +1,110 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/template"
+)
+
+// command runs any program, from a template of its arguments.
+type command struct {
+	argv  []*template.Template
+	stdin *template.Template // nil: empty input
+	o     Options
+}
+
+// Words are what templates of the command driver may use.
+type Words struct {
+	Prompt     string // the task
+	Role       string // name of the role
+	RolePrompt string // what the role says
+	Spec       string // what the agent is there for
+	Brief      string // role prompt, spec and task in one text
+	Agent      string // name of the agent
+	Project    string // name of the project
+	TaskID     string
+	Model      string // the role's model
+	PromptFile string // files with the same texts
+	SpecFile   string
+	RoleFile   string
+	BriefFile  string
+}
+
+func newCommand(o Options) (*command, error) {
+	c := &command{o: o}
+	if len(o.Command) == 0 || strings.TrimSpace(o.Command[0]) == "" {
+		return nil, errors.New("the driver \"command\" needs the option command: the program and its arguments")
+	}
+	for i, a := range o.Command {
+		t, err := parse(fmt.Sprintf("command[%d]", i), a)
+		if err != nil {
+			return nil, err
+		}
+		c.argv = append(c.argv, t)
+	}
+	if o.Stdin != "" {
+		t, err := parse("stdin", o.Stdin)
+		if err != nil {
+			return nil, err
+		}
+		c.stdin = t
+	}
+	switch o.Output {
+	case "", "text":
+		if o.Fields != (Fields{}) {
+			return nil, errors.New("fields are for output: jsonl")
+		}
+	case "jsonl":
+		if _, err := newJSONParser(o.Fields); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("output is text or jsonl, not %q", o.Output)
+	}
+	return c, nil
+}
+
+// parse parses the template, and tries it, so that a word that does not exist is found when the server starts.
+func parse(name, text string) (*template.Template, error) {
+	t, err := template.New(name).Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a good template: %w", name, err)
+	}
+	if err := t.Execute(&strings.Builder{}, Words{}); err != nil {
+		return nil, fmt.Errorf("%s is not a good template: %w", name, err)
+	}
+	return t, nil
+}
+
+func (c *command) Program() string { return c.o.Command[0] }
+
+func (c *command) Keys() []string { return c.o.Keys }
+
+func (c *command) Command(j Job) (Command, error) {
+	w := Words{
+		Prompt: j.Prompt, Role: j.Role.Name, RolePrompt: j.Role.Prompt, Spec: j.Spec, Brief: brief(j), Agent: j.Agent,
+		Project: j.Project, TaskID: j.TaskID, Model: j.Role.Model, PromptFile: j.path(PromptFile),
+		SpecFile: j.path(SpecFile), RoleFile: j.path(RoleFile), BriefFile: j.path(BriefFile),
+	}
+	out := Command{Format: Format{Kind: "text"}}
+	if c.o.Output == "jsonl" {
+		out.Format, out.SplitStderr = Format{Kind: "jsonl", Fields: c.o.Fields}, true
+	}
+	for _, t := range c.argv {
+		var b strings.Builder
+		if err := t.Execute(&b, w); err != nil {
+			return Command{}, err
+		}
+		out.Argv = append(out.Argv, b.String())
+	}
+	if c.stdin != nil {
+		var b strings.Builder
+		if err := c.stdin.Execute(&b, w); err != nil {
+			return Command{}, err
+		}
+		out.StdinFile, out.Files = "stdin", []File{{Name: "stdin", Data: b.String()}}
+	}
+	return out, checkArguments(out.Argv,
+		"shorten the task, or let the project's command read it from {{.PromptFile}} or its stdin")
+}

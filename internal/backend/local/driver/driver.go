@@ -1,0 +1,165 @@
+// Package driver knows the programs that do an agent's work: how each is started on a task, and how what it puts out
+// is read. It starts nothing and touches no file; what it wants in the run's directory it names.
+package driver
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// Driver starts one kind of program on tasks.
+type Driver interface {
+	// Program is the executable that must be found, as a path or a name on the PATH; empty when the task itself tells.
+	Program() string
+
+	// Keys names the environment variables of the server that the program needs to do its work: the keys of its model.
+	// One that ends in "*" means all that begin so.
+	Keys() []string
+
+	// Command is how the program is started on the task. INVALID_ARGUMENT when it cannot be.
+	Command(j Job) (Command, error)
+}
+
+// Options are what a project says about its driver.
+type Options struct {
+	Kind    string   // shell, claude or command
+	Command []string // the program and its arguments; the command driver needs it, others have a default
+	Stdin   string   // command: a template of what the program reads; none: empty input
+	Output  string   // command: text or jsonl
+	Fields  Fields   // command: where to look in JSON lines
+	Keys    []string // command: environment variables that the program needs
+}
+
+// Kinds are the drivers there are.
+var Kinds = []string{"shell", "claude", "command"}
+
+// New returns the driver of the kind, or an error in words when the options are not good.
+func New(o Options) (Driver, error) {
+	if o.Kind != "command" && (o.Stdin != "" || o.Output != "" || o.Fields != (Fields{})) {
+		return nil, fmt.Errorf("stdin, output and fields are options of the driver \"command\", not of %q", o.Kind)
+	}
+	switch o.Kind {
+	case "shell":
+		return newShell(o), nil
+	case "claude":
+		return newClaude(o), nil
+	case "command":
+		return newCommand(o)
+	}
+	return nil, fmt.Errorf("there is no driver %q: use one of %s", o.Kind, strings.Join(Kinds, ", "))
+}
+
+// Job is a task as a driver sees it.
+type Job struct {
+	TaskID  string
+	Agent   string
+	Project string
+	Role    Role
+	Spec    string
+	Prompt  string
+	RunDir  string // absolute; what Command.Files names lies there
+	Session string // of the agent's conversation so far; empty when there is none
+}
+
+// Role is what an agent's role says to its driver.
+type Role struct {
+	Name            string
+	Prompt          string
+	Model           string
+	Tools           []string // the tools there are; nil: the program's own choice
+	AllowedTools    []string // tools that need no permission
+	DisallowedTools []string
+	PermissionMode  string
+	MCPServers      map[string]MCPServer
+}
+
+// MCPServer is a server whose tools the agent may use.
+type MCPServer struct {
+	Type    string            `json:"type,omitempty" yaml:"type"` // stdio, http or sse; empty: stdio
+	Command string            `json:"command,omitempty" yaml:"command"`
+	Args    []string          `json:"args,omitempty" yaml:"args"`
+	Env     map[string]string `json:"env,omitempty" yaml:"env"`
+	URL     string            `json:"url,omitempty" yaml:"url"`
+	Headers map[string]string `json:"headers,omitempty" yaml:"headers"`
+}
+
+// Command is how a program is started.
+type Command struct {
+	Argv        []string
+	Env         map[string]string
+	Files       []File // to be made in the run's directory before
+	StdinFile   string // one of them; none: empty input
+	Messages    bool   // it reads messages while it works
+	SplitStderr bool   // its output is for programs, so its errors must not be mixed in
+	Format      Format
+}
+
+// File is a file in the run's directory.
+type File struct {
+	Name       string
+	Data       string
+	Executable bool
+	Secret     bool // removed when the run has ended
+}
+
+// names of the files that every run has, for any program to use.
+const (
+	PromptFile = "prompt.md"
+	SpecFile   = "spec.md"
+	RoleFile   = "role.md"
+	BriefFile  = "brief.md"
+)
+
+// BaseFiles are the files that every run has.
+func BaseFiles(j Job) []File {
+	return []File{
+		{Name: PromptFile, Data: j.Prompt},
+		{Name: SpecFile, Data: j.Spec},
+		{Name: RoleFile, Data: j.Role.Prompt},
+		{Name: BriefFile, Data: brief(j)},
+	}
+}
+
+func (j Job) path(name string) string { return filepath.Join(j.RunDir, name) }
+
+// standing is what holds for all tasks of the agent: its role and its specification.
+func standing(j Job) string {
+	var parts []string
+	if p := strings.TrimSpace(j.Role.Prompt); p != "" {
+		parts = append(parts, p)
+	}
+	if s := strings.TrimSpace(j.Spec); s != "" {
+		parts = append(parts, fmt.Sprintf("You are the agent %q. What you are there for:\n\n%s", j.Agent, s))
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// brief is everything in one text, for programs that take only one.
+func brief(j Job) string {
+	s := standing(j)
+	if s == "" {
+		return j.Prompt
+	}
+	return s + "\n\nYour task now:\n\n" + j.Prompt
+}
+
+// MaxArgument is the longest argument a program can be given, in bytes (MAX_ARG_STRLEN on Linux, less the final zero).
+const MaxArgument = 128<<10 - 1
+
+// checkArguments refuses what the operating system would refuse without a word that helps.
+func checkArguments(argv []string, hint string) error {
+	for i, a := range argv {
+		if len(a) > MaxArgument {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "task_description",
+				"argument %d of %s would be %d bytes long, and %d are the most: %s", i, argv[0], len(a), MaxArgument, hint)
+		}
+		if strings.ContainsRune(a, 0) {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "task_description",
+				"the text for %s has a zero byte in it, which no program can be given as an argument: leave it out", argv[0])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package driver
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"fleet/internal/fleet"
+)
+
+// Fields say where things are in an output of JSON lines; see path for the notation. A field that is empty is not
+// looked for.
+type Fields struct {
+	Text    string `json:"text,omitempty" yaml:"text"`       // what the agent writes
+	Delta   bool   `json:"delta,omitempty" yaml:"delta"`     // the texts are pieces of one, not each a paragraph
+	Step    string `json:"step,omitempty" yaml:"step"`       // what it does: a tool or a command
+	Detail  string `json:"detail,omitempty" yaml:"detail"`   // more on the step
+	Summary string `json:"summary,omitempty" yaml:"summary"` // what it reports in the end; else its last text
+	Error   string `json:"error,omitempty" yaml:"error"`     // why it failed
+	Cost    string `json:"cost,omitempty" yaml:"cost"`       // US dollars, added up
+}
+
+// jsonParser reads JSON lines by their fields.
+type jsonParser struct {
+	text, step, detail, summary, failure, cost path
+
+	delta    bool
+	reported string
+	said     string // the last text, or the last pieces of one
+	broken   bool   // the next text begins a new one
+	failed   string
+	dollars  float64
+	garbage  string // the last line that is not JSON
+}
+
+func newJSONParser(f Fields) (*jsonParser, error) {
+	p := &jsonParser{delta: f.Delta}
+	for _, x := range []struct {
+		name, text string
+		to         *path
+	}{
+		{"text", f.Text, &p.text},
+		{"step", f.Step, &p.step},
+		{"detail", f.Detail, &p.detail},
+		{"summary", f.Summary, &p.summary},
+		{"error", f.Error, &p.failure},
+		{"cost", f.Cost, &p.cost},
+	} {
+		parsed, err := parsePath(x.text)
+		if err != nil {
+			return nil, fmt.Errorf("fields.%s: %w", x.name, err)
+		}
+		*x.to = parsed
+	}
+	if p.text == nil && p.summary == nil {
+		return nil, fmt.Errorf("output: jsonl needs fields.text or fields.summary, to know what the agent says")
+	}
+	return p, nil
+}
+
+// maxSaid bounds the text that is put together from pieces, in bytes.
+const maxSaid = 1 << 20
+
+func (p *jsonParser) Line(line []byte) []Piece {
+	var v map[string]any
+	if err := json.Unmarshal(line, &v); err != nil {
+		text := Clean(line)
+		p.garbage = plain(text)
+		return []Piece{{Text: text + "\n"}}
+	}
+	var said []Piece
+	if s := p.text.text(v); s != "" {
+		switch {
+		case p.delta && !p.broken && len(p.said)+len(s) <= maxSaid:
+			p.said += s
+		default:
+			p.said = s
+		}
+		p.broken = false
+		if !p.delta {
+			s += "\n"
+		}
+		said = append(said, Piece{Text: valid(s)})
+	}
+	if s := p.step.text(v); s != "" {
+		if d := p.detail.text(v); d != "" {
+			s += ": " + d
+		}
+		p.broken = true
+		said = append(said, Piece{Step: true, Text: oneLine(valid(s))})
+	}
+	if s := p.summary.text(v); s != "" {
+		p.reported = s
+	}
+	if s := p.failure.text(v); s != "" {
+		p.failed = s
+	}
+	if f, err := strconv.ParseFloat(p.cost.text(v), 64); err == nil && f > 0 {
+		p.dollars += f
+	}
+	return said
+}
+
+func (p *jsonParser) Result(e Exit) Result {
+	why := p.failed
+	if why == "" {
+		why = lastLine(e.Stderr)
+	}
+	if why == "" {
+		why = p.garbage
+	}
+	o := outcome(e, shorten(valid(why), maxReason))
+	o.CostUSD = p.dollars
+	full := p.reported
+	if full == "" {
+		full = p.said
+	}
+	if e.Code == 0 && p.failed != "" && full == "" {
+		o.Status, o.Reason = fleet.TaskFailed, shorten(valid(p.failed), maxReason)
+	}
+	report(&o, full)
+	return Result{Outcome: o}
+}

@@ -1,0 +1,114 @@
+package driver
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// path is where a value is in a JSON object: names with dots between them, an index where there is a list, and, in
+// brackets, what must be equal for the path to lead anywhere. "[type=item.completed].item[type=message].text" is the
+// text of an item, if that is a message and the object tells of its completion.
+type path []segment
+
+type segment struct {
+	name   string // empty: the object itself
+	wanted []condition
+}
+
+type condition struct{ name, value string }
+
+func parsePath(s string) (path, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var p path
+	for rest := s; rest != ""; {
+		end := strings.IndexAny(rest, ".[")
+		if end < 0 {
+			end = len(rest)
+		}
+		seg := segment{name: rest[:end]}
+		rest = rest[end:]
+		if strings.HasPrefix(rest, "[") {
+			inside, after, ok := strings.Cut(rest[1:], "]")
+			if !ok {
+				return nil, fmt.Errorf("the path %q has a [ without a ]", s)
+			}
+			for c := range strings.SplitSeq(inside, ",") {
+				name, value, ok := strings.Cut(c, "=")
+				if !ok || name == "" {
+					return nil, fmt.Errorf("in the path %q, %q is no condition: write [name=value]", s, c)
+				}
+				seg.wanted = append(seg.wanted, condition{strings.TrimSpace(name), strings.TrimSpace(value)})
+			}
+			rest = after
+		}
+		if seg.name == "" && seg.wanted == nil {
+			return nil, fmt.Errorf("the path %q has an empty name in it", s)
+		}
+		p = append(p, seg)
+		next, dot := strings.CutPrefix(rest, ".")
+		if rest != "" && (!dot || next == "") {
+			return nil, fmt.Errorf("the path %q does not go on with a name after %q", s, s[:len(s)-len(rest)])
+		}
+		rest = next
+	}
+	return p, nil
+}
+
+// find returns the value that the path leads to.
+func (p path) find(v any) (any, bool) {
+	if p == nil {
+		return nil, false
+	}
+	for _, seg := range p {
+		if seg.name != "" {
+			switch t := v.(type) {
+			case map[string]any:
+				next, ok := t[seg.name]
+				if !ok {
+					return nil, false
+				}
+				v = next
+			case []any:
+				i, err := strconv.Atoi(seg.name)
+				if err != nil || i < 0 || i >= len(t) {
+					return nil, false
+				}
+				v = t[i]
+			default:
+				return nil, false
+			}
+		}
+		for _, c := range seg.wanted {
+			m, ok := v.(map[string]any)
+			if !ok || words(m[c.name]) != c.value {
+				return nil, false
+			}
+		}
+	}
+	return v, true
+}
+
+// text returns what the path leads to as text; empty when it leads nowhere.
+func (p path) text(v any) string {
+	found, _ := p.find(v)
+	return words(found)
+}
+
+// words is a JSON value as text: strings as they are, nothing for null, anything else as JSON.
+func words(v any) string {
+	switch t := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return t
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

@@ -1,0 +1,126 @@
+package driver
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxChunk   = 32 << 10 // bytes of output in one piece
+	maxSummary = 4000     // characters
+	maxReason  = 500      // characters
+	maxLast    = 16 << 10 // bytes of a line that are kept to be the last one
+)
+
+// textParser reads an output that is text for people. Its summary is the last line that says anything.
+type textParser struct {
+	line []byte // the line that has not ended yet, or its beginning
+	last string // the last line that says something
+}
+
+// Parse reads whole lines, unless one is very long: a line is seldom of use before its end is there.
+func (p *textParser) Parse(data []byte, final bool) (int, []Piece) {
+	if i := bytes.LastIndexByte(data[:min(len(data), maxChunk)], '\n'); i >= 0 {
+		return p.take(data, i+1)
+	}
+	switch {
+	case len(data) >= maxChunk:
+		return p.take(data, wholeRunes(data[:maxChunk]))
+	case final:
+		return p.take(data, len(data))
+	}
+	return 0, nil
+}
+
+// Flush implements Flusher.
+func (p *textParser) Flush(data []byte) (int, []Piece) {
+	return p.take(data, wholeRunes(data[:min(len(data), maxChunk)]))
+}
+
+func (p *textParser) take(data []byte, n int) (int, []Piece) {
+	if n == 0 {
+		return 0, nil
+	}
+	p.note(data[:n])
+	return n, []Piece{{Text: Clean(data[:n])}}
+}
+
+func (p *textParser) note(data []byte) {
+	for line := range bytes.Lines(data) {
+		if room := maxLast - len(p.line); room > 0 {
+			p.line = append(p.line, line[:min(room, len(line))]...)
+		}
+		if line[len(line)-1] == '\n' {
+			p.end()
+		}
+	}
+}
+
+func (p *textParser) end() {
+	if s := plain(Clean(p.line)); s != "" {
+		p.last = s
+	}
+	p.line = p.line[:0]
+}
+
+func (p *textParser) Result(e Exit) Result {
+	p.end()
+	o := outcome(e, shorten(p.last, maxReason))
+	o.Summary = shorten(p.last, maxSummary)
+	return Result{Outcome: o}
+}
+
+// wholeRunes returns how much of the beginning of data ends where a character ends.
+func wholeRunes(data []byte) int {
+	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(data[i]) {
+			if utf8.FullRune(data[i:]) {
+				break
+			}
+			return i
+		}
+	}
+	return len(data)
+}
+
+// Clean returns data as valid text: a replacement character stands for each byte that is not part of one, and for
+// zero bytes, which databases refuse.
+func Clean(data []byte) string {
+	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 {
+		return string(data)
+	}
+	var b strings.Builder
+	b.Grow(len(data) + len(data)/8)
+	for len(data) > 0 {
+		r, n := utf8.DecodeRune(data)
+		if r == 0 {
+			r = utf8.RuneError
+		}
+		b.WriteRune(r)
+		data = data[n:]
+	}
+	return b.String()
+}
+
+// escapes are the control sequences of terminals: colours, cursor movements, titles.
+var escapes = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-Z\\\\^_])")
+
+// plain is what a terminal would show of the line in the end: no colours, and only what came after the last return.
+func plain(line string) string {
+	line = strings.TrimRight(escapes.ReplaceAllString(line, ""), "\r\n\t ")
+	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
+		line = line[i+1:]
+	}
+	return strings.TrimSpace(line)
+}
+
+// shorten returns the first n characters of s, with an ellipsis where there were more.
+func shorten(s string, n int) string {
+	s = strings.TrimSpace(s)
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return strings.TrimSpace(string([]rune(s)[:n-1])) + "…"
+}

@@ -1,0 +1,300 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"fleet/internal/backend/local/driver"
+	"fleet/internal/backend/local/shim"
+	"fleet/internal/fleet"
+)
+
+// batch is how long output is collected after some was passed on, so that a chatty program does not become a flood of
+// small events. The first is passed on at once.
+const batch = 50 * time.Millisecond
+
+// patience is how long the beginning of a line waits for its end before it is passed on: it may be a question.
+const patience = time.Second
+
+// Follow implements fleet.Backend. It reads the output's file from its beginning, also when the cursor is further on,
+// since what a line means, and what the run came to, can depend on what was before.
+func (b *Backend) Follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.Outcome{}, err
+	}
+	h := b.home(a.UID)
+	run := h.run(r.TaskID)
+	given, err := settleClaim(run)
+	if err != nil {
+		return fleet.Outcome{}, err
+	}
+	if !given {
+		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", a.Name, r.TaskID)
+	}
+	f, err := newFollower(run, cursor, sink)
+	if err != nil {
+		return fleet.Outcome{}, err
+	}
+	defer f.close()
+	exit, err := f.follow(ctx)
+	if err != nil {
+		return fleet.Outcome{}, err
+	}
+	return b.outcome(h, run, f, exit)
+}
+
+// follower reads the output of one run.
+type follower struct {
+	run    shim.Run
+	format driver.Format
+	parser driver.Parser
+	sink   func(fleet.Output) error
+	after  position // what is up to here was passed on before
+
+	spec   shim.Spec
+	file   *os.File
+	offset int64  // of the end of what was parsed
+	data   []byte // what was read and not parsed
+}
+
+func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
+	f := &follower{run: run, sink: sink}
+	var err error
+	if f.after, err = parsePosition(cursor); err != nil {
+		return nil, err
+	}
+	if f.spec, err = run.Spec(); err != nil {
+		return nil, hostError("the run cannot be read", err)
+	}
+	b, err := os.ReadFile(run.Path(formatFile))
+	if err == nil {
+		err = json.Unmarshal(b, &f.format)
+	}
+	if err == nil {
+		f.parser, err = driver.NewParser(f.format)
+	}
+	if err != nil { // of another version of Fleet, maybe: what it says can be passed on all the same
+		f.format = driver.Format{Kind: "text"}
+		f.parser, err = driver.NewParser(f.format)
+	}
+	if err == nil {
+		err = f.open() // now, so that it can be read to its end even when the agent is deleted
+	}
+	if err != nil {
+		return nil, hostError("the run cannot be read", err)
+	}
+	return f, nil
+}
+
+// open opens the output, if there is any yet.
+func (f *follower) open() error {
+	file, err := os.Open(f.run.Path("output"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	f.file = file
+	return err
+}
+
+// settle returns how the run ended, nil while it is under way. It has ended when the agent was deleted, with
+// everything that could tell how.
+func (f *follower) settle() (*shim.Exit, error) {
+	exit, err := f.run.Settle()
+	if err == nil {
+		return exit, nil
+	}
+	if _, gone := os.Stat(string(f.run)); errors.Is(gone, fs.ErrNotExist) {
+		return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
+	}
+	return nil, hostError("the end of the run cannot be read", err)
+}
+
+func (f *follower) close() {
+	if f.file != nil {
+		_ = f.file.Close()
+	}
+}
+
+// follow passes on what the run puts out until it has ended.
+func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
+	watching, cancel := context.WithCancel(ctx)
+	var more <-chan struct{}
+	defer func() {
+		cancel()
+		if more != nil {
+			for range more { // until the watch has ended too
+			}
+		}
+	}()
+	const soon, late = 5 * time.Millisecond, 500 * time.Millisecond
+	for again := soon; ; again = min(2*again, late) {
+		// Looked at before the output is read, so that the end of a run means the end of its output.
+		exit, err := f.settle()
+		if err != nil {
+			return nil, err
+		}
+		if err := f.pass(ctx, exit != nil); err != nil || exit != nil {
+			return exit, err
+		}
+		var wait, idle <-chan time.Time
+		if _, holds := f.parser.(driver.Flusher); holds && len(f.data) > 0 {
+			idle = time.After(patience)
+		}
+		if more == nil {
+			if more, err = f.run.Watch(watching); err != nil {
+				more, wait = nil, time.After(again) // about to listen, or about to end
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-wait:
+		case <-idle:
+			if err := f.flush(); err != nil {
+				return nil, err
+			}
+		case _, open := <-more:
+			if !open {
+				more = nil
+				continue
+			}
+			again = soon
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(batch):
+			}
+		}
+	}
+}
+
+// pass passes on what is there; final says that nothing more will come.
+func (f *follower) pass(ctx context.Context, final bool) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := f.read()
+		if err != nil {
+			return hostError("the output of the run cannot be read", err)
+		}
+		for {
+			used, err := f.parse(final && n == 0)
+			if err != nil {
+				return err
+			}
+			if used == 0 {
+				break
+			}
+		}
+		if n == 0 {
+			return nil
+		}
+	}
+}
+
+// read reads some more of the output, and returns how much.
+func (f *follower) read() (int, error) {
+	if f.file == nil {
+		if err := f.open(); err != nil || f.file == nil {
+			return 0, err
+		}
+	}
+	const block = 64 << 10
+	if cap(f.data)-len(f.data) < block {
+		f.data = append(make([]byte, 0, 2*len(f.data)+block), f.data...)
+	}
+	n, err := f.file.Read(f.data[len(f.data) : len(f.data)+block])
+	f.data = f.data[:len(f.data)+n]
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// parse parses some of what was read, passes on what that says, and returns how much it was.
+func (f *follower) parse(final bool) (int, error) {
+	if len(f.data) == 0 {
+		return 0, nil
+	}
+	data := f.data
+	if ahead := f.after.offset - f.offset; ahead > 0 && ahead < int64(len(data)) {
+		// A piece that was passed on ended there, so the next one begins there, however much there is to read now.
+		data, final = data[:ahead], false
+	}
+	n, said := f.parser.Parse(data, final)
+	if flusher, ok := f.parser.(driver.Flusher); ok && n == 0 && len(data) < len(f.data) {
+		n, said = flusher.Flush(data) // as it was then
+	}
+	if n == 0 && len(data) < len(f.data) { // a cursor that is not one of this run's
+		n, said = f.parser.Parse(f.data, false)
+	}
+	return n, f.took(n, said)
+}
+
+// flush passes on what was held back because it is not a whole line.
+func (f *follower) flush() error {
+	n, said := f.parser.(driver.Flusher).Flush(f.data)
+	return f.took(n, said)
+}
+
+// took passes on what was said in the next n bytes.
+func (f *follower) took(n int, said []driver.Piece) error {
+	for i, s := range said {
+		at := position{offset: f.offset, piece: i + 1}
+		if i == len(said)-1 {
+			at = position{offset: f.offset + int64(n)}
+		}
+		if !f.after.before(at) {
+			continue
+		}
+		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text}); err != nil {
+			return err
+		}
+	}
+	f.offset += int64(n)
+	f.data = f.data[n:]
+	return nil
+}
+
+// position is a place in a run's output: behind so many bytes and, when more than one piece was said in what follows
+// them, behind so many pieces of that.
+type position struct {
+	offset int64
+	piece  int
+}
+
+func (p position) String() string {
+	if p.piece == 0 {
+		return strconv.FormatInt(p.offset, 10)
+	}
+	return fmt.Sprintf("%d.%d", p.offset, p.piece)
+}
+
+func (p position) before(q position) bool {
+	return p.offset < q.offset || p.offset == q.offset && p.piece < q.piece
+}
+
+func parsePosition(cursor string) (position, error) {
+	if cursor == "" {
+		return position{}, nil
+	}
+	offset, piece, more := strings.Cut(cursor, ".")
+	var p position
+	var err error
+	if p.offset, err = strconv.ParseInt(offset, 10, 64); err == nil && more {
+		p.piece, err = strconv.Atoi(piece)
+	}
+	if err != nil || p.offset < 0 || p.piece < 0 {
+		return position{}, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is no cursor of a run: use one that the run's output came with", cursor)
+	}
+	return p, nil
+}

@@ -1,0 +1,87 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"fleet/internal/backend/local/shim"
+	"fleet/internal/fleet"
+)
+
+// Interrupt implements fleet.Backend. The run's process group gets TERM or, with kill set, everything that descends
+// from its program gets KILL, and the supervisor too when it does not answer.
+func (b *Backend) Interrupt(ctx context.Context, a fleet.Agent, r fleet.Run, kill bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	run := b.home(a.UID).run(r.TaskID)
+	for again := 5 * time.Millisecond; ; again = min(2*again, 200*time.Millisecond) {
+		if c, err := run.Claim(); err != nil {
+			return hostError("the run cannot be read", err)
+		} else if c == nil || c.Void {
+			return nil // never started
+		}
+		exit, err := run.Settle()
+		if err != nil {
+			return hostError("the end of the run cannot be read", err)
+		}
+		if exit != nil {
+			return nil
+		}
+		switch err := run.Interrupt(ctx, kill, "it was asked to stop"); {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, shim.ErrNoAnswer) && kill:
+			if err := run.Kill(); err != nil {
+				return hostError("the run cannot be killed", err)
+			}
+			return nil
+		case errors.Is(err, shim.ErrEnded): // or not listening yet
+		case errors.Is(err, shim.ErrNoAnswer):
+			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer").Because(err)
+		default:
+			return hostError("the run cannot be interrupted", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(again):
+		}
+	}
+}
+
+// Send implements fleet.Backend: a run of the shell driver gets the message as a line of its input.
+func (b *Backend) Send(ctx context.Context, a fleet.Agent, r fleet.Run, id, message string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	run := b.home(a.UID).run(r.TaskID)
+	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.Name)
+	spec, err := run.Spec()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ended
+	case err != nil:
+		return hostError("the run cannot be read", err)
+	case !spec.Messages:
+		return fleet.Errorf(fleet.ReasonUnimplemented,
+			"the agent %q takes no messages while it works: wait for its task to end, or stop it, and start another one; it remembers what it did before", a.Name)
+	}
+	switch err := run.Message(ctx, id, message); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err):
+		return ended
+	case errors.Is(err, shim.ErrNotRead):
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and has too many waiting", a.Name)
+	default:
+		return hostError("the message cannot be sent", err)
+	}
+}

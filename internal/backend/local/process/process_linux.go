@@ -1,0 +1,122 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// boot is the machine's own name of the boot it is in.
+var boot = sync.OnceValue(func() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(b))
+})
+
+func lookup(pid int) (Entry, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return Entry{}, os.ErrProcessDone
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	return parseStat(pid, b)
+}
+
+// parseStat reads a line of /proc/PID/stat. The second field is the program's name in parentheses, which may itself
+// have spaces and parentheses, so fields are counted from the last one on.
+func parseStat(pid int, stat []byte) (Entry, error) {
+	i := bytes.LastIndexByte(stat, ')')
+	fields := bytes.Fields(stat[i+1:])
+	if i < 0 || len(fields) < 20 {
+		return Entry{}, fmt.Errorf("/proc/%d/stat has a form that is not known", pid)
+	}
+	e := Entry{ID: ID{PID: pid, Start: string(fields[19]), Boot: boot()}}
+	e.Zombie = fields[0][0] == 'Z' || fields[0][0] == 'X'
+	e.Parent, _ = strconv.Atoi(string(fields[1]))
+	e.Group, _ = strconv.Atoi(string(fields[2]))
+	return e, nil
+}
+
+func pids() ([]int, error) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]int, 0, len(names))
+	for _, n := range names {
+		if pid, err := strconv.Atoi(n); err == nil {
+			ids = append(ids, pid)
+		}
+	}
+	return ids, nil
+}
+
+func list() ([]Entry, error) {
+	ids, err := pids()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Entry, 0, len(ids))
+	for _, pid := range ids {
+		if e, err := lookup(pid); err == nil { // it may have ended since
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+func marked(variable string) []ID {
+	ids, err := pids()
+	if err != nil {
+		return nil
+	}
+	var found []ID
+	for _, pid := range ids {
+		e, err := lookup(pid)
+		if err != nil || e.Zombie || pid == os.Getpid() {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil {
+			continue
+		}
+		for v := range bytes.SplitSeq(env, []byte{0}) {
+			if string(v) == variable {
+				found = append(found, e.ID)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// AdoptOrphans makes the process that asks the parent of every descendant whose own parent ends, so that none gets
+// out of its sight.
+func AdoptOrphans() error {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// Attributes are those of a child that leads a group of its own and is killed when the thread that started it ends:
+// start it from a goroutine that has locked its thread.
+func Attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// Adopts says whether AdoptOrphans does what it says.
+const Adopts = true

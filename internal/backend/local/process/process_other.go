@@ -1,0 +1,58 @@
+//go:build unix && !linux
+
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// rows asks ps, which every Unix has, for the process table.
+func rows(args ...string) ([]Entry, error) {
+	cmd := exec.Command("ps", append(args, "-o", "pid=,ppid=,pgid=,stat=,lstart=")...)
+	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=/bin:/usr/bin"}
+	out, err := cmd.Output()
+	if err != nil && len(out) == 0 {
+		return nil, os.ErrProcessDone
+	}
+	var all []Entry
+	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
+		f := strings.Fields(s.Text())
+		if len(f) < 5 {
+			continue
+		}
+		e := Entry{ID: ID{Start: strings.Join(f[4:], " ")}, Zombie: strings.HasPrefix(f[3], "Z")}
+		e.PID, _ = strconv.Atoi(f[0])
+		e.Parent, _ = strconv.Atoi(f[1])
+		e.Group, _ = strconv.Atoi(f[2])
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func lookup(pid int) (Entry, error) {
+	all, err := rows("-p", strconv.Itoa(pid))
+	if err != nil || len(all) == 0 {
+		return Entry{}, os.ErrProcessDone
+	}
+	return all[0], nil
+}
+
+func list() ([]Entry, error) { return rows("-ax") }
+
+// marked finds nothing: the system does not show the environments of processes.
+func marked(string) []ID { return nil }
+
+// AdoptOrphans does nothing: the system has no such thing. Who leaves the process group gets away.
+func AdoptOrphans() error { return nil }
+
+// Attributes are those of a child that leads a group of its own.
+func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// Adopts says whether AdoptOrphans does what it says.
+const Adopts = false

@@ -1,0 +1,91 @@
+package process
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sleeper starts a process that lives until the test ends, with the environment given.
+func sleeper(t *testing.T, env ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", "echo ready; exec cat")
+	cmd.Env = append(os.Environ(), env...)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	_, err = bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	return cmd
+}
+
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	cmd := sleeper(t)
+	id, err := Of(cmd.Process.Pid)
+	require.NoError(t, err)
+	require.True(t, id.Alive())
+
+	recycled := id
+	recycled.Start += "0"
+	require.False(t, recycled.Alive(), "the pid belongs to another process")
+	require.ErrorIs(t, recycled.Signal(syscall.SIGKILL), os.ErrProcessDone)
+	require.True(t, id.Alive(), "another process was not signalled")
+
+	rebooted := id
+	rebooted.Boot += "x"
+	require.False(t, rebooted.Alive())
+
+	require.NoError(t, id.Signal(syscall.SIGKILL))
+	_ = cmd.Wait()
+	require.False(t, id.Alive())
+	require.ErrorIs(t, id.Signal(syscall.SIGKILL), os.ErrProcessDone)
+	_, err = Of(id.PID)
+	require.ErrorIs(t, err, os.ErrProcessDone)
+}
+
+func TestFamily(t *testing.T) {
+	t.Parallel()
+	cmd := sleeper(t)
+	family, err := Descendants(os.Getpid())
+	require.NoError(t, err)
+	require.Contains(t, pidsOf(family), cmd.Process.Pid)
+
+	self, err := Self()
+	require.NoError(t, err)
+	require.True(t, self.Alive())
+	members, err := Members(syscall.Getpgrp())
+	require.NoError(t, err)
+	require.Contains(t, pidsOf(members), self.PID)
+}
+
+func TestKillMarked(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("environments of processes are shown on Linux only")
+	}
+	other, cmd := sleeper(t, "FLEET_MARK=other"), sleeper(t, "FLEET_MARK=this one")
+	require.Zero(t, KillMarked("FLEET_MARK=this one"))
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal())
+	id, err := Of(other.Process.Pid)
+	require.NoError(t, err)
+	require.True(t, id.Alive())
+}
+
+func pidsOf(entries []Entry) []int {
+	ids := make([]int, 0, len(entries))
+	for _, e := range entries {
+		ids = append(ids, e.PID)
+	}
+	return ids
+}

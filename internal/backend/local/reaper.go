@@ -1,0 +1,70 @@
+package local
+
+import (
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// reaper waits for shims that have ended, so that they do not stay as zombies. It holds up nobody: shims outlive the
+// server, and then somebody else waits for them.
+type reaper struct {
+	signals chan os.Signal
+	stop    chan struct{}
+	done    chan struct{}
+
+	mu   sync.Mutex
+	pids map[int]struct{}
+}
+
+func newReaper() *reaper {
+	r := &reaper{
+		signals: make(chan os.Signal, 1),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+		pids:    map[int]struct{}{},
+	}
+	signal.Notify(r.signals, syscall.SIGCHLD)
+	go r.run()
+	return r
+}
+
+func (r *reaper) run() {
+	defer close(r.done)
+	for {
+		select {
+		case <-r.signals:
+			r.reap()
+		case <-r.stop:
+			return
+		}
+	}
+}
+
+// add hands over a child.
+func (r *reaper) add(pid int) {
+	r.mu.Lock()
+	r.pids[pid] = struct{}{}
+	r.mu.Unlock()
+	r.reap() // it may have ended before
+}
+
+// reap waits for those of its children that have ended, and for no other: they are not the backend's.
+func (r *reaper) reap() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for pid := range r.pids {
+		got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		if got == pid || err == syscall.ECHILD {
+			delete(r.pids, pid)
+		}
+	}
+}
+
+func (r *reaper) close() {
+	signal.Stop(r.signals)
+	close(r.stop)
+	<-r.done
+	r.reap()
+}

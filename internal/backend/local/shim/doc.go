@@ -1,0 +1,20 @@
+// Package shim supervises one run of an agent from a process of its own, so that the run neither dies with the server
+// nor gets lost: whoever comes next finds everything in the run's directory.
+//
+// The server prepares a directory and starts the shim on it. The shim claims the run, starts the child, and from then
+// on it alone reads what the child puts out, signals it, ends it at its deadline, kills whatever it leaves behind and
+// writes down how it ended. Nothing that the server does or omits blocks the child.
+//
+// A run's directory holds:
+//
+//	run.json   what to run; written by the server before it starts the shim
+//	claim      who supervises the run, or that nobody ever will; made once, by whoever is first
+//	child      which process the child is
+//	control    a Unix socket of the shim: interrupt, message, watch
+//	output     what the child put out, in order; it only grows
+//	stderr     what it put out as errors, where they are kept apart
+//	exit.json  how the run ended; made once, after everything else is in place
+//	shim.log   what the shim itself had to say
+//
+// Environment variables are given from process to process and written nowhere.
+package shim

@@ -1,0 +1,37 @@
+package local_test
+
+import (
+	"testing"
+	"time"
+
+	"fleet/internal/backend/backendtest"
+	"fleet/internal/backend/local"
+	"fleet/internal/fleet"
+)
+
+func TestSuite(t *testing.T) {
+	dirs := map[fleet.Backend]string{}
+	open := func(t *testing.T, dir string) fleet.Backend {
+		b := newBackend(t, dir, func(c *local.Config) { c.StopGrace = 300 * time.Millisecond })
+		dirs[b] = dir
+		return b
+	}
+	backendtest.Run(t, backendtest.Harness{
+		New:     func(t *testing.T) fleet.Backend { return open(t, t.TempDir()) },
+		Reopen:  func(t *testing.T, b fleet.Backend) fleet.Backend { return open(t, dirs[b]) },
+		Project: "shell",
+		Role:    "operator",
+		Prompts: backendtest.Prompts{
+			Says: backendtest.Prompt{
+				Text:    "echo first; echo second >&2; sleep 0.06; echo third; echo all well",
+				Lines:   []string{"first", "second", "third"},
+				Summary: "all well",
+			},
+			Works:   backendtest.Prompt{Text: "echo at work; sleep 3600", Lines: []string{"at work"}},
+			Fails:   backendtest.Prompt{Text: "echo no compiler >&2; exit 3", Reason: "exit code 3: no compiler"},
+			Deaf:    backendtest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
+			Payload: backendtest.Prompt{Text: `printf 'x: 1\ny: 2' >"$FLEET_PAYLOAD"; echo done`, Payload: []byte("x: 1\ny: 2")},
+			Listens: backendtest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
+		},
+	})
+}

@@ -1,0 +1,104 @@
+package worktree
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+var scp = regexp.MustCompile(`^[A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?:[^\\]`)
+
+// Remote says whether a repository is somewhere else, so that a copy of it is needed here: a URL, or host:path.
+func Remote(source string) bool {
+	return strings.Contains(source, "://") || (scp.MatchString(source) && !filepath.IsAbs(source))
+}
+
+// Mirror is where the copy of a remote repository is, under dir.
+func Mirror(dir, source string) string {
+	sum := sha256.Sum256([]byte(source))
+	name := strings.TrimSuffix(source[strings.LastIndexAny(source, "/:")+1:], ".git")
+	name = regexp.MustCompile(`[^A-Za-z0-9._-]+`).ReplaceAllString(name, "-")
+	return filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:4])+".git")
+}
+
+// Fetch makes the mirror of the source what the source is now. Branches of agents in it stay as they are: those of the
+// source are kept as those of its remote.
+func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
+	defer g.lock(mirror)()
+	if _, err := os.Stat(mirror); errors.Is(err, os.ErrNotExist) {
+		if err := g.clone(ctx, source, mirror); err != nil {
+			return err
+		}
+	} else if _, err := g.run(ctx, mirror, "fetch", "--prune", "--quiet", "origin"); err != nil {
+		return err
+	}
+	// A source that does not say which branch is its main one is no trouble as long as the project says one.
+	_, err := g.run(ctx, mirror, "remote", "set-head", "origin", "--auto")
+	if ctx.Err() != nil {
+		return err
+	}
+	return nil
+}
+
+// clone makes the mirror, as a whole or not at all.
+func (g *Git) clone(ctx context.Context, source, mirror string) error {
+	parent := filepath.Dir(mirror)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(parent, ".clone-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = RemoveAll(tmp) }()
+	for _, args := range [][]string{
+		{"init", "--quiet", "--bare"},
+		{"remote", "add", "origin", source}, // fetches branches to refs/remotes/origin
+		{"fetch", "--quiet", "origin"},
+	} {
+		if _, err := g.run(ctx, tmp, args...); err != nil {
+			return err
+		}
+	}
+	return os.Rename(tmp, mirror)
+}
+
+// Check says in words why the directory is no repository of this machine.
+func (g *Git) Check(ctx context.Context, dir string) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return &Error{Words: "there is no directory " + dir}
+	}
+	_, err := g.run(ctx, dir, "rev-parse", "--git-common-dir")
+	return err
+}
+
+// base returns the commit that a new branch begins at.
+func (g *Git) base(ctx context.Context, repository, name string) (string, error) {
+	candidates := []string{"refs/remotes/origin/" + name, name}
+	if name == "" {
+		candidates = []string{"refs/remotes/origin/HEAD", "HEAD"}
+		if bare, _ := g.run(ctx, repository, "rev-parse", "--is-bare-repository"); bare != "true" {
+			candidates = []string{"HEAD"} // what the people who work there have checked out
+		}
+	} else if bare, _ := g.run(ctx, repository, "rev-parse", "--is-bare-repository"); bare != "true" {
+		candidates = []string{name, "refs/remotes/origin/" + name}
+	}
+	for _, c := range candidates {
+		commit, err := g.run(ctx, repository, "rev-parse", "--quiet", "--verify", "--end-of-options", c+"^{commit}")
+		if err == nil {
+			return commit, nil
+		}
+		if ctx.Err() != nil {
+			return "", err
+		}
+	}
+	if name == "" {
+		return "", &Error{Words: "the repository has no commit to begin at: make one, or set the project's branch"}
+	}
+	return "", &Error{Words: "the repository has no branch, tag or commit \"" + name + "\": correct the project's branch"}
+}

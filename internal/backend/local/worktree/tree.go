@@ -1,0 +1,158 @@
+package worktree
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Tree is a worktree.
+type Tree struct {
+	Repository string // where it belongs to
+	Dir        string // where it is
+	Branch     string // its own
+}
+
+// Add makes the worktree, on its branch, which begins at base unless there is one already. A worktree that is there is
+// left as it is; with broken set, one that is not whole is made anew: say so when nobody has worked in it yet.
+func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
+	defer g.lock(t.Repository)()
+	if t.Trouble() == "" && !broken {
+		return nil
+	}
+	if broken {
+		_, _ = g.run(ctx, t.Repository, "worktree", "remove", "--force", "--force", t.Dir)
+		if err := RemoveAll(t.Dir); err != nil {
+			return err
+		}
+	}
+	if _, err := g.run(ctx, t.Repository, "worktree", "prune"); err != nil {
+		return err
+	}
+	// Forced twice: what is left of an earlier try, which was cut off, counts as a locked worktree.
+	args := []string{"worktree", "add", "--quiet", "--force", "--force"}
+	if g.hasBranch(ctx, t) {
+		args = append(args, t.Dir, t.Branch)
+	} else {
+		commit, err := g.base(ctx, t.Repository, base)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--no-track", "-b", t.Branch, t.Dir, commit)
+	}
+	_, err := g.run(ctx, t.Repository, args...)
+	return err
+}
+
+func (g *Git) hasBranch(ctx context.Context, t Tree) bool {
+	_, err := g.run(ctx, t.Repository, "show-ref", "--verify", "--quiet", "refs/heads/"+t.Branch)
+	return err == nil
+}
+
+// Trouble says in words why nobody can work in the worktree; empty when one can. It only looks at files, so it is
+// cheap, and sees what happens to directories, not what happens inside git's.
+func (t Tree) Trouble() string {
+	if info, err := os.Stat(t.Dir); err != nil || !info.IsDir() {
+		return "its directory " + t.Dir + " is gone"
+	}
+	link, err := os.ReadFile(filepath.Join(t.Dir, ".git"))
+	if err != nil {
+		return "its directory " + t.Dir + " is no git worktree any more"
+	}
+	dir := strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:"))
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(t.Dir, dir)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err != nil {
+		return "the repository " + t.Repository + " does not know its worktree " + t.Dir + " any more"
+	}
+	return ""
+}
+
+// Work is what is in a worktree and nowhere else.
+type Work struct {
+	Uncommitted bool // changes, or commits on no branch: lost with the directory
+	Commits     int  // on its branch alone: lost with the branch
+}
+
+// Work finds out what would be lost with the worktree.
+func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
+	var w Work
+	status, err := g.run(ctx, t.Dir, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
+	if err != nil {
+		return w, err
+	}
+	w.Uncommitted = status != ""
+	if _, err := g.run(ctx, t.Dir, "symbolic-ref", "--quiet", "HEAD"); err != nil { // on no branch
+		n, err := g.count(ctx, t.Dir, "HEAD", "--not", "--branches", "--remotes", "--tags")
+		if err != nil {
+			return w, err
+		}
+		w.Uncommitted = w.Uncommitted || n > 0
+	}
+	w.Commits, err = g.Commits(ctx, t)
+	return w, err
+}
+
+// Commits counts the commits that are on the tree's branch and no other.
+func (g *Git) Commits(ctx context.Context, t Tree) (int, error) {
+	if !g.hasBranch(ctx, t) {
+		return 0, ctx.Err()
+	}
+	return g.count(ctx, t.Repository, "refs/heads/"+t.Branch, "--not", "--exclude="+t.Branch, "--branches", "--remotes", "--tags")
+}
+
+func (g *Git) count(ctx context.Context, dir string, args ...string) (int, error) {
+	out, err := g.run(ctx, dir, append([]string{"rev-list", "--count"}, args...)...)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(out)
+}
+
+// Move moves the worktree to another directory. One that is there already is no error.
+func (g *Git) Move(ctx context.Context, t Tree, to string) error {
+	defer g.lock(t.Repository)()
+	if _, err := os.Stat(t.Dir); os.IsNotExist(err) {
+		if _, err := os.Stat(to); err == nil {
+			_, err := g.run(ctx, t.Repository, "worktree", "repair", to)
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	if _, err := g.run(ctx, t.Repository, "worktree", "move", t.Dir, to); err == nil || ctx.Err() != nil {
+		return err
+	}
+	// git does not move one that has submodules; moved by hand, it only has to be told.
+	if err := os.Rename(t.Dir, to); err != nil {
+		return err
+	}
+	_, err := g.run(ctx, t.Repository, "worktree", "repair", to)
+	return err
+}
+
+// Remove removes the worktree with everything in it, and its branch unless that has commits of its own. What is gone
+// already is no error.
+func (g *Git) Remove(ctx context.Context, t Tree) error {
+	defer g.lock(t.Repository)()
+	_, _ = g.run(ctx, t.Repository, "worktree", "remove", "--force", "--force", t.Dir)
+	if err := RemoveAll(t.Dir); err != nil {
+		return err
+	}
+	if _, err := g.run(ctx, t.Repository, "worktree", "prune"); err != nil {
+		return err
+	}
+	n, err := g.Commits(ctx, t)
+	if err != nil {
+		return err
+	}
+	if n == 0 && g.hasBranch(ctx, t) {
+		// In vain when somebody has checked it out elsewhere: then it is theirs.
+		_, _ = g.run(ctx, t.Repository, "branch", "--quiet", "-D", t.Branch)
+	}
+	return ctx.Err()
+}
