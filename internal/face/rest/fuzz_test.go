@@ -14,30 +14,42 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// fuzzed asks a face whose service accepts everything. Whatever a client sends, the fault is never the server's, and the
-// answer is JSON.
-func fuzzed(t *testing.T, method, target string, body string) {
+// fuzzing is a face whose service accepts everything, and what happens in the service that should not.
+type fuzzing struct {
+	*face
+	stub *stub
+	bad  error
+}
+
+func newFuzzing(f *testing.F) *fuzzing {
 	s := newStub()
+	z := &fuzzing{stub: s, face: newTestFace(f, s, Config{})}
 	s.answer = func(name string, request proto.Message) (proto.Message, error) {
-		if _, err := proto.Marshal(request); err != nil {
-			t.Errorf("the service got what no network would carry: %v", err)
-		}
-		return emptyAnswer(t, name), nil
+		_, z.bad = proto.Marshal(request)
+		return emptyAnswer(name)
 	}
 	s.events = func(*fleetv1.WatchFleetRequest, watchStream) error { return nil }
+	return z
+}
+
+// ask sends what a client might. The fault is never the server's, an error has its form, and the service is not asked
+// what no network would carry, or after an error.
+func (z *fuzzing) ask(t *testing.T, method, target, body string) {
 	address, err := url.ParseRequestURI(target)
 	if err != nil {
 		t.Skip("net/http refuses it by itself")
 	}
+	before := z.stub.calls
 	r := httptest.NewRequest(method, "http://localhost/", strings.NewReader(body))
 	r.URL.Path, r.URL.RawPath, r.URL.RawQuery = address.Path, address.RawPath, address.RawQuery
 	w := httptest.NewRecorder()
-	newTestFace(t, s, Config{}).ServeHTTP(w, r)
-	if w.Code >= 400 {
-		require.Less(t, w.Code, 500, w.Body.String())
+	z.ServeHTTP(w, r)
+	require.NoError(t, z.bad)
+	if w.Code >= http.StatusBadRequest {
+		require.Less(t, w.Code, http.StatusInternalServerError, w.Body.String())
 		require.True(t, utf8.Valid(w.Body.Bytes()))
 		problemOf(t, w)
-		require.Zero(t, s.calls)
+		require.Equal(t, before, z.stub.calls)
 	}
 }
 
@@ -45,12 +57,13 @@ func FuzzQuery(f *testing.F) {
 	for _, q := range []string{"", "page=1", "page=x&page_size=%ff", "status=idle", "a[b]=c", "a.b=c", "follow=true&cursor=now", "=&=", ";", "%", "lines=-0"} {
 		f.Add(q)
 	}
+	z := newFuzzing(f)
 	f.Fuzz(func(t *testing.T, query string) {
 		if strings.ContainsAny(query, "#") {
 			t.Skip()
 		}
 		for _, path := range []string{"/v1/agents", "/v1/agents/papi/tasks", "/v1/events", "/v1/tasks/t1", "/v1/agents/papi/log"} {
-			fuzzed(t, http.MethodGet, path+"?"+query, "")
+			z.ask(t, http.MethodGet, path+"?"+query, "")
 		}
 	})
 }
@@ -62,9 +75,10 @@ func FuzzBody(f *testing.F) {
 	} {
 		f.Add(b)
 	}
+	z := newFuzzing(f)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range []string{"/v1/agents", "/v1/agents/papi/tasks", "/v1/agents/papi/tasks:stop", "/v1/tasks:wait", "/v1/tokens"} {
-			fuzzed(t, http.MethodPost, path, body)
+			z.ask(t, http.MethodPost, path, body)
 		}
 	})
 }
@@ -73,11 +87,12 @@ func FuzzPath(f *testing.F) {
 	for _, p := range []string{"/", "//", "/v1/agents/%2F", "/v1/agents/%25", "/v1/agents/:stop", "/v1/agents/a:stop:stop", "/v1/agents/..", "/v1/tasks/%ff", "/docs/x"} {
 		f.Add(p)
 	}
+	z := newFuzzing(f)
 	f.Fuzz(func(t *testing.T, path string) {
 		if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || len(path) > 1000 {
 			t.Skip()
 		}
-		fuzzed(t, http.MethodGet, path, "")
-		fuzzed(t, http.MethodDelete, path, "")
+		z.ask(t, http.MethodGet, path, "")
+		z.ask(t, http.MethodDelete, path, "")
 	})
 }
