@@ -40,18 +40,21 @@ type Reconciler struct {
 	*Service
 	owner string // who holds the leases
 
-	mu      sync.Mutex
-	workers map[string]*worker // by agent uid
-	closed  bool
-	slots   chan struct{} // how many slow operations go on at a time
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	mu       sync.Mutex
+	workers  map[string]*worker // by agent uid
+	closed   bool
+	slots    chan struct{} // how many slow operations go on at a time
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	stopping chan struct{}
+	stopOnce sync.Once
 }
 
 // NewReconciler returns a reconciler for the service's store and backend. It starts nothing.
 func NewReconciler(s *Service) *Reconciler {
 	return &Reconciler{
 		Service: s, owner: s.cfg.NewID(), workers: map[string]*worker{}, slots: make(chan struct{}, s.cfg.Workers),
+		stopping: make(chan struct{}),
 	}
 }
 
@@ -68,8 +71,12 @@ func (r *Reconciler) Stop() {
 	if r.cancel != nil {
 		r.cancel()
 	}
+	r.stopOnce.Do(func() { close(r.stopping) })
 	r.running.Wait()
 }
+
+// Stopping is closed once Stop was called: nothing that is begun after it is done or recorded.
+func (r *Reconciler) Stopping() <-chan struct{} { return r.stopping }
 
 // watch looks at what there is to do, whenever something has changed, and now and then for agents that another
 // replica has let go.

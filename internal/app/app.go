@@ -1,0 +1,125 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/fullstorydev/grpchan/inprocgrpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/rpc"
+	"fleet/internal/fleet"
+	"fleet/internal/store/sqlite"
+)
+
+// App is a fleet in this process: everything but listeners.
+type App struct {
+	cfg        Config
+	log        *slog.Logger
+	store      fleet.Store
+	backend    fleet.Backend
+	service    *fleet.Service
+	reconciler *fleet.Reconciler
+	channel    *inprocgrpc.Channel
+	health     *health.Server
+	guard      *guard
+}
+
+// Options are what a test or the command line gives beside the configuration.
+type Options struct {
+	Version string
+	Log     io.Writer                // nil: no log
+	Backend fleet.Backend            // nil: as the configuration says
+	Fault   func(point string)       // see fleet.Config
+	Core    func(c *fleet.Config)    // changes to the core's configuration
+	Auth    func() rpc.Authenticator // nil: as the configuration says
+}
+
+// Open opens the fleet in cfg.Data. Nothing happens to agents before Start.
+func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
+	log, err := newLogger(cfg, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{cfg: cfg, log: log, health: health.NewServer(), guard: newGuard()}
+	if a.store, err = sqlite.Open(ctx, filepath.Join(cfg.Data, "fleet.db"), sqlite.Config{}); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.store.Close())
+		}
+	}()
+	if a.backend = o.Backend; a.backend == nil {
+		if a.backend, err = newBackend(cfg, log); err != nil {
+			return nil, err
+		}
+	}
+	core := fleet.Config{
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, MaxOutput: cfg.MaxOutput,
+		Logger: log, Fault: o.Fault,
+	}
+	if o.Core != nil {
+		o.Core(&core)
+	}
+	a.service = fleet.NewService(a.store, a.backend, core)
+	a.reconciler = fleet.NewReconciler(a.service)
+
+	var auth rpc.Authenticator = rpc.NoAuth{}
+	if o.Auth != nil {
+		auth = o.Auth()
+	} else if cfg.Auth == AuthTokens {
+		auth = rpc.TokenAuth{Lookup: a.service.Authenticate}
+	}
+	i := rpc.Interceptor{Auth: auth, Log: log}
+	a.guard.unary, a.guard.stream = i.Unary, i.Stream
+	a.channel = (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(a.guard.Unary).WithServerStreamInterceptor(a.guard.Stream)
+	a.register(a.channel)
+	return a, nil
+}
+
+// register adds the services to the in-process channel, or to a server on the network.
+func (a *App) register(r grpc.ServiceRegistrar) {
+	fleetv1.RegisterFleetServiceServer(r, rpc.NewFleet(a.service))
+	fleetv1.RegisterTokenServiceServer(r, rpc.NewTokens(a.service))
+	grpc_health_v1.RegisterHealthServer(r, a.health)
+}
+
+// Conn is the connection to the fleet in this process.
+func (a *App) Conn() grpc.ClientConnInterface { return a.channel }
+
+// Start lets the fleet work: agents are made, tasks run.
+func (a *App) Start() { a.reconciler.Start() }
+
+// Close ends the work, waits for it, and closes the store. Agents and their runs go on, and are found again.
+func (a *App) Close() error {
+	a.guard.close()
+	a.health.Shutdown()
+	a.reconciler.Stop()
+	return errors.Join(a.backend.Close(), a.store.Close())
+}
+
+func newLogger(cfg Config, w io.Writer) (*slog.Logger, error) {
+	if w == nil {
+		return slog.New(slog.DiscardHandler), nil
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
+		return nil, fmt.Errorf("log_level is %q: it is debug, info, warn or error", cfg.LogLevel)
+	}
+	o := &slog.HandlerOptions{Level: level}
+	switch cfg.LogFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, fmt.Errorf("log_format is %q: it is text or json", cfg.LogFormat)
+}

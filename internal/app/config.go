@@ -1,0 +1,87 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/adrg/xdg"
+)
+
+// Config is all that can be set of a server. Each scalar field is a key of fleet.yaml, a flag and an environment
+// variable: `create_wait`, `--create-wait`, FLEET_CREATE_WAIT.
+type Config struct {
+	HTTP         string        `yaml:"http" help:"address for REST, MCP and the API page"`
+	GRPC         string        `yaml:"grpc" help:"address for gRPC"`
+	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
+	Auth         string        `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
+	Backend      string        `yaml:"backend" help:"what hosts the agents: local, or fake (nothing real, for trying clients)"`
+	AllowedHosts []string      `yaml:"allowed_hosts" help:"host names besides loopback ones that HTTP requests may be for"`
+	CreateWait   time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`
+	TaskTimeout  time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
+	StopGrace    time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed"`
+	MaxOutput    int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
+	LogLevel     string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
+	LogFormat    string        `yaml:"log_format" help:"form of the log: text or json"`
+}
+
+// DefaultConfig is what holds where nothing is said.
+func DefaultConfig() Config {
+	return Config{
+		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
+		Auth: AuthNone, Backend: "local", CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StopGrace: 5 * time.Second,
+		MaxOutput: 16 << 20, LogLevel: "info", LogFormat: "text",
+	}
+}
+
+// The values of Config.Auth.
+const (
+	AuthNone   = "none"
+	AuthTokens = "tokens"
+)
+
+// Validate says what is wrong with the configuration, by key.
+func (c Config) Validate() error {
+	if c.Auth != AuthNone && c.Auth != AuthTokens {
+		return fmt.Errorf("auth is %q: it is none or tokens", c.Auth)
+	}
+	for key, d := range map[string]time.Duration{"create_wait": c.CreateWait, "task_timeout": c.TaskTimeout, "stop_grace": c.StopGrace} {
+		if d <= 0 {
+			return fmt.Errorf("%s is %s: it is more than 0", key, d)
+		}
+	}
+	if c.MaxOutput <= 0 {
+		return fmt.Errorf("max_output is %d: it is more than 0 bytes", c.MaxOutput)
+	}
+	if c.Data == "" {
+		return fmt.Errorf("data is empty: name a directory")
+	}
+	for key, addr := range map[string]string{"http": c.HTTP, "grpc": c.GRPC} {
+		if err := c.validateAddress(key, addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validateAddress refuses to let everybody on the network in.
+func (c Config) validateAddress(key, addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%s is %q: it is HOST:PORT, for example 127.0.0.1:8101", key, addr)
+	}
+	if c.Auth == AuthNone && !isLoopback(host) {
+		return fmt.Errorf("%s is %q, which others can reach, and auth is none: use a loopback address, or set auth to tokens (`fleet token create` makes one)", key, addr)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,3 @@
+// Package app puts the parts together: configuration, store, backend, core, faces and listeners. It is the only package
+// that imports them all, and has no rules of its own.
+package app

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// guard stands before the interceptors of every face and ends the calls under way when the fleet closes: a stream that
+// follows the fleet would never end by itself.
+type guard struct {
+	unary  grpc.UnaryServerInterceptor
+	stream grpc.StreamServerInterceptor
+	closed context.Context //nolint:containedctx // ends when the fleet closes
+	end    context.CancelFunc
+	mu     sync.RWMutex // held for reading by each call
+}
+
+func newGuard() *guard {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &guard{closed: ctx, end: cancel}
+}
+
+// close ends the calls under way and waits for them. Later calls are refused.
+func (g *guard) close() {
+	g.end()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+}
+
+var errClosing = status.Error(codes.Unavailable, "the server is shutting down: try again in a moment")
+
+func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
+	if !g.mu.TryRLock() {
+		return nil, nil, errClosing
+	}
+	if g.closed.Err() != nil {
+		g.mu.RUnlock()
+		return nil, nil, errClosing
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(g.closed, cancel)
+	return ctx, func() { stop(); cancel(); g.mu.RUnlock() }, nil
+}
+
+// Unary is the interceptor of unary calls.
+func (g *guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	ctx, leave, err := g.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	resp, err := g.unary(ctx, req, info, next)
+	return resp, g.reword(err)
+}
+
+// Stream is the interceptor of streams.
+func (g *guard) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	ctx, leave, err := g.enter(ss.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return g.reword(g.stream(srv, guarded{ss, ctx}, info, next))
+}
+
+// reword says why a call was cancelled that its caller did not cancel.
+func (g *guard) reword(err error) error {
+	if g.closed.Err() != nil && status.Code(err) == codes.Canceled {
+		return errClosing
+	}
+	return err
+}
+
+type guarded struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // a grpc.ServerStream carries its context
+}
+
+func (s guarded) Context() context.Context { return s.ctx }

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/adrg/xdg"
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
+
+	"fleet/internal/face/wire"
+)
+
+// ConfigFile is the name of the configuration file.
+const ConfigFile = "fleet.yaml"
+
+// clientEnv are the environment variables of the command line and of runs, which are no settings of a server.
+var clientEnv = []string{"FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE", "FLEET_CONFIG", "FLEET_INSECURE", "FLEET_OUTPUT"}
+
+// Load returns the configuration: flags before environment variables before the file before the defaults. file is the
+// configuration file, or "" for ./fleet.yaml, else the one in the user's configuration directory, where there is one.
+// flags are those of addFlags; nil for none. Unknown keys are errors.
+func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
+	c := DefaultConfig()
+	path, err := findConfig(file)
+	if err != nil {
+		return c, err
+	}
+	if path != "" {
+		if err := readConfig(path, &c); err != nil {
+			return c, err
+		}
+	}
+	if err := readEnviron(environ, &c); err != nil {
+		return c, err
+	}
+	if flags != nil {
+		for _, s := range settings(&c) {
+			if f := flags.Lookup(s.flag()); f != nil && f.Changed {
+				if err := s.Set(f.Value.(*setting).text); err != nil {
+					return c, fmt.Errorf("--%s: %w", s.flag(), err)
+				}
+			}
+		}
+	}
+	return c, c.Validate()
+}
+
+func findConfig(file string) (string, error) {
+	if file != "" {
+		return file, nil
+	}
+	for _, path := range []string{ConfigFile, filepath.Join(xdg.ConfigHome, "fleet", ConfigFile)} {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+func readConfig(path string, c *Config) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be read: %w", err)
+	}
+	err = yaml.UnmarshalWithOptions(b, c, yaml.Strict())
+	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok {
+		key := unknown.Token.Value
+		return fmt.Errorf("%s:%d: unknown key %q%s", path, unknown.Token.Position.Line, key, didYouMean(key, keysOf(reflect.TypeFor[Config]())))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	return nil
+}
+
+func didYouMean(name string, known []string) string {
+	if near := wire.Nearest(name, known); near != "" {
+		return fmt.Sprintf(": did you mean %q?", near)
+	}
+	return ": the keys are " + strings.Join(known, ", ")
+}
+
+// keysOf returns every key below the type, sorted.
+func keysOf(t reflect.Type) []string {
+	seen := map[reflect.Type]bool{}
+	var keys []string
+	var walk func(t reflect.Type)
+	walk = func(t reflect.Type) {
+		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer || t.Kind() == reflect.Map {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() || seen[t] {
+			return
+		}
+		seen[t] = true
+		for f := range t.Fields() {
+			if key, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); key != "" && key != "-" {
+				keys = append(keys, key)
+			}
+			walk(f.Type)
+		}
+	}
+	walk(t)
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+func readEnviron(environ []string, c *Config) error {
+	known := map[string]*setting{}
+	names := slices.Clone(clientEnv)
+	for _, s := range settings(c) {
+		known[s.env()] = s
+		names = append(names, s.env())
+	}
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(name, "FLEET_") || slices.Contains(clientEnv, name) {
+			continue
+		}
+		s := known[name]
+		if s == nil {
+			return fmt.Errorf("unknown environment variable %s%s", name, didYouMean(name, names))
+		}
+		if err := s.Set(value); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}

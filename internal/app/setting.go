@@ -1,0 +1,90 @@
+package app
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// setting is a scalar field of Config, as a flag and an environment variable set it. It is a pflag.Value.
+type setting struct {
+	key, help string
+	field     reflect.Value
+	text      string // as given
+}
+
+// settings returns the settings of the configuration.
+func settings(c *Config) []*setting {
+	v := reflect.ValueOf(c).Elem()
+	var out []*setting
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if help := f.Tag.Get("help"); help != "" {
+			out = append(out, &setting{key: f.Tag.Get("yaml"), help: help, field: v.Field(i)})
+		}
+	}
+	return out
+}
+
+func (s *setting) flag() string { return strings.ReplaceAll(s.key, "_", "-") }
+
+func (s *setting) env() string { return "FLEET_" + strings.ToUpper(s.key) }
+
+// String is the value as a flag takes it.
+func (s *setting) String() string {
+	if s == nil || !s.field.IsValid() {
+		return ""
+	}
+	if list, ok := s.field.Interface().([]string); ok {
+		return strings.Join(list, ",")
+	}
+	return fmt.Sprint(s.field.Interface())
+}
+
+// Type is what help texts call the value.
+func (s *setting) Type() string {
+	switch s.field.Interface().(type) {
+	case time.Duration:
+		return "duration"
+	case int64:
+		return "number"
+	case []string:
+		return "list"
+	}
+	return "string"
+}
+
+// Set takes the value of a flag or an environment variable.
+func (s *setting) Set(text string) error {
+	s.text = text
+	switch s.field.Interface().(type) {
+	case time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%q is no duration: write it like 90s, 45m or 24h", text)
+		}
+		s.field.SetInt(int64(d))
+	case int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is no whole number", text)
+		}
+		s.field.SetInt(n)
+	case []string:
+		s.field.Set(reflect.ValueOf(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })))
+	default:
+		s.field.SetString(text)
+	}
+	return nil
+}
+
+// addFlags adds a flag for each setting.
+func addFlags(f *pflag.FlagSet, c *Config) {
+	for _, s := range settings(c) {
+		f.Var(s, s.flag(), fmt.Sprintf("%s (%s)", s.help, s.env()))
+	}
+}

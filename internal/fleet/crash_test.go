@@ -1,0 +1,64 @@
+package fleet_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+)
+
+// TestCrashAtEveryPoint lets the reconciler die at each of the points where dying leaves the most to be put right, and
+// another one take over on the same store and world.
+func TestCrashAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	for _, point := range fleet.FaultPoints {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			died := make(chan struct{})
+			var h *harness
+			die := once(1, func() {
+				go h.rec.Stop() // from here on nothing more is done or recorded
+				<-h.rec.Stopping()
+				close(died)
+			})
+			h = newHarness(t, fake.Config{}, func(c *fleet.Config) {
+				c.Fault = func(p string) {
+					if p == point {
+						die()
+					}
+				}
+			})
+			go func() {
+				<-died
+				h.rec2()
+			}()
+			v := h.create("papi")
+			task := h.start("papi", "echo one\necho two\nwait gate\necho three\ndone well")
+			if point == fleet.FaultInterruptBefore || point == fleet.FaultInterruptAfter {
+				<-h.world.Reached("gate")
+				stopped, _, _, err := h.StopTask(h.ctx(), "papi", "")
+				require.NoError(t, err)
+				require.Equal(t, fleet.TaskStopped, stopped.Status)
+			} else {
+				h.world.Release("gate")
+				ended := h.end(task.ID)
+				require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
+				require.Equal(t, "well", ended.Summary)
+				require.Equal(t, "onetwothree", h.output(task.ID))
+			}
+			require.Equal(t, 1, h.world.Deliveries(task.ID))
+			_, _, err := h.StopAgent(h.ctx(), "papi", "")
+			require.NoError(t, err)
+			_, _, err = h.StartAgent(h.ctx(), "papi", "")
+			require.NoError(t, err)
+			require.Len(t, h.world.Workspaces(), 1)
+			gone, _, err := h.DeleteAgent(h.ctx(), "papi", "")
+			require.NoError(t, err)
+			require.Equal(t, v.UID, gone.UID)
+			require.Empty(t, h.world.Workspaces())
+			<-died
+		})
+	}
+}
