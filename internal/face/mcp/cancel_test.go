@@ -3,7 +3,10 @@ package mcp_test
 import (
 	"context"
 	"io"
+	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,4 +79,23 @@ func TestANotificationCancelsTheCallOverStdio(t *testing.T) {
 	require.NoError(t, <-done)
 	require.Contains(t, string(all), `"id":2`)
 	require.NotContains(t, string(all), `"id":1`, "a cancelled call is not answered")
+}
+
+func TestAClientThatDoesNotReadIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := newStub()
+	for range 64 {
+		s.event("papi", strings.Repeat("x", 1<<20)) // more than the sockets hold
+	}
+	ts := serve(t, s, mcp.Config{WriteTimeout: 20 * time.Millisecond})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, ts.URL+"/mcp", strings.NewReader(call(1, "watch_fleet", `{"follow":true}`, "t")))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	<-s.left
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.Error(t, err, "the stream is cut off, not ended")
+	require.NoError(t, resp.Body.Close())
 }

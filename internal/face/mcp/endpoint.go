@@ -70,7 +70,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	out := &stream{w: w, timeout: e.timeout}
 	defer out.end()
 	header := r.Header.Clone()
-	if modern := mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion)) || mcp.IsModernProtocol(m.Params.Meta.ProtocolVersion()); !modern {
+	if modern := mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion)) || m.isModern(); !modern {
 		id := header.Get(server.HeaderKeySessionID)
 		switch {
 		case m.Method == string(mcp.MethodInitialize):

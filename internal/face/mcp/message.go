@@ -21,7 +21,18 @@ type envelope struct {
 		Meta      *mcp.Meta       `json:"_meta"`
 		RequestID json.RawMessage `json:"requestId"`
 	} `json:"params"`
+	// Result and Error are those of a response, which a client sends to what the server asks.
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
 }
+
+// isResponse reports whether the message answers a request of the server.
+func (e envelope) isResponse() bool {
+	return e.Method == "" && len(e.ID) > 0 && (len(e.Result) > 0 || len(e.Error) > 0)
+}
+
+// isModern reports whether the message is of a revision of the protocol without sessions.
+func (e envelope) isModern() bool { return mcp.IsModernProtocol(e.Params.Meta.ProtocolVersion()) }
 
 // open reads the envelope of a message. A message that nothing should look into any further is answered with the
 // error of JSON-RPC that is returned.

@@ -33,13 +33,14 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 	ctx, stop := context.WithCancel(outgoing(ctx, ""))
 	defer stop()
 	s := &stdio{
-		server: newServer(set, c), client: newClient(), log: c.Log, out: out, stop: stop,
+		server: newServer(set, c), client: newClient(), pings: newPings(), log: c.Log, out: out, stop: stop,
 		failed: make(chan error, 1), calls: map[string]context.CancelCauseFunc{},
 	}
-	ctx = tool.WithNotify(s.server.WithContext(ctx, s.client), s.notify)
+	ctx = s.server.WithContext(ctx, s.client)
 	lines := make(chan line)
 	go readLines(ctx, in, c.MaxBody, lines)
 	s.serve(ctx, lines)
+	s.pings.end()
 	s.running.Wait()
 	select {
 	case err := <-s.failed:
@@ -53,6 +54,7 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 type stdio struct {
 	server *server.MCPServer
 	client *client
+	pings  *pings
 	log    *slog.Logger
 	stop   context.CancelFunc
 	failed chan error // why it was stopped
@@ -111,6 +113,8 @@ func (s *stdio) handle(ctx context.Context, message []byte) {
 		if cancel, ok := s.calls[string(m.Params.RequestID)]; ok {
 			cancel(errCancelled)
 		}
+	case m.isResponse():
+		s.pings.pong(string(m.ID))
 	case len(m.ID) == 0 || string(m.ID) == "null":
 		s.server.HandleMessage(ctx, message)
 	default:
@@ -150,9 +154,16 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 			response = (&rpcError{mcp.INTERNAL_ERROR, "Something went wrong inside Fleet; its log has the cause."}).response(m.ID)
 		}
 	}()
-	r := s.server.HandleMessage(ctx, message)
+	progress := false
+	r := s.server.HandleMessage(tool.WithNotify(ctx, func(n mcp.JSONRPCNotification) error {
+		progress = true
+		return s.notify(n)
+	}), message)
 	if r == nil {
 		return nil
+	}
+	if progress && !m.isModern() && s.client.Initialized() {
+		s.pings.ping(ctx, s.write)
 	}
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -35,10 +35,12 @@ type stub struct {
 	seen    metadata.MD   // of the last ShowAgent
 	started chan string   // names of the agents for which RestartAgent has begun to wait
 	ended   chan error    // why it has stopped waiting
+	left    chan struct{} // closed when the first WatchFleet has ended
+	leave   sync.Once
 }
 
 func newStub() *stub {
-	return &stub{grown: make(chan struct{}), started: make(chan string, 100), ended: make(chan error, 100)}
+	return &stub{grown: make(chan struct{}), started: make(chan string, 100), ended: make(chan error, 100), left: make(chan struct{})}
 }
 
 // conn returns the in-process channel to the stub.
@@ -110,6 +112,7 @@ func (s *stub) RestartAgent(ctx context.Context, q *fleetv1.RestartAgentRequest)
 
 // WatchFleet is as the real one, in small.
 func (s *stub) WatchFleet(q *fleetv1.WatchFleetRequest, out grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
+	defer s.leave.Do(func() { close(s.left) })
 	s.mu.Lock()
 	next, sent := len(s.log), int32(0)
 	s.mu.Unlock()
@@ -132,7 +135,7 @@ func (s *stub) WatchFleet(q *fleetv1.WatchFleetRequest, out grpc.ServerStreaming
 				return nil
 			}
 		}
-		if !q.GetFollow() || q.GetWaitSeconds() == 7 { // 7 seconds are over at once here
+		if !q.GetFollow() {
 			return out.Send(&fleetv1.WatchFleetResponse{Cursor: strconv.Itoa(next)})
 		}
 		select {

@@ -1,0 +1,74 @@
+package mcp_test
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/face/mcp"
+)
+
+// talk runs Stdio for a client that answers pings, or does not, and returns what it is sent in the order it is sent.
+func talk(t *testing.T, answers bool, messages ...string) []string {
+	t.Helper()
+	in, write := io.Pipe()
+	read, out := io.Pipe()
+	s := newStub()
+	done := make(chan error, 1)
+	go func() {
+		done <- mcp.Stdio(t.Context(), s.conn(), mcp.Config{}, in, out)
+		_ = out.Close()
+	}()
+	var got []string
+	lines := bufio.NewScanner(read)
+	lines.Buffer(nil, 1<<20)
+	for _, m := range messages {
+		_, err := io.WriteString(write, m+"\n")
+		require.NoError(t, err)
+		for lines.Scan() {
+			l := lines.Text()
+			if _, after, ok := strings.Cut(l, `"id":"ping-`); ok {
+				got = append(got, "ping")
+				n, _, _ := strings.Cut(after, `"`)
+				if answers {
+					_, err := io.WriteString(write, `{"jsonrpc":"2.0","id":"ping-`+n+`","result":{}}`+"\n")
+					require.NoError(t, err)
+				}
+				continue
+			}
+			if strings.Contains(l, `"notifications/progress"`) {
+				got = append(got, "progress")
+				continue
+			}
+			got = append(got, "result")
+			break
+		}
+	}
+	require.NoError(t, write.Close())
+	require.False(t, lines.Scan())
+	require.NoError(t, <-done)
+	return got
+}
+
+func TestAPingPartsTheProgressFromTheResult(t *testing.T) {
+	t.Parallel()
+	create := call(1, "create_agent", `{"name":"a","project":"p","spec":"s"}`, "t")
+	quiet := call(2, "create_agent", `{"name":"b","project":"p","spec":"s"}`, "")
+	require.Equal(t, strings.Fields("result progress progress progress progress progress ping result result"), talk(t, true, initialize, create, quiet))
+	require.Equal(t, strings.Fields("progress progress progress progress progress result"), talk(t, true, create), "not before it is initialized")
+}
+
+func TestAClientThatDoesNotAnswerPingsIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		got := talk(t, false, initialize, call(1, "create_agent", `{"name":"a","project":"p","spec":"s"}`, "t"), call(2, "create_agent", `{"name":"b","project":"p","spec":"s"}`, "t"))
+		require.Equal(t, strings.Fields("result progress progress progress progress progress ping result progress progress progress progress progress result"), got)
+		require.Equal(t, time.Second, time.Since(begun))
+	})
+}

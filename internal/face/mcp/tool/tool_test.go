@@ -1,0 +1,191 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"fleet/internal/face/mcp/tool"
+)
+
+// answers is a stream of messages, and the error that ends it.
+type answers struct {
+	grpc.ClientStream
+	messages []*structpb.ListValue
+	err      error
+}
+
+func (a *answers) Recv() (*structpb.ListValue, error) {
+	if len(a.messages) == 0 {
+		return nil, a.err
+	}
+	m := a.messages[0]
+	a.messages = a.messages[1:]
+	return m, nil
+}
+
+type streaming = func(context.Context, *structpb.Struct, ...grpc.CallOption) (grpc.ServerStreamingClient[structpb.ListValue], error)
+
+func stream(a *answers) streaming {
+	return func(context.Context, *structpb.Struct, ...grpc.CallOption) (grpc.ServerStreamingClient[structpb.ListValue], error) {
+		return a, nil
+	}
+}
+
+func list(texts ...string) *structpb.ListValue {
+	l := &structpb.ListValue{}
+	for _, s := range texts {
+		l.Values = append(l.Values, structpb.NewStringValue(s))
+	}
+	return l
+}
+
+func words(l *structpb.ListValue) []string {
+	var texts []string
+	for _, v := range l.GetValues() {
+		texts = append(texts, v.GetStringValue())
+	}
+	return texts
+}
+
+// run calls a tool that was asked for progress, and returns its answer and its progress.
+func run(t *testing.T, x tool.Tool, notify tool.Notify) *mcp.CallToolResult {
+	t.Helper()
+	r := mcp.CallToolRequest{Params: mcp.CallToolParams{Meta: &mcp.Meta{ProgressToken: "t"}}}
+	result, err := x.Handler(tool.WithNotify(t.Context(), notify), r)
+	require.NoError(t, err)
+	return result
+}
+
+func text(r *mcp.CallToolResult) string { return r.Content[0].(mcp.TextContent).Text }
+
+func recorder(into *[]string) tool.Notify {
+	return func(n mcp.JSONRPCNotification) error {
+		*into = append(*into, n.Params.AdditionalFields["message"].(string))
+		return nil
+	}
+}
+
+func TestAStreamsMessagesAreMerged(t *testing.T) {
+	t.Parallel()
+	var said []string
+	r := run(t, tool.Stream(tool.Spec{}, stream(&answers{messages: []*structpb.ListValue{list("a", "b"), list(), list("c")}, err: io.EOF}), words), recorder(&said))
+	require.False(t, r.IsError)
+	require.JSONEq(t, `["a","b","c"]`, text(r))
+	require.Equal(t, []string{"a", "b", "c"}, said)
+}
+
+func TestAStreamThatFailsIsAnError(t *testing.T) {
+	t.Parallel()
+	var said []string
+	r := run(t, tool.Stream(tool.Spec{}, stream(&answers{messages: []*structpb.ListValue{list("a")}, err: status.Error(codes.Unavailable, "gone")}), words), recorder(&said))
+	require.True(t, r.IsError)
+	require.Nil(t, r.StructuredContent)
+	require.JSONEq(t, `{"error":"BACKEND_UNAVAILABLE","message":"gone","details":null}`, text(r))
+	require.Equal(t, []string{"a"}, said)
+}
+
+func TestAStreamThatIsTooLongEnds(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", 3<<20)
+	a := &answers{messages: []*structpb.ListValue{list(large), list(large), list(large), list(large)}, err: errors.New("not reached")}
+	r := run(t, tool.Stream(tool.Spec{}, stream(a), words), func(mcp.JSONRPCNotification) error { return nil })
+	require.False(t, r.IsError)
+	require.Len(t, a.messages, 1, "it ends when it has 8 MiB")
+}
+
+func TestAStreamEndsWhenItsClientIsGone(t *testing.T) {
+	t.Parallel()
+	a := &answers{messages: []*structpb.ListValue{list("a"), list("b")}, err: io.EOF}
+	r := run(t, tool.Stream(tool.Spec{}, stream(a), words), func(mcp.JSONRPCNotification) error { return errors.New("gone") })
+	require.True(t, r.IsError)
+	require.Len(t, a.messages, 1)
+}
+
+// unary answers with the greeting, and notes that it was called.
+func unary(called *bool) func(context.Context, *structpb.Struct, ...grpc.CallOption) (*wrapperspb.StringValue, error) {
+	return func(context.Context, *structpb.Struct, ...grpc.CallOption) (*wrapperspb.StringValue, error) {
+		*called = true
+		return wrapperspb.String("hello"), nil
+	}
+}
+
+func name(*structpb.Struct) string { return "papi" }
+
+func TestACallGoesOnWithoutItsProgress(t *testing.T) {
+	t.Parallel()
+	called, watched := false, 0
+	watch := func(context.Context, tool.Query, func(string, []string) error) error {
+		watched++
+		return errors.New("no events today")
+	}
+	var said []string
+	r := run(t, tool.Unary(tool.Spec{}, unary(&called), tool.Progress(watch, name)), recorder(&said))
+	require.False(t, r.IsError)
+	require.True(t, called)
+	require.Equal(t, 1, watched)
+	require.Empty(t, said)
+}
+
+// What was logged while the call ran is sent, though the stream that follows never brought it; and nothing twice.
+func TestTheLastEventsAreReadWhenTheCallIsOver(t *testing.T) {
+	t.Parallel()
+	var said []string
+	called := false
+	log := []string{"1", "2", "3"}
+	watch := func(ctx context.Context, q tool.Query, each func(string, []string) error) error {
+		switch {
+		case q.Cursor == "now":
+			return each("0", nil)
+		case q.Follow:
+			if err := each("1", log[:1]); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		case q.Cursor == "3":
+			return each("3", nil)
+		}
+		require.True(t, called)
+		if q.Cursor == "0" { // the call was over before the stream began
+			return each("3", log)
+		}
+		require.Equal(t, "1", q.Cursor)
+		return each("3", log[1:])
+	}
+	r := run(t, tool.Unary(tool.Spec{}, unary(&called), tool.Progress(watch, name)), recorder(&said))
+	require.False(t, r.IsError)
+	require.Equal(t, log, said)
+}
+
+func TestArgumentsNeedNotBeJSONAlready(t *testing.T) {
+	t.Parallel()
+	call := func(_ context.Context, q *wrapperspb.StringValue, _ ...grpc.CallOption) (*wrapperspb.StringValue, error) {
+		return q, nil
+	}
+	x := tool.Unary(tool.Spec{Input: "{ }", Output: "not JSON"}, call)
+	require.Equal(t, json.RawMessage("{}"), x.Tool.RawInputSchema)
+	for _, c := range []struct {
+		arguments any
+		want      string
+	}{
+		{map[string]any{"x": 1}, `unknown field \"x\"`},
+		{make(chan int), `The arguments are not JSON`},
+	} {
+		r, err := x.Handler(t.Context(), mcp.CallToolRequest{Params: mcp.CallToolParams{Arguments: c.arguments}})
+		require.NoError(t, err)
+		require.True(t, r.IsError)
+		require.Contains(t, text(r), c.want)
+	}
+}
