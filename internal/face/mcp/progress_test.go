@@ -11,8 +11,8 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// The calls of these tests: each logs five events, the last one just before it answers.
-const calls, eventsOfCall = 200, 5
+// The calls of these tests: each logs ten events, the last one just before it answers.
+const calls, eventsOfCall = 100, 10
 
 func checkProgress(t *testing.T, a answer, name string) {
 	t.Helper()

@@ -70,9 +70,9 @@ func (s *stub) event(agent, text string) {
 
 var at = timestamppb.New(time.Date(2025, 10, 29, 10, 0, 0, 0, time.UTC))
 
-// CreateAgent logs five events, the last one as late as can be.
+// CreateAgent logs its events, the last one as late as can be.
 func (s *stub) CreateAgent(_ context.Context, q *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
-	for i := range 5 {
+	for i := range eventsOfCall {
 		s.event(q.GetName(), fmt.Sprintf("step %d of %s", i+1, q.GetName()))
 	}
 	return &fleetv1.CreateAgentResponse{Agent: agent(q.GetName()), Message: "Agent '" + q.GetName() + "' is ready."}, nil
