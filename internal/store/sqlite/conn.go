@@ -60,18 +60,17 @@ func (c *conn) int64(ctx context.Context, query string) (n int64, err error) {
 	return n, s.QueryRowContext(ctx).Scan(&n)
 }
 
+// close closes the statements and hands the connection back to database/sql, or closes it for good when it is broken.
 func (c *conn) close() error {
 	var errs []error
-	for _, s := range c.stmts {
+	for _, s := range c.stmts { // before the connection: they cannot outlive it
 		errs = append(errs, s.Close())
 	}
+	if c.broken {
+		_ = c.sql.Raw(func(any) error { return driver.ErrBadConn })
+		return nil
+	}
 	return errors.Join(append(errs, c.sql.Close())...)
-}
-
-// discard closes the connection for good, where close would keep what is under it for later use.
-func (c *conn) discard() {
-	_ = c.sql.Raw(func(any) error { return driver.ErrBadConn })
-	_ = c.close()
 }
 
 // pool hands out connections, which it opens when they are needed first.
@@ -115,12 +114,12 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	if err != nil {
 		return err
 	}
+	defer func() { p.free <- c }()
 	defer func() {
 		if c.broken {
-			c.discard()
+			_ = c.close() // what broke it was told
 			c = nil
 		}
-		p.free <- c
 	}()
 	return f(c)
 }

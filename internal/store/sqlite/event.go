@@ -15,8 +15,8 @@ const (
 	eventColumns = `time, type, agent_uid, agent_name, name_key, owner, task_id, status, text`
 	selectEvents = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text FROM events WHERE `
 	lastSeq      = `SELECT coalesce(max(seq), 0) FROM events`
-	// changedAgents has the condition of the index events_changes in the very same words, so that output is never read.
-	changedAgents = `SELECT DISTINCT agent_uid FROM events WHERE type <> 'task_output' AND seq > ?`
+	// changedAgents has the condition of its index in the very same words, so that output is never read.
+	changedAgents = `SELECT DISTINCT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ?`
 )
 
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + marks(eventColumns) + `)`

@@ -57,12 +57,12 @@ func unpack(packed []byte, size int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read a payload: %w", err)
 	}
-	payload := make([]byte, size)
-	if _, err := io.ReadFull(z, payload); err != nil {
+	payload, err := io.ReadAll(io.LimitReader(z, int64(size)+1)) // one more: its end is where the sum is checked
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("read a payload of %d bytes: %w", size, err)
-	}
-	if _, err := io.ReadFull(z, make([]byte, 1)); err != io.EOF { // which also checks the sum
-		return nil, fmt.Errorf("read a payload: it has more than its %d bytes, or is damaged", size)
+	case len(payload) != size:
+		return nil, fmt.Errorf("read a payload: it does not have the %d bytes it should have", size)
 	}
 	return payload, nil
 }

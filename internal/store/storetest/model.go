@@ -114,22 +114,29 @@ func (m *taskModel) update(rt *rapid.T) {
 }
 
 func (m *taskModel) check(rt *rapid.T) {
-	for _, a := range m.agents {
-		var want []*fleet.Task
-		for _, t := range m.tasks {
-			if t.AgentUID == a.UID {
-				want = append(want, t)
+	view(rt, m.s, func(tx fleet.ReadTx) error {
+		for _, a := range m.agents {
+			var want []*fleet.Task
+			for _, t := range m.tasks {
+				if t.AgentUID == a.UID {
+					want = append(want, t)
+				}
 			}
+			slices.Reverse(want)
+			slices.SortStableFunc(want, func(a, b *fleet.Task) int { return b.CreatedAt.Compare(a.CreatedAt) })
+			tasks, total, err := tx.Tasks(a.UID, 1000, 0)
+			require.NoError(rt, err)
+			require.Equal(rt, len(want), total)
+			require.Equal(rt, want, tasks)
+			active, err := tx.ActiveTask(a.UID)
+			require.NoError(rt, err)
+			require.Equal(rt, m.active(a), active)
+			views, err := tx.AgentViews([]string{a.UID})
+			require.NoError(rt, err)
+			require.Equal(rt, active, views[0].Task)
 		}
-		slices.Reverse(want)
-		slices.SortStableFunc(want, func(a, b *fleet.Task) int { return b.CreatedAt.Compare(a.CreatedAt) })
-		tasks, total := listTasks(rt, m.s, a.UID, 1000, 0)
-		require.Equal(rt, len(want), total)
-		require.Equal(rt, want, tasks)
-		active := read(rt, m.s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) })
-		require.Equal(rt, m.active(a), active)
-		require.Equal(rt, active, views(rt, m.s, a.UID)[0].Task)
-	}
+		return nil
+	})
 }
 
 // leaseModel is who must have which lease.

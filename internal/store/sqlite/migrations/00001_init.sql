@@ -79,7 +79,7 @@ CREATE TABLE task_descriptions (
 
 CREATE TABLE payloads (
     task_id TEXT    NOT NULL PRIMARY KEY REFERENCES tasks (id),
-    size    INTEGER NOT NULL, -- bytes before compression
+    size    INTEGER NOT NULL CHECK (size >= 0), -- bytes before compression
     gzip    BLOB    NOT NULL
 ) STRICT;
 
@@ -100,7 +100,7 @@ CREATE INDEX events_agent ON events (agent_uid, seq);
 CREATE INDEX events_name ON events (name_key, seq);
 CREATE INDEX events_owner ON events (owner, seq);
 CREATE INDEX events_task ON events (task_id, seq) WHERE task_id <> '';
-CREATE INDEX events_changes ON events (seq, agent_uid) WHERE type <> 'task_output';
+CREATE INDEX events_changes ON events (seq, agent_uid, type) WHERE type <> 'task_output';
 
 -- +goose StatementBegin
 CREATE TRIGGER events_append_only BEFORE UPDATE ON events

@@ -1,0 +1,75 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// childPath names the file that a process of the test is to write to, until it is killed.
+const childPath = "FLEET_TEST_CHILD_PATH"
+
+// TestKill kills a process while it commits, and another one writes to the same file: what the killed one said it had
+// committed is there, and the file is sound.
+func TestKill(t *testing.T) {
+	if path := os.Getenv(childPath); path != "" {
+		writeForever(t, path)
+	}
+	t.Parallel()
+	s := open(t)
+	for range 3 {
+		signal, cancel := s.Subscribe()
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKill$")
+		child.Env = append(os.Environ(), childPath+"="+s.path)
+		child.Stderr = os.Stderr
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+
+		<-signal // of the child's commits: nobody else writes yet
+		cancel()
+		var last int64
+		said := bufio.NewScanner(out)
+		for n := 0; said.Scan(); n++ {
+			last, err = strconv.ParseInt(said.Text(), 10, 64)
+			require.NoError(t, err)
+			switch {
+			case n < 50:
+				appendEvent(t, s)
+			case n == 50:
+				require.NoError(t, child.Process.Kill())
+			}
+		}
+		require.Error(t, child.Wait())
+		require.Positive(t, last)
+
+		require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
+			events, err := tx.Events(fleet.EventFilter{}, last-1, 1)
+			require.NoError(t, err)
+			require.Len(t, events, 1)
+			require.Equal(t, last, events[0].Seq)
+			require.Equal(t, "of the child", events[0].Text)
+			return nil
+		}))
+		require.Greater(t, appendEvent(t, s), last, "the killed one has left no lock")
+		var sound string
+		require.NoError(t, raw(t, s.path).QueryRow("PRAGMA integrity_check").Scan(&sound))
+		require.Equal(t, "ok", sound)
+	}
+}
+
+func writeForever(t *testing.T, path string) {
+	s := openAt(t, path)
+	for {
+		e := &fleet.Event{Type: fleet.EventTaskOutput, AgentUID: "u1", Text: "of the child"}
+		require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Append(e) }))
+		fmt.Println(e.Seq)
+	}
+}

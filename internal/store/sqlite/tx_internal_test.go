@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+func openTest(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "fleet.db"), Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// A statement that is cut off makes SQLite roll back by itself. The connection must not be used again as it is.
+func TestContextEndsAStatement(t *testing.T) {
+	t.Parallel()
+	const forever = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) `
+	s := openTest(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	err := s.Update(ctx, func(x fleet.Tx) error {
+		require.NoError(t, x.Append(&fleet.Event{Type: fleet.EventAgentChanged}))
+		_, err := x.(*tx).exec(forever + `INSERT INTO leases SELECT 'k', 'me', i FROM n WHERE i < 0`)
+		return err
+	})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	err = s.View(ctx, func(x fleet.ReadTx) error {
+		_, err := first(x.(*readTx), scanInt, forever+`SELECT max(i) FROM n`)
+		return err
+	})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	for range 2 * cap(s.reader.free) {
+		seq, err := s.LastSeq(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, seq)
+	}
+	require.NoError(t, s.Update(t.Context(), func(x fleet.Tx) error { return x.Append(&fleet.Event{}) }))
+}
+
+func TestViewCannotWrite(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	require.NoError(t, s.View(t.Context(), func(x fleet.ReadTx) error {
+		_, is := x.(fleet.Tx)
+		require.False(t, is)
+		return nil
+	}))
+	err := s.View(t.Context(), func(x fleet.ReadTx) error {
+		_, err := first(x.(*readTx), scanInt, `DELETE FROM commits RETURNING n`)
+		return err
+	})
+	require.ErrorContains(t, err, "attempt to write a readonly database")
+}
+
+// What makes SQLite busy at a commit cannot be arranged; the error can.
+func TestUpdateRunsAgainWhenBusy(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	other, err := Open(t.Context(), s.path, Config{})
+	require.NoError(t, err)
+	defer other.Close()
+	runs := 0
+	require.NoError(t, s.Update(t.Context(), func(x fleet.Tx) error {
+		runs++
+		if runs < 3 {
+			return lockError(t, other)
+		}
+		return x.Append(&fleet.Event{})
+	}))
+	require.Equal(t, 3, runs)
+	seq, err := s.LastSeq(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, int64(1), seq)
+}
+
+// lockError returns the error of one that wants the write lock while another one has it.
+func lockError(t *testing.T, s *Store) error {
+	t.Helper()
+	err := s.writer.with(t.Context(), func(c *conn) error {
+		_, err := c.exec(t.Context(), "BEGIN IMMEDIATE")
+		return err
+	})
+	require.True(t, busy(err), "%v", err)
+	return err
+}
+
+// No query that is asked often reads a whole table, nor sorts.
+func TestQueryPlans(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	where := func(f fleet.EventFilter) string {
+		w, _, err := conditions(f)
+		require.NoError(t, err)
+		return selectEvents + w
+	}
+	const follow, newest = `seq > ? ORDER BY seq LIMIT ?`, `seq > 0 ORDER BY seq DESC LIMIT ?`
+	for _, c := range []struct{ query, want string }{
+		{selectAgents + `WHERE uid = ?`, "SEARCH agents USING INDEX sqlite_autoindex_agents_1 (uid=?)"},
+		{selectAgents + `WHERE name_key = ? AND deleted_at IS NULL` + byName, "SEARCH agents USING INDEX agents_name (name_key=?)"},
+		{selectAgents + `WHERE name_key = ? AND owner = ? AND deleted_at IS NULL` + byName, "SEARCH agents USING INDEX agents_name (name_key=? AND owner=?)"},
+		{selectAgents + `WHERE deleted_at IS NULL` + byName, "SCAN agents USING INDEX agents_name"},
+		{selectTasks + `WHERE id = ?`, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id=?)"},
+		{selectTasks + `WHERE agent_uid = ? AND ` + active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
+		{selectTasks + `WHERE agent_uid ` + uidsIn + ` AND ` + active, "SEARCH tasks USING INDEX tasks_active (agent_uid=?)"},
+		{selectTasks + `WHERE ` + active, "SCAN tasks USING INDEX tasks_active"},
+		{listTasks, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
+		{`SELECT count(*) FROM tasks WHERE agent_uid = ?`, "SEARCH tasks USING COVERING INDEX tasks_history (agent_uid=?)"},
+		{lastSeq, "SEARCH events"},
+		{changedAgents, "SEARCH events USING COVERING INDEX events_changes (seq>?)"},
+		{where(fleet.EventFilter{}) + follow, "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)"},
+		{where(fleet.EventFilter{Owner: "x"}) + follow, "SEARCH events USING INDEX events_owner (owner=? AND seq>?)"},
+		{where(fleet.EventFilter{AgentName: "x"}) + newest, "SEARCH events USING INDEX events_name (name_key=? AND seq>?)"},
+		{where(fleet.EventFilter{AgentUID: "x"}) + newest, "SEARCH events USING INDEX events_agent (agent_uid=? AND seq>?)"},
+		{where(fleet.EventFilter{TaskID: "x"}) + follow, "SEARCH events USING INDEX events_task (task_id=? AND seq>?)"},
+	} {
+		plan := explain(t, s, c.query)
+		assert.Contains(t, plan, c.want, c.query)
+		assert.NotContains(t, plan, "TEMP B-TREE FOR ORDER", c.query)
+		for line := range strings.Lines(plan) {
+			assert.True(t, !strings.HasPrefix(line, "SCAN") || strings.Contains(line, " INDEX ") || strings.Contains(line, "json_each"), plan)
+		}
+	}
+}
+
+func explain(t *testing.T, s *Store, query string) string {
+	t.Helper()
+	args := make([]any, strings.Count(query, "?"))
+	for i := range args {
+		args[i] = 1
+	}
+	rows, err := s.dbs[0].QueryContext(t.Context(), `EXPLAIN QUERY PLAN `+query, args...)
+	require.NoError(t, err)
+	defer rows.Close()
+	var plan strings.Builder
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		require.NoError(t, rows.Scan(&id, &parent, &unused, &detail))
+		plan.WriteString(detail + "\n")
+	}
+	require.NoError(t, rows.Err())
+	return plan.String()
+}
