@@ -3,16 +3,39 @@ package app
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
 
 	"fleet/internal/backend/fake"
+	"fleet/internal/backend/local"
 	"fleet/internal/fleet"
 )
+
+// shimCommand is the hidden first argument with which the program runs as the supervisor of one run.
+const shimCommand = "shim"
 
 // newBackend returns the backend that the configuration names.
 func newBackend(cfg Config, log *slog.Logger) (fleet.Backend, error) {
 	switch cfg.Backend {
+	case "local":
+		return newLocal(cfg, log)
 	case "fake":
 		return fake.New(fake.Config{}), nil
 	}
 	return nil, fmt.Errorf("backend is %q: it is local or fake", cfg.Backend)
+}
+
+func newLocal(cfg Config, log *slog.Logger) (fleet.Backend, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("the program does not know where it is, and must to supervise runs: %w", err)
+	}
+	projects := cfg.Local.Projects
+	if len(projects) == 0 {
+		projects = local.Discover(exec.LookPath)
+	}
+	return local.New(local.Config{
+		Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, PassEnv: cfg.Local.PassEnv,
+		MaxOutput: cfg.MaxOutput, StopGrace: cfg.StopGrace, Logger: log,
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/adrg/xdg"
+
+	"fleet/internal/backend/local"
 )
 
 // Config is all that can be set of a server. Each scalar field is a key of fleet.yaml, a flag and an environment
@@ -25,6 +27,15 @@ type Config struct {
 	MaxOutput    int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
 	LogLevel     string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
 	LogFormat    string        `yaml:"log_format" help:"form of the log: text or json"`
+	Local        Local         `yaml:"local"`
+}
+
+// Local is the part of the configuration about agents on this machine.
+type Local struct {
+	// Projects are what agents can work on. Without any there is a project "shell", and one for each agent CLI on PATH.
+	Projects []local.Project `yaml:"projects"`
+	// PassEnv names the environment variables of the server that all agents get too.
+	PassEnv []string `yaml:"pass_env"`
 }
 
 // DefaultConfig is what holds where nothing is said.

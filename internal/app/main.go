@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/grpclog"
+
+	"fleet/internal/backend/local"
+	"fleet/internal/face/cli"
+	"fleet/internal/face/rpc"
+)
+
+// Main runs the program with the arguments after its name and returns its exit code.
+func Main(args []string) int {
+	if len(args) > 0 && args[0] == shimCommand {
+		return local.ShimMain(args[1:]...)
+	}
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors reach callers anyway
+	p := &program{version: Version(), environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	return p.run(context.Background(), args)
+}
+
+// program is the command line with what it is given from outside.
+type program struct {
+	version        string
+	environ        []string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+func (p *program) run(ctx context.Context, args []string) int {
+	deps := cli.Deps{Version: p.version, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Dial: p.dial}
+	return cli.Run(ctx, args, deps, p.newServe(), p.newMCP(), p.newInit())
+}
+
+// Version is the version that the program was built as.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+// dial connects to a server, or to a fleet in this process.
+func (p *program) dial(ctx context.Context, t cli.Target) (grpc.ClientConnInterface, func() error, error) {
+	if !t.Embedded {
+		return cli.DialNetwork(ctx, t)
+	}
+	a, err := p.embed(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.Start()
+	return a.Conn(), a.Close, nil
+}
+
+// embed opens a fleet in this process. Who may read its data may do everything with it, so nobody is asked for a token.
+func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
+	cfg, err := Load("", p.environ, nil)
+	if err != nil {
+		return nil, err
+	}
+	if t.Data != "" {
+		cfg.Data = t.Data
+	}
+	cfg.LogLevel = "warn"
+	a, err := Open(ctx, cfg, Options{Log: p.stderr, Auth: func() rpc.Authenticator { return rpc.NoAuth{} }})
+	if err != nil {
+		return nil, fmt.Errorf("no fleet could be opened in %s: %w", cfg.Data, err)
+	}
+	return a, nil
+}
+
+// closeWith closes c and joins its error to err.
+func closeWith(err *error, c func() error) { *err = errors.Join(*err, c()) }

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"github.com/spf13/cobra"
+
+	"fleet/internal/face/cli"
+)
+
+func (p *program) newServe() *cobra.Command {
+	flags := DefaultConfig()
+	var file string
+	cmd := &cobra.Command{
+		Use:     "serve",
+		GroupID: cli.GroupServer,
+		Short:   "Run the server: gRPC, REST, MCP and the API page",
+		Long: `Serve the fleet over gRPC, REST and MCP until interrupted. Agents and their runs
+outlive the server: the next one on the same data finds them again.
+
+Settings come from flags, then from the environment (FLEET_HTTP for --http, and so on),
+then from fleet.yaml in this directory, or else in the user's configuration directory.
+"fleet init" writes a fleet.yaml that explains itself.`,
+		Example: `  fleet serve
+  fleet serve --http 127.0.0.1:9001 --grpc 127.0.0.1:9002 --data ./data
+  fleet token create me --admin --embedded && fleet serve --auth tokens --http 0.0.0.0:8101`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := Load(file, p.environ, cmd.Flags())
+			if err != nil {
+				return cli.Fail(cli.ExitUsage, "see `fleet serve --help`", "%v", err)
+			}
+			a, err := Open(cmd.Context(), cfg, Options{Log: p.stderr})
+			if err != nil {
+				return err
+			}
+			s, err := a.Listen(p.version)
+			if err != nil {
+				closeWith(&err, a.Close)
+				return err
+			}
+			return s.Serve(cmd.Context())
+		},
+	}
+	addFlags(cmd.Flags(), &flags)
+	cmd.Flags().StringVar(&file, "config", "", "read settings from `FILE` (FLEET_CONFIG)")
+	return cmd
+}

@@ -1,0 +1,141 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"fleet/internal/face/mcp"
+	"fleet/internal/face/rest"
+)
+
+// maxMessage is the largest gRPC message that is taken, in bytes: larger than any text may be, so that the core can
+// say what is wrong with it.
+const maxMessage = 16 << 20
+
+// shutdownGrace is how long connections get to end by themselves when the server stops.
+const shutdownGrace = 5 * time.Second
+
+// Server is a fleet with its listeners.
+type Server struct {
+	*App
+	grpcListener, httpListener net.Listener
+	grpc                       *grpc.Server
+	http                       *http.Server
+	endHTTP                    context.CancelFunc
+}
+
+// Listen opens the listeners of the fleet, so that a port that is taken shows before anything has begun.
+func (a *App) Listen(version string) (_ *Server, err error) {
+	s := &Server{App: a}
+	if s.httpListener, err = listen("http", a.cfg.HTTP); err != nil {
+		return nil, err
+	}
+	if s.grpcListener, err = listen("grpc", a.cfg.GRPC); err != nil {
+		return nil, errors.Join(err, s.httpListener.Close())
+	}
+	s.grpc = grpc.NewServer(
+		grpc.UnaryInterceptor(a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(maxMessage),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	)
+	a.register(s.grpc)
+	reflection.Register(s.grpc)
+
+	handler, err := a.handler(version)
+	if err != nil {
+		return nil, errors.Join(err, s.httpListener.Close(), s.grpcListener.Close())
+	}
+	var base context.Context
+	base, s.endHTTP = context.WithCancel(context.Background())
+	s.http = &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return base },
+		ErrorLog:    slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// handler is REST with MCP beside it.
+func (a *App) handler(version string) (http.Handler, error) {
+	restFace, err := rest.Handler(a.Conn(), rest.Config{Hosts: a.cfg.AllowedHosts, Version: version})
+	if err != nil {
+		return nil, err
+	}
+	mcpFace, err := mcp.Handler(a.Conn(), mcp.Config{Version: version, Hosts: a.cfg.AllowedHosts, Log: a.log})
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/mcp/") {
+			mcpFace.ServeHTTP(w, r)
+			return
+		}
+		restFace.ServeHTTP(w, r)
+	}), nil
+}
+
+func listen(key, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the %s address %s is in use: is another fleet running? --%s chooses another one", key, addr, key)
+	}
+	return l, err
+}
+
+// HTTPAddr is where REST and MCP are.
+func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
+
+// GRPCAddr is where gRPC is.
+func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
+
+// Serve lets the fleet work and answers calls until ctx is done, then lets calls end and closes everything.
+func (s *Server) Serve(ctx context.Context) error {
+	s.Start()
+	ended := make(chan error, 2)
+	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
+	go func() { ended <- s.http.Serve(s.httpListener) }()
+	s.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
+	s.log.InfoContext(ctx, "fleet is up", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
+		slog.String("backend", s.cfg.Backend), slog.String("auth", s.cfg.Auth), slog.String("data", s.cfg.Data))
+
+	var err error
+	select {
+	case <-ctx.Done():
+		s.log.Info("fleet is going down; agents and their runs go on")
+	case err = <-ended:
+	}
+	return errors.Join(err, s.shutdown())
+}
+
+// shutdown ends calls and listeners, then the fleet.
+func (s *Server) shutdown() error {
+	s.health.Shutdown()
+	s.guard.close()
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	graceful := make(chan struct{})
+	go func() { s.grpc.GracefulStop(); close(graceful) }()
+	s.endHTTP()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	select {
+	case <-graceful:
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-graceful
+	}
+	return errors.Join(err, s.Close())
+}
