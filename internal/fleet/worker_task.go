@@ -11,15 +11,6 @@ import (
 // deadlineGrace is how much longer than its timeout a run may take before Fleet ends it: its host should have.
 const deadlineGrace = 5 * time.Second
 
-// follower follows one run in the background.
-type follower struct {
-	taskID  string
-	cancel  context.CancelFunc
-	done    chan struct{} // closed at the end
-	outcome Outcome
-	err     error
-}
-
 // stopping is how far the stop of a task is.
 type stopping struct {
 	taskID string
@@ -104,48 +95,6 @@ func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) (t
 	}
 	w.log.WarnContext(ctx, "a task was not handed over", slog.String("task", t.ID), slog.Any("error", err))
 	return 0, false, w.finish(ctx, t.ID, Outcome{Status: TaskFailed, Reason: "the agent did not take it: " + Words(err)})
-}
-
-// followRun begins to follow the task's run where the event log ends.
-func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
-	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{taskID: t.ID, cancel: cancel, done: make(chan struct{})}
-	w.follow = f
-	agent, run, cursor := *a, t.run(true), t.Cursor
-	go func() {
-		defer close(f.done)
-		defer cancel()
-		f.outcome, f.err = w.backend.Follow(ctx, agent, run, cursor, func(o Output) error { return w.output(ctx, t.ID, o) })
-	}()
-}
-
-// unfollow ends following and waits for it. The run goes on.
-func (w *worker) unfollow() {
-	if w.follow != nil {
-		w.follow.cancel()
-		<-w.follow.done
-		w.follow = nil
-	}
-}
-
-// output takes output of the run into the event log, with its cursor, so that none is lost or doubled by a crash.
-func (w *worker) output(ctx context.Context, taskID string, o Output) error {
-	err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
-		t.Cursor = o.Cursor
-		before := t.OutputSize
-		t.OutputSize += int64(len(o.Text))
-		switch {
-		case o.Text == "" || before > w.cfg.MaxOutput:
-			return nil
-		case t.OutputSize > w.cfg.MaxOutput:
-			return tx.Append(t.event(EventTaskStep, w.now(), fmt.Sprintf("more output than %d bytes: the rest is not kept", w.cfg.MaxOutput)))
-		case o.Step:
-			return tx.Append(t.event(EventTaskStep, w.now(), o.Text))
-		}
-		return tx.Append(t.event(EventTaskOutput, w.now(), o.Text))
-	})
-	w.cfg.Fault(FaultFollowOutput)
-	return err
 }
 
 // followed deals with the end of following.

@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+)
+
+// outputQueue is how many pieces of output wait for the store before the run's reader waits for it.
+const outputQueue = 64
+
+// follower follows one run in the background and takes its output into the event log. What has come while the store
+// was busy goes into the next transaction together.
+type follower struct {
+	taskID  string
+	cancel  context.CancelFunc
+	done    chan struct{} // closed at the end
+	outcome Outcome
+	err     error
+}
+
+// followRun begins to follow the task's run where the event log ends.
+func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{taskID: t.ID, cancel: cancel, done: make(chan struct{})}
+	w.follow = f
+	agent, run, cursor := *a, t.run(true), t.Cursor
+	queue, written := make(chan Output, outputQueue), make(chan error, 1)
+	go func() {
+		defer close(f.done)
+		defer cancel()
+		f.outcome, f.err = w.backend.Follow(ctx, agent, run, cursor, func(o Output) error {
+			select {
+			case queue <- o:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		close(queue)
+		if err := <-written; err != nil { // the end is not recorded before all of the output is
+			f.err = err
+		}
+	}()
+	go func() {
+		err := w.record(ctx, t.ID, queue)
+		if err != nil {
+			cancel()
+		}
+		for range queue { //nolint:revive // what was not recorded comes again with the next Follow
+		}
+		written <- err
+	}()
+}
+
+// record takes what comes through the queue into the event log, until the queue is closed.
+func (w *worker) record(ctx context.Context, taskID string, queue <-chan Output) error {
+	for o := range queue {
+		batch := []Output{o}
+		for more := true; more && len(batch) < outputQueue; {
+			select {
+			case o, ok := <-queue:
+				if more = ok; ok {
+					batch = append(batch, o)
+				}
+			default:
+				more = false
+			}
+		}
+		err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
+			for _, o := range batch {
+				if err := w.take(tx, t, o); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		w.cfg.Fault(FaultFollowOutput)
+	}
+	return nil
+}
+
+// take takes one piece of output into the event log, with its cursor, so that none is lost or doubled by a crash.
+func (w *worker) take(tx Tx, t *Task, o Output) error {
+	t.Cursor = o.Cursor
+	before := t.OutputSize
+	t.OutputSize += int64(len(o.Text))
+	switch {
+	case o.Text == "" || before > w.cfg.MaxOutput:
+		return nil
+	case t.OutputSize > w.cfg.MaxOutput:
+		return tx.Append(t.event(EventTaskStep, w.now(), fmt.Sprintf("more output than %d bytes: the rest is not kept", w.cfg.MaxOutput)))
+	case o.Step:
+		return tx.Append(t.event(EventTaskStep, w.now(), o.Text))
+	}
+	return tx.Append(t.event(EventTaskOutput, w.now(), o.Text))
+}
+
+// unfollow ends following and waits for it. The run goes on.
+func (w *worker) unfollow() {
+	if w.follow != nil {
+		w.follow.cancel()
+		<-w.follow.done
+		w.follow = nil
+	}
+}
