@@ -52,10 +52,9 @@ const exitExample = `  fleet task run papi "make test" --follow
 // newExitCodes returns the help topic "exit-codes".
 func newExitCodes() *cobra.Command {
 	return &cobra.Command{
-		Use:     "exit-codes",
-		Short:   "Exit codes that scripts can use",
-		Long:    exitHelp + "\n\nExample:\n" + exitExample,
-		Example: exitExample,
+		Use:   "exit-codes",
+		Short: "Exit codes that scripts can use",
+		Long:  exitHelp + "\n\nExample:\n" + exitExample,
 	}
 }
 

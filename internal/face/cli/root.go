@@ -64,6 +64,9 @@ Start a server with "fleet serve", then see what agents can work on with
 	root.SetOut(p.deps.Stdout)
 	root.SetErr(p.deps.Stderr)
 	root.SetFlagErrorFunc(flagError)
+	root.Version = p.deps.Version
+	root.SetVersionTemplate("fleet {{.Version}}\n")
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	p.addFlags(root.PersistentFlags())
 	complete(root, "output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	complete(root, "server", cobra.NoFileCompletions)
@@ -98,6 +101,15 @@ func (p *program) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.noColor, "no-color", false, "no colours (env NO_COLOR)")
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "names and ids only, no progress and no hints")
 	f.BoolVarP(&p.verbose, "verbose", "v", false, "tell each step on standard error")
+}
+
+// usageTemplate is cobra's, but for commands that only have commands, which cobra shows as if they could run alone,
+// and the width of the names of topics.
+func usageTemplate(cobras string) string {
+	return strings.NewReplacer(
+		"{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}\n  {{.UseLine}}{{end}}",
+		"{{rpad .CommandPath .CommandPathPadding}}", "{{rpad .CommandPath 18}}",
+	).Replace(cobras)
 }
 
 // group makes cmd a command that only has commands: alone it prints its help, and it knows what was probably meant.

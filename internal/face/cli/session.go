@@ -71,9 +71,13 @@ func (s *session) hint(text string, args ...any) {
 	}
 }
 
+// tells says whether to tell on standard error what happens. Programs, which may read an error object there, have to
+// ask for it.
+func (s *session) tells() bool { return !s.quiet && (s.output == table || s.verbose) }
+
 // note tells a person on standard error what happens.
 func (s *session) note(text string, args ...any) {
-	if !s.quiet {
+	if s.tells() {
 		s.screen.line(printable(fmt.Sprintf(text, args...)))
 	}
 }

@@ -9,9 +9,13 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
+
+// pageOfEvents is how many events one call without follow asks for; fewer are the end of the log.
+const pageOfEvents = 10000
 
 // feed reads the event log from a cursor on: every event once and in order, over as many streams as it takes.
 type feed struct {
@@ -30,22 +34,33 @@ type feed struct {
 }
 
 // run calls take with each event until take returns an error, the log cannot be reached any more, or, when the request
-// does not follow, its end. A stream that the server ends is an end only when done says so; done may be nil.
+// does not follow, its end. When the server ends a stream that follows, done says whether nothing more is to come; it
+// may be nil.
 func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done func() (bool, error)) error {
+	if !f.req.GetFollow() {
+		f.req.MaxEvents = proto.Int32(pageOfEvents)
+	}
 	for {
-		progress, err := f.once(ctx, take)
+		events, err := f.once(ctx, take)
 		var own *taken
 		switch {
 		case errors.As(err, &own):
 			return own.err
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
 		case err == nil && !f.req.GetFollow():
-			if !progress {
+			if events < pageOfEvents {
 				return nil
 			}
 			continue
 		case err == nil && done != nil:
-			if over, err := done(); over || err != nil {
+			over, err := done()
+			if err != nil {
 				return err
+			}
+			if over { // and what came after the stream is in the log
+				f.req.Follow, f.req.MaxEvents = false, proto.Int32(pageOfEvents)
+				continue
 			}
 		case err != nil && !f.resumable(ctx, err):
 			return err
@@ -74,32 +89,32 @@ type taken struct{ err error }
 // Error is the caller's.
 func (t *taken) Error() string { return t.err.Error() }
 
-// once reads one stream to its end, and says whether it brought events.
-func (f *feed) once(ctx context.Context, take func(*fleetv1.Event) error) (progress bool, err error) {
+// once reads one stream to its end, and says how many events it brought.
+func (f *feed) once(ctx context.Context, take func(*fleetv1.Event) error) (events int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := f.fleet.WatchFleet(ctx, f.req)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	for {
 		resp, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			f.worked = true
-			return progress, nil
+			return events, nil
 		}
 		if err != nil {
-			return progress, err
+			return events, err
 		}
 		f.worked, f.outage = true, pause{}
 		f.tellBack()
+		events += len(resp.GetEvents())
 		for _, e := range resp.GetEvents() {
 			if f.seen(e.GetCursor()) {
 				continue
 			}
-			progress = true
 			if err := take(e); err != nil {
-				return true, &taken{err}
+				return events, &taken{err}
 			}
 			f.req.Cursor = e.GetCursor()
 		}

@@ -75,7 +75,7 @@ func (f *follower) watch(ctx context.Context) error {
 		fleet:    f.s.fleet,
 		req:      &fleetv1.WatchFleetRequest{TaskId: f.task.GetId(), Follow: true},
 		patience: f.s.deps.patience,
-		lost:     f.s.tellLost, back: f.s.tellBack,
+		lost:     f.s.tellLost, back: f.s.tellBack, worked: true, // the server has just started the task
 	}
 	errEnded := errors.New("ended")
 	err := stream.run(ctx, func(e *fleetv1.Event) error {
@@ -118,7 +118,7 @@ func (f *follower) show(e *fleetv1.Event) {
 	case fleetv1.Event_task_output:
 		if s.output == table {
 			s.screen.output(e.GetText())
-		} else if !s.quiet { // standard output is for the document
+		} else { // standard output is for the document
 			s.note("%s", text)
 		}
 	case fleetv1.Event_task_step:
@@ -139,7 +139,7 @@ func (f *follower) show(e *fleetv1.Event) {
 }
 
 func (f *follower) aside(text string) {
-	if !f.s.quiet {
+	if f.s.tells() {
 		f.s.screen.line(paint(f.s.screen.colors, cyan, printable(text)))
 	}
 }

@@ -85,13 +85,14 @@ func (p *program) newTaskRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run AGENT DESCRIPTION|-|@FILE",
 		Short: "Start a task and, with --follow, stay until it has ended",
-		Long: `Start a task on an idle agent. ` + describe + `
+		Long: `Start a task on an idle agent.
+` + describe + `
 
 With --follow, what the agent writes goes to standard output as it comes, its
 steps and the outcome to standard error, and the exit code tells how the task
 ended: 0 completed, 8 failed, 9 stopped. A broken connection is taken up again
 where it broke. With -o json or yaml, standard output has the task at its end
-and nothing else.
+and nothing else, and standard error what the agent writes only with -v.
 
 Ctrl-C ends the following and the task goes on; a second Ctrl-C right after it
 stops the task too, as the first one does with --stop-on-interrupt.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -72,10 +73,26 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 		t, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: req.GetTaskId()})
 		return over(t.GetTask().GetStatus()), err
 	})
-	if cursor := req.GetCursor(); cursor != "" && cursor != "now" && !(ended && req.GetTaskId() != "") {
-		s.hint("Go on from here: fleet watch --cursor %s", cursor)
+	if cursor := req.GetCursor(); cursor != "" && cursor != "now" && (!ended || req.GetTaskId() == "") {
+		s.hint("Go on from here: fleet watch --cursor %s%s", cursor, filters(req))
+	}
+	var why *failure
+	if errors.As(err, &why) && why == errInterrupted {
+		return &failure{code: ExitInterrupted, reason: why.reason} // the usual way to end it: nothing to tell
 	}
 	return err
+}
+
+// filters are the flags that ask for the same events again.
+func filters(req *fleetv1.WatchFleetRequest) string {
+	var b strings.Builder
+	if req.GetAgentName() != "" {
+		b.WriteString(" --agent " + req.GetAgentName())
+	}
+	if req.GetTaskId() != "" {
+		b.WriteString(" --task " + req.GetTaskId())
+	}
+	return b.String()
 }
 
 func (s *session) printEvent(e *fleetv1.Event) error {

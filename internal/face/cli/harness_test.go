@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"fleet": func() {
+			d := Deps{Version: "test"}
+			d.secondPress, _ = time.ParseDuration(os.Getenv("TEST_SECOND_PRESS"))
+			os.Exit(Run(context.Background(), os.Args[1:], d))
+		},
+	})
+}
+
+// TestScripts runs the scripts of testdata/cli against a stub. They want in FLEET_SERVER a server, and in PROJECT a
+// project whose agents run their tasks as shell scripts, so that the same scripts run against the real server too.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "../../../testdata/cli",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			server, _ := newStub(t).listen(t, "")
+			env.Setenv("FLEET_SERVER", server)
+			env.Setenv("PROJECT", "shell")
+			return nil
+		},
+	})
+}
+
+// output is a buffer that can be waited on.
+type output struct {
+	mu      sync.Mutex
+	b       bytes.Buffer
+	changed chan struct{}
+}
+
+func newOutput() *output { return &output{changed: make(chan struct{})} }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer func() {
+		close(o.changed)
+		o.changed = make(chan struct{})
+	}()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// await waits until the text was written.
+func (o *output) await(t *testing.T, text string) {
+	t.Helper()
+	limit := time.After(20 * time.Second)
+	for {
+		o.mu.Lock()
+		seen, changed := bytes.Contains(o.b.Bytes(), []byte(text)), o.changed
+		o.mu.Unlock()
+		if seen {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			require.Failf(t, "not written", "waited for %q, got %q", text, o.String())
+		}
+	}
+}
+
+// command is a fleet command in this process.
+type command struct {
+	stdin    string
+	env      map[string]string
+	signals  chan os.Signal
+	out, err *output
+	patience time.Duration
+	dial     Dialer
+}
+
+func newCommand(server string) *command {
+	return &command{env: map[string]string{"FLEET_SERVER": server}, signals: make(chan os.Signal, 4), out: newOutput(), err: newOutput(), patience: 20 * time.Second}
+}
+
+func (c *command) run(args ...string) int {
+	return Run(context.Background(), args, Deps{
+		Version: "test", Stdin: bytes.NewBufferString(c.stdin), Stdout: c.out, Stderr: c.err, Signals: c.signals, patience: c.patience,
+		Getenv: func(key string) string { return c.env[key] }, Dial: c.dial,
+	})
+}
+
+// start runs the command in the background.
+func (c *command) start(args ...string) <-chan int {
+	code := make(chan int, 1)
+	go func() { code <- c.run(args...) }()
+	return code
+}
+
+func wait(t *testing.T, code <-chan int) int {
+	t.Helper()
+	select {
+	case c := <-code:
+		return c
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "the command does not end")
+		return 0
+	}
+}
+
+// fleet runs a command against the server and returns all it did.
+func fleet(server string, args ...string) (stdout, stderr string, code int) {
+	c := newCommand(server)
+	code = c.run(args...)
+	return c.out.String(), c.err.String(), code
+}

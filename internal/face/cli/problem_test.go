@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	agent := map[string]string{"agent_name": "papi"}
+	for _, c := range []struct {
+		err  error
+		code int
+		line string
+	}{
+		{refusal(codes.NotFound, "AGENT_NOT_FOUND", "No agent 'x'.", agent), 3, `No agent 'x'; "fleet agent list" shows the agents`},
+		{refusal(codes.NotFound, "TASK_NOT_FOUND", "No task.", nil), 3, `No task; "fleet task list AGENT" shows the tasks of an agent`},
+		{refusal(codes.NotFound, "PROJECT_NOT_FOUND", "No project.", nil), 3, `No project; "fleet project list" shows the projects`},
+		{refusal(codes.InvalidArgument, "PROJECT_NOT_FOUND", "No project.", nil), 3, `No project; "fleet project list" shows the projects`},
+		{refusal(codes.InvalidArgument, "ROLE_NOT_FOUND", "No role.", map[string]string{"project": "web"}), 3, `No role; "fleet role list web" shows the roles`},
+		{refusal(codes.NotFound, "TOKEN_NOT_FOUND", "No token.", nil), 3, `No token; "fleet token list" shows the tokens`},
+		{refusal(codes.NotFound, "NO_RUNNING_TASK", "Idle.", agent), 3, `Idle; "fleet task list papi" shows what it did`},
+		{refusal(codes.AlreadyExists, "AGENT_EXISTS", "Taken.", agent), 4, `Taken; choose another name, or "fleet agent delete papi" first`},
+		{refusal(codes.AlreadyExists, "TOKEN_EXISTS", "Taken.", nil), 4, "Taken; choose another name"},
+		{refusal(codes.Aborted, "AGENT_BUSY", "Busy.", agent), 4, `Busy; wait with "fleet task wait --agent papi", or stop the task with "fleet task stop papi"`},
+		{refusal(codes.InvalidArgument, "INVALID_NAME", "Bad name.", nil), 2, `Bad name.`},
+		{refusal(codes.InvalidArgument, "INVALID_PAGE", "Bad page.", nil), 2, `Bad page.`},
+		{refusal(codes.FailedPrecondition, "AGENT_OFFLINE", "Offline.", agent), 5, `Offline; "fleet agent show papi" says why; "fleet agent start papi" starts it`},
+		{refusal(codes.ResourceExhausted, "LIMIT_REACHED", "Too many.", nil), 5, "Too many."},
+		{refusal(codes.Unavailable, "BACKEND_UNAVAILABLE", "Coder does not answer.", nil), 6, "Coder does not answer."},
+		{refusal(codes.Unavailable, "PROVISIONING_FAILED", "No disk.", nil), 6, "No disk."},
+		{refusal(codes.Unauthenticated, "UNAUTHENTICATED", "Who are you?", nil), 7, "Who are you?; give a token with --token-file FILE or FLEET_TOKEN"},
+		{refusal(codes.PermissionDenied, "PERMISSION_DENIED", "You may not.", nil), 7, "You may not."},
+		{refusal(codes.DeadlineExceeded, "DEADLINE_EXCEEDED", "Too slow.", nil), 10, "Too slow."},
+		{refusal(codes.Unimplemented, "UNIMPLEMENTED", "Cannot.", nil), 1, "Cannot."},
+		{status.Error(codes.Internal, "sql: secret"), 1, "Something went wrong inside Fleet; the server's log has the cause. Try again, or ask whoever runs the server."},
+		{errors.New("of this program"), 1, "of this program"},
+		{usagef("bad"), 2, "bad"},
+		{verdictOf("failed"), 8, `the task 1 of papi failed: no; "fleet task show 1" tells more`},
+		{verdictOf("stopped"), 9, `the task 1 of papi was stopped: no; "fleet task show 1" tells more`},
+		{context.Canceled, 130, "interrupted; what was asked for may go on"},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			t.Parallel()
+			f := explain(t.Context(), c.err, Target{})
+			require.Equal(t, c.code, f.code)
+			require.Equal(t, c.line, f.Error())
+		})
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`:                `cannot reach h:1: connection refused; is a server running? Start one with "fleet serve", or add --embedded`,
+		`connection error: desc = "transport: authentication handshake failed: tls: first record does not look like a TLS handshake"`: "cannot reach h:1: first record does not look like a TLS handshake; if that server has no TLS, add --insecure",
+		`connection error: desc = "error reading server preface: http2: frame too large"`:                                             "cannot reach h:1: frame too large; is this the server's gRPC port? It is 8102 unless the server was told otherwise",
+	} {
+		f := explain(t.Context(), status.Error(codes.Unavailable, message), Target{Server: "h:1"})
+		require.Equal(t, ExitUnavailable, f.code)
+		require.Equal(t, want, f.Error())
+	}
+}
+
+func TestErrorsAreOneLineOrOneObject(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	s.unary = func(context.Context, string, any) error {
+		return refusal(codes.NotFound, "AGENT_NOT_FOUND", "No agent\n'x'\x1b[2J.", map[string]string{"agent_name": "x"})
+	}
+	server, _ := s.listen(t, "")
+
+	out, line, code := fleet(server, "agent", "show", "x")
+	require.Equal(t, ExitNotFound, code)
+	require.Empty(t, out)
+	require.Equal(t, "fleet: No agent 'x'[2J; \"fleet agent list\" shows the agents\n", line)
+
+	out, object, code := fleet(server, "agent", "show", "x", "-o", "json")
+	require.Equal(t, ExitNotFound, code)
+	require.Empty(t, out)
+	var e struct {
+		Error, Message string
+		Details        map[string]any
+	}
+	require.NoError(t, json.Unmarshal([]byte(object), &e))
+	require.Equal(t, "AGENT_NOT_FOUND", e.Error)
+	require.Equal(t, map[string]any{"agent_name": "x"}, e.Details)
+
+	_, object, code = fleet(server, "agent", "show", "-o", "json")
+	require.Equal(t, ExitUsage, code)
+	require.NoError(t, json.Unmarshal([]byte(object), &e))
+	require.Equal(t, "USAGE", e.Error)
+}
+
+func TestTimeoutEndsACall(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	s.unary = func(ctx context.Context, _ string, _ any) error {
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	server, _ := s.listen(t, "")
+	_, line, code := fleet(server, "agent", "list", "--timeout", "50ms")
+	require.Equal(t, ExitTimeout, code)
+	require.Contains(t, line, "--timeout")
+}
+
+func TestInterruptEndsACall(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	called := make(chan struct{})
+	s.unary = func(ctx context.Context, _ string, _ any) error {
+		close(called)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	server, _ := s.listen(t, "")
+	c := newCommand(server)
+	code := c.start("agent", "list")
+	<-called
+	c.signals <- nil
+	require.Equal(t, ExitInterrupted, wait(t, code))
+	require.Equal(t, "fleet: interrupted; what was asked for may go on\n", c.err.String())
+}
+
+func TestInterruptEndsAWatchAndTellsTheCursor(t *testing.T) {
+	t.Parallel()
+	_, server, _ := stubWithAgent(t)
+	c := newCommand(server)
+	code := c.start("watch", "--agent", "papi", "--follow")
+	c.out.await(t, "agent_changed")
+	c.signals <- nil
+	require.Equal(t, ExitInterrupted, wait(t, code))
+	require.Equal(t, "Go on from here: fleet watch --cursor 2 --agent papi\n", c.err.String())
+}
+
+func TestDialErrorsAreTold(t *testing.T) {
+	t.Parallel()
+	c := newCommand("")
+	c.dial = func(_ context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
+		require.Equal(t, Target{Server: DefaultServer, Embedded: true, Data: "d"}, target)
+		return nil, nil, errors.New("the data directory is in use by a server; leave --embedded out")
+	}
+	require.Equal(t, ExitError, c.run("agent", "list", "--embedded", "--data", "d"))
+	require.Equal(t, "fleet: the data directory is in use by a server; leave --embedded out\n", c.err.String())
+}
+
+func verdictOf(st string) error {
+	return verdict(&fleetv1.Task{Id: "1", AgentName: "papi", Reason: "no", Status: fleetv1.Task_Status(fleetv1.Task_Status_value[st])})
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestGrid(t *testing.T) {
+	t.Parallel()
+	g := newGrid("NAME", "STATUS", "TASK")
+	g.row("papi", statusCell("busy"), "one\ntwo\x1b[2J")
+	g.row("日本", statusCell("idle"), "")
+	require.Equal(t, "NAME  STATUS  TASK\npapi  busy    one two[2J\n日本  idle    -\n", g.render(0, false))
+	require.Equal(t, "papi\n日本\n", g.names())
+	for line := range strings.Lines(g.render(26, false)) {
+		require.LessOrEqual(t, runewidth.StringWidth(strings.TrimSpace(line)), 26)
+	}
+	require.Contains(t, g.render(0, true), "\x1b[33mbusy\x1b[0m    one")
+}
+
+func TestSpansAndTimes(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 42 * time.Second: "42s", 3*time.Minute + 59*time.Second: "3m", 5*time.Hour + time.Minute: "5h",
+		47 * time.Hour: "47h", 12 * day: "12d", 400 * day: "1y35d",
+	} {
+		require.Equal(t, want, span(d))
+	}
+	for d, want := range map[time.Duration]string{
+		400 * time.Millisecond: "0s", 42 * time.Second: "42s", 192 * time.Second: "3m12s", 2*time.Hour + 5*time.Minute: "2h05m",
+	} {
+		require.Equal(t, want, exact(d))
+	}
+	require.Equal(t, "$0.0012", cost(0.0012))
+	require.Equal(t, "$1.50", cost(1.5))
+	require.Equal(t, "1.5 KiB", size(1536))
+}
+
+func TestSanitizer(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain\ttext\r\n":                   "plain\ttext\r\n",
+		"\x1b[1;31mred\x1b[0m":              "\x1b[1;31mred\x1b[0m",
+		"a\x1b]0;title\ab":                  "ab",
+		"a\x1b]52;c;Zm9v\x1b\\b":            "ab",
+		"a\x1bPq#0\x1b\\b":                  "ab",
+		"a\x1b[2J\x1b[10;10Hb":              "ab",
+		"a\u009b31mb\u009d0;x\u009cc":       "a\x1b[31mbc",
+		"a\bb\x00c\x7fd":                    "abcd",
+		"a\u202eb":                          "ab",
+		"a\x1b[" + strings.Repeat("1", 100): "a" + strings.Repeat("1", 67),
+		"日本 ✓":                              "日本 ✓",
+	} {
+		require.Equal(t, want, (&sanitizer{colors: true}).clean(text), "%q", text)
+	}
+	require.Equal(t, "red", (&sanitizer{}).clean("\x1b[31mred\x1b[0m"))
+}
+
+func TestSanitizerLetsNothingThroughInPieces(t *testing.T) {
+	t.Parallel()
+	text := rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune("\x1b[]P\\0123;mJ\a\n\u009b\u009d\u009c"))))
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOf(text).Draw(t, "pieces")
+		inPieces, whole := &sanitizer{}, &sanitizer{}
+		var got strings.Builder
+		for _, p := range pieces {
+			got.WriteString(inPieces.clean(p))
+		}
+		require.Equal(t, whole.clean(strings.Join(pieces, "")), got.String())
+		for _, r := range got.String() {
+			require.False(t, unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r), "%q", r)
+		}
+	})
+}

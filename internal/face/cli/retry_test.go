@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestMutationsSurviveARestart cuts the connection after the server has done what it was asked for and before the
+// client knows: the repeated call must carry the same id, and nothing may be done twice.
+func TestMutationsSurviveARestart(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	var mu sync.Mutex
+	var ids []string
+	var server string
+	var stop func()
+	s.unary = func(ctx context.Context, method string, req any) error {
+		r, ok := req.(*fleetv1.CreateAgentRequest)
+		if !ok {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if ids = append(ids, r.GetRequestId()); len(ids) > 1 {
+			return nil
+		}
+		_, err := s.CreateAgent(ctx, r)
+		go func() { // a server that crashes is not waited for by its own handlers
+			stop()
+			s.listen(t, server)
+		}()
+		<-ctx.Done()
+		return err
+	}
+	server, stop = s.listen(t, "")
+	out, line, code := fleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+	require.Equal(t, ExitOK, code, line)
+	require.Equal(t, "Agent 'papi' created successfully\n", out)
+	require.Contains(t, line, "broke")
+	require.Len(t, ids, 2)
+	require.NotEmpty(t, ids[0])
+	require.Equal(t, ids[0], ids[1])
+}
+
+func TestEveryMutationHasAnID(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	var mu sync.Mutex
+	ids := map[string]string{}
+	s.unary = func(_ context.Context, method string, req any) error {
+		if r, ok := req.(interface{ GetRequestId() string }); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			ids[method[strings.LastIndex(method, "/")+1:]] = r.GetRequestId()
+		}
+		return nil
+	}
+	server, _ := s.listen(t, "")
+	for _, args := range []string{
+		"agent create papi --project shell --spec x", "task start papi read", "task message papi hello", "task stop papi",
+		"agent stop papi", "agent start papi", "agent restart papi", "agent delete papi --yes --request-id mine",
+	} {
+		_, line, code := fleet(server, strings.Fields(args)...)
+		if args != "task message papi hello" && args != "task stop papi" { // the task may have ended
+			require.Equal(t, ExitOK, code, line)
+		}
+	}
+	require.Len(t, ids, 8)
+	require.Equal(t, "mine", ids["DeleteAgent"])
+	for method, id := range ids {
+		require.NotEmpty(t, id, method)
+	}
+}
+
+// TestWhatMayNotBeRepeatedIsNot creates a token: that call has no id.
+func TestWhatMayNotBeRepeatedIsNot(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	calls := 0
+	s.unary = func(context.Context, string, any) error {
+		calls++
+		return status.Error(codes.Unavailable, "the connection broke")
+	}
+	server, _ := s.listen(t, "")
+	_, line, code := fleet(server, "token", "create", "x")
+	require.Equal(t, ExitUnavailable, code)
+	require.Equal(t, 1, calls)
+	require.Contains(t, line, "nobody knows whether it was done; look before you try again")
+}
+
+func TestTheBackendsErrorsAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	calls := 0
+	s.unary = func(context.Context, string, any) error {
+		calls++
+		return refusal(codes.Unavailable, "BACKEND_UNAVAILABLE", "Coder does not answer.", nil)
+	}
+	server, _ := s.listen(t, "")
+	_, _, code := fleet(server, "agent", "list")
+	require.Equal(t, ExitUnavailable, code)
+	require.Equal(t, 1, calls)
+}
+
+func TestTheTokenTravelsWithEveryCall(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	var got []string
+	s.unary = func(ctx context.Context, _ string, _ any) error {
+		md, _ := metadata.FromIncomingContext(ctx)
+		got = append(got, fmt.Sprint(md.Get("authorization")))
+		return nil
+	}
+	server, _ := s.listen(t, "")
+	c := newCommand(server)
+	c.env["FLEET_TOKEN"] = " s3cret\n"
+	require.Equal(t, ExitOK, c.run("agent", "list"))
+	require.Equal(t, []string{"[Bearer s3cret]"}, got)
+	require.NotContains(t, c.out.String()+c.err.String(), "s3cret")
+}

@@ -1,0 +1,539 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// stub is a fleet in memory whose agents run their tasks with sh. It outlives its servers, as a database would.
+type stub struct {
+	fleetv1.UnimplementedFleetServiceServer
+	fleetv1.UnimplementedTokenServiceServer
+
+	// unary and stream, when set, come before every call; an error is the answer.
+	unary  func(ctx context.Context, method string, req any) error
+	stream func(req *fleetv1.WatchFleetRequest) error
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at every change
+	agents  map[string]*fleetv1.Agent
+	tasks   []*fleetv1.TaskDetail
+	runs    map[string]*exec.Cmd
+	stopped map[string]bool
+	events  []*fleetv1.Event
+	answers map[string]proto.Message
+	tokens  []*fleetv1.Token
+	running sync.WaitGroup
+}
+
+// errEarly makes the server end a stream without an error.
+var errEarly = errors.New("early")
+
+func newStub(t *testing.T) *stub {
+	s := &stub{
+		changed: make(chan struct{}), agents: map[string]*fleetv1.Agent{}, runs: map[string]*exec.Cmd{},
+		stopped: map[string]bool{}, answers: map[string]proto.Message{},
+	}
+	t.Cleanup(func() {
+		s.mu.Lock()
+		for _, run := range s.runs {
+			_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL)
+		}
+		s.mu.Unlock()
+		s.running.Wait()
+	})
+	return s
+}
+
+// listen serves the stub at the address, or a free one, and returns the address and a function that ends the server
+// as a crash would.
+func (s *stub) listen(t *testing.T, address string) (string, func()) {
+	l, err := net.Listen("tcp", cmp.Or(address, "127.0.0.1:0"))
+	require.NoError(t, err)
+	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if s.unary != nil {
+			if err := s.unary(ctx, info.FullMethod, req); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, req)
+	}))
+	fleetv1.RegisterFleetServiceServer(server, s)
+	fleetv1.RegisterTokenServiceServer(server, s)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = server.Serve(l)
+	}()
+	stop := sync.OnceFunc(func() {
+		server.Stop()
+		<-over
+	})
+	t.Cleanup(stop)
+	return l.Addr().String(), stop
+}
+
+func refusal(code codes.Code, reason, message string, metadata map[string]string) error {
+	s, err := status.New(code, message).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "fleet", Metadata: metadata})
+	if err != nil {
+		return err
+	}
+	return s.Err()
+}
+
+// once returns the answer that was given for the request_id, or a new one.
+func once[T proto.Message](s *stub, id string, do func() (T, error)) (T, error) {
+	if answer, ok := s.answers[id].(T); ok && id != "" {
+		return answer, nil
+	}
+	answer, err := do()
+	if err == nil && id != "" {
+		s.answers[id] = answer
+	}
+	return answer, err
+}
+
+// log appends an event. The caller holds the lock.
+func (s *stub) log(kind fleetv1.Event_Type, agent, task, text, state string) {
+	s.events = append(s.events, &fleetv1.Event{
+		Cursor: strconv.Itoa(len(s.events) + 1), Time: timestamppb.Now(), Type: kind, AgentName: agent, TaskId: task, Text: text, Status: state,
+	})
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *stub) agent(name string) (*fleetv1.Agent, error) {
+	a := s.agents[strings.ToLower(name)]
+	if a == nil {
+		return nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", fmt.Sprintf("Agent %q not found.", name), map[string]string{"agent_name": name})
+	}
+	return a, nil
+}
+
+func (s *stub) task(id string) (*fleetv1.TaskDetail, error) {
+	for _, t := range s.tasks {
+		if t.GetId() == id {
+			return t, nil
+		}
+	}
+	return nil, refusal(codes.NotFound, "TASK_NOT_FOUND", fmt.Sprintf("Task %q not found.", id), map[string]string{"task_id": id})
+}
+
+func brief(t *fleetv1.TaskDetail) *fleetv1.Task {
+	return &fleetv1.Task{
+		Id: t.Id, AgentName: t.AgentName, Summary: t.Summary, Status: t.Status, Source: t.Source, CreatedAt: t.CreatedAt,
+		StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Reason: t.Reason, PayloadSize: t.PayloadSize, CostUsd: t.CostUsd,
+	}
+}
+
+func (s *stub) CreateAgent(_ context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return once(s, r.GetRequestId(), func() (*fleetv1.CreateAgentResponse, error) {
+		if r.GetProject() != "shell" {
+			return nil, refusal(codes.InvalidArgument, "PROJECT_NOT_FOUND", fmt.Sprintf("Project %q not found.", r.GetProject()), map[string]string{"project": r.GetProject()})
+		}
+		if s.agents[strings.ToLower(r.GetName())] != nil {
+			return nil, refusal(codes.AlreadyExists, "AGENT_EXISTS", fmt.Sprintf("Agent %q already exists.", r.GetName()), map[string]string{"agent_name": r.GetName()})
+		}
+		now := timestamppb.Now()
+		a := &fleetv1.Agent{
+			Name: r.GetName(), WorkspaceId: "w-" + r.GetName(), Status: fleetv1.Agent_idle, State: fleetv1.Agent_running,
+			Role: cmp.Or(r.GetRole(), "coder"), Project: r.GetProject(), Spec: r.GetSpec(), CreatedAt: now, UpdatedAt: now,
+			Metadata: map[string]string{"fleet_mcp_agent_spec": r.GetSpec()}, Owner: "local",
+		}
+		s.agents[strings.ToLower(r.GetName())] = a
+		s.log(fleetv1.Event_agent_created, a.Name, "", "", "starting")
+		s.log(fleetv1.Event_agent_changed, a.Name, "", "ready", "running")
+		return &fleetv1.CreateAgentResponse{Agent: clone(a), Message: fmt.Sprintf("Agent '%s' created successfully", a.Name)}, nil
+	})
+}
+
+func clone[T proto.Message](m T) T { return proto.CloneOf(m) }
+
+func (s *stub) ListAgents(_ context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resp := &fleetv1.ListAgentsResponse{}
+	for _, key := range slices.Sorted(maps.Keys(s.agents)) {
+		a := s.agents[key]
+		if r.GetStatus() != 0 && r.GetStatus() != a.Status {
+			continue
+		}
+		resp.Agents = append(resp.Agents, clone(&fleetv1.AgentSummary{
+			Name: a.Name, Status: a.Status, State: a.State, CurrentTask: a.CurrentTask, Role: a.Role, Project: a.Project,
+			CurrentTaskId: a.CurrentTaskId, Owner: a.Owner,
+		}))
+	}
+	resp.TotalCount = int32(len(resp.Agents))
+	return resp, nil
+}
+
+func (s *stub) ShowAgent(_ context.Context, r *fleetv1.ShowAgentRequest) (*fleetv1.ShowAgentResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.agent(r.GetAgentName())
+	return &fleetv1.ShowAgentResponse{Agent: clone(a)}, err
+}
+
+func (s *stub) DeleteAgent(_ context.Context, r *fleetv1.DeleteAgentRequest) (*fleetv1.DeleteAgentResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return once(s, r.GetRequestId(), func() (*fleetv1.DeleteAgentResponse, error) {
+		a, err := s.agent(r.GetAgentName())
+		if err != nil {
+			return nil, err
+		}
+		delete(s.agents, strings.ToLower(a.Name))
+		s.log(fleetv1.Event_agent_deleted, a.Name, "", "", "deleted")
+		return &fleetv1.DeleteAgentResponse{
+			Message: fmt.Sprintf("Agent '%s' deleted successfully", a.Name), DeletedAgent: &fleetv1.DeletedAgent{Name: a.Name, WorkspaceId: a.WorkspaceId},
+		}, nil
+	})
+}
+
+func (s *stub) power(name string, state fleetv1.Agent_State, st fleetv1.Agent_Status) (*fleetv1.Agent, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.agent(name)
+	if err == nil {
+		a.State, a.Status = state, st
+		s.log(fleetv1.Event_agent_changed, a.Name, "", "", state.String())
+	}
+	return clone(a), err
+}
+
+func (s *stub) StartAgent(_ context.Context, r *fleetv1.StartAgentRequest) (*fleetv1.StartAgentResponse, error) {
+	a, err := s.power(r.GetAgentName(), fleetv1.Agent_running, fleetv1.Agent_idle)
+	return &fleetv1.StartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' started", r.GetAgentName())}, err
+}
+
+func (s *stub) StopAgent(_ context.Context, r *fleetv1.StopAgentRequest) (*fleetv1.StopAgentResponse, error) {
+	a, err := s.power(r.GetAgentName(), fleetv1.Agent_stopped, fleetv1.Agent_offline)
+	return &fleetv1.StopAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' stopped", r.GetAgentName())}, err
+}
+
+func (s *stub) RestartAgent(_ context.Context, r *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {
+	a, err := s.power(r.GetAgentName(), fleetv1.Agent_running, fleetv1.Agent_idle)
+	return &fleetv1.RestartAgentResponse{Agent: a, Message: fmt.Sprintf("Agent '%s' restarted", r.GetAgentName())}, err
+}
+
+func (s *stub) ShowAgentLog(_ context.Context, r *fleetv1.ShowAgentLogRequest) (*fleetv1.ShowAgentLogResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.agent(r.GetAgentName())
+	return &fleetv1.ShowAgentLogResponse{Lines: []string{"made", "started"}}, err
+}
+
+func (s *stub) ListAgentProjects(context.Context, *fleetv1.ListAgentProjectsRequest) (*fleetv1.ListAgentProjectsResponse, error) {
+	return &fleetv1.ListAgentProjectsResponse{Projects: []*fleetv1.Project{{Name: "shell", DisplayName: "Shell", Description: "Scripts on this machine"}}}, nil
+}
+
+func (s *stub) ListAgentRoles(_ context.Context, r *fleetv1.ListAgentRolesRequest) (*fleetv1.ListAgentRolesResponse, error) {
+	if r.GetProject() != "shell" {
+		return nil, refusal(codes.NotFound, "PROJECT_NOT_FOUND", fmt.Sprintf("Project %q not found.", r.GetProject()), map[string]string{"project": r.GetProject()})
+	}
+	return &fleetv1.ListAgentRolesResponse{Roles: []*fleetv1.Role{
+		{Name: "coder", DisplayName: "Coder", Description: "Writes code", Default: true},
+		{Name: "reviewer", DisplayName: "Reviewer", Description: "Reads code"},
+	}}, nil
+}
+
+func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskRequest) (*fleetv1.StartAgentTaskResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return once(s, r.GetRequestId(), func() (*fleetv1.StartAgentTaskResponse, error) {
+		a, err := s.agent(r.GetAgentName())
+		switch {
+		case err != nil:
+			return nil, err
+		case strings.TrimSpace(r.GetTaskDescription()) == "":
+			return nil, refusal(codes.InvalidArgument, "TASK_REQUIRED", "The description is empty.", nil)
+		case a.Status == fleetv1.Agent_offline:
+			return nil, refusal(codes.FailedPrecondition, "AGENT_OFFLINE", fmt.Sprintf("Agent %q is offline.", a.Name), map[string]string{"agent_name": a.Name})
+		case a.Status == fleetv1.Agent_busy:
+			return nil, refusal(codes.Aborted, "AGENT_BUSY", fmt.Sprintf("Agent %q has a task already.", a.Name), map[string]string{"agent_name": a.Name})
+		}
+		now := timestamppb.Now()
+		t := &fleetv1.TaskDetail{
+			Id: fmt.Sprintf("task-%d", len(s.tasks)+1), AgentName: a.Name, Summary: strings.SplitN(r.GetTaskDescription(), "\n", 2)[0],
+			Status: fleetv1.Task_running, Source: fleetv1.Task_human, CreatedAt: now, StartedAt: now, Description: r.GetTaskDescription(), Owner: "local",
+		}
+		s.tasks = append(s.tasks, t)
+		a.Status, a.CurrentTask, a.CurrentTaskId = fleetv1.Agent_busy, wrapperspb.String(t.Summary), wrapperspb.String(t.Id)
+		s.log(fleetv1.Event_task_created, a.Name, t.Id, "", "pending")
+		s.log(fleetv1.Event_task_started, a.Name, t.Id, "", "running")
+		if err := s.run(t); err != nil {
+			return nil, err
+		}
+		return &fleetv1.StartAgentTaskResponse{Task: brief(clone(t)), AgentStatus: a.Status, Message: "Task started successfully"}, nil
+	})
+}
+
+// run runs the description of the task with sh. The caller holds the lock.
+func (s *stub) run(t *fleetv1.TaskDetail) error {
+	cmd := exec.Command("sh", "-c", t.Description)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.runs[t.Id] = cmd
+	s.running.Go(func() {
+		var all strings.Builder
+		for r := bufio.NewReader(out); ; {
+			line, err := r.ReadString('\n')
+			if line != "" {
+				all.WriteString(line)
+				s.mu.Lock()
+				s.log(fleetv1.Event_task_output, t.AgentName, t.Id, line, "")
+				s.mu.Unlock()
+			}
+			if err != nil {
+				break
+			}
+		}
+		err := cmd.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.end(t, all.String(), err)
+	})
+	return nil
+}
+
+func (s *stub) end(t *fleetv1.TaskDetail, output string, err error) {
+	delete(s.runs, t.Id)
+	t.CompletedAt = timestamppb.Now()
+	if lines := strings.Fields(strings.ReplaceAll(output, " ", "\u00a0")); len(lines) > 0 {
+		t.Summary = strings.ReplaceAll(lines[len(lines)-1], "\u00a0", " ")
+		t.Payload, t.PayloadSize = proto.String(output), int32(len(output))
+	}
+	switch {
+	case s.stopped[t.Id]:
+		t.Status, t.Reason = fleetv1.Task_stopped, "stopped by local"
+	case err != nil:
+		t.Status, t.Reason = fleetv1.Task_failed, err.Error()
+	default:
+		t.Status = fleetv1.Task_completed
+	}
+	if a := s.agents[strings.ToLower(t.AgentName)]; a != nil {
+		a.Status, a.CurrentTask, a.CurrentTaskId = fleetv1.Agent_idle, nil, nil
+	}
+	s.log(fleetv1.Event_task_ended, t.AgentName, t.Id, t.Reason, t.Status.String())
+}
+
+func (s *stub) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskRequest) (*fleetv1.StopAgentTaskResponse, error) {
+	s.mu.Lock()
+	a, err := s.agent(r.GetAgentName())
+	if err == nil && a.CurrentTaskId == nil {
+		err = refusal(codes.NotFound, "NO_RUNNING_TASK", fmt.Sprintf("Agent %q has no running task.", a.Name), map[string]string{"agent_name": a.Name})
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	id := a.CurrentTaskId.GetValue()
+	s.stopped[id] = true
+	s.log(fleetv1.Event_task_stopping, a.Name, id, "killed", "")
+	_ = syscall.Kill(-s.runs[id].Process.Pid, syscall.SIGKILL)
+	s.mu.Unlock()
+	tasks, _, err := s.await(ctx, []string{id}, false, time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.StopAgentTaskResponse{Task: tasks[0], AgentStatus: fleetv1.Agent_idle, Message: "Task stopped successfully"}, nil
+}
+
+// await waits for the end of any or all of the tasks.
+func (s *stub) await(ctx context.Context, ids []string, anyOf bool, limit time.Duration) (tasks []*fleetv1.Task, done bool, err error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for late := limit <= 0; ; {
+		s.mu.Lock()
+		tasks = nil
+		ended := 0
+		for _, id := range ids {
+			t, err := s.task(id)
+			if err != nil {
+				s.mu.Unlock()
+				return nil, false, err
+			}
+			if over(t.Status) {
+				ended++
+			}
+			tasks = append(tasks, brief(clone(t)))
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		if done = ended == len(ids) || anyOf && ended > 0; done || late {
+			return tasks, done, nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			late = true
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+}
+
+func (s *stub) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fleetv1.WaitTasksResponse, error) {
+	tasks, done, err := s.await(ctx, r.GetTaskIds(), r.GetMode() == fleetv1.WaitTasksRequest_any, time.Duration(r.GetTimeoutSeconds())*time.Second)
+	return &fleetv1.WaitTasksResponse{Tasks: tasks, Done: done, Message: "Waited."}, err
+}
+
+func (s *stub) ShowTask(_ context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := s.task(r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	t = clone(t)
+	if !r.GetIncludePayload() {
+		t.Payload = nil
+	}
+	return &fleetv1.ShowTaskResponse{Task: t}, nil
+}
+
+func (s *stub) SendTaskMessage(_ context.Context, r *fleetv1.SendTaskMessageRequest) (*fleetv1.SendTaskMessageResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.agent(r.GetAgentName())
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.task(a.GetCurrentTaskId().GetValue())
+	if err != nil {
+		return nil, refusal(codes.NotFound, "NO_RUNNING_TASK", "No running task.", map[string]string{"agent_name": a.Name})
+	}
+	s.log(fleetv1.Event_task_message, a.Name, t.Id, r.GetMessage(), "")
+	return &fleetv1.SendTaskMessageResponse{Task: brief(clone(t)), Message: "Message sent"}, nil
+}
+
+func (s *stub) ShowAgentTaskHistory(_ context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.agent(r.GetAgentName())
+	if err != nil {
+		return nil, err
+	}
+	size, page := int(cmp.Or(r.GetPageSize(), 20)), int(cmp.Or(r.GetPage(), 1))
+	var all []*fleetv1.Task
+	for _, t := range slices.Backward(s.tasks) {
+		if t.AgentName == a.Name {
+			all = append(all, brief(clone(t)))
+		}
+	}
+	resp := &fleetv1.ShowAgentTaskHistoryResponse{
+		TotalCount: int32(len(all)), Page: int32(page), PageSize: int32(size), TotalPages: int32((len(all) + size - 1) / size),
+	}
+	resp.Tasks = all[min(len(all), (page-1)*size):min(len(all), page*size)]
+	return resp, nil
+}
+
+func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
+	if s.stream != nil {
+		if err := s.stream(r); err == errEarly {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	at, _ := strconv.Atoi(r.GetCursor())
+	if r.GetCursor() == "now" {
+		at = len(s.events)
+	}
+	s.mu.Unlock()
+	for {
+		s.mu.Lock()
+		batch := []*fleetv1.Event{}
+		over := !r.GetFollow()
+		for ; at < len(s.events); at++ {
+			e := s.events[at]
+			if r.GetTaskId() != "" && e.TaskId != r.GetTaskId() || r.GetAgentName() != "" && e.AgentName != r.GetAgentName() {
+				continue
+			}
+			batch = append(batch, clone(e))
+			over = over || r.GetTaskId() != "" && e.Type == fleetv1.Event_task_ended
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		if len(batch) > 0 || over {
+			if err := stream.Send(&fleetv1.WatchFleetResponse{Events: batch, Cursor: strconv.Itoa(at)}); err != nil {
+				return err
+			}
+		}
+		if over {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+func (s *stub) CreateToken(_ context.Context, r *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &fleetv1.Token{Name: r.GetName(), Kind: r.GetKind(), Admin: r.GetAdmin(), CreatedAt: timestamppb.Now()}
+	if r.GetTtlSeconds() > 0 {
+		t.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(r.GetTtlSeconds()) * time.Second))
+	}
+	s.tokens = append(s.tokens, t)
+	return &fleetv1.CreateTokenResponse{Token: clone(t), Secret: "secret-of-" + r.GetName()}, nil
+}
+
+func (s *stub) ListTokens(context.Context, *fleetv1.ListTokensRequest) (*fleetv1.ListTokensResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resp := &fleetv1.ListTokensResponse{}
+	for _, t := range s.tokens {
+		resp.Tokens = append(resp.Tokens, clone(t))
+	}
+	return resp, nil
+}
+
+func (s *stub) RevokeToken(_ context.Context, r *fleetv1.RevokeTokenRequest) (*fleetv1.RevokeTokenResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tokens {
+		if t.GetName() == r.GetName() {
+			t.RevokedAt = timestamppb.Now()
+			return &fleetv1.RevokeTokenResponse{Token: clone(t), Message: fmt.Sprintf("Token '%s' revoked", t.Name)}, nil
+		}
+	}
+	return nil, refusal(codes.NotFound, "TOKEN_NOT_FOUND", fmt.Sprintf("Token %q not found.", r.GetName()), nil)
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func TestWaitCallsAgainUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	wall, open := gate(t)
+	_, _, code := fleet(server, "task", "start", "papi", "read x < "+wall)
+	require.Equal(t, ExitOK, code)
+	var mu sync.Mutex
+	var asked []int32
+	s.unary = func(_ context.Context, _ string, req any) error {
+		r, ok := req.(*fleetv1.WaitTasksRequest)
+		if !ok {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, r.GetTimeoutSeconds())
+		switch len(asked) {
+		case 1:
+			zero := int32(0) // as if the time were over at once
+			r.TimeoutSeconds = &zero
+		case 2:
+			open()
+		}
+		return nil
+	}
+	out, line, code := fleet(server, "task", "wait", "--agent", "papi")
+	require.Equal(t, ExitOK, code, line)
+	require.Contains(t, out, " completed ")
+	require.Equal(t, []int32{50, 50}, asked)
+}
+
+func TestWaitForMoreTasksThanACallTakes(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	var mu sync.Mutex
+	var sizes []int
+	s.unary = func(_ context.Context, _ string, req any) error {
+		if r, ok := req.(*fleetv1.WaitTasksRequest); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			sizes = append(sizes, len(r.GetTaskIds()))
+		}
+		return nil
+	}
+	server, _ := s.listen(t, "")
+	args := []string{"task", "wait", "-q"}
+	for i := range 250 {
+		id := fmt.Sprintf("t-%03d", i)
+		st := fleetv1.Task_completed
+		if i == 7 {
+			st = fleetv1.Task_stopped
+		}
+		if i == 120 {
+			st = fleetv1.Task_failed
+		}
+		s.tasks = append(s.tasks, &fleetv1.TaskDetail{Id: id, AgentName: "papi", Status: st})
+		args = append(args, id)
+	}
+	out, line, code := fleet(server, args...)
+	require.Equal(t, ExitFailed, code)
+	require.Equal(t, []int{100, 100, 50}, sizes)
+	require.Equal(t, 250*len("t-000\n"), len(out))
+	require.Contains(t, line, "the task t-120 of papi failed")
+
+	_, line, code = fleet(server, append(args, "--any")...)
+	require.Equal(t, ExitUsage, code, line)
+}
+
+func TestWaitForAnAgentWithoutTasks(t *testing.T) {
+	t.Parallel()
+	_, server, _ := stubWithAgent(t)
+	_, line, code := fleet(server, "task", "wait", "--agent", "papi")
+	require.Equal(t, ExitNotFound, code)
+	require.Contains(t, line, "has had no task yet")
+}
