@@ -131,7 +131,10 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 		if e, err := r.Settle(); e != nil || err != nil {
 			return e, err
 		}
-		_ = step.act() // whether it did any good, Wait tells
+		// Whether it did any good, Wait tells; but a shim that does not answer will not do anything either.
+		if err := step.act(); errors.Is(err, ErrNoAnswer) {
+			continue
+		}
 		within, cancel := context.WithTimeout(ctx, step.time)
 		e, err := r.Wait(within)
 		cancel()

@@ -131,8 +131,37 @@ func (g *Git) Move(ctx context.Context, t Tree, to string) error {
 	if err := os.Rename(t.Dir, to); err != nil {
 		return err
 	}
-	_, err := g.run(ctx, t.Repository, "worktree", "repair", to)
-	return err
+	if _, err := g.run(ctx, t.Repository, "worktree", "repair", to); err != nil {
+		return err
+	}
+	return g.relink(ctx, to)
+}
+
+// relink makes the submodules of a worktree that was moved by hand find their repositories again, and the other way round.
+func (g *Git) relink(ctx context.Context, dir string) error {
+	modules, err := g.run(ctx, dir, "config", "--file", ".gitmodules", "--get-regexp", `^submodule\..*\.path$`)
+	if err != nil {
+		return ctx.Err() // none
+	}
+	own, err := g.run(ctx, dir, "rev-parse", "--absolute-git-dir")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(modules) {
+		key, path, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name := strings.TrimSuffix(strings.TrimPrefix(key, "submodule."), ".path")
+		repository := filepath.Join(own, "modules", name)
+		if _, err := os.Stat(repository); err != nil || !filepath.IsLocal(name) || !filepath.IsLocal(path) {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, path, ".git"), []byte("gitdir: "+repository+"\n"), 0o600); err != nil {
+			return err
+		}
+		if _, err := g.run(ctx, own, "config", "--file", filepath.Join(repository, "config"), "core.worktree", filepath.Join(dir, path)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Remove removes the worktree with everything in it, and its branch unless that has commits of its own. What is gone

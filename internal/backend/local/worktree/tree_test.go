@@ -1,0 +1,217 @@
+package worktree
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var author = []string{
+	"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com",
+	"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+}
+
+// sh runs a script in the directory.
+func sh(t *testing.T, dir, script string) string {
+	t.Helper()
+	cmd := exec.Command("bash", "-ec", script)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), author...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return string(out)
+}
+
+// repository makes a repository with a commit.
+func repository(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	sh(t, dir, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	return dir
+}
+
+func plant(t *testing.T) (*Git, Tree) {
+	t.Helper()
+	tree := Tree{Repository: repository(t), Dir: filepath.Join(t.TempDir(), "work"), Branch: "fleet/papi-1"}
+	g := New(os.Environ())
+	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	return g, tree
+}
+
+func TestAdd(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.Empty(t, tree.Trouble())
+	require.Equal(t, "fleet/papi-1\n", sh(t, tree.Dir, "git branch --show-current"))
+	sh(t, tree.Dir, "echo two >>file")
+	require.NoError(t, g.Add(t.Context(), tree, "", false), "again")
+	require.Equal(t, "one\ntwo\n", sh(t, tree.Dir, "cat file"), "work that is there stays")
+
+	for name, damage := range map[string]string{
+		"the directory is gone": `rm -rf "$DIR"`, "half of it is there": `rm "$DIR"/file`, "git's side is gone": `rm -rf .git/worktrees`,
+		"git was cut off":  `echo initializing >.git/worktrees/work/locked; rm -rf "$DIR"`,
+		"the link is gone": `rm "$DIR"/.git`,
+	} {
+		sh(t, tree.Repository, `DIR="`+tree.Dir+`"; `+damage)
+		require.NoError(t, g.Add(t.Context(), tree, "", true), name)
+		require.Empty(t, tree.Trouble(), name)
+		require.Equal(t, "one\n", sh(t, tree.Dir, "cat file; git status --porcelain"), name)
+	}
+}
+
+func TestAddHooks(t *testing.T) {
+	t.Parallel()
+	repo := repository(t)
+	sh(t, repo, `printf '#!/bin/sh\nexit 1\n' >.git/hooks/post-checkout; chmod +x .git/hooks/post-checkout`)
+	tree := Tree{Repository: repo, Dir: filepath.Join(t.TempDir(), "work"), Branch: "b"}
+	require.NoError(t, New(os.Environ()).Add(t.Context(), tree, "main", false))
+}
+
+func TestAddErrors(t *testing.T) {
+	t.Parallel()
+	g := New(os.Environ())
+	empty := t.TempDir()
+	sh(t, empty, "git init -q")
+	tree := Tree{Repository: empty, Dir: filepath.Join(t.TempDir(), "work"), Branch: "b"}
+	require.ErrorContains(t, g.Add(t.Context(), tree, "", false), "has no commit to begin at")
+	tree.Repository = repository(t)
+	require.ErrorContains(t, g.Add(t.Context(), tree, "nowhere", false), `no branch, tag or commit "nowhere"`)
+	require.ErrorContains(t, g.Check(t.Context(), filepath.Join(empty, "no")), "there is no directory")
+	require.ErrorContains(t, g.Check(t.Context(), t.TempDir()), "not a git repository")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, g.Add(ctx, tree, "", false), context.Canceled)
+}
+
+func TestWork(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		script string
+		want   Work
+	}{
+		"nothing":                       {"true", Work{}},
+		"ignored files":                 {"echo out >.git-ignored; echo .git-ignored >$(git rev-parse --git-common-dir)/info/exclude", Work{}},
+		"a change":                      {"echo two >>file", Work{Uncommitted: true}},
+		"a new file":                    {"echo two >new", Work{Uncommitted: true}},
+		"staged":                        {"git rm -q file", Work{Uncommitted: true}},
+		"commits":                       {"git commit -q --allow-empty -m two; git commit -q --allow-empty -m three", Work{Commits: 2}},
+		"commits on a branch of theirs": {"git checkout -q -b feature; git commit -q --allow-empty -m two", Work{}},
+		"commits that are merged":       {"git commit -q --allow-empty -m two; git branch -f other", Work{}},
+		"commits on no branch":          {"git checkout -q --detach; git commit -q --allow-empty -m two", Work{Uncommitted: true}},
+		"both":                          {"git commit -q --allow-empty -m two; echo x >new", Work{Uncommitted: true, Commits: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, tree := plant(t)
+			sh(t, tree.Dir, tc.script)
+			w, err := g.Work(t.Context(), tree)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, w)
+		})
+	}
+}
+
+func TestMove(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	sh(t, tree.Dir, "echo two >>file")
+	to := filepath.Join(t.TempDir(), "kept", "papi")
+	for range 2 { // the second time as after a crash
+		require.NoError(t, g.Move(t.Context(), tree, to))
+		require.NoDirExists(t, tree.Dir)
+		require.Contains(t, sh(t, to, "git status --porcelain; git branch --show-current"), " M file\nfleet/papi-1")
+	}
+}
+
+func TestMoveWithSubmodule(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	sub := repository(t)
+	sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+sub+" sub")
+	to := filepath.Join(t.TempDir(), "kept")
+	require.NoError(t, g.Move(t.Context(), tree, to))
+	require.Contains(t, sh(t, to, "git status --porcelain"), "A  sub")
+}
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	for range 2 {
+		require.NoError(t, g.Remove(t.Context(), tree))
+		require.NoDirExists(t, tree.Dir)
+		require.NotContains(t, sh(t, tree.Repository, "git branch; git worktree list"), "fleet/papi-1")
+	}
+	g, tree = plant(t)
+	sh(t, tree.Dir, "git commit -q --allow-empty -m two")
+	require.NoError(t, g.Remove(t.Context(), tree))
+	require.Contains(t, sh(t, tree.Repository, "git branch"), "fleet/papi-1", "it has a commit of its own")
+}
+
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	origin := repository(t)
+	source := "file://" + origin
+	require.True(t, Remote(source))
+	g := New(os.Environ())
+	mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), source)
+	require.NoError(t, g.Fetch(t.Context(), source, mirror))
+	tree := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "work"), Branch: "fleet/papi-1"}
+	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
+	w, err := g.Work(t.Context(), tree)
+	require.NoError(t, err)
+	require.Equal(t, Work{Commits: 1}, w)
+
+	// Newer ones begin at what is there now, and older ones keep what they have.
+	sh(t, origin, "echo two >>file; git commit -qam two; git checkout -q -b next; git commit -q --allow-empty -m next; git checkout -q main")
+	require.NoError(t, g.Fetch(t.Context(), source, mirror))
+	second := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "work"), Branch: "fleet/sony-2"}
+	require.NoError(t, g.Add(t.Context(), second, "", false))
+	require.Equal(t, "one\ntwo\n", sh(t, second.Dir, "cat file"))
+	third := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "work"), Branch: "fleet/carl-3"}
+	require.NoError(t, g.Add(t.Context(), third, "next", false))
+	require.Equal(t, "next\n", sh(t, third.Dir, "git log -1 --format=%s"))
+	require.Equal(t, "mine\n", sh(t, tree.Dir, "git log -1 --format=%s"))
+	sh(t, tree.Dir, "git push -q origin HEAD:refs/heads/result")
+	require.Contains(t, sh(t, origin, "git branch"), "result")
+
+	err = g.Fetch(t.Context(), "file://user:secret@"+filepath.Join(origin, "no"), mirror+"x")
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret")
+	require.NoDirExists(t, mirror+"x")
+}
+
+func TestRemote(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]bool{
+		"https://example.com/a/b.git": true, "ssh://git@example.com/a": true, "git@example.com:a/b.git": true, "host:path": true,
+		"file:///srv/a": true, "/srv/git/a": false, "../a": false, "a": false, "": false, "/srv/a:b": false,
+	} {
+		require.Equal(t, want, Remote(source), source)
+	}
+	require.Equal(t, "://host", Scrub("://user:pass@host"))
+	require.NotEqual(t, Mirror("d", "https://a/x.git"), Mirror("d", "https://b/x.git"))
+}
+
+// TestCutOff cuts git off at many moments: the next call finishes the job.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	repo := repository(t)
+	sh(t, repo, "for i in $(seq 300); do echo $i >f$i; done; git add .; git commit -qm many")
+	g := New(os.Environ())
+	tree := Tree{Repository: repo, Dir: filepath.Join(t.TempDir(), "work"), Branch: "b"}
+	for patience := time.Millisecond; ; patience += 3 * time.Millisecond {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		err := g.Add(ctx, tree, "", true)
+		cancel()
+		if err == nil {
+			break
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	require.Empty(t, sh(t, tree.Dir, "git status --porcelain"))
+}
