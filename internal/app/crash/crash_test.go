@@ -1,0 +1,271 @@
+// Package crash kills real servers at the worst moments and checks that the next one puts everything right: every agent
+// and task reaches the state that is true, no task runs twice, and no process is left.
+package crash
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/backend/local"
+	"fleet/internal/fleet"
+)
+
+const (
+	dataEnv  = "CRASH_TEST_DATA"
+	pointEnv = "CRASH_TEST_POINT"
+)
+
+// TestMain makes this program also a server that dies at a point, and the shim of its runs.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "shim" {
+		os.Exit(local.ShimMain(os.Args[2:]...))
+	}
+	if data := os.Getenv(dataEnv); data != "" {
+		if err := serve(data, os.Getenv(pointEnv)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func serve(data, point string) error {
+	cfg := app.DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", data, 200*time.Millisecond
+	a, err := app.Open(context.Background(), cfg, app.Options{
+		Log:  os.Stderr,
+		Core: func(c *fleet.Config) { c.LeaseTTL = 500 * time.Millisecond },
+		Fault: func(p string) {
+			if p == point {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {} // dying
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	s, err := a.Listen("test")
+	if err != nil {
+		return err
+	}
+	fmt.Println(s.GRPCAddr())
+	return s.Serve(context.Background())
+}
+
+// supervisor keeps a server running: the first one dies at the point, the next ones do not.
+type supervisor struct {
+	t    *testing.T
+	data string
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	conn   *grpc.ClientConn
+	deaths int
+	ended  bool
+	done   chan struct{}
+}
+
+func supervise(t *testing.T, point string) *supervisor {
+	s := &supervisor{t: t, data: t.TempDir(), done: make(chan struct{})}
+	s.begin(point)
+	go func() {
+		defer close(s.done)
+		for {
+			_ = s.cmd.Wait()
+			s.mu.Lock()
+			if s.ended {
+				s.mu.Unlock()
+				return
+			}
+			s.deaths++
+			s.mu.Unlock()
+			s.begin("")
+		}
+	}()
+	t.Cleanup(func() {
+		s.mu.Lock()
+		s.ended = true
+		_ = s.cmd.Process.Kill()
+		s.mu.Unlock()
+		<-s.done
+		_ = s.conn.Close()
+	})
+	return s
+}
+
+func (s *supervisor) begin(point string) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), dataEnv+"="+s.data, pointEnv+"="+point)
+	cmd.Stderr = &logs{t: s.t}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	conn, err := grpc.NewClient(lines.Text(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		s.t.Error(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	s.cmd, s.conn = cmd, conn
+	if s.ended {
+		_ = cmd.Process.Kill()
+	}
+}
+
+func (s *supervisor) client() fleetv1.FleetServiceClient {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fleetv1.NewFleetServiceClient(s.conn)
+}
+
+type logs struct{ t *testing.T }
+
+func (l *logs) Write(b []byte) (int, error) {
+	if l.t.Context().Err() == nil {
+		l.t.Logf("%s", b)
+	}
+	return len(b), nil
+}
+
+// call calls until a server has answered, as a client with a request id may.
+func call[Q, R any](s *supervisor, method func(fleetv1.FleetServiceClient, context.Context, Q, ...grpc.CallOption) (R, error), q Q) R {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		r, err := method(s.client(), ctx, q)
+		switch status.Code(err) {
+		case codes.OK:
+			return r
+		case codes.Unavailable, codes.Canceled: // the server died, or the connection to it was changed for a new one
+			if ctx.Err() == nil {
+				continue
+			}
+		}
+		require.NoError(s.t, err)
+	}
+}
+
+func TestServerKilledAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	for _, point := range fleet.FaultPoints {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			s := supervise(t, point)
+			count := filepath.Join(t.TempDir(), "count")
+
+			created := call(s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "x", RequestId: "create"})
+			require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created.GetMessage())
+
+			short := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
+				AgentName: "papi", RequestId: "short",
+				TaskDescription: fmt.Sprintf("echo ran >>%s\nfor i in 1 2 3 4 5; do echo line $i; sleep 0.05; done\necho well", count),
+			}).GetTask().GetId()
+			waited := call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{short}})
+			require.True(t, waited.GetDone())
+			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+			require.Equal(t, "line 1\nline 2\nline 3\nline 4\nline 5\nwell\n", s.output(short))
+
+			long := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
+				AgentName: "papi", RequestId: "long", TaskDescription: fmt.Sprintf("echo ran >>%s\ntrap '' TERM\nwhile :; do sleep 0.1; done", count),
+			}).GetTask().GetId()
+			s.until(func() bool { b, _ := os.ReadFile(count); return strings.Count(string(b), "ran") >= 2 })
+			stopped := call(s, fleetv1.FleetServiceClient.StopAgentTask, &fleetv1.StopAgentTaskRequest{AgentName: "papi", RequestId: "stop"})
+			require.Equal(t, long, stopped.GetTask().GetId())
+			require.Equal(t, fleetv1.Task_stopped, stopped.GetTask().GetStatus())
+
+			off := call(s, fleetv1.FleetServiceClient.StopAgent, &fleetv1.StopAgentRequest{AgentName: "papi", RequestId: "off"})
+			require.Equal(t, fleetv1.Agent_stopped, off.GetAgent().GetState())
+			on := call(s, fleetv1.FleetServiceClient.StartAgent, &fleetv1.StartAgentRequest{AgentName: "papi", RequestId: "on"})
+			require.Equal(t, fleetv1.Agent_idle, on.GetAgent().GetStatus())
+
+			call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
+				AgentName: "papi", RequestId: "last", TaskDescription: "setsid sleep 300 & sleep 300",
+			})
+			call(s, fleetv1.FleetServiceClient.DeleteAgent, &fleetv1.DeleteAgentRequest{AgentName: "papi", RequestId: "delete"})
+			require.Empty(t, call(s, fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}).GetAgents())
+
+			b, err := os.ReadFile(count)
+			require.NoError(t, err)
+			require.Equal(t, 2, strings.Count(string(b), "ran"), "each task ran once")
+			s.until(func() bool { return len(s.left()) == 0 })
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			require.Equal(t, 1, s.deaths, "the server died at the point, once")
+		})
+	}
+}
+
+// output is what the event log has of the task's output.
+func (s *supervisor) output(taskID string) (text string) {
+	stream, err := s.client().WatchFleet(s.t.Context(), &fleetv1.WatchFleetRequest{TaskId: taskID})
+	require.NoError(s.t, err)
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return text
+		}
+		for _, e := range m.GetEvents() {
+			if e.GetType() == fleetv1.Event_task_output {
+				text += e.GetText()
+			}
+		}
+	}
+}
+
+// until waits for what happens outside of Fleet, where nothing signals it.
+func (s *supervisor) until(ok func() bool) {
+	s.t.Helper()
+	require.Eventually(s.t, ok, 20*time.Second, 10*time.Millisecond)
+}
+
+// left returns the processes, besides the server, that have the data directory in their command line, environment or
+// working directory.
+func (s *supervisor) left() (found []string) {
+	s.mu.Lock()
+	server := s.cmd.Process.Pid
+	s.mu.Unlock()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	require.NoError(s.t, err)
+	for _, dir := range dirs {
+		if filepath.Base(dir) == fmt.Sprint(server) {
+			continue
+		}
+		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // the process may be gone by now
+		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		cwd, _ := os.Readlink(filepath.Join(dir, "cwd"))
+		if strings.Contains(string(cmdline)+string(environ)+cwd, s.data) {
+			found = append(found, filepath.Base(dir)+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+		}
+	}
+	return found
+}
