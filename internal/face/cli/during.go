@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -52,7 +53,7 @@ func (s *session) position(ctx context.Context) string {
 	for {
 		resp, err := stream.Recv()
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				return "now"
 			}
 			return cursor

@@ -148,7 +148,7 @@ func TestStopOnInterrupt(t *testing.T) {
 // onTerminal runs the program as a process on a pseudo-terminal of its own.
 func onTerminal(t *testing.T, server, secondPress string, args ...string) (screen *output, keys *os.File, end func() int) {
 	cmd := exec.Command("fleet", args...)
-	cmd.Env = append(os.Environ(), "FLEET_SERVER="+server, "TERM=xterm", "NO_COLOR=", "TEST_SECOND_PRESS="+secondPress)
+	cmd.Env = append(os.Environ(), "FLEET_SERVER="+server, "TERM=xterm", "GORACE=atexit_sleep_ms=0", "NO_COLOR=", "TEST_SECOND_PRESS="+secondPress)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
 	require.NoError(t, err)
 	screen = newOutput()

@@ -463,7 +463,7 @@ func (s *stub) ShowAgentTaskHistory(_ context.Context, r *fleetv1.ShowAgentTaskH
 
 func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
 	if s.stream != nil {
-		if err := s.stream(r); err == errEarly {
+		if err := s.stream(r); errors.Is(err, errEarly) {
 			return nil
 		} else if err != nil {
 			return err

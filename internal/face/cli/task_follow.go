@@ -58,8 +58,7 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 		return f.conclude(ctx)
 	}
 	err := f.watch(watching)
-	var interrupted *failure
-	if errors.As(err, &interrupted) && interrupted == errInterrupted && ctx.Err() == nil {
+	if errors.Is(err, errInterrupted) && ctx.Err() == nil {
 		f.progress.done()
 		return f.interrupted(ctx, presses)
 	}

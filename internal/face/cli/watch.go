@@ -76,9 +76,8 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 	if cursor := req.GetCursor(); cursor != "" && cursor != "now" && (!ended || req.GetTaskId() == "") {
 		s.hint("Go on from here: fleet watch --cursor %s%s", cursor, filters(req))
 	}
-	var why *failure
-	if errors.As(err, &why) && why == errInterrupted {
-		return &failure{code: ExitInterrupted, reason: why.reason} // the usual way to end it: nothing to tell
+	if errors.Is(err, errInterrupted) {
+		return &failure{code: ExitInterrupted, reason: errInterrupted.reason} // the usual way to end it: nothing to tell
 	}
 	return err
 }
