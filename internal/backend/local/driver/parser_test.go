@@ -1,0 +1,149 @@
+package driver
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// feed parses data in pieces of the sizes, as a follower does, and returns what was said.
+func feed(t require.TestingT, f Format, data []byte, sizes func() int) ([]Piece, Result) {
+	p, err := NewParser(f)
+	require.NoError(t, err)
+	var said []Piece
+	var held []byte
+	parse := func(final bool) {
+		for {
+			n, s := p.Parse(held, final)
+			said, held = append(said, s...), held[n:]
+			if n == 0 || len(held) == 0 {
+				return
+			}
+		}
+	}
+	for len(data) > 0 {
+		n := min(sizes(), len(data))
+		held, data = append(held, data[:n]...), data[n:]
+		parse(false)
+	}
+	parse(true)
+	require.Empty(t, held)
+	return said, p.Result(Exit{})
+}
+
+func whole(said []Piece) string {
+	var b strings.Builder
+	for _, s := range said {
+		if s.Step {
+			b.WriteString("<" + s.Text + ">")
+		}
+		b.WriteString(s.Text)
+	}
+	return b.String()
+}
+
+// TestPieces holds that what is found does not depend on how the output comes in.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	line := rapid.OneOf(
+		rapid.SliceOfN(rapid.Byte(), 0, 40),
+		rapid.Map(rapid.String(), func(s string) []byte { return []byte(s) }),
+		rapid.Just([]byte(`{"type":"assistant","message":{"content":[{"type":"text","text":"é"},{"type":"tool_use","name":"X"}]}}`)),
+		rapid.Just([]byte(`{"a":{"b":"text"},"type":"result","result":"r","session_id":"s"}`)),
+	)
+	formats := []Format{{Kind: "text"}, {Kind: "claude"}, {Kind: "jsonl", Fields: Fields{Text: "a.b", Summary: "result"}}}
+	rapid.Check(t, func(t *rapid.T) {
+		var data []byte
+		for _, l := range rapid.SliceOf(line).Draw(t, "lines") {
+			data = append(append(data, l...), '\n')
+		}
+		data = append(data, line.Draw(t, "rest")...)
+		size := rapid.IntRange(1, 30)
+		for _, f := range formats {
+			all, one := feed(t, f, data, func() int { return len(data) })
+			cut, two := feed(t, f, data, func() int { return size.Draw(t, "size") })
+			require.Equal(t, whole(all), whole(cut))
+			require.Equal(t, one, two)
+			require.True(t, utf8.ValidString(whole(all)))
+			require.NotContains(t, whole(all), "\x00")
+		}
+		text, _ := feed(t, formats[0], data, func() int { return len(data) })
+		require.Equal(t, Clean(data), whole(text))
+	})
+}
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"": "", "é\n": "é\n", "a\x00b": "a\uFFFDb", "\xff\xfe": "\uFFFD\uFFFD", "\xe2\x82": "\uFFFD\uFFFD", "\xe2\x82\xac": "€",
+	} {
+		require.Equal(t, want, Clean([]byte(in)))
+	}
+}
+
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	p := &textParser{}
+	n, said := p.Parse([]byte("half a line \xe2\x82"), false)
+	require.Zero(t, n)
+	require.Empty(t, said)
+	n, said = p.Flush([]byte("half a line \xe2\x82"))
+	require.Equal(t, len("half a line "), n)
+	require.Equal(t, []Piece{{Text: "half a line "}}, said)
+	n, said = p.Flush([]byte("\xe2\x82"))
+	require.Zero(t, n)
+	require.Empty(t, said)
+	p.Parse([]byte("\xe2\x82\xac"), true)
+	require.Equal(t, "half a line €", p.Result(Exit{}).Outcome.Summary)
+}
+
+func TestLongLines(t *testing.T) {
+	t.Parallel()
+	data := []byte(`{"a":"` + strings.Repeat("x", MaxLine) + "\"}\n" + `{"a":"short"}` + "\n")
+	for _, size := range []int{len(data), 1 << 20} {
+		said, _ := feed(t, Format{Kind: "jsonl", Fields: Fields{Text: "a"}}, data, func() int { return size })
+		require.Equal(t, []Piece{{Text: "short\n"}}, said)
+	}
+	said, _ := feed(t, Format{Kind: "text"}, data, func() int { return 1 << 20 })
+	for _, s := range said {
+		require.LessOrEqual(t, len(s.Text), maxChunk)
+	}
+	require.Equal(t, string(data), whole(said))
+}
+
+func TestPath(t *testing.T) {
+	t.Parallel()
+	v := map[string]any{
+		"type": "item.completed", "n": 1.5, "ok": true, "nil": nil,
+		"item": map[string]any{"type": "message", "text": "hi", "list": []any{"a", map[string]any{"b": "c"}}},
+	}
+	for path, want := range map[string]string{
+		"type": "item.completed", "item.text": "hi", "item.list.0": "a", "item.list.1.b": "c", "n": "1.5", "ok": "true", "nil": "",
+		"item.no": "", "no.text": "", "type.x": "", "item.list.9": "", "item.list.x": "", "item.list": `["a",{"b":"c"}]`,
+		"[type=item.completed].item.text": "hi", "[type=other].item.text": "", "item[type=message].text": "hi", "item[type=x].text": "",
+		"[type=item.completed,n=1.5].item[type=message].text": "hi", "[type=item.completed, n=2].item.text": "", "type[a=b]": "",
+	} {
+		p, err := parsePath(path)
+		require.NoError(t, err, path)
+		require.Equal(t, want, p.text(v), path)
+	}
+	for _, path := range []string{".", "a.", ".a", "a..b", "a[", "a[b", "a[b]", "a[=c]", "a[b=c]d", "a[b=c]."} {
+		_, err := parsePath(path)
+		require.Error(t, err, path)
+	}
+}
+
+// FuzzClaude holds that no line, however strange, does harm.
+func FuzzClaude(f *testing.F) {
+	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":1}}]}}`))
+	f.Add([]byte(`{"type":"assistant","message":{"content":"text"}}`))
+	f.Add([]byte(`{"type":"result","result":{"a":1}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		said, r := feed(t, Format{Kind: "claude", Resumed: "x"}, data, func() int { return 7 })
+		require.True(t, utf8.ValidString(whole(said)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
+		require.NotEmpty(t, r.Outcome.Status)
+	})
+}
