@@ -1,0 +1,84 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// layer says what the packages below a path may import of this module, and which packages are theirs alone.
+type layer struct {
+	path       string
+	may, alone []string
+}
+
+var layers = []layer{
+	{"fleet/internal/fleet", nil, nil},
+	{"fleet/internal/backend/fake", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/backend/backendtest", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/backend/local", []string{"fleet/internal/fleet", "fleet/internal/backend/local"}, nil},
+	{"fleet/internal/backend/coder", []string{"fleet/internal/fleet", "fleet/internal/backend/coder"}, []string{"github.com/coder/coder"}},
+	{"fleet/internal/store/sqlite", []string{"fleet/internal/fleet", "fleet/internal/store/sqlite"}, []string{"modernc.org/sqlite", "github.com/pressly/goose"}},
+	{"fleet/internal/store/storetest", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/face/wire", []string{"fleet/internal/face/wire", "fleet/gen"}, nil},
+	{"fleet/internal/face/rpc", []string{"fleet/internal/fleet", "fleet/gen"}, nil},
+	{"fleet/internal/face/rest", []string{"fleet/internal/face/rest", "fleet/internal/face/wire", "fleet/gen"}, nil},
+	{"fleet/internal/face/mcp", []string{"fleet/internal/face/mcp", "fleet/internal/face/wire", "fleet/gen"}, []string{"github.com/mark3labs/mcp-go"}},
+	{"fleet/internal/face/cli", []string{"fleet/internal/face/cli", "fleet/internal/face/wire", "fleet/gen"}, []string{"github.com/spf13/cobra"}},
+	{"fleet/gen", []string{"fleet/gen", "fleet/internal/face/mcp/tool", "fleet/internal/face/wire"}, nil},
+	{"fleet/internal/app", []string{"fleet"}, nil},
+	{"fleet/cmd", []string{"fleet"}, nil},
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+	Standard   bool
+}
+
+// TestLayers fails when a package imports what its place in the tree does not allow. docs/architecture.md draws it.
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	for _, p := range goList(t, "fleet/...") {
+		i := slices.IndexFunc(layers, func(l layer) bool { return within(p.ImportPath, l.path) })
+		require.GreaterOrEqual(t, i, 0, "%s has no place in the layers", p.ImportPath)
+		for _, imp := range p.Imports {
+			if within(imp, "fleet") {
+				require.True(t, slices.ContainsFunc(layers[i].may, func(m string) bool { return within(imp, m) }), "%s may not import %s", p.ImportPath, imp)
+			}
+			for j, l := range layers {
+				for _, a := range l.alone {
+					free := within(p.ImportPath, "fleet/gen") || within(p.ImportPath, "fleet/internal/app") || within(p.ImportPath, "fleet/cmd")
+					require.False(t, j != i && within(imp, a) && !free, "%s imports %s, which is for %s alone", p.ImportPath, imp, l.path)
+				}
+			}
+		}
+	}
+	for _, p := range goList(t, "-deps", "fleet/internal/fleet") {
+		require.True(t, p.Standard || p.ImportPath == "fleet/internal/fleet", "the core depends on %s", p.ImportPath)
+	}
+}
+
+func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+func goList(t *testing.T, args ...string) (packages []goPackage) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports,Standard"}, args...)...).Output()
+	require.NoError(t, err)
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			require.NotEmpty(t, packages)
+			return packages
+		}
+		require.NoError(t, err)
+		packages = append(packages, p)
+	}
+}
