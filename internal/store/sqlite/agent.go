@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	agentColumns = `uid, name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
+	agentColumns = `name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
 		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at`
-	selectAgents = `SELECT ` + agentColumns + `, revision FROM agents `
+	selectAgents = `SELECT uid, ` + agentColumns + `, revision FROM agents `
 	byName       = ` ORDER BY name_key, owner`
 )
 
 var (
-	insertAgent = `INSERT INTO agents (` + agentColumns + `, revision) VALUES (` + marks(agentColumns) + `, 1)`
+	insertAgent = `INSERT INTO agents (` + agentColumns + `, uid, revision) VALUES (` + marks(agentColumns) + `, ?, 1)`
 	updateAgent = `UPDATE agents SET (` + agentColumns + `) = (` + marks(agentColumns) + `), revision = revision + 1
 		WHERE uid = ? RETURNING revision`
 )
@@ -48,7 +48,7 @@ func (t *readTx) Agents() ([]*fleet.Agent, error) {
 func (t *tx) InsertAgent(a *fleet.Agent) error {
 	args, err := agentArgs(a)
 	if err == nil {
-		_, err = t.exec(insertAgent, args...)
+		_, err = t.exec(insertAgent, append(args, a.UID)...)
 	}
 	if err != nil {
 		return t.failed(agentError("add", a, err))
@@ -73,7 +73,7 @@ func (t *tx) UpdateAgent(a *fleet.Agent) error {
 func agentError(act string, a *fleet.Agent, err error) error {
 	if taken(err, "agents.name_key") {
 		return fleet.Errorf(fleet.ReasonAgentExists,
-			"an agent named %q exists: choose another name, or delete that agent first", a.Name).Because(err)
+			"an agent named %q already exists: choose another name, or delete that agent first", a.Name).Because(err)
 	}
 	return fmt.Errorf("%s agent %s: %w", act, a.UID, err)
 }
@@ -88,7 +88,7 @@ func agentArgs(a *fleet.Agent) ([]any, error) {
 		metadata = sql.NullString{String: string(b), Valid: true}
 	}
 	return []any{
-		a.UID, a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
+		a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
 		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, maybeMicros(a.RetryAt),
 		micros(a.CreatedAt), micros(a.UpdatedAt), maybeMicros(a.DeletedAt),
 	}, nil

@@ -14,10 +14,10 @@ import (
 const maxHead = 4 << 10
 
 const (
-	taskColumns = `id, agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
+	taskColumns = `agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
 		dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, description`
-	selectTasks = `SELECT ` + taskColumns + `, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
-	listTasks   = `SELECT ` + taskColumns + `, revision, NULL FROM tasks
+	selectTasks = `SELECT id, ` + taskColumns + `, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
+	listTasks   = `SELECT id, ` + taskColumns + `, revision, NULL FROM tasks
 		WHERE agent_uid = ? ORDER BY created_at DESC, n DESC LIMIT ? OFFSET ?`
 	// active is the condition of the index tasks_active, in the very same words, without which SQLite would not use it.
 	active = `status IN ('pending', 'running')`
@@ -28,7 +28,7 @@ const (
 )
 
 var (
-	insertTask = `INSERT INTO tasks (` + taskColumns + `, revision) VALUES (` + marks(taskColumns) + `, 1)`
+	insertTask = `INSERT INTO tasks (` + taskColumns + `, id, revision) VALUES (` + marks(taskColumns) + `, ?, 1)`
 	updateTask = `UPDATE tasks SET (` + taskColumns + `) = (` + marks(taskColumns) + `), revision = revision + 1
 		WHERE id = ? RETURNING revision`
 )
@@ -51,7 +51,7 @@ func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, 
 }
 
 func (t *tx) InsertTask(task *fleet.Task) error {
-	if _, err := t.exec(insertTask, taskArgs(task)...); err != nil {
+	if _, err := t.exec(insertTask, append(taskArgs(task), task.ID)...); err != nil {
 		return t.failed(taskError("add", task, err))
 	}
 	if rest := task.Description[len(head(task.Description)):]; rest != "" {
@@ -83,7 +83,7 @@ func taskError(act string, task *fleet.Task, err error) error {
 	switch {
 	case taken(err, "tasks.agent_uid"):
 		return fleet.Errorf(fleet.ReasonAgentBusy,
-			"agent %q works on a task: wait until it ends, or stop it first", task.AgentName).Because(err)
+			"agent %q already has a running task: wait for it, or stop it first", task.AgentName).Because(err)
 	case ended(err):
 		err = errors.New("it has ended, and an ended task is never changed")
 	}
@@ -109,7 +109,7 @@ func taskArgs(t *fleet.Task) []any {
 		exit = sql.NullInt64{Int64: int64(*t.ExitCode), Valid: true}
 	}
 	return []any{
-		t.ID, t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
+		t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
 		micros(t.CreatedAt), maybeMicros(t.StartedAt), maybeMicros(t.EndedAt), maybeMicros(t.Dispatched), t.Cursor,
 		t.OutputSize, maybeMicros(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, exit, t.CostUSD, t.Turns,
 		head(t.Description),

@@ -52,7 +52,7 @@ func tokenError(act string, k *fleet.Token, err error) error {
 	switch {
 	case taken(err, "tokens.name"):
 		return fleet.Errorf(fleet.ReasonTokenExists,
-			"a token named %q exists: choose another name, or revoke that token first", k.Name).Because(err)
+			"a token named %q already exists: choose another name, or revoke that token first", k.Name).Because(err)
 	case taken(err, "tokens.hash"):
 		err = errors.New("its secret is that of another token")
 	}
