@@ -25,7 +25,7 @@ func span(d time.Duration) string {
 
 // exact says how long something took: 42s, 3m12s, 2h05m.
 func exact(d time.Duration) string {
-	d = max(d, 0).Round(time.Second)
+	d = max(d, 0).Truncate(time.Second)
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))

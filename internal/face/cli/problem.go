@@ -20,6 +20,7 @@ type failure struct {
 	message string
 	hint    string
 	details map[string]any
+	api     string // the message as the API gave it, for programs
 }
 
 // Error is the message with the hint.
@@ -70,7 +71,10 @@ func explain(ctx context.Context, err error, t Target) *failure {
 		return unreachable(s.Message(), t)
 	}
 	w := wire.ErrorOf(err)
-	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: w.Message, hint: hint(w), details: w.Details}
+	next := hint(w)
+	return &failure{
+		code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: inCommands(w.Message, next), hint: next, details: w.Details, api: w.Message,
+	}
 }
 
 // isDone says whether err is a call's way of saying that its context is done.

@@ -80,7 +80,11 @@ func (p *program) tell(f *failure) {
 		fmt.Fprintln(p.deps.Stderr, "fleet: "+printable(text))
 		return
 	}
-	body := wire.Error{Reason: f.reason, Message: f.Error(), Details: f.details}.JSON()
+	message := f.api
+	if message == "" {
+		message = f.Error()
+	}
+	body := wire.Error{Reason: f.reason, Message: message, Details: f.details}.JSON()
 	text, err := p.output.document(body)
 	if err != nil {
 		text = string(body) + "\n"

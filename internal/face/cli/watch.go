@@ -121,8 +121,10 @@ func (s *session) eventLine(e *fleetv1.Event) string {
 	at := e.GetTime().AsTime().UTC().Format(time.RFC3339)
 	text := strings.TrimRight(e.GetText(), "\r\n")
 	text = printable(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", `\n`))
-	if e.GetStatus() != "" {
-		text = strings.TrimRight(e.GetStatus()+" "+text, " ")
+	switch e.GetType() {
+	case fleetv1.Event_task_output, fleetv1.Event_task_step, fleetv1.Event_task_message: // they change no status
+	default:
+		text = strings.TrimSpace(e.GetStatus() + " " + text)
 	}
 	about := printable(e.GetAgentName())
 	if e.GetTaskId() != "" && s.verbose {
