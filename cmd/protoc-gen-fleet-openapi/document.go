@@ -22,7 +22,6 @@ const about = "Fleet manages AI coding agents the way a cluster manager manages 
 // builder makes one document of all services.
 type builder struct {
 	doc     *openapi3.T
-	enums   map[string]*protogen.Enum // by full name, those that the document names in words
 	reasons *protogen.Enum
 }
 

@@ -46,7 +46,8 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 		if err != nil {
 			cancel()
 		}
-		for range queue { //nolint:revive // what was not recorded comes again with the next Follow
+		for range queue { // what was not recorded comes again with the next Follow
+			continue
 		}
 		written <- err
 	}()

@@ -42,8 +42,7 @@ type Reconciler struct {
 
 	mu       sync.Mutex
 	workers  map[string]*worker // by agent uid
-	closed   bool
-	slots    chan struct{} // how many slow operations go on at a time
+	slots    chan struct{}      // how many slow operations go on at a time
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	stopping chan struct{}
@@ -156,13 +155,6 @@ func (r *Reconciler) leave(w *worker, force bool) bool {
 	}
 	delete(r.workers, w.uid)
 	return true
-}
-
-// works says whether this reconciler has a worker on the agent.
-func (r *Reconciler) works(uid string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.workers[uid] != nil
 }
 
 // hold takes the lease on the key and keeps it until the returned function is called. The context ends when the

@@ -79,8 +79,11 @@ func TestResultsFollowTheirSchema(t *testing.T) {
 	ts := serve(t, s, mcp.Config{})
 	tools := list(t, ts.URL+"/mcp")
 	for _, c := range [][2]string{
-		{"create_agent", `{"name":"papi","project":"p","spec":"s"}`}, {"list_agents", `{}`}, {"show_agent", `{"agent_name":"papi"}`},
-		{"watch_fleet", `{}`}, {"watch_fleet", `{"cursor":"now"}`},
+		{"create_agent", `{"name":"papi","project":"p","spec":"s"}`},
+		{"list_agents", `{}`},
+		{"show_agent", `{"agent_name":"papi"}`},
+		{"watch_fleet", `{}`},
+		{"watch_fleet", `{"cursor":"now"}`},
 	} {
 		r := post(t, ts.URL+"/mcp", call(1, c[0], c[1], "")).result(t)
 		require.False(t, r.IsError)

@@ -58,7 +58,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	}
 	s := &Store{path: path, cfg: cfg}
 	if err := s.open(ctx); err != nil {
-		s.closePools()
+		_ = s.closePools() // what went wrong before is what matters
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -15,7 +15,7 @@ var errOver = errors.New("the transaction is over: use it inside its function on
 
 // readTx is a transaction that reads. It keeps the context of its call, since the port's methods take none.
 type readTx struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // as said above
 	conn *conn
 	err  error // the first failure, or errOver
 }

@@ -87,7 +87,8 @@ var eventCases = []testCase{
 			}},
 			{"owner and name", fleet.EventFilter{Owner: "bob", AgentName: "papi"}, func(e fleet.Event) bool { return e.AgentUID == "u3" }},
 			{
-				"everything", fleet.EventFilter{Owner: "alice", AgentName: "papi", AgentUID: "u1", TaskID: "t1", Types: []fleet.EventType{fleet.EventTaskOutput}},
+				"everything",
+				fleet.EventFilter{Owner: "alice", AgentName: "papi", AgentUID: "u1", TaskID: "t1", Types: []fleet.EventType{fleet.EventTaskOutput}},
 				func(e fleet.Event) bool { return e.TaskID == "t1" && e.Type == fleet.EventTaskOutput },
 			},
 			{"of nobody", fleet.EventFilter{Owner: "Alice"}, func(fleet.Event) bool { return false }},
