@@ -86,15 +86,16 @@ type Backend struct {
 	deliveries map[string]int
 	dispatches map[string]int
 
-	builds   *Gate // that new builds wait for; nil: none
-	failing  map[string][]string
-	gates    map[string]*Gate
-	holds    map[moment]*Gate
-	faults   map[moment]*fault
-	delays   map[Method]time.Duration
-	calls    map[Method]int
-	changing map[string]Method // by agent uid
-	overlaps []string
+	builds    *Gate // that new builds wait for; nil: none
+	beginning *Gate // that new runs wait for; nil: none
+	failing   map[string][]string
+	gates     map[string]*Gate
+	holds     map[moment]*Gate
+	faults    map[moment]*fault
+	delays    map[Method]time.Duration
+	calls     map[Method]int
+	changing  map[string]Method // by agent uid
+	overlaps  []string
 }
 
 var _ fleet.Backend = (*Backend)(nil)

@@ -113,6 +113,24 @@ func TestGateOfScript(t *testing.T) {
 	require.Equal(t, "through", o.Summary)
 }
 
+func TestHeldRuns(t *testing.T) {
+	t.Parallel()
+	b := ready(t, fake.Config{})
+	gate := b.HoldRuns()
+	first := run("Fix the login")
+	require.NoError(t, b.Dispatch(t.Context(), papi, first))
+	<-gate.Arrived()
+	require.NoError(t, b.Interrupt(t.Context(), papi, first, false))
+	_, o := follow(t, b, first)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+
+	second := fleet.Run{TaskID: "task-2", Prompt: "Fix the login"}
+	require.NoError(t, b.Dispatch(t.Context(), papi, second))
+	gate.Open()
+	_, o = follow(t, b, second)
+	require.Equal(t, "Handled: Fix the login", o.Summary)
+}
+
 func TestSurvivesKill(t *testing.T) {
 	t.Parallel()
 	b := ready(t, fake.Config{})

@@ -28,7 +28,8 @@
 // # Trouble
 //
 // Fail, FailAfter, Delay, Hold and HoldAfter make any method of the port slow, stuck or broken; Config.Before and
-// Config.After see every call. StopWorkspace, DeleteWorkspace, MakeUnhealthy, CrashRun and the like change the world
+// Config.After see every call. HoldBuilds and HoldRuns stop what they make where it begins.
+// StopWorkspace, DeleteWorkspace, MakeUnhealthy, CrashRun and the like change the world
 // behind Fleet's back.
 //
 // It uses package time and channels alone, so it works in a testing/synctest bubble when it was made inside of it. Its

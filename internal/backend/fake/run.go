@@ -9,11 +9,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// run is a task that an agent was given. The world's mutex guards it; only script, task and workspace never change.
+// run is a task that an agent was given. The world's mutex guards it; only task, script, workspace and
+// gate never change.
 type run struct {
 	task      fleet.Run
 	script    script
 	workspace *workspace
+	gate      *Gate // that it waits at before it reads its prompt; nil: none
 
 	outputs  []fleet.Output
 	messages []string        // that were sent
@@ -45,7 +47,7 @@ func (r *run) wake() {
 
 // start begins the run. The world's mutex is held.
 func (b *Backend) start(w *workspace, task fleet.Run) {
-	r := &run{task: task, script: parse(task.Prompt), workspace: w, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
+	r := &run{task: task, script: parse(task.Prompt), workspace: w, gate: b.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
 	w.run = r
 	b.runs[task.TaskID] = r
 	b.deliveries[task.TaskID]++
@@ -87,6 +89,14 @@ func (b *Backend) put(r *run, text string, step bool) {
 
 // work is the agent working on the run.
 func (b *Backend) work(r *run) {
+	if r.gate != nil {
+		r.gate.arrive()
+		select {
+		case <-r.gate.open:
+		case <-r.done:
+			return
+		}
+	}
 	for _, in := range r.script.steps {
 		switch in.verb {
 		case "work":

@@ -103,6 +103,15 @@ func (b *Backend) HoldBuilds() *Gate {
 	return b.builds
 }
 
+// HoldRuns makes runs that begin from now on wait at the gate before they read their prompt, until it is opened or they
+// are ended: any prompt can so be that of a task that runs.
+func (b *Backend) HoldRuns() *Gate {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.beginning = newGate()
+	return b.beginning
+}
+
 // SetMetadata sets a metadata key of the workspace; an empty value removes it.
 func (b *Backend) SetMetadata(ref, key, value string) {
 	b.mu.Lock()
