@@ -25,11 +25,11 @@ const ConfigFile = "fleet.yaml"
 var clientEnv = []string{"FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE", "FLEET_CONFIG", "FLEET_INSECURE", "FLEET_OUTPUT"}
 
 // Load returns the configuration: flags before environment variables before the file before the defaults. file is the
-// configuration file, or "" for ./fleet.yaml, else the one in the user's configuration directory, where there is one.
+// configuration file, or "" for the one in FLEET_CONFIG, else ./fleet.yaml, else the one in the user's configuration directory, where there is one.
 // flags are those of addFlags; nil for none. Unknown keys are errors.
 func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 	c := DefaultConfig()
-	path, err := findConfig(file)
+	path, err := findConfig(file, environ)
 	if err != nil {
 		return c, err
 	}
@@ -53,9 +53,14 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 	return c, c.Validate()
 }
 
-func findConfig(file string) (string, error) {
+func findConfig(file string, environ []string) (string, error) {
 	if file != "" {
 		return file, nil
+	}
+	for _, kv := range environ {
+		if file, ok := strings.CutPrefix(kv, "FLEET_CONFIG="); ok && file != "" {
+			return file, nil
+		}
 	}
 	for _, path := range []string{ConfigFile, filepath.Join(xdg.ConfigHome, "fleet", ConfigFile)} {
 		if _, err := os.Stat(path); err == nil {
@@ -71,6 +76,10 @@ func readConfig(path string, c *Config) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be read: %w", err)
+	}
+	var content any
+	if err := yaml.Unmarshal(b, &content); err == nil && content == nil {
+		return nil // comments only
 	}
 	err = yaml.UnmarshalWithOptions(b, c, yaml.Strict())
 	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok {

@@ -117,12 +117,15 @@ func (t *Task) asStarted() *Task {
 	return &c
 }
 
-// event is an event of the task.
+// event is an event of the task. It has the task's status where the event changed it.
 func (t *Task) event(typ EventType, now time.Time, text string) *Event {
-	return &Event{
-		Time: now, Type: typ, AgentUID: t.AgentUID, AgentName: t.AgentName, Owner: t.Owner, TaskID: t.ID,
-		Text: text, Status: string(t.Status),
+	e := &Event{
+		Time: now, Type: typ, AgentUID: t.AgentUID, AgentName: t.AgentName, Owner: t.Owner, TaskID: t.ID, Text: text,
 	}
+	if typ == EventTaskCreated || typ == EventTaskEnded {
+		e.Status = string(t.Status)
+	}
+	return e
 }
 
 func agentBusy(name string, t *Task) *Error {

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+func writeConfig(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), ConfigFile)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func flagSet(t *testing.T, args ...string) *pflag.FlagSet {
+	t.Helper()
+	c := DefaultConfig()
+	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	addFlags(f, &c)
+	require.NoError(t, f.Parse(args))
+	return f
+}
+
+func TestLoadOrder(t *testing.T) {
+	t.Parallel()
+	path := writeConfig(t, "http: 127.0.0.1:1\ngrpc: 127.0.0.1:2\ncreate_wait: 1s\nallowed_hosts: [a.example]\n")
+	c, err := Load(path, []string{"FLEET_GRPC=127.0.0.1:3", "FLEET_CREATE_WAIT=2s", "HOME=/x"}, flagSet(t, "--create-wait", "3s", "--max-output", "7"))
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:1", c.HTTP, "the file")
+	require.Equal(t, "127.0.0.1:3", c.GRPC, "the environment before the file")
+	require.Equal(t, 3*time.Second, c.CreateWait, "flags before the environment")
+	require.Equal(t, []string{"a.example"}, c.AllowedHosts)
+	require.EqualValues(t, 7, c.MaxOutput)
+	require.Equal(t, DefaultConfig().StopGrace, c.StopGrace)
+}
+
+func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file    string
+		environ []string
+		flags   []string
+		want    string
+	}{
+		"unknown key":         {file: "htpp: x\n", want: `fleet.yaml:1: unknown key "htpp": did you mean "http"?`},
+		"unknown nested key":  {file: "local:\n  projects:\n    - name: a\n      drvier: shell\n", want: `fleet.yaml:4: unknown key "drvier": did you mean "driver"?`},
+		"wrong type":          {file: "max_output: many\n", want: "fleet.yaml"},
+		"no YAML":             {file: "http: [\n", want: "fleet.yaml"},
+		"unknown variable":    {environ: []string{"FLEET_HTPT=x"}, want: `unknown environment variable FLEET_HTPT: did you mean "FLEET_HTTP"?`},
+		"variable's value":    {environ: []string{"FLEET_STOP_GRACE=soon"}, want: `FLEET_STOP_GRACE: "soon" is no duration`},
+		"open without tokens": {flags: []string{"--http", "0.0.0.0:8101"}, want: "which others can reach, and auth is none"},
+		"any host":            {flags: []string{"--grpc", ":8102"}, want: "which others can reach, and auth is none"},
+		"no address":          {flags: []string{"--grpc", "8102"}, want: "HOST:PORT"},
+		"auth":                {flags: []string{"--auth", "maybe"}, want: `auth is "maybe": it is none or tokens`},
+		"no time":             {flags: []string{"--create-wait", "0s"}, want: "create_wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Load(writeConfig(t, c.file), c.environ, flagSet(t, c.flags...))
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
+	require.ErrorContains(t, err, "none.yaml")
+	_, err = Load(writeConfig(t, ""), nil, flagSet(t, "--http", "0.0.0.0:1", "--auth", "tokens"))
+	require.NoError(t, err, "with tokens others may call")
+}
+
+// TestSample checks that the sample is a configuration, and shows every key.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	c, err := Load(writeConfig(t, string(sample)), nil, nil)
+	require.NoError(t, err)
+	require.Len(t, c.Local.Projects, 1)
+	for _, s := range settings(&c) {
+		require.Contains(t, string(sample), s.key+":")
+	}
+}
