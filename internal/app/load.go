@@ -21,8 +21,13 @@ import (
 // ConfigFile is the name of the configuration file.
 const ConfigFile = "fleet.yaml"
 
-// clientEnv are the environment variables of the command line and of runs, which are no settings of a server.
-var clientEnv = []string{"FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE", "FLEET_CONFIG", "FLEET_INSECURE", "FLEET_OUTPUT"}
+// otherEnv are the environment variables that are no settings of a server: those of the command line, and those that
+// runs get, so that an agent can use the program too.
+var otherEnv = []string{
+	"FLEET_CONFIG", "FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE",
+	"FLEET_AGENT", "FLEET_PAYLOAD", "FLEET_PROJECT", "FLEET_PROMPT_FILE", "FLEET_ROLE", "FLEET_ROLE_FILE",
+	"FLEET_RUN_DIR", "FLEET_SPEC_FILE", "FLEET_SUMMARY", "FLEET_TASK_ID",
+}
 
 // Load returns the configuration: flags before environment variables before the file before the defaults. file is the
 // configuration file, or "" for the one in FLEET_CONFIG, else ./fleet.yaml, else the one in the user's configuration directory, where there is one.
@@ -126,14 +131,14 @@ func keysOf(t reflect.Type) []string {
 
 func readEnviron(environ []string, c *Config) error {
 	known := map[string]*setting{}
-	names := slices.Clone(clientEnv)
+	names := slices.Clone(otherEnv)
 	for _, s := range settings(c) {
 		known[s.env()] = s
 		names = append(names, s.env())
 	}
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, "FLEET_") || slices.Contains(clientEnv, name) {
+		if !strings.HasPrefix(name, "FLEET_") || slices.Contains(otherEnv, name) {
 			continue
 		}
 		s := known[name]
