@@ -14,7 +14,7 @@ const pingTimeout = time.Second
 // pings ask a client for a sign that it has taken what was sent before. The clients of TypeScript forget the progress
 // of a call when they read it from a pipe together with the call's result: they handle a result at once, and a
 // notification a moment later, when nobody listens any more. A ping between the two parts them. Over HTTP they read
-// one event at a time; and the revisions of the protocol without sessions have no requests of a server.
+// one event at a time. The revisions of the protocol without sessions have no requests of a server: see drain.
 type pings struct {
 	mu    sync.Mutex
 	last  int

@@ -162,7 +162,11 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	if r == nil {
 		return nil
 	}
-	if progress && !m.isModern() && s.client.Initialized() {
+	switch {
+	case !progress:
+	case m.isModern():
+		s.drain(ctx)
+	case s.client.Initialized():
 		s.pings.ping(ctx, s.write)
 	}
 	b, err := json.Marshal(r)
@@ -196,6 +200,13 @@ func (s *stdio) answer(response []byte) {
 		break
 	}
 	_ = s.write(response) // a failure has stopped everything
+}
+
+// drain waits until the client has read what was written. Nothing more is written meanwhile, so that it comes to an end.
+func (s *stdio) drain(ctx context.Context) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	drain(ctx, s.out)
 }
 
 // write sends one line. When that fails the client is gone, and everything stops.

@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -97,7 +99,11 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 		q.MaxEvents = int(r.GetMaxEvents())
 	}
 	return f.svc.Watch(s.Context(), q, func(events []fleet.Event, cursor string) error {
-		return s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events), Cursor: cursor})
+		err := s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events), Cursor: cursor})
+		if errors.Is(err, io.EOF) { // the in-process channel's word for a caller that is gone
+			return context.Canceled
+		}
+		return err
 	})
 }
 

@@ -1,0 +1,42 @@
+package mcp
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+)
+
+const (
+	// drainTimeout is how long a client may take to read what was written.
+	drainTimeout = time.Second
+	// drainPause is how long a client gets where nobody can know what it has read.
+	drainPause = 5 * time.Millisecond
+)
+
+// drain waits until the client has read all that was written to out. It parts the progress of a call from its result
+// where a ping cannot: see pings.
+func drain(ctx context.Context, out io.Writer) {
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	f, _ := out.(*os.File)
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, drainPause) {
+		n, known := unread(f)
+		if known && n == 0 {
+			return
+		}
+		if !known {
+			pause = drainPause
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if !known {
+			return
+		}
+	}
+}

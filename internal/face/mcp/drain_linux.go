@@ -1,0 +1,26 @@
+package mcp
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// unread returns how many bytes written to the pipe or socket were not read at its other end.
+func unread(f *os.File) (n int, known bool) {
+	if f == nil {
+		return 0, false
+	}
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var asked error
+	err = conn.Control(func(fd uintptr) {
+		// Node starts its children with sockets, other programs with pipes, and each kind has a question of its own.
+		if n, asked = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); asked != nil {
+			n, asked = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+		}
+	})
+	return n, err == nil && asked == nil
+}
