@@ -58,7 +58,7 @@ fmt: ## format Go and proto files
 	$(BUF) format -w proto
 
 bench: ## calls a second of each face beside bare peers, as ratios of one run
-	$(GO) test -run '^$$' -bench . -benchtime 2s -count 1 ./internal/app/bench
+	$(GO) run ./internal/app/bench $(FLAGS)
 
 fuzz: ## fuzz the decoding of arguments for 30 s
 	$(GO) test -run '^$$' -fuzz FuzzUnmarshal -fuzztime 30s ./internal/face/wire
