@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,14 @@ func within(t testing.TB, dir string) []string {
 		}
 	}
 	return found
+}
+
+// children is within, without shims, which end a moment after their runs.
+func children(t testing.TB, dir string) []string {
+	return slices.DeleteFunc(within(t, dir), func(line string) bool {
+		args := strings.Fields(line)
+		return len(args) > 2 && args[1] == os.Args[0] && args[2] == "shim"
+	})
 }
 
 // agent provisions an agent.

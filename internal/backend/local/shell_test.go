@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,17 @@ func TestShellWorksInItsDirectory(t *testing.T) {
 	info, err := os.Stat(w.home(a))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
+// TestSignals holds that programs start with the signals that a terminal would start them with.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only /proc tells which signals are ignored")
+	}
+	w := newWorld(t, nil)
+	_, o := w.do(w.agent("shell"), "grep -E 'Sig(Ign|Blk)' /proc/self/status | sort -u -k2; yes | head -1")
+	require.Equal(t, "SigBlk:\t0000000000000000\ny", string(o.Payload))
 }
 
 func TestShellMessages(t *testing.T) {

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -10,15 +11,18 @@ import (
 )
 
 func TestSuite(t *testing.T) {
-	dirs := map[fleet.Backend]string{}
+	var dirs sync.Map // of the backends
 	open := func(t *testing.T, dir string) fleet.Backend {
 		b := newBackend(t, dir, func(c *local.Config) { c.StopGrace = 300 * time.Millisecond })
-		dirs[b] = dir
+		dirs.Store(b, dir)
 		return b
 	}
 	backendtest.Run(t, backendtest.Harness{
-		New:     func(t *testing.T) fleet.Backend { return open(t, t.TempDir()) },
-		Reopen:  func(t *testing.T, b fleet.Backend) fleet.Backend { return open(t, dirs[b]) },
+		New: func(t *testing.T) fleet.Backend { return open(t, t.TempDir()) },
+		Reopen: func(t *testing.T, b fleet.Backend) fleet.Backend {
+			dir, _ := dirs.Load(b)
+			return open(t, dir.(string))
+		},
 		Project: "shell",
 		Role:    "operator",
 		Prompts: backendtest.Prompts{

@@ -105,7 +105,7 @@ type File struct {
 	Secret     bool // removed when the run has ended
 }
 
-// names of the files that every run has, for any program to use.
+// Names of the files that every run has, for any program to use.
 const (
 	PromptFile = "prompt.md"
 	SpecFile   = "spec.md"

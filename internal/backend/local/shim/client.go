@@ -118,8 +118,31 @@ func (r Run) Wait(ctx context.Context) (*Exit, error) {
 	}
 }
 
-// End ends the run and returns how it ended: it is asked to, and killed when it has not after the grace.
+// End ends the run and returns how it ended: it is asked to, and killed when it has not after the grace. Nothing of it
+// is left then, the shim included.
 func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit, error) {
+	e, err := r.end(ctx, grace, reason)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.Claim()
+	if err != nil || c == nil {
+		return e, err
+	}
+	hopeless := time.After(killTime)
+	for again := firstLook; c.Shim.Alive(); again = min(2*again, lastLook) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-hopeless: // it has nothing to do any more
+			return e, r.Kill()
+		case <-time.After(again):
+		}
+	}
+	return e, nil
+}
+
+func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit, error) {
 	for _, step := range []struct {
 		act  func() error
 		time time.Duration

@@ -63,10 +63,11 @@ func supervise(run Run, hands io.WriteCloser) error {
 	if err != nil {
 		return err
 	}
-	// What a child of the server inherits is not for the child of the shim.
-	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGTERM)
+	// Caught and passed over, not ignored: the child would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
+	died, told := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(died, syscall.SIGCHLD)
+	signal.Notify(told, syscall.SIGTERM)
 
 	switch err := writeOnce(run.Path("claim"), Claim{Shim: self}); {
 	case errors.Is(err, os.ErrExist):
@@ -83,7 +84,7 @@ func supervise(run Run, hands io.WriteCloser) error {
 		return notStarted(run, spec, err, tell)
 	}
 	tell(Handshake{Started: true})
-	exit := s.loop(signals)
+	exit := s.loop(died, told)
 	run.forget(spec.Secrets)
 	_ = s.control.listener.Close()
 	_ = os.Remove("control")

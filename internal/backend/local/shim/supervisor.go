@@ -43,8 +43,8 @@ type supervisor struct {
 	killing bool
 }
 
-// loop runs until nothing is left of the child, its descendants and its output.
-func (s *supervisor) loop(signals <-chan os.Signal) Exit {
+// loop runs, woken when a child has died or the shim was told to end, until nothing is left of the child, its descendants and its output.
+func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 	s.end = Exited
 	var deadline, kill, again, hopeless <-chan time.Time
 	if s.spec.Timeout > 0 {
@@ -71,8 +71,9 @@ func (s *supervisor) loop(signals <-chan os.Signal) Exit {
 			}
 		}
 		select {
-		case sig := <-signals:
-			if sig == syscall.SIGTERM && !s.exited && s.end == Exited {
+		case <-died:
+		case <-told:
+			if !s.exited && s.end == Exited {
 				s.interrupt("the machine shut the run's supervisor down")
 				kill = time.After(s.spec.Grace)
 			}
