@@ -1,0 +1,112 @@
+package npm
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// scenarios are those of the conformance suite that are for servers with tools alone. Of the others, some need tools
+// with names of the suite's own, and some are about what Fleet does not offer: prompts, resources, completion.
+var scenarios = []string{"server-initialize", "ping", "tools-list", "server-sse-multiple-streams", "dns-rebinding-protection"}
+
+func TestConformance(t *testing.T) {
+	wanted(t, "TEST_CONFORMANCE", "conformance", "340 MB of npm packages")
+	dir := install(t, "mcp")
+	bin := func(name string) string { return filepath.Join(dir, "node_modules", ".bin", name) }
+	h := newHome(t)
+	// The Node of the packages goes before this machine's, which may be too old for them.
+	env := h.env("PATH=" + filepath.Join(dir, "node_modules", ".bin") + string(os.PathListSeparator) + os.Getenv("PATH"))
+	s := serve(t, h, "--backend", "fake")
+
+	passed := regexp.MustCompile(`Passed: [1-9]\d*/\d+, 0 failed, 0 warnings`)
+	for _, scenario := range scenarios {
+		t.Run(scenario, func(t *testing.T) {
+			stdout, stderr, code := run(t, env, string(h), bin("conformance"), "server", "--url", s.mcp(), "--scenario", scenario)
+			require.Zero(t, code, stdout+stderr)
+			require.Regexp(t, passed, stdout+stderr)
+			require.NotContains(t, stdout+stderr, "FAILURE")
+		})
+	}
+	t.Run("a scenario that fails shows", func(t *testing.T) {
+		_, _, code := run(t, env, string(h), bin("conformance"), "server", "--url", s.mcp(), "--scenario", "tools-call-simple-text")
+		require.NotZero(t, code, "the suite's verdict cannot be told by its exit code")
+	})
+	t.Run("clients", func(t *testing.T) {
+		stdout, stderr, code := run(t, env, string(h), bin("node"), filepath.Join(dir, "clients.mjs"), s.mcp(), s.grpc, program(t), string(h))
+		require.Zero(t, code, stdout+stderr)
+		require.Empty(t, stderr, "what the servers that the clients started said")
+		t.Log("\n" + stdout)
+	})
+	t.Run("inspector", func(t *testing.T) {
+		fake := scene{project: "Setup", role: "operator", task: `echo hello\ndone Well done`}
+		shell := scene{project: "shell", role: "operator", task: `echo Well done`}
+		for name, i := range map[string]inspection{
+			"http":  {scene: fake, target: []string{s.mcp(), "--transport", "http"}},
+			"stdio": {scene: fake, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--server", s.grpc}},
+			// Each call is a fleet of its own here, on the same data: what the one begins another one ends.
+			"embedded": {scene: shell, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--embedded", "--data", h.path("inspected")}},
+		} {
+			for _, era := range []string{"legacy", "modern"} {
+				i.agent, i.inspector = name+"-"+era, []string{bin("inspector"), "--cli", "--format", "json", "--protocol-era", era}
+				t.Run(i.agent, func(t *testing.T) { i.inspect(t, h, env) })
+			}
+		}
+	})
+}
+
+// scene is what an agent is made in and for.
+type scene struct{ project, role, task string }
+
+// inspection is a use of the Inspector's command line, each call of which is a client of its own.
+type inspection struct {
+	scene
+	agent             string
+	inspector, target []string
+}
+
+// answer is what the Inspector says of a call.
+type answer struct {
+	Result struct {
+		Content           []struct{ Text string }
+		StructuredContent map[string]any
+		IsError           bool
+		Tools             []struct{ Name string } // of tools/list
+	}
+}
+
+func (i inspection) inspect(t *testing.T, h home, env []string) {
+	ask := func(want int, options ...string) (a answer) {
+		argv := append(append(append([]string{}, i.inspector...), options...), i.target...)
+		stdout, stderr, code := run(t, env, string(h), argv...)
+		require.Equal(t, want, code, "%v: %s%s", options, stdout, stderr)
+		require.NoError(t, json.Unmarshal([]byte(stdout), &a), stdout)
+		return a
+	}
+	call := func(want int, tool, args string) answer {
+		return ask(want, "-q", "--method", "tools/call", "--tool-name", tool, "--tool-args-json", args)
+	}
+
+	// With --strict it ends with 6 when there are clients that would refuse a schema.
+	require.Len(t, ask(0, "--strict", "--method", "tools/list").Result.Tools, 17)
+
+	created := call(0, "create_agent", `{"name":"`+i.agent+`","project":"`+i.project+`","role":"`+i.role+`","spec":"Be inspected"}`)
+	agent := created.Result.StructuredContent["agent"].(map[string]any)
+	require.Equal(t, i.role, agent["role"])
+	require.Equal(t, "idle", agent["status"])
+	started := call(0, "start_agent_task", `{"agent_name":"`+i.agent+`","task_description":"`+i.task+`"}`)
+	id := started.Result.StructuredContent["task"].(map[string]any)["id"].(string)
+	require.Equal(t, true, call(0, "wait_tasks", `{"task_ids":["`+id+`"]}`).Result.StructuredContent["done"])
+	history := call(0, "show_agent_task_history", `{"agent_name":"`+i.agent+`"}`)
+	task := history.Result.StructuredContent["tasks"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{id, "completed", "Well done"}, []any{task["id"], task["status"], task["summary"]})
+
+	const toolError = 5
+	refused := call(toolError, "show_agent", `{"agent_name":"nobody"}`)
+	require.True(t, refused.Result.IsError)
+	require.Contains(t, refused.Result.Content[0].Text, `"error":"AGENT_NOT_FOUND"`)
+}

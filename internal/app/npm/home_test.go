@@ -1,0 +1,74 @@
+package npm
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// home is an empty home directory for the programs of a test, which know nothing else of this machine. When the test
+// ends, none of them may be left.
+type home string
+
+func newHome(t *testing.T) home {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	h := home(dir)
+	t.Cleanup(func() {
+		left := h.processes()
+		for _, p := range left {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+		require.Empty(t, left, "processes are left")
+	})
+	return h
+}
+
+func (h home) path(parts ...string) string {
+	return filepath.Join(append([]string{string(h)}, parts...)...)
+}
+
+// env is an environment with this home, these variables and nothing of the caller's but its PATH.
+func (h home) env(more ...string) []string {
+	return append([]string{"HOME=" + string(h), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}, more...)
+}
+
+// process is a program that runs.
+type process struct {
+	pid     int
+	command string
+}
+
+// processes returns what runs with this home, in the order of pids. Where there is no /proc it returns nothing.
+func (h home) processes() []process {
+	var found []process
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		env, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00HOME="+string(h)+"\x00")) {
+			continue
+		}
+		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if len(argv) > 0 { // a zombie has none
+			found = append(found, process{pid, strings.TrimSpace(strings.ReplaceAll(string(argv), "\x00", " "))})
+		}
+	}
+	return found
+}
+
+// isolate makes the program the leader of a group, which is killed as a whole when its context ends.
+func isolate(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+}

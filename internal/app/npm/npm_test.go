@@ -1,0 +1,110 @@
+// Package npm tests Fleet with programs from npm: the judges and clients of MCP, and the real Claude Code. They are
+// large, so their tests run only when they are asked for, by `make conformance` and `make test-claude`.
+package npm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// root is the top of the repository.
+const root = "../../.."
+
+// patience is how long anything may take that a test waits for.
+const patience = 2 * time.Minute
+
+// wanted skips the test unless its environment variable is set.
+func wanted(t *testing.T, variable, target, size string) {
+	t.Helper()
+	if os.Getenv(variable) == "" {
+		t.Skipf("needs npm and downloads %s: `make %s` runs it", size, target)
+	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Fatal("npm is not on PATH: install Node.js, which brings it")
+	}
+}
+
+// install installs what testdata/npm/SET names, exactly as its lock file says, and returns the directory that it is in.
+// What is there already is taken as it is.
+func install(t *testing.T, set string) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(root, ".build", "npm", set))
+	require.NoError(t, err)
+	source := filepath.Join(root, "testdata", "npm", set)
+	lock := read(t, filepath.Join(source, "package-lock.json"))
+	done := filepath.Join(dir, "installed") // a copy of the lock file once everything is there
+	if have, err := os.ReadFile(done); errors.Is(err, fs.ErrNotExist) || !bytes.Equal(have, lock) {
+		require.NoError(t, os.RemoveAll(dir))
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		require.NoError(t, os.CopyFS(dir, os.DirFS(source)))
+		begun := time.Now()
+		cmd := exec.CommandContext(t.Context(), "npm", "ci", "--loglevel=error")
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "npm ci: %s", out)
+		require.NoError(t, os.WriteFile(done, lock, 0o600))
+		t.Logf("installed %s in %s", set, time.Since(begun).Round(time.Second))
+	}
+	// Scripts find their packages by where they are, and change more often than packages do.
+	scripts, err := filepath.Glob(filepath.Join(source, "*.mjs"))
+	require.NoError(t, err)
+	for _, s := range scripts {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(s)), read(t, s), 0o600))
+	}
+	return dir
+}
+
+// fleet is the program, built as it is now.
+var fleet = sync.OnceValues(func() (string, error) {
+	path, err := filepath.Abs(filepath.Join(root, ".build", "npm", "fleet"))
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/fleet")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", errors.New(string(out))
+	}
+	return path, nil
+})
+
+// program returns the path of the fleet program.
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := fleet()
+	require.NoError(t, err)
+	return path
+}
+
+// run runs a program with nothing on its input, and returns its two outputs and its exit code.
+func run(t *testing.T, env []string, dir string, argv ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var out, errs bytes.Buffer
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = env, dir, &out, &errs
+	isolate(cmd)
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err, argv)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}

@@ -1,0 +1,107 @@
+package npm
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// server is `fleet serve`, on ports of its own choice.
+type server struct {
+	http, grpc string
+	api        fleetv1.FleetServiceClient
+
+	mu  sync.Mutex
+	log []string
+}
+
+// serve starts a server and waits until it is ready. It ends with the test, in good order.
+func serve(t *testing.T, h home, args ...string) *server {
+	t.Helper()
+	args = append([]string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--data", h.path("data"), "--log-format", "json"}, args...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program(t), args...)
+	cmd.Env, cmd.Dir = h.env(), string(h)
+	isolate(cmd)
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+
+	s := &server{}
+	up, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.follow(stderr, up)
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		killer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		defer killer.Stop()
+		<-ended
+		require.NoError(t, cmd.Wait(), "the server did not end well: %s", s.said())
+		for _, line := range s.said() {
+			require.NotContains(t, line, `"level":"ERROR"`)
+		}
+	})
+	select {
+	case <-up:
+	case <-ended:
+		require.Fail(t, "the server did not start", "%s", s.said())
+	}
+	s.ready(t)
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	s.api = fleetv1.NewFleetServiceClient(conn)
+	return s
+}
+
+// follow reads the log, which says where the server listens.
+func (s *server) follow(log io.Reader, up chan<- struct{}) {
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		var l struct{ Msg, HTTP, GRPC string }
+		_ = json.Unmarshal(lines.Bytes(), &l)
+		s.mu.Lock()
+		s.log = append(s.log, lines.Text())
+		s.mu.Unlock()
+		if l.Msg == "fleet is up" && s.http == "" {
+			s.http, s.grpc = l.HTTP, l.GRPC
+			close(up)
+		}
+	}
+}
+
+func (s *server) said() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.log...)
+}
+
+// ready waits until the server says that it is.
+func (s *server) ready(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		r, err := http.Get("http://" + s.http + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = r.Body.Close()
+		return r.StatusCode == http.StatusOK
+	}, patience, 10*time.Millisecond)
+}
+
+// mcp is the address of the server's MCP endpoint.
+func (s *server) mcp() string { return "http://" + s.http + "/mcp" }
