@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -197,10 +198,32 @@ func checkContent(r *http.Request) error {
 	}
 	content := r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(content)
+	if media == curlMediaType && beginsAsObject(r) {
+		r.Header.Set("Content-Type", "application/json")
+		return nil
+	}
 	if content != "" && (err != nil || media != "application/json" && !strings.HasSuffix(media, "+json")) {
 		return refuse("The body is of the type %q; send JSON, with `Content-Type: application/json`.", cut(content))
 	}
 	return nil
+}
+
+// curlMediaType is what curl -d says of any body when it is told nothing. Pages of other origins may send it without
+// asking, but the guard has refused them by now.
+const curlMediaType = "application/x-www-form-urlencoded"
+
+// beginsAsObject says whether the body begins as a JSON object does, and leaves it to be read.
+func beginsAsObject(r *http.Request) bool {
+	b := bufio.NewReaderSize(r.Body, 512)
+	begin, _ := b.Peek(1) // an empty or broken body shows when it is read
+	for n := 1; n < 512 && len(begin) == n && strings.ContainsRune(" \t\r\n", rune(begin[n-1])); n++ {
+		begin, _ = b.Peek(n + 1)
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{b, r.Body}
+	return strings.HasPrefix(strings.TrimLeft(string(begin), " \t\r\n"), "{")
 }
 
 // refuseBody refuses the body of a request whose fields are in the query: what is in it would be ignored.

@@ -134,6 +134,10 @@ func TestBadRequests(t *testing.T) {
 			method: "POST", target: "/v1/agents", body: "name=papi", headers: []string{"Content-Type", "application/x-www-form-urlencoded"},
 			status: 415, reason: "INVALID_ARGUMENT", says: []string{"Content-Type: application/json"},
 		},
+		"an object of curl -d": {
+			method: "POST", target: "/v1/agents", body: " \n{\"nmae\":\"papi\"}", headers: []string{"Content-Type", "application/x-www-form-urlencoded"},
+			reason: "INVALID_ARGUMENT", field: "nmae",
+		},
 		"text": {
 			method: "POST", target: "/v1/agents", body: "{}", headers: []string{"Content-Type", "text/plain"}, status: 415, reason: "INVALID_ARGUMENT",
 		},
