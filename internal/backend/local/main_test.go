@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 			serve(os.Args[2])
 		}
 	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
 	goleak.VerifyTestMain(m)
 }
 
@@ -41,7 +42,7 @@ func shimCommand(t testing.TB) []string {
 func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Backend {
 	t.Helper()
 	c := local.Config{
-		Dir: dir, ShimCommand: shimCommand(t), StopGrace: 200 * time.Millisecond,
+		Dir: dir, ShimCommand: shimCommand(t), StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	}
 	if change != nil {

@@ -47,22 +47,47 @@ func (p *textParser) take(data []byte, n int) (int, []Piece) {
 	return n, []Piece{{Text: Clean(data[:n])}}
 }
 
+// note takes notice of the lines in data. Of many lines it looks at the last ones only, for there are programs that put
+// out little else.
 func (p *textParser) note(data []byte) {
-	for line := range bytes.Lines(data) {
-		if room := maxLast - len(p.line); room > 0 {
-			p.line = append(p.line, line[:min(room, len(line))]...)
-		}
-		if line[len(line)-1] == '\n' {
-			p.end()
+	first := bytes.IndexByte(data, '\n')
+	if first < 0 {
+		p.line = append(p.line, data[:min(len(data), maxLast-len(p.line))]...)
+		return
+	}
+	p.line = append(p.line, data[:min(first, maxLast-len(p.line))]...)
+	p.end()
+	whole, rest := data[first+1:], data[first+1:]
+	if last := bytes.LastIndexByte(whole, '\n'); last >= 0 {
+		whole, rest = whole[:last], whole[last+1:]
+		for {
+			begin := bytes.LastIndexByte(whole, '\n')
+			if p.say(whole[begin+1:]) || begin < 0 {
+				break
+			}
+			whole = whole[:begin]
 		}
 	}
+	p.line = append(p.line, rest[:min(len(rest), maxLast)]...)
 }
 
+// end takes the line that has ended.
 func (p *textParser) end() {
-	if s := plain(Clean(p.line)); s != "" {
+	p.say(p.line)
+	p.line = p.line[:0]
+}
+
+// say takes a line as the last one, if it says anything.
+func (p *textParser) say(line []byte) bool {
+	line = line[:min(len(line), maxLast)]
+	if len(bytes.TrimSpace(line)) == 0 {
+		return false
+	}
+	s := plain(Clean(line))
+	if s != "" {
 		p.last = s
 	}
-	p.line = p.line[:0]
+	return s != ""
 }
 
 func (p *textParser) Result(e Exit) Result {

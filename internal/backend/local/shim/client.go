@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -177,6 +175,9 @@ const (
 // dial connects to the control socket and sends the order.
 func (r Run) dial(ctx context.Context, o order) (net.Conn, error) {
 	path, clean, err := short(r.Path("control"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, ErrEnded
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -193,25 +194,4 @@ func (r Run) dial(ctx context.Context, o order) (net.Conn, error) {
 		return nil, ErrEnded
 	}
 	return conn, nil
-}
-
-// maxSocketPath is the longest path of a socket that every Unix can connect to, in bytes.
-const maxSocketPath = 100
-
-// short returns a path of the socket that is not too long to connect to.
-func short(path string) (string, func(), error) {
-	if len(path) <= maxSocketPath {
-		return path, func() {}, nil
-	}
-	dir, err := os.MkdirTemp("/tmp", "fleet-")
-	if err != nil {
-		return "", nil, fmt.Errorf("a short path to a run: %w", err)
-	}
-	link := filepath.Join(dir, "run")
-	if err := os.Symlink(filepath.Dir(path), link); err != nil {
-		_ = os.Remove(dir)
-		return "", nil, fmt.Errorf("a short path to a run: %w", err)
-	}
-	clean := func() { _ = os.Remove(link); _ = os.Remove(dir) }
-	return filepath.Join(link, filepath.Base(path)), clean, nil
 }

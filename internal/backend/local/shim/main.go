@@ -89,7 +89,9 @@ func supervise(run Run, hands io.WriteCloser) error {
 	_ = s.control.listener.Close()
 	_ = os.Remove("control")
 	logEnd(spec, exit)
-	return writeOnce(run.Path("exit.json"), exit)
+	err = writeOnce(run.Path("exit.json"), exit)
+	s.control.grown() // for those who wait for just that
+	return err
 }
 
 func notStarted(run Run, spec Spec, cause error, tell func(Handshake)) error {

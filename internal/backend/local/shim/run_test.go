@@ -125,6 +125,6 @@ func TestShortPaths(t *testing.T) {
 	require.LessOrEqual(t, len(path), maxSocketPath)
 	require.FileExists(t, path)
 	clean()
-	require.NoDirExists(t, filepath.Dir(path))
+	require.NoFileExists(t, path)
 	require.FileExists(t, filepath.Join(long, "control"))
 }

@@ -1,0 +1,27 @@
+package driver
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestLastLine holds that the summary is the last line that says anything, however the lines come in.
+func TestLastLine(t *testing.T) {
+	t.Parallel()
+	line := rapid.SampledFrom([]string{"", " ", "one", "two ", "\x1b[0m", "10%\r100%", "\r", "\x1b[1mbold\x1b[0m\r", strings.Repeat("x", 2*maxLast)})
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfN(line, 0, 12).Draw(t, "lines")
+		want := ""
+		for _, l := range all {
+			if s := plain(l[:min(len(l), maxLast)]); s != "" {
+				want = s
+			}
+		}
+		size := rapid.SampledFrom([]int{1, 2, 3, 50, 5000})
+		_, r := feed(t, Format{Kind: "text"}, []byte(strings.Join(all, "\n")), func() int { return size.Draw(t, "size") })
+		require.Equal(t, shorten(want, maxSummary), r.Outcome.Summary)
+	})
+}
