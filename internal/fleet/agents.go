@@ -193,7 +193,10 @@ func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string)
 	if err != nil {
 		return nil, "", err
 	}
-	return s.awaitReady(ctx, v, fmt.Sprintf("Agent '%s' restarted as %s", v.Name, v.Role))
+	if role == "" {
+		role = v.Role
+	}
+	return s.awaitReady(ctx, v, fmt.Sprintf("Agent '%s' restarted as %s", v.Name, role))
 }
 
 func (s *Service) awaitReady(ctx context.Context, v *AgentView, done string) (*AgentView, string, error) {

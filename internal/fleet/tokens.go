@@ -50,6 +50,13 @@ func (s *Service) CreateToken(ctx context.Context, name string, kind Kind, admin
 	secret := tokenPrefix + rand.Text() + rand.Text()
 	var t *Token
 	err := s.store.Update(ctx, func(tx Tx) error {
+		if old, err := tx.Token(name); err != nil || old != nil && old.RevokedAt.IsZero() {
+			if err == nil {
+				err = Errorf(ReasonTokenExists, "token %q already exists: choose another name, or revoke it first", name).
+					With("token", name).With("field", "name")
+			}
+			return err
+		}
 		now := s.now()
 		t = &Token{Name: name, Kind: kind, Admin: admin, Hash: hashToken(secret), CreatedAt: now}
 		if ttl > 0 {
