@@ -1,0 +1,128 @@
+package coder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/fleet"
+)
+
+// translate makes an error of Coder, or of the way to it, one of Fleet. what says in words what was wanted.
+func translate(what string, err error) error {
+	var known *fleet.Error
+	var throttled *throttledError
+	var token tokenError
+	var answer *codersdk.Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &throttled):
+		e := fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: %s", what, throttled.Error())
+		e.RetryAfter = throttled.after
+		return e
+	case errors.As(err, &token):
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: %s", what, token.Error())
+	case errors.As(err, &answer):
+		return translateAnswer(what, answer)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder did not answer in time", what).Because(err)
+	}
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder cannot be reached", what).Because(connectionError(err))
+}
+
+func translateAnswer(what string, e *codersdk.Error) error {
+	words, cause := wordsOf(e), causeOf(e)
+	switch code := e.StatusCode(); {
+	case code == http.StatusUnauthorized || code == http.StatusSeeOther:
+		return fleet.Errorf(fleet.ReasonPermissionDenied,
+			"%s failed: the Coder token is not accepted: log in again, or set CODER_SESSION_TOKEN to a valid one", what).Because(cause)
+	case code == http.StatusForbidden:
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: the Coder token may not do that%s", what, words).Because(cause)
+	case code == http.StatusBadRequest && len(e.Validations) > 0:
+		v := e.Validations[0]
+		details := make([]string, 0, len(e.Validations))
+		for _, v := range e.Validations {
+			details = append(details, v.Field+": "+plain(v.Detail))
+		}
+		return fleet.Invalid(fleet.ReasonInvalidArgument, v.Field, "%s failed: Coder does not accept %s", what, strings.Join(details, "; ")).Because(cause)
+	case code == http.StatusBadRequest:
+		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder does not accept it%s", what, words).Because(cause)
+	case code == http.StatusConflict:
+		return unavailable("%s failed: Coder is busy with something else%s", what, words).Because(errors.Join(errConflict, cause))
+	case gone(e):
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: it is not there, or not for the Coder user of Fleet's token%s", what, words).Because(cause)
+	}
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), words).Because(cause)
+}
+
+// statusOf is the HTTP status of Coder's answer; 0 when it has not answered.
+func statusOf(err error) int {
+	var answer *codersdk.Error
+	if errors.As(err, &answer) {
+		return answer.StatusCode()
+	}
+	return 0
+}
+
+// gone says whether err means that a thing is not there. Coder also says so of what the user may not see.
+func gone(err error) bool {
+	code := statusOf(err)
+	return code == http.StatusNotFound || code == http.StatusGone
+}
+
+// wordsOf is what Coder says for people, to be put behind other words; nothing when it answers with a page.
+func wordsOf(e *codersdk.Error) string {
+	m := strings.TrimRight(plain(e.Message), ". ")
+	if m == "" || strings.Contains(m, "non-JSON") || strings.Contains(m, "<") {
+		return ""
+	}
+	return ": " + m
+}
+
+// causeOf is what the log needs to know of an answer, without its body.
+func causeOf(e *codersdk.Error) error {
+	path := e.URL()
+	if u, err := url.Parse(path); err == nil {
+		path = u.Path
+	}
+	detail := plain(e.Detail)
+	if strings.Contains(detail, "<") || strings.Contains(e.Message, "non-JSON") {
+		detail = ""
+	}
+	return fmt.Errorf("%s %s: status %d%s %s", e.Method(), path, e.StatusCode(), wordsOf(e), detail)
+}
+
+// connectionError is err without the query of the address.
+func connectionError(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// maxWords is the longest text of Coder's that is passed on, in bytes.
+const maxWords = 500
+
+// plain is a text of Coder's on one line, and not too long.
+func plain(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > maxWords {
+		s = strings.ToValidUTF8(s[:maxWords], "") + "…"
+	}
+	return s
+}
+
+// unavailable is an error of something that will be tried again.
+func unavailable(format string, args ...any) *fleet.Error {
+	e := fleet.Errorf(fleet.ReasonBackendUnavailable, format, args...)
+	e.RetryAfter = 2 * time.Second
+	return e
+}

@@ -1,0 +1,9 @@
+package coder
+
+import (
+	"context"
+	"time"
+)
+
+// SetWait replaces how the backend waits for what tells nobody.
+func (b *Backend) SetWait(wait func(context.Context, time.Duration) error) { b.wait = wait }

@@ -1,0 +1,59 @@
+package coder
+
+import (
+	"context"
+	"errors"
+
+	"fleet/internal/fleet"
+)
+
+// Interrupt implements fleet.Backend: with the key that stops an agent in its terminal, Esc, or by force Ctrl-C. An
+// agent that cannot be reached is for the caller to end, by stopping its workspace.
+func (b *Backend) Interrupt(ctx context.Context, a fleet.Agent, r fleet.Run, kill bool) error {
+	at, err := b.find(ctx, a)
+	if err != nil || at == nil {
+		return err
+	}
+	api, err := b.reach(a, at)
+	if err != nil {
+		return nil //nolint:nilerr // a workspace that does not run has ended its runs
+	}
+	t := b.runs.of(r.TaskID)
+	if _, ended := t.result(); ended {
+		return nil
+	}
+	for misses := 0; ; {
+		v, err := api.look(ctx)
+		if err == nil {
+			i := v.find(r)
+			if i < 0 {
+				return nil
+			}
+			if _, last := v.segment(r, i); !last || v.status == statusStable && !b.queue.has(a.UID, r.TaskID) {
+				return nil
+			}
+			b.queue.dropRun(a.UID, r.TaskID)
+			t.interrupt()
+			key := keyEscape
+			if kill {
+				key = keyInterrupt
+			}
+			if err = api.send(ctx, typeRaw, key); err == nil {
+				return nil
+			}
+		}
+		var unreachable *unreachableError
+		if misses++; misses >= 3 {
+			if errors.As(err, &unreachable) {
+				return nil
+			}
+			return notTaken(a, err)
+		}
+		if err := b.missed(ctx, a, at, err); err != nil {
+			if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
+				return nil
+			}
+			return err
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package coder
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// FindToken returns where the session token comes from: the file, when one is named; else the environment variable
+// CODER_SESSION_TOKEN; else Coder's own login (`coder login`), below CODER_CONFIG_DIR or in the configuration directory
+// of the user whose home directory is home. It is read again for each request, so a new login counts at once.
+func FindToken(getenv func(string) string, home, file string) func(context.Context) (string, error) {
+	if file == "" {
+		if token := strings.TrimSpace(getenv("CODER_SESSION_TOKEN")); token != "" {
+			return func(context.Context) (string, error) { return token, nil }
+		}
+		file = filepath.Join(loginDir(getenv, home), "session")
+	}
+	return func(context.Context) (string, error) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("there is no Coder session token: set CODER_SESSION_TOKEN, coder.token_file, or log in with `coder login` (%s cannot be read)", file)
+		}
+		token := strings.TrimSpace(string(b))
+		if token == "" {
+			return "", fmt.Errorf("there is no Coder session token: %s is empty", file)
+		}
+		return token, nil
+	}
+}
+
+// FindURL returns the address of the Coder deployment: the environment variable CODER_URL, else that of Coder's own
+// login, else "".
+func FindURL(getenv func(string) string, home string) string {
+	if u := strings.TrimSpace(getenv("CODER_URL")); u != "" {
+		return u
+	}
+	b, err := os.ReadFile(filepath.Join(loginDir(getenv, home), "url"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// loginDir is where the coder command keeps its login.
+func loginDir(getenv func(string) string, home string) string {
+	if dir := getenv("CODER_CONFIG_DIR"); dir != "" {
+		return dir
+	}
+	switch {
+	case runtime.GOOS == "darwin":
+		return filepath.Join(home, "Library", "Application Support", "coderv2")
+	case getenv("XDG_CONFIG_HOME") != "":
+		return filepath.Join(getenv("XDG_CONFIG_HOME"), "coderv2")
+	}
+	return filepath.Join(home, ".config", "coderv2")
+}

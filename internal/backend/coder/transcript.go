@@ -1,0 +1,144 @@
+package coder
+
+import (
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// How much is remembered of runs.
+const (
+	maxTranscripts = 256
+	maxTranscript  = 4 << 20 // bytes of output of one run
+)
+
+// runs are what is remembered of the newest runs, by task.
+type runs struct {
+	mu     sync.Mutex
+	byTask map[string]*transcript
+	order  []string
+}
+
+func (r *runs) init() { r.byTask = map[string]*transcript{} }
+
+// of returns what is remembered of the run.
+func (r *runs) of(taskID string) *transcript {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t := r.byTask[taskID]; t != nil {
+		return t
+	}
+	if len(r.order) >= maxTranscripts {
+		delete(r.byTask, r.order[0])
+		r.order = r.order[1:]
+	}
+	t := &transcript{turn: make(chan struct{}, 1)}
+	r.byTask[taskID] = t
+	r.order = append(r.order, taskID)
+	return t
+}
+
+// known returns what is remembered of the run, nil for nothing.
+func (r *runs) known(taskID string) *transcript {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byTask[taskID]
+}
+
+// transcript is what one run has put out, as far as this process has seen it. A screen forgets; what was passed on once
+// must not be told otherwise the next time.
+type transcript struct {
+	turn chan struct{} // held by who follows
+
+	// Of who follows.
+	scribe  *scribe
+	outputs []fleet.Output
+	size    int
+	cut     bool // the beginning of outputs was dropped
+
+	mu          sync.Mutex
+	given       bool      // this process has given the agent the run
+	since       time.Time // by Coder's clock: what the agent reported up to then is not about the run
+	interrupted bool
+	ended       bool
+	outcome     fleet.Outcome
+}
+
+// after returns the place in outputs behind the cursor. When this process has not seen it, it begins anew from there.
+func (t *transcript) after(cursor string) (int, error) {
+	if t.scribe != nil && cursor == "" && !t.cut {
+		return 0, nil
+	}
+	for i, out := range t.outputs {
+		if out.Cursor == cursor {
+			return i + 1, nil
+		}
+	}
+	p, err := parsePosition(cursor)
+	if err != nil {
+		return 0, err
+	}
+	t.scribe, t.outputs, t.size, t.cut = newScribe(p), nil, 0, cursor != ""
+	return 0, nil
+}
+
+func (t *transcript) add(outputs []fleet.Output) {
+	for _, out := range outputs {
+		t.outputs = append(t.outputs, out)
+		t.size += len(out.Text)
+	}
+}
+
+// trim drops the older half of what was passed on, when it is too much to be remembered. n is how much was; what is left
+// of it is returned.
+func (t *transcript) trim(n int) int {
+	if t.size <= maxTranscript {
+		return n
+	}
+	half := n / 2
+	for _, out := range t.outputs[:half] {
+		t.size -= len(out.Text)
+	}
+	t.outputs = append([]fleet.Output(nil), t.outputs[half:]...)
+	t.cut = true
+	return n - half
+}
+
+// gave notes that the agent was given the run.
+func (t *transcript) gave(since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.given, t.since = true, since
+}
+
+func (t *transcript) interrupt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.interrupted = true
+}
+
+func (t *transcript) wasInterrupted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.interrupted
+}
+
+// start returns whether this process has given the agent the run, and since when its reports count.
+func (t *transcript) start() (given bool, since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.given, t.since
+}
+
+func (t *transcript) end(o fleet.Outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended, t.outcome = true, o
+}
+
+func (t *transcript) result() (fleet.Outcome, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.outcome, t.ended
+}
