@@ -153,6 +153,47 @@ func TestClaudeResumes(t *testing.T) {
 	require.Contains(t, fleet.Words(err), "start another one")
 }
 
+// TestClaudeIsToldOfAChange holds that an agent in another role knows of it, though Claude Code keeps the system prompt
+// that a conversation began with.
+func TestClaudeIsToldOfAChange(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	a := w.agent("claude")
+	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
+	w.do(a, "one")
+	require.Equal(t, "one", last(w.argv()))
+	w.do(a, "two")
+	require.Equal(t, "two", last(w.argv()))
+	a.Spec = "Keep the tests red."
+	w.script("s-1", "exit 1", claudeInit)
+	w.do(a, "three")
+	require.Contains(t, last(w.argv()), "has changed")
+	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
+	w.do(a, "four")
+	require.Contains(t, last(w.argv()), "has changed", "the model did not hear of it before")
+	require.Contains(t, last(w.argv()), "Keep the tests red.")
+	require.Contains(t, last(w.argv()), "Your task now:\n\nfour")
+	w.do(a, "five")
+	require.Equal(t, "five", last(w.argv()))
+}
+
+func last(list []string) string { return list[len(list)-1] }
+
+// TestClaudeCost holds that a task costs what it costs: not what its conversation cost so far, and not only what came
+// after the first of several results.
+func TestClaudeCost(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	result := func(total, since string) string {
+		return `{"type":"result","subtype":"success","num_turns":2,"result":"` + total + `","total_cost_usd":` + total + `,"session_id":"SESSION"` + since + `}`
+	}
+	w.script("s-1", "", claudeInit,
+		result("0.5", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25},"haiku":{"costUSD":0.125}}`),
+		result("0.75", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25}}`), result("0.75", `,"model_usage_since_last_result":{}`))
+	_, o := w.do(w.agent("claude"), "task")
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "0.75", CostUSD: 0.625, Turns: 6, ExitCode: new(int)}, o)
+}
+
 func TestClaudeOutcomes(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", 1500)

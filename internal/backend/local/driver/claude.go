@@ -3,6 +3,7 @@ package driver
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"strings"
 )
 
@@ -24,7 +25,9 @@ func (c claude) Keys() []string {
 
 func (c claude) Command(j Job) (Command, error) {
 	const mcpFile, stdinFile = "mcp.json", "stdin"
-	out := Command{SplitStderr: true, Format: Format{Kind: "claude", Resumed: j.Session}}
+	prompt, system := j.Prompt, standing(j)
+	known, told := parseConversation(j.Session), fingerprint(system)
+	out := Command{SplitStderr: true, Format: Format{Kind: "claude", Resumed: j.Session, Told: told}}
 	argv := append([]string{}, c.argv...)
 	argv = append(argv, "-p", "--verbose", "--output-format", "stream-json", "--setting-sources", "project")
 	flag := func(name, value string) {
@@ -32,9 +35,12 @@ func (c claude) Command(j Job) (Command, error) {
 			argv = append(argv, name, value)
 		}
 	}
-	prompt, system := j.Prompt, standing(j)
-	if len(system) > MaxArgument {
+	switch {
+	case len(system) > MaxArgument:
 		prompt, system = brief(j), ""
+	case known.id != "" && known.told != told:
+		// Claude Code keeps the system prompt that a conversation began with.
+		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + brief(j)
 	}
 	flag("--append-system-prompt", system)
 	flag("--model", j.Role.Model)
@@ -54,7 +60,7 @@ func (c claude) Command(j Job) (Command, error) {
 		out.Files = append(out.Files, File{Name: mcpFile, Data: string(b), Secret: true})
 		argv = append(argv, "--mcp-config", j.path(mcpFile), "--strict-mcp-config")
 	}
-	flag("--resume", j.Session)
+	flag("--resume", known.id)
 	if len(prompt) > MaxArgument {
 		out.Files = append(out.Files, File{Name: stdinFile, Data: prompt})
 		out.StdinFile = stdinFile
@@ -65,13 +71,42 @@ func (c claude) Command(j Job) (Command, error) {
 	return out, checkArguments(argv, "shorten the role's options")
 }
 
+// conversation is a session of Claude Code, as it is written down: its id and what it was told about the agent.
+type conversation struct{ id, told string }
+
+func parseConversation(s string) conversation {
+	id, told, _ := strings.Cut(s, " ")
+	return conversation{id, told}
+}
+
+func (c conversation) String() string {
+	if c.id == "" {
+		return ""
+	}
+	return strings.TrimSpace(c.id + " " + c.told)
+}
+
+// fingerprint tells texts apart.
+func fingerprint(text string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
 // claudeParser reads the events of --output-format stream-json, one a line. It passes over what it does not know.
+//
+// A run has several results when work in the background goes on after the first one: the last one counts, and what
+// they cost adds up.
 type claudeParser struct {
-	resumed string
+	resumed conversation
+	told    string // what this run tells about the agent
+	heard   bool   // the model has answered, so it was told
 	session string
 	said    string // the last text it wrote
 	garbage string // the last line that is not an event
 	result  *claudeEvent
+	cost    float64
+	turns   int
 }
 
 type claudeEvent struct {
@@ -84,7 +119,12 @@ type claudeEvent struct {
 	Errors    []string `json:"errors"`
 	Cost      float64  `json:"total_cost_usd"`
 	Turns     int      `json:"num_turns"`
-	Message   struct {
+	// Since is what was used since the result before, by model; Cost is that of the whole conversation, in versions that
+	// have it, and that of the run in older ones.
+	Since map[string]struct {
+		Cost float64 `json:"costUSD"`
+	} `json:"model_usage_since_last_result"`
+	Message struct {
 		Content json.RawMessage `json:"content"`
 	} `json:"message"`
 }
@@ -111,11 +151,24 @@ func (p *claudeParser) Line(line []byte) []Piece {
 	}
 	switch e.Type {
 	case "result":
-		p.result = &e
+		p.took(&e)
 	case "assistant":
+		p.heard = true
 		return p.assistant(e)
 	}
 	return nil
+}
+
+// took takes a result.
+func (p *claudeParser) took(e *claudeEvent) {
+	p.result = e
+	p.turns += e.Turns
+	if e.Since == nil {
+		p.cost = e.Cost
+	}
+	for _, m := range e.Since {
+		p.cost += m.Cost
+	}
 }
 
 func (p *claudeParser) assistant(e claudeEvent) []Piece {
@@ -155,7 +208,7 @@ func (p *claudeParser) Result(e Exit) Result {
 		why = p.garbage
 	}
 	o := outcome(e, shorten(valid(why), maxReason))
-	r := Result{Session: p.session}
+	r := Result{Session: p.conversation().String()}
 	switch res := p.result; {
 	case res == nil:
 		report(&o, p.said)
@@ -168,15 +221,22 @@ func (p *claudeParser) Result(e Exit) Result {
 	default:
 		report(&o, res.Result)
 	}
-	if p.result != nil {
-		o.CostUSD, o.Turns = p.result.Cost, p.result.Turns
-	}
-	if p.resumed != "" && strings.Contains(o.Reason+e.Stderr+p.garbage, "No conversation found") {
+	o.CostUSD, o.Turns = p.cost, p.turns
+	if p.resumed.id != "" && strings.Contains(o.Reason+e.Stderr+p.garbage, "No conversation found") {
 		r.Session, r.Forget = "", true
 		o.Reason += "; the agent's next task begins a new conversation"
 	}
 	r.Outcome = o
 	return r
+}
+
+// conversation is what the agent's next run goes on with.
+func (p *claudeParser) conversation() conversation {
+	c := conversation{p.session, p.told}
+	if !p.heard && p.session == p.resumed.id {
+		c.told = p.resumed.told
+	}
+	return c
 }
 
 // claudeFailure says why the result is a failure.

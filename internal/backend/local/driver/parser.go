@@ -14,6 +14,8 @@ type Format struct {
 	Fields Fields `json:"fields,omitzero"`
 	// Resumed is the conversation that the run goes on with; empty when it begins one.
 	Resumed string `json:"resumed,omitempty"`
+	// Told stands for what the run tells its program about the agent.
+	Told string `json:"told,omitempty"`
 }
 
 // Parser reads the output of one run, from its beginning. What it finds depends on the bytes alone, not on the pieces
@@ -59,7 +61,7 @@ func NewParser(f Format) (Parser, error) {
 	case "text":
 		return &textParser{}, nil
 	case "claude":
-		return &lines{each: &claudeParser{resumed: f.Resumed}}, nil
+		return &lines{each: &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told}}, nil
 	case "jsonl":
 		p, err := newJSONParser(f.Fields)
 		if err != nil {
