@@ -1,11 +1,13 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 
+	"fleet/internal/backend/coder"
 	"fleet/internal/backend/fake"
 	"fleet/internal/backend/local"
 	"fleet/internal/fleet"
@@ -19,10 +21,12 @@ func newBackend(cfg Config, log *slog.Logger) (fleet.Backend, error) {
 	switch cfg.Backend {
 	case "local":
 		return newLocal(cfg, log)
+	case "coder":
+		return newCoder(cfg, log)
 	case "fake":
 		return fake.New(fake.Config{}), nil
 	}
-	return nil, fmt.Errorf("backend is %q: it is local or fake", cfg.Backend)
+	return nil, fmt.Errorf("backend is %q: it is local, coder or fake", cfg.Backend)
 }
 
 func newLocal(cfg Config, log *slog.Logger) (fleet.Backend, error) {
@@ -38,4 +42,21 @@ func newLocal(cfg Config, log *slog.Logger) (fleet.Backend, error) {
 		Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, PassEnv: cfg.Local.PassEnv,
 		MaxOutput: cfg.MaxOutput, StopGrace: cfg.StopGrace, Logger: log,
 	})
+}
+
+// newCoder finds the deployment and the token where Coder's own command line has them, unless the configuration says.
+func newCoder(cfg Config, log *slog.Logger) (fleet.Backend, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = ""
+	}
+	c := cfg.Coder
+	if c.URL == "" {
+		c.URL = coder.FindURL(os.Getenv, home)
+	}
+	if c.URL == "" {
+		return nil, errors.New("there is no Coder to talk to: set CODER_URL or coder.url, or log in with `coder login`")
+	}
+	c.Token, c.Logger = coder.FindToken(os.Getenv, home, c.TokenFile), log
+	return coder.New(c)
 }

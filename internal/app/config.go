@@ -9,6 +9,7 @@ import (
 
 	"github.com/adrg/xdg"
 
+	"fleet/internal/backend/coder"
 	"fleet/internal/backend/local"
 )
 
@@ -19,7 +20,7 @@ type Config struct {
 	GRPC         string        `yaml:"grpc" help:"address for gRPC"`
 	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
 	Auth         string        `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
-	Backend      string        `yaml:"backend" help:"what hosts the agents: local, or fake (nothing real, for trying clients)"`
+	Backend      string        `yaml:"backend" help:"what hosts the agents: local, coder, or fake (nothing real, for trying clients)"`
 	AllowedHosts []string      `yaml:"allowed_hosts" help:"host names besides loopback ones that HTTP requests may be for"`
 	CreateWait   time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`
 	TaskTimeout  time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
@@ -28,6 +29,7 @@ type Config struct {
 	LogLevel     string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
 	LogFormat    string        `yaml:"log_format" help:"form of the log: text or json"`
 	Local        Local         `yaml:"local"`
+	Coder        coder.Config  `yaml:"coder"`
 }
 
 // Local is the part of the configuration about agents on this machine.
