@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -10,6 +11,10 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 )
+
+// textOf is s as protobuf takes it: what agents, and programs on their behalf, write need not be valid UTF-8, and one
+// such text would spoil the whole answer.
+func textOf(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // Enum values of the API are named as the core's are, so the generated tables translate.
 
@@ -39,9 +44,9 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 
 func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 	a := &fleetv1.Agent{
-		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: v.Spec,
+		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: textOf(v.Spec),
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
-		State: stateOf(v.State), StateReason: v.StateReason, Owner: v.Owner, Location: v.Location,
+		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location),
 	}
 	a.CurrentTask, a.CurrentTaskId = currentOf(v)
 	return a
@@ -49,9 +54,9 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 
 // metadataOf is what the workspace reports, with the spec where it does not report one.
 func metadataOf(a *fleet.Agent) map[string]string {
-	m := map[string]string{"fleet_mcp_agent_spec": a.Spec}
+	m := map[string]string{"fleet_mcp_agent_spec": textOf(a.Spec)}
 	for k, v := range a.Metadata {
-		m[k] = v
+		m[textOf(k)] = textOf(v)
 	}
 	return m
 }
@@ -60,7 +65,7 @@ func currentOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
 	if v.Task == nil {
 		return nil, nil
 	}
-	return wrapperspb.String(v.Task.Headline()), wrapperspb.String(v.Task.ID)
+	return wrapperspb.String(textOf(v.Task.Headline())), wrapperspb.String(v.Task.ID)
 }
 
 func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
@@ -73,9 +78,9 @@ func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 
 func taskOf(t *fleet.Task) *fleetv1.Task {
 	return &fleetv1.Task{
-		Id: t.ID, AgentName: t.AgentName, Summary: t.Headline(), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
+		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
-		Reason: t.Reason, PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
+		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
 	}
 }
 
@@ -89,10 +94,10 @@ func tasksOf(ts []*fleet.Task) []*fleetv1.Task {
 
 func detailOf(t *fleet.Task, payload []byte, preview string) *fleetv1.TaskDetail {
 	d := &fleetv1.TaskDetail{
-		Id: t.ID, AgentName: t.AgentName, Summary: t.Headline(), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
+		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
-		Reason: t.Reason, PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
-		Description: t.Description, Preview: preview, Owner: t.Owner, Turns: int32Of(t.Turns),
+		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
+		Description: textOf(t.Description), Preview: textOf(preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 	}
 	if payload != nil {
 		s := textOf(string(payload))

@@ -30,6 +30,9 @@ var statusCodes = map[fleet.Code]codes.Code{
 	fleet.Unimplemented:      codes.Unimplemented,
 }
 
+// Error is err as a caller gets it: a status with its details.
+func Error(err error) error { return toStatus(err).Err() }
+
 // toStatus is what a caller is told of err. Of an error that is not the core's it is told nothing of the inside.
 func toStatus(err error) *status.Status {
 	e, ok := errors.AsType[*fleet.Error](err)
@@ -58,7 +61,7 @@ func toStatus(err error) *status.Status {
 }
 
 func detailed(c codes.Code, message, reason string, metadata map[string]string, more ...protoadapt.MessageV1) *status.Status {
-	s := status.New(c, message)
+	s := status.New(c, textOf(message))
 	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: metadata}}, more...)
 	if d, err := s.WithDetails(details...); err == nil {
 		return d

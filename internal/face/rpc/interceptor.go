@@ -32,6 +32,9 @@ type Interceptor struct {
 // Unary is the interceptor of unary calls.
 func (i Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	err = i.around(ctx, info.FullMethod, func(ctx context.Context) (err error) {
+		if err := checkEnums(req); err != nil {
+			return err
+		}
 		resp, err = next(ctx, req)
 		return err
 	})

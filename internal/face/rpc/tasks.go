@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -67,7 +66,7 @@ func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*flee
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ShowTaskResponse{Task: detailOf(t, payload, textOf(preview))}, nil
+	return &fleetv1.ShowTaskResponse{Task: detailOf(t, payload, preview)}, nil
 }
 
 // WaitTasks waits for tasks to end.
@@ -108,6 +107,3 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 }
 
 func cursorOf(seq int64) string { return strconv.FormatInt(seq, 10) }
-
-// textOf is s as protobuf takes it: what an agent writes need not be valid UTF-8.
-func textOf(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

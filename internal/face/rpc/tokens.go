@@ -46,6 +46,9 @@ func (s *Tokens) ListTokens(ctx context.Context, _ *fleetv1.ListTokensRequest) (
 
 // RevokeToken revokes a token.
 func (s *Tokens) RevokeToken(ctx context.Context, r *fleetv1.RevokeTokenRequest) (*fleetv1.RevokeTokenResponse, error) {
+	if r.GetName() == "" {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a token, see `fleet token list`")
+	}
 	t, err := s.svc.RevokeToken(ctx, r.GetName())
 	if err != nil {
 		return nil, err

@@ -1,0 +1,36 @@
+package rpc
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/internal/fleet"
+)
+
+// checkEnums refuses a request with a number of an enum that has no value of that number, which gRPC alone lets through.
+func checkEnums(req any) (err error) {
+	m, ok := req.(proto.Message)
+	if !ok {
+		return nil
+	}
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f.Kind() == protoreflect.EnumKind && !f.IsList() && f.Enum().Values().ByNumber(v.Enum()) == nil {
+			err = fleet.Invalid(fleet.ReasonInvalidArgument, string(f.Name()), "%s is %d, which is none of %s", f.Name(), v.Enum(), valuesOf(f.Enum()))
+		}
+		return err == nil
+	})
+	return err
+}
+
+// valuesOf lists the values of the enum that mean something.
+func valuesOf(e protoreflect.EnumDescriptor) string {
+	var names []string
+	for i := range e.Values().Len() {
+		if v := e.Values().Get(i); v.Number() != 0 {
+			names = append(names, string(v.Name()))
+		}
+	}
+	return strings.Join(names, ", ")
+}
