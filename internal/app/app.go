@@ -100,8 +100,9 @@ func (a *App) Start() { a.reconciler.Start() }
 
 // Close ends the work, waits for it, and closes the store. Agents and their runs go on, and are found again.
 func (a *App) Close() error {
-	a.guard.close()
 	a.health.Shutdown()
+	a.guard.end()
+	a.guard.wait()
 	a.reconciler.Stop()
 	return errors.Join(a.backend.Close(), a.store.Close())
 }

@@ -3,10 +3,14 @@ package app
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"fleet/internal/face/rpc"
+	"fleet/internal/fleet"
 )
 
 // guard stands before the interceptors of every face and ends the calls under way when the fleet closes: a stream that
@@ -15,7 +19,7 @@ type guard struct {
 	unary  grpc.UnaryServerInterceptor
 	stream grpc.StreamServerInterceptor
 	closed context.Context //nolint:containedctx // ends when the fleet closes
-	end    context.CancelFunc
+	end    context.CancelFunc // cancels the calls under way, and refuses later ones; it does not wait
 	mu     sync.RWMutex // held for reading by each call
 }
 
@@ -24,14 +28,16 @@ func newGuard() *guard {
 	return &guard{closed: ctx, end: cancel}
 }
 
-// close ends the calls under way and waits for them. Later calls are refused.
-func (g *guard) close() {
-	g.end()
+// wait waits for the calls under way. It is called after end, which cancels them and refuses later ones.
+func (g *guard) wait() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 }
 
-var errClosing = status.Error(codes.Unavailable, "the server is shutting down: try again in a moment")
+var errClosing = rpc.Error(&fleet.Error{
+	Code: fleet.Unavailable, Reason: fleet.ReasonBackendUnavailable, RetryAfter: time.Second,
+	Message: "the server is shutting down: try again in a moment",
+})
 
 func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 	if !g.mu.TryRLock() {

@@ -118,10 +118,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, s.shutdown())
 }
 
-// shutdown ends calls and listeners, then the fleet.
+// shutdown ends calls and listeners, then the fleet. Connections are cut at last: a stream that nobody reads ends with
+// its connection only.
 func (s *Server) shutdown() error {
 	s.health.Shutdown()
-	s.guard.close()
+	s.guard.end()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	graceful := make(chan struct{})

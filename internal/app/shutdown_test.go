@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+)
+
+// TestShutdownWithReadersThatDoNotRead ends a server while streams of it are full that nobody reads.
+func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
+	world := fake.New(fake.Config{})
+	defer world.Destroy()
+	a, err := Open(t.Context(), cfg, Options{Backend: world, Core: func(c *fleet.Config) { c.PollInterval = 20 * time.Millisecond }})
+	require.NoError(t, err)
+	s, err := a.Listen("test")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+
+	conn, err := grpc.NewClient(s.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	client := fleetv1.NewFleetServiceClient(conn)
+	_, err = client.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "s"})
+	require.NoError(t, err)
+	stream, err := client.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{Follow: true})
+	require.NoError(t, err)
+	_, err = stream.Recv() // it is under way; from here on it is not read
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTPAddr()+"/v1/events?follow=true", nil)
+	require.NoError(t, err)
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.ReadFull(resp.Body, make([]byte, 1))
+	require.NoError(t, err)
+
+	task, err := client.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{
+		AgentName: "papi", TaskDescription: "repeat 3000 " + strings.Repeat("long ", 1000) + "\ndone",
+	})
+	require.NoError(t, err)
+	waited, err := client.WaitTasks(t.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task.GetTask().GetId()}})
+	require.NoError(t, err)
+	require.True(t, waited.GetDone(), "readers that do not read slow no task")
+
+	stop()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(2 * shutdownGrace):
+		require.Fail(t, "the server does not end")
+	}
+}
