@@ -138,6 +138,9 @@ func (s *Service) ListRoles(ctx context.Context, project string) ([]Role, error)
 	if _, err := PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
+	if project == "" {
+		return nil, Invalid(ReasonInvalidArgument, "project", "project is required: name a project, see list_agent_projects")
+	}
 	p, err := s.catalog.project(ctx, project)
 	if err != nil {
 		return nil, err

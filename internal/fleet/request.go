@@ -1,13 +1,15 @@
 package fleet
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
-// MaxRequestID is the longest request id, in bytes.
+// MaxRequestID is the longest request id, in characters.
 const MaxRequestID = 128
 
 // call is a mutating call of a principal, that may carry an id to be done once.
@@ -20,8 +22,8 @@ type call struct {
 
 // newCall describes a call; body is all of the request but its id.
 func newCall(p Principal, method, id string, body any) (call, error) {
-	if len(id) > MaxRequestID {
-		return call{}, Invalid(ReasonInvalidArgument, "request_id", "request_id has %d bytes, and at most %d are taken", len(id), MaxRequestID)
+	if n := utf8.RuneCountInString(id); n > MaxRequestID {
+		return call{}, Invalid(ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, MaxRequestID)
 	}
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -44,6 +46,18 @@ func (c call) done(tx ReadTx) (*Request, error) {
 		return nil, Invalid(ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", c.id)
 	}
 	return r, nil
+}
+
+// doneBefore returns what the same call did before, or nil when it is new.
+func (s *Service) doneBefore(ctx context.Context, c call) (old *Request, err error) {
+	if c.id == "" {
+		return nil, nil
+	}
+	err = s.store.View(ctx, func(tx ReadTx) (err error) {
+		old, err = c.done(tx)
+		return err
+	})
+	return old, err
 }
 
 // remember keeps what the call did, in the transaction that does it.
