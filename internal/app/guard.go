@@ -18,9 +18,9 @@ import (
 type guard struct {
 	unary  grpc.UnaryServerInterceptor
 	stream grpc.StreamServerInterceptor
-	closed context.Context //nolint:containedctx // ends when the fleet closes
+	closed context.Context    //nolint:containedctx // ends when the fleet closes
 	end    context.CancelFunc // cancels the calls under way, and refuses later ones; it does not wait
-	mu     sync.RWMutex // held for reading by each call
+	mu     sync.RWMutex       // held for reading by each call
 }
 
 func newGuard() *guard {
