@@ -44,7 +44,7 @@ On a terminal it asks first; elsewhere --yes is needed.`,
 				case first == nil:
 					first = err
 				default: // the first one is told at the end
-					s.program.tell(explain(ctx, err, s.target))
+					s.tell(explain(ctx, err, s.target))
 				}
 				if ctx.Err() != nil {
 					break
