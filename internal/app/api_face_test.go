@@ -1,0 +1,454 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// call is a call of a method of the API, through any face.
+type call struct {
+	method protoreflect.MethodDescriptor
+	args   map[string]any
+	by     string // name of a token; "" for nobody's
+}
+
+// reply is what a call was answered with, through any face.
+type reply struct {
+	answer any // JSON; nil when there is an error
+	err    *apiError
+	header http.Header // of REST
+}
+
+// apiError is the error object of a call, with the codes that the faces have beside it.
+type apiError struct {
+	Reason  string         `json:"error"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details"`
+	code    *codes.Code    // of gRPC
+	http    int            // of REST
+}
+
+func (e *apiError) String() string {
+	if e == nil {
+		return "no error"
+	}
+	return fmt.Sprintf("%s: %s %v", e.Reason, e.Message, e.Details)
+}
+
+// faces are the ways to call a method. An error means that the face did not answer as it must, whatever the answer is.
+var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
+	"grpc": (*testFleet).callGRPC,
+	"rest": (*testFleet).callREST,
+	"sse":  (*testFleet).callSSE,
+	"mcp":  (*testFleet).callMCP,
+}
+
+// methods are the methods of the API, by the name that a tool has.
+var methods = func() map[string]protoreflect.MethodDescriptor {
+	all := map[string]protoreflect.MethodDescriptor{}
+	for _, file := range []protoreflect.FileDescriptor{fleetv1.File_fleet_v1_fleet_service_proto, fleetv1.File_fleet_v1_token_service_proto} {
+		for i := range file.Services().Len() {
+			ms := file.Services().Get(i).Methods()
+			for j := range ms.Len() {
+				all[snake(string(ms.Get(j).Name()))] = ms.Get(j)
+			}
+		}
+	}
+	return all
+}()
+
+func snake(camel string) string {
+	return strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(camel, "${1}_${2}"))
+}
+
+// hasTool says whether the method has an MCP face.
+func hasTool(m protoreflect.MethodDescriptor) bool {
+	return proto.GetExtension(m.Parent().Options(), fleetv1.E_Toolset) != ""
+}
+
+// decode reads JSON with numbers as they are written.
+func decode(data []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("%w in %.200s", err, data)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("more than one JSON value: %.200s", data)
+	}
+	return v, nil
+}
+
+// readError reads an error object, which has the three keys of the contract and no other.
+func readError(data []byte) (*apiError, error) {
+	v, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := v.(map[string]any)
+	for _, key := range []string{"error", "message", "details"} {
+		if _, ok := m[key]; !ok || len(m) != 3 {
+			return nil, fmt.Errorf("no error object: %.500s", data)
+		}
+	}
+	e := &apiError{}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return e, d.Decode(e)
+}
+
+// callGRPC calls over the network with a client that knows the method by its descriptor alone.
+func (f *testFleet) callGRPC(ctx context.Context, c call) (reply, error) {
+	return f.callOver(ctx, f.conn, c, dynamicpb.NewMessage(c.method.Input()), dynamicpb.NewMessage(c.method.Output()))
+}
+
+// callInProcess calls over the connection inside the process, which takes the generated types alone.
+func (f *testFleet) callInProcess(ctx context.Context, c call) (reply, error) {
+	request, err := protoregistry.GlobalTypes.FindMessageByName(c.method.Input().FullName())
+	if err != nil {
+		return reply{}, err
+	}
+	answer, err := protoregistry.GlobalTypes.FindMessageByName(c.method.Output().FullName())
+	if err != nil {
+		return reply{}, err
+	}
+	return f.callOver(ctx, f.Conn(), c, request.New().Interface(), answer.New().Interface())
+}
+
+func (f *testFleet) callOver(ctx context.Context, conn grpc.ClientConnInterface, c call, request, answer proto.Message) (reply, error) {
+	data, err := json.Marshal(c.args)
+	if err != nil {
+		return reply{}, err
+	}
+	if err := protojson.Unmarshal(data, request); err != nil {
+		return reply{}, fmt.Errorf("gRPC cannot say this: %w", err)
+	}
+	if err := f.invoke(ctx, conn, c, request, answer); err != nil {
+		e, err := grpcError(err)
+		return reply{err: e}, err
+	}
+	if data, err = (protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}).Marshal(answer); err != nil {
+		return reply{}, err
+	}
+	v, err := decode(data)
+	return reply{answer: v}, err
+}
+
+// invoke calls a method; the answers of a stream are merged.
+func (f *testFleet) invoke(ctx context.Context, conn grpc.ClientConnInterface, c call, request, answer proto.Message) error {
+	ctx, cancel := context.WithCancel(f.as(ctx, c.by))
+	defer cancel()
+	path := fmt.Sprintf("/%s/%s", c.method.Parent().FullName(), c.method.Name())
+	if !c.method.IsStreamingServer() {
+		return conn.Invoke(ctx, path, request, answer)
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(stream.SendMsg(request), stream.CloseSend()); err != nil {
+		return err
+	}
+	for {
+		part := answer.ProtoReflect().New().Interface()
+		if err := stream.RecvMsg(part); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		proto.Merge(answer, part)
+	}
+}
+
+// grpcError reads the error object out of a status: one ErrorInfo of the domain, a BadRequest that names the field of a
+// bad value, and a RetryInfo where it is known.
+func grpcError(err error) (*apiError, error) {
+	s := status.Convert(err)
+	code := s.Code()
+	e := &apiError{Message: s.Message(), code: &code}
+	details := map[string]any{}
+	named := map[string]bool{}
+	for _, d := range s.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			if e.Reason != "" || d.GetDomain() != "fleet" {
+				return nil, fmt.Errorf("an ErrorInfo too many, or of another domain: %v", s)
+			}
+			e.Reason = d.GetReason()
+			for k, v := range d.GetMetadata() {
+				details[k] = v
+			}
+		case *errdetails.BadRequest:
+			for _, v := range d.GetFieldViolations() {
+				named[v.GetField()] = true
+			}
+		case *errdetails.RetryInfo:
+			details["retry_after_seconds"] = json.Number(fmt.Sprint(int(math.Ceil(d.GetRetryDelay().AsDuration().Seconds()))))
+		default:
+			return nil, fmt.Errorf("unexpected detail %T", d)
+		}
+	}
+	if e.Reason == "" {
+		return nil, fmt.Errorf("a status without an ErrorInfo: %v", s)
+	}
+	if field, ok := details["field"].(string); ok && code == codes.InvalidArgument && !named[field] {
+		return nil, fmt.Errorf("no BadRequest names the field %s: %v", field, s)
+	}
+	if len(details) > 0 {
+		e.Details = details
+	}
+	return e, nil
+}
+
+// callREST calls by HTTP, as the method's google.api.http says.
+func (f *testFleet) callREST(ctx context.Context, c call) (reply, error) {
+	return f.callHTTP(ctx, c, "application/json")
+}
+
+// callSSE is callREST with streams as server-sent events.
+func (f *testFleet) callSSE(ctx context.Context, c call) (reply, error) {
+	return f.callHTTP(ctx, c, "text/event-stream")
+}
+
+func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply, error) {
+	r, err := f.restRequest(ctx, c)
+	if err != nil {
+		return reply{}, err
+	}
+	r.Header.Set("Accept", accept)
+	resp, err := f.http.Do(r)
+	if err != nil {
+		return reply{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return reply{}, err
+	}
+	out := reply{header: resp.Header}
+	if resp.StatusCode != http.StatusOK {
+		if out.err, err = readError(data); err == nil {
+			out.err.http = resp.StatusCode
+		}
+		return out, err
+	}
+	switch media := resp.Header.Get("Content-Type"); {
+	case media == "application/json" && !c.method.IsStreamingServer():
+		out.answer, err = decode(data)
+	case media == "application/x-ndjson" && accept != "text/event-stream":
+		out.answer, err = mergeLines(data)
+	case media == "text/event-stream" && accept == media:
+		out.answer, err = mergeSSE(data)
+	default:
+		err = fmt.Errorf("the answer is of the type %q", media)
+	}
+	return out, err
+}
+
+var pathField = regexp.MustCompile(`\{(\w+)\}`)
+
+// restRequest builds the request of a call from the method's google.api.http.
+func (f *testFleet) restRequest(ctx context.Context, c call) (*http.Request, error) {
+	rule, _ := proto.GetExtension(c.method.Options(), annotations.E_Http).(*annotations.HttpRule)
+	verb, template := verbOf(rule)
+	var inPath []string
+	path := pathField.ReplaceAllStringFunc(template, func(field string) string {
+		name := strings.Trim(field, "{}")
+		inPath = append(inPath, name)
+		s, _ := c.args[name].(string)
+		return url.PathEscape(s)
+	})
+	rest := map[string]any{}
+	for name, v := range c.args {
+		if !slices.Contains(inPath, name) {
+			rest[name] = v
+		}
+	}
+	var body io.Reader
+	if rule.GetBody() == "*" {
+		data, err := json.Marshal(rest)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(data)
+	} else if query, err := queryOf(rest); err != nil {
+		return nil, err
+	} else if query != "" {
+		path += "?" + query
+	}
+	r, err := http.NewRequestWithContext(ctx, verb, "http://"+f.HTTPAddr()+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if a := f.authorization(c.by); a != "" {
+		r.Header.Set("Authorization", a)
+	}
+	return r, nil
+}
+
+func verbOf(rule *annotations.HttpRule) (verb, template string) {
+	switch p := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		return http.MethodGet, p.Get
+	case *annotations.HttpRule_Post:
+		return http.MethodPost, p.Post
+	case *annotations.HttpRule_Delete:
+		return http.MethodDelete, p.Delete
+	}
+	return "", ""
+}
+
+func queryOf(args map[string]any) (string, error) {
+	values := url.Values{}
+	for name, v := range args {
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, item := range list {
+			switch item := item.(type) {
+			case nil:
+			case string:
+				values.Add(name, item)
+			case json.Number, bool:
+				values.Add(name, fmt.Sprint(item))
+			default:
+				return "", fmt.Errorf("no query can say %s=%v", name, item)
+			}
+		}
+	}
+	return values.Encode(), nil
+}
+
+// mergeLines merges the answers of a stream, a line each, as an MCP tool does.
+func mergeLines(data []byte) (any, error) {
+	events, cursor := []any{}, any(nil)
+	for line := range bytes.Lines(data) {
+		v, err := decode(line)
+		if err != nil {
+			return nil, err
+		}
+		m, _ := v.(map[string]any)
+		more, _ := m["events"].([]any)
+		events = append(events, more...)
+		cursor = m["cursor"]
+	}
+	return map[string]any{"events": events, "cursor": cursor}, nil
+}
+
+// mergeSSE makes of server-sent events what mergeLines makes of lines. Each has its cursor as its id and its type as
+// its name.
+func mergeSSE(data []byte) (any, error) {
+	events, cursor := []any{}, ""
+	name, id := "", ""
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		key, value, _ := strings.Cut(lines.Text(), ": ")
+		switch key {
+		case "id":
+			id, cursor = value, value
+		case "event":
+			name = value
+		case "data":
+			v, err := decode([]byte(value))
+			if err != nil {
+				return nil, err
+			}
+			m, _ := v.(map[string]any)
+			switch name {
+			case "end":
+				if m["cursor"] != cursor {
+					return nil, fmt.Errorf("the end has the cursor %v and the id %s", m["cursor"], cursor)
+				}
+				continue
+			case "error":
+				return nil, fmt.Errorf("the stream failed: %s", value)
+			}
+			if m["cursor"] != id || m["type"] != name {
+				return nil, fmt.Errorf("id %s and event %s do not fit %s", id, name, value)
+			}
+			events = append(events, v)
+		case "":
+			name, id = "", ""
+		}
+	}
+	return map[string]any{"events": events, "cursor": cursor}, lines.Err()
+}
+
+// callMCP calls the method's tool with an MCP client.
+func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
+	mc, err := f.mcp(ctx, c.by)
+	if err != nil {
+		return reply{}, err
+	}
+	r := mcp.CallToolRequest{}
+	r.Params.Name, r.Params.Arguments = snake(string(c.method.Name())), c.args
+	result, err := mc.CallTool(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
+	text, ok := mcp.AsTextContent(first(result.Content))
+	if !ok || len(result.Content) != 1 {
+		return reply{}, fmt.Errorf("the content is not one text: %v", result.Content)
+	}
+	if result.IsError {
+		if result.StructuredContent != nil {
+			return reply{}, fmt.Errorf("an error with structured content, which clients check against the output schema: %v", result.StructuredContent)
+		}
+		e, err := readError([]byte(text.Text))
+		return reply{err: e}, err
+	}
+	answer, err := decode([]byte(text.Text))
+	if err != nil {
+		return reply{}, err
+	}
+	structured, err := json.Marshal(result.StructuredContent)
+	if err != nil {
+		return reply{}, err
+	}
+	same, err := decode(structured)
+	if err != nil {
+		return reply{}, err
+	}
+	if diff := mismatches(answer, same, true); len(diff) > 0 {
+		return reply{}, fmt.Errorf("text and structured content differ: %v", diff)
+	}
+	return reply{answer: answer}, nil
+}
+
+func first[T any](list []T) (v T) {
+	if len(list) > 0 {
+		v = list[0]
+	}
+	return v
+}

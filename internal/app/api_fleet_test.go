@@ -1,0 +1,212 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+	"fleet/internal/store/sqlite"
+)
+
+// fleetConfig is what a test wants otherwise. The zero value is a fleet that asks nobody for a token.
+type fleetConfig struct {
+	CreateWait time.Duration
+	World      fake.Config
+	Tokens     map[string]tokenConfig // by name; any make it a fleet that asks for tokens
+}
+
+// tokenConfig is a token that there is from the beginning.
+type tokenConfig struct {
+	Kind    fleet.Kind `yaml:"kind"`
+	Admin   bool       `yaml:"admin"`
+	Revoked bool       `yaml:"revoked"`
+}
+
+// testFleet is a whole fleet with listeners on this machine, in a world of the fake backend.
+type testFleet struct {
+	*Server
+	t       *testing.T
+	world   *fake.Backend
+	listed  chan struct{}     // gets something when the fleet has looked at the world
+	secrets map[string]string // of the tokens, by name
+	http    *http.Client
+	conn    *grpc.ClientConn
+	gates   map[string]*fake.Gate
+	stop    func() error // ends the server and waits for it
+
+	mu   sync.Mutex
+	mcps map[string]*client.Client // by the name of the token
+}
+
+// emptyStore is the file of a store in which nothing is yet: to copy it is quicker than to make it each time.
+var emptyStore = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "fleet-test")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "fleet.db")
+	s, err := sqlite.Open(context.Background(), path, sqlite.Config{})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path) //nolint:gosec // made above
+})
+
+func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
+	t.Helper()
+	db, err := emptyStore()
+	require.NoError(t, err)
+	cfg := DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
+	cfg.LogLevel, cfg.StopGrace = "debug", 50*time.Millisecond
+	if cfg.CreateWait = c.CreateWait; c.CreateWait == 0 {
+		cfg.CreateWait = 20 * time.Second
+	}
+	if len(c.Tokens) > 0 {
+		cfg.Auth = AuthTokens
+	}
+	require.NoError(t, cfg.Validate())
+	require.NoError(t, os.WriteFile(filepath.Join(cfg.Data, "fleet.db"), db, 0o600))
+
+	f := &testFleet{
+		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, mcps: map[string]*client.Client{},
+		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
+	}
+	c.World.Before = func(_ context.Context, call fake.Call) error {
+		if call.Method == fake.List {
+			select {
+			case f.listed <- struct{}{}:
+			default:
+			}
+		}
+		return nil
+	}
+	f.world = fake.New(c.World)
+	o := Options{Version: "test", Backend: f.world, Core: func(c *fleet.Config) { c.PollInterval = 20 * time.Millisecond }}
+	if testing.Verbose() {
+		o.Log = logWriter{t}
+	}
+	a, err := Open(t.Context(), cfg, o)
+	require.NoError(t, err)
+	f.Server, err = a.Listen("test")
+	require.NoError(t, err)
+	f.serve()
+
+	for name, token := range c.Tokens {
+		f.makeToken(name, token)
+	}
+	f.conn, err = grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
+	require.NoError(t, err)
+	return f
+}
+
+// serve starts the server, and ends it with the test.
+func (f *testFleet) serve() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Serve(ctx) }()
+	f.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	f.t.Cleanup(func() {
+		for _, c := range f.mcps {
+			_ = c.Close()
+		}
+		if f.conn != nil {
+			_ = f.conn.Close()
+		}
+		f.http.CloseIdleConnections()
+		require.NoError(f.t, f.stop())
+		f.world.Destroy()
+		require.Empty(f.t, f.world.Overlaps())
+	})
+}
+
+func (f *testFleet) makeToken(name string, c tokenConfig) {
+	f.t.Helper()
+	if c.Kind == "" {
+		c.Kind = fleet.Human
+	}
+	admin := fleet.WithPrincipal(f.t.Context(), fleet.Principal{Name: "root", Admin: true})
+	_, secret, err := f.service.CreateToken(admin, name, c.Kind, c.Admin, 0)
+	require.NoError(f.t, err)
+	f.secrets[name] = secret
+	if c.Revoked {
+		_, err = f.service.RevokeToken(admin, name)
+		require.NoError(f.t, err)
+	}
+}
+
+// authorization is the header of the holder of the token of the name: "" for nobody's. A name that no token has is a
+// secret that nobody gave out.
+func (f *testFleet) authorization(name string) string {
+	if name == "" {
+		return ""
+	}
+	if secret, ok := f.secrets[name]; ok {
+		return "Bearer " + secret
+	}
+	return "Bearer " + name
+}
+
+// as is a context whose gRPC calls are by the holder of the token of the name.
+func (f *testFleet) as(ctx context.Context, name string) context.Context {
+	if a := f.authorization(name); a != "" {
+		return metadata.AppendToOutgoingContext(ctx, "authorization", a)
+	}
+	return ctx
+}
+
+// mcp returns an MCP client of the holder of the token of the name.
+func (f *testFleet) mcp(ctx context.Context, name string) (*client.Client, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c := f.mcps[name]; c != nil {
+		return c, nil
+	}
+	headers := map[string]string{}
+	if a := f.authorization(name); a != "" {
+		headers["Authorization"] = a
+	}
+	c, err := client.NewStreamableHttpClient("http://"+f.HTTPAddr()+"/mcp", transport.WithHTTPBasicClient(f.http), transport.WithHTTPHeaders(headers))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	r := mcp.InitializeRequest{}
+	r.Params.ClientInfo = mcp.Implementation{Name: "test", Version: "1"}
+	if _, err := c.Initialize(ctx, r); err != nil {
+		return nil, err
+	}
+	f.mcps[name] = c
+	return c, nil
+}
+
+// logWriter writes the log into the test's, until the test has ended.
+type logWriter struct{ t *testing.T }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	if w.t.Context().Err() == nil {
+		w.t.Logf("%s", b)
+	}
+	return len(b), nil
+}

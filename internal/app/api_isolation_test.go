@@ -1,0 +1,139 @@
+package app
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/internal/fleet"
+)
+
+// target is what an attack is about: an agent by a name that the attacker may write, and a task.
+type target struct{ agent, task string }
+
+// attack is a request of the method about the target, with a value for every field that there is. A new field must find
+// its place here.
+func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string]any {
+	t.Helper()
+	name, _, _ := strings.Cut(x.agent, "@")
+	values := map[string]any{
+		"agent_name": x.agent, "name": name, "task_id": x.task, "task_ids": []any{x.task},
+		"project": "Setup", "role": "coder", "spec": "an attack", "task_description": alicesTask, "message": "attack",
+		"request_id": "alice-1", "timeout_seconds": json.Number("50"), "page": json.Number("1"), "page_size": json.Number("100"),
+		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
+		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
+	}
+	args := map[string]any{}
+	for i := range m.Input().Fields().Len() {
+		f := string(m.Input().Fields().Get(i).Name())
+		v, ok := values[f]
+		require.True(t, ok, "say in the test how to attack with %s of %s", f, m.FullName())
+		args[f] = v
+	}
+	if m.Name() == "WatchFleet" && strings.HasSuffix(x.agent, "!") { // the same without the task
+		delete(args, "task_id")
+	}
+	if agent, ok := args["agent_name"].(string); ok {
+		args["agent_name"] = strings.TrimSuffix(agent, "!")
+	}
+	return args
+}
+
+// alicesTask is what alice has asked for with the request id alice-1: attackers repeat it word for word.
+const alicesTask = "echo classified output\npayload classified\nlisten"
+
+var anyTime = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// TestIsolation attacks what alice owns with every method of FleetService, through every face and as every kind of
+// principal: each gets exactly what it gets for what does not exist, and nothing of hers is told or changed.
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	tokens := map[string]tokenConfig{"alice": {}}
+	var attackers []string
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		for _, kind := range []fleet.Kind{fleet.Human, fleet.Controller, fleet.AgentKind} {
+			attackers = append(attackers, face+"-"+string(kind))
+			tokens[face+"-"+string(kind)] = tokenConfig{Kind: kind}
+		}
+	}
+	s := &story{testFleet: newTestFleet(t, fleetConfig{Tokens: tokens}), names: map[string]string{}}
+	do := func(st step) {
+		t.Helper()
+		require.NoError(t, s.do(t.Context(), st))
+	}
+	do(step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"})
+	do(step{World: map[string]any{"append_log": []any{"papi", "classified log"}}})
+	do(step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 50}, By: "alice", Save: map[string]string{"task": "task.id"}})
+	do(step{Call: "show_task", With: map[string]any{"task_id": "${task}"}, By: "alice", Until: map[string]any{"task": map[string]any{"preview": "<says classified>"}}})
+	task := s.names["task"]
+	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, s.secrets["alice"]}
+	const noTask = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
+
+	before := s.seen(t)
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return !hasTool(methods[name]) || name == "create_agent" })
+	names = append(names, "create_agent") // last: from then on the attacker has an agent of that name
+	for _, attacker := range attackers {
+		face, _, _ := strings.Cut(attacker, "-")
+		for _, name := range names {
+			m := methods[name]
+			for _, pair := range [][2]target{
+				{{"nopi", noTask}, {"papi", task}},
+				{{"nopi@alice", noTask}, {"papi@alice", task}},
+				{{"nopi!", noTask}, {"papi!", task}},
+			} {
+				answer := func(x target) string {
+					r, err := faces[face](s.testFleet, t.Context(), call{method: m, args: x.attack(t, m), by: attacker})
+					require.NoError(t, err, "%s by %s", name, attacker)
+					if r.err != nil {
+						return r.err.String()
+					}
+					b, err := json.Marshal(r.answer)
+					require.NoError(t, err)
+					return string(b)
+				}
+				innocent, got := answer(pair[0]), answer(pair[1])
+				for _, secret := range secrets {
+					require.NotContains(t, got, secret, "%s by %s", name, attacker)
+				}
+				innocent = strings.NewReplacer("nopi", "papi", noTask, task).Replace(innocent)
+				if name != "create_agent" { // that makes one each, and gets it by its request id the second time
+					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s tells what there is", name, attacker)
+				}
+			}
+		}
+	}
+	require.Equal(t, before, s.seen(t), "something of alice's has changed")
+}
+
+// seen is all that alice can see of hers.
+func (s *story) seen(t *testing.T) (all []string) {
+	t.Helper()
+	for _, c := range []struct{ method, with string }{
+		{"show_agent", `{"agent_name":"papi"}`},
+		{"show_agent_task_history", `{"agent_name":"papi"}`},
+		{"show_agent_log", `{"agent_name":"papi"}`},
+		{"show_task", `{"task_id":"` + s.names["task"] + `","include_payload":true}`},
+		{"watch_fleet", `{"agent_name":"papi"}`},
+		{"list_agents", `{}`},
+	} {
+		v, err := decode([]byte(c.with))
+		require.NoError(t, err)
+		args, _ := v.(map[string]any)
+		r, err := s.callGRPC(t.Context(), call{method: methods[c.method], args: args, by: "alice"})
+		require.NoError(t, err)
+		require.Nil(t, r.err, "%s", r.err)
+		m, _ := r.answer.(map[string]any)
+		delete(m, "observed_at")
+		delete(m, "cursor") // the log goes on for others
+		b, err := json.Marshal(m)
+		require.NoError(t, err)
+		all = append(all, string(b))
+	}
+	return all
+}

@@ -1,0 +1,198 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// goodRequests has a request of each method whose request has fields. ${task} is a task that has ended.
+var goodRequests = map[string]string{
+	"create_agent":            `{"name":"fresh","project":"Setup","spec":"s"}`,
+	"list_agents":             `{}`,
+	"show_agent":              `{"agent_name":"papi"}`,
+	"show_agent_task_history": `{"agent_name":"papi"}`,
+	"delete_agent":            `{"agent_name":"nobody"}`,
+	"start_agent_task":        `{"agent_name":"papi","task_description":"wait gate"}`,
+	"stop_agent_task":         `{"agent_name":"papi"}`,
+	"list_agent_roles":        `{"project":"Setup"}`,
+	"watch_fleet":             `{}`,
+	"wait_tasks":              `{"task_ids":["${task}"]}`,
+	"show_task":               `{"task_id":"${task}"}`,
+	"send_task_message":       `{"agent_name":"papi","message":"hello"}`,
+	"start_agent":             `{"agent_name":"papi"}`,
+	"stop_agent":              `{"agent_name":"sony"}`,
+	"restart_agent":           `{"agent_name":"sony"}`,
+	"show_agent_log":          `{"agent_name":"papi"}`,
+	"create_token":            `{"name":"fresh"}`,
+	"revoke_token":            `{"name":"nobody"}`,
+}
+
+// probe is a value of a field that is just outside of a rule of the schema, or just inside.
+type probe struct {
+	method protoreflect.MethodDescriptor
+	field  protoreflect.FieldDescriptor
+	rule   string
+	value  any
+	inside bool
+}
+
+func (p probe) String() string { return fmt.Sprintf("%s.%s %s", p.method.Name(), p.field.Name(), p.rule) }
+
+// reason is what a caller must get for a value that the rule does not allow: the field's own, unless that says that the
+// text is missing and it is there and too large.
+func (p probe) reason() string {
+	r, _ := proto.GetExtension(p.field.Options(), fleetv1.E_InvalidReason).(fleetv1.ErrorReason)
+	tooLarge := p.rule == "max_bytes" && (r == fleetv1.ErrorReason_SPEC_REQUIRED || r == fleetv1.ErrorReason_TASK_REQUIRED)
+	if r == 0 || tooLarge {
+		r = fleetv1.ErrorReason_INVALID_ARGUMENT
+	}
+	return r.String()
+}
+
+// probes returns the values around every rule of the schema: field_behavior, protovalidate, and the values of enums.
+func probes(t *testing.T, task string) (all []probe) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(methods)) {
+		m := methods[name]
+		fields := m.Input().Fields()
+		for i := range fields.Len() {
+			f := fields.Get(i)
+			add := func(rule string, value any, inside bool) {
+				all = append(all, probe{method: m, field: f, rule: rule, value: value, inside: inside})
+			}
+			behaviours, _ := proto.GetExtension(f.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+			switch {
+			case !slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED):
+			case f.IsList():
+				add("required", []any{}, false)
+			default:
+				add("required", "", false)
+			}
+			if f.Kind() == protoreflect.EnumKind {
+				add("enum", json.Number("99"), false)
+				add("enum", json.Number("-1"), false)
+			}
+			rules, _ := proto.GetExtension(f.Options(), validate.E_Field).(*validate.FieldRules)
+			letter := string(rune('a' + len(all)%26)) // so that no two request ids are the same
+			if rules.GetString().HasMaxLen() && rules.GetString().GetPattern() == "" {
+				add("max_len", strings.Repeat("é", int(rules.GetString().GetMaxLen())-1)+letter, true) //nolint:gosec // small
+			}
+			rules.ProtoReflect().Range(func(kind protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+				require.Contains(t, []string{"string", "int32", "repeated"}, string(kind.Name()), "the test knows no values for this kind of rule")
+				v.Message().Range(func(rule protoreflect.FieldDescriptor, limit protoreflect.Value) bool {
+					around(t, string(rule.Name()), limit, task, letter, add)
+					return true
+				})
+				return true
+			})
+		}
+	}
+	return all
+}
+
+func around(t *testing.T, rule string, limit protoreflect.Value, task, letter string, add func(string, any, bool)) {
+	t.Helper()
+	number := func(n int64) json.Number { return json.Number(fmt.Sprint(n)) }
+	list := func(n uint64) (ids []any) {
+		for range n {
+			ids = append(ids, task)
+		}
+		return ids
+	}
+	switch rule {
+	case "min_len":
+		add(rule, strings.Repeat("x", int(limit.Uint())-1), false) //nolint:gosec // small
+	case "max_len":
+		n := int(limit.Uint()) //nolint:gosec // small
+		add(rule, strings.Repeat("x", n+1), false)
+		add(rule, strings.Repeat(letter, n), true)
+	case "max_bytes":
+		n := int(limit.Uint()) //nolint:gosec // small
+		add(rule, strings.Repeat("x", n+1), false)
+		add(rule, strings.Repeat("é", n/2)+"x", false)
+		add(rule, strings.Repeat("x", n), true)
+	case "pattern":
+		for _, s := range []string{"-", "a--b", "-a", "a-", "a b", "a_b", "é", "a\n", "\na", "a/b", "a@b", "a.b"} {
+			add(rule+fmt.Sprintf(" %q", s), s, false)
+		}
+	case "gte":
+		add(rule, number(limit.Int()-1), false)
+		add(rule, number(-1<<31), false)
+		add(rule, number(limit.Int()), true)
+	case "lte":
+		add(rule, number(limit.Int()+1), false)
+		add(rule, number(1<<31-1), false)
+		add(rule, number(limit.Int()), true)
+	case "min_items":
+		add(rule, list(limit.Uint()-1), false)
+	case "max_items":
+		add(rule, list(limit.Uint()+1), false)
+		add(rule, list(limit.Uint()), true)
+	default:
+		require.Fail(t, "the test knows no value around the rule "+rule)
+	}
+}
+
+// TestSchemaRulesAreEnforced holds that the server refuses what the schema, which clients check against, does not allow:
+// just outside of each rule, by the name of the field and for its reason; and that it does not refuse what is inside.
+func TestSchemaRulesAreEnforced(t *testing.T) {
+	t.Parallel()
+	s := &story{testFleet: newTestFleet(t, fleetConfig{}), names: map[string]string{}}
+	require.NoError(t, s.do(t.Context(), step{Agent: "papi"}))
+	require.NoError(t, s.do(t.Context(), step{Agent: "sony"}))
+	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "done", "ends": true}, Save: map[string]string{"task": "task.id"}}))
+	for _, p := range probes(t, s.names["task"]) {
+		name := snake(string(p.method.Name()))
+		good, ok := goodRequests[name]
+		require.True(t, ok, "add a good request of %s to the test", name)
+		v, err := decode([]byte(strings.ReplaceAll(good, "${task}", s.names["task"])))
+		require.NoError(t, err)
+		args, _ := v.(map[string]any)
+		args[string(p.field.Name())] = p.value
+		for _, face := range p.faces() {
+			r, err := faces[face](s.testFleet, t.Context(), call{method: p.method, args: args})
+			require.NoError(t, err, "%s on %s", p, face)
+			if p.inside {
+				require.False(t, r.err != nil && r.err.Details["field"] == string(p.field.Name()), "%s on %s is inside and refused: %s", p, face, r.err)
+				continue
+			}
+			require.NotNil(t, r.err, "%s on %s is outside and not refused", p, face)
+			require.Equal(t, p.reason(), r.err.Reason, "%s on %s: %s", p, face, r.err)
+			require.Equal(t, string(p.field.Name()), r.err.Details["field"], "%s on %s: %s", p, face, r.err)
+			if r.err.code != nil {
+				require.Equal(t, "InvalidArgument", r.err.code.String(), "%s on %s: %s", p, face, r.err)
+			}
+			if r.err.http != 0 {
+				require.Equal(t, 400, r.err.http, "%s on %s: %s", p, face, r.err)
+			}
+		}
+	}
+}
+
+// faces are those that can say the value.
+func (p probe) faces() []string {
+	if p.inside || p.rule == "enum" {
+		return []string{"grpc"} // the others know no numbers of enum values
+	}
+	all := []string{"grpc"}
+	if hasTool(p.method) {
+		all = append(all, "mcp")
+	}
+	rule, _ := proto.GetExtension(p.method.Options(), annotations.E_Http).(*annotations.HttpRule)
+	if _, path := verbOf(rule); !strings.Contains(path, "{"+string(p.field.Name())+"}") {
+		all = append(all, "rest")
+	}
+	return all
+}

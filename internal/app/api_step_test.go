@@ -1,0 +1,303 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+)
+
+// step brings about what a case is about. testdata/api/README.md describes its keys.
+type step struct {
+	Agent any            `yaml:"agent"`
+	Task  map[string]any `yaml:"task"`
+	Times int            `yaml:"times"`
+
+	Call  string            `yaml:"call"`
+	With  map[string]any    `yaml:"with"`
+	Until map[string]any    `yaml:"until"`
+	Fails string            `yaml:"fails"`
+	Save  map[string]string `yaml:"save"`
+	By    string            `yaml:"by"`
+
+	World map[string]any `yaml:"world"`
+}
+
+// story is a run of a behaviour on one fleet, through one face.
+type story struct {
+	*testFleet
+	names map[string]string // what was saved
+}
+
+// do does the step over the in-process connection.
+func (s *story) do(ctx context.Context, st step) error {
+	for range max(st.Times, 1) {
+		if err := s.doOnce(ctx, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *story) doOnce(ctx context.Context, st step) error {
+	switch {
+	case st.Agent != nil:
+		with := map[string]any{"project": "Setup", "role": "coder", "spec": "a spec"}
+		if given, ok := st.Agent.(map[string]any); ok {
+			maps.Copy(with, given)
+		} else {
+			with["name"] = st.Agent
+		}
+		st.Call, st.With = "create_agent", with
+	case st.Task != nil:
+		with := maps.Clone(st.Task)
+		ends, _ := with["ends"].(bool)
+		delete(with, "ends")
+		st.Call, st.With = "start_agent_task", with
+		if st.Save == nil {
+			st.Save = map[string]string{}
+		}
+		st.Save["_task"] = "task.id"
+		if err := s.call(ctx, st); err != nil || !ends {
+			return err
+		}
+		return s.call(ctx, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{"${_task}"}}, By: st.By, Until: map[string]any{"done": true}})
+	case st.World != nil:
+		for _, what := range slices.Sorted(maps.Keys(st.World)) {
+			if err := s.change(ctx, what, s.expand(st.World[what])); err != nil {
+				return fmt.Errorf("world %s: %w", what, err)
+			}
+		}
+		return nil
+	}
+	return s.call(ctx, st)
+}
+
+// call calls a method and, with until, calls it again whenever something has happened, until the answer is as wanted.
+func (s *story) call(ctx context.Context, st step) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	signal, done := s.store.Subscribe()
+	defer done()
+	c, err := s.callOf(st.Call, st.With, st.By)
+	if err != nil {
+		return err
+	}
+	for {
+		r, err := s.callInProcess(ctx, c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", st.Call, err)
+		}
+		var diff []string
+		switch {
+		case r.err != nil && r.err.Reason != st.Fails:
+			diff = []string{r.err.String()}
+		case r.err == nil && st.Fails != "":
+			diff = []string{"it does not fail"}
+		case r.err == nil:
+			diff = mismatches(s.expect(st.Until), r.answer, false)
+		}
+		if len(diff) == 0 {
+			return s.keep(st.Save, r.answer)
+		}
+		if st.Until == nil {
+			return fmt.Errorf("%s: %s", st.Call, strings.Join(diff, "\n"))
+		}
+		select {
+		case <-signal:
+		case <-s.listed:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: it does not come to that: %s", st.Call, strings.Join(diff, "\n"))
+		}
+	}
+}
+
+func (s *story) callOf(name string, with map[string]any, by string) (call, error) {
+	m := methods[name]
+	if m == nil {
+		return call{}, fmt.Errorf("there is no method %q", name)
+	}
+	data, err := json.Marshal(s.expand(with))
+	if err != nil {
+		return call{}, err
+	}
+	v, err := decode(data)
+	if err != nil {
+		return call{}, err
+	}
+	args, _ := v.(map[string]any)
+	if args == nil {
+		args = map[string]any{}
+	}
+	return call{method: m, args: args, by: by}, nil
+}
+
+var macro = regexp.MustCompile(`\$\{(\w+)\}|<(repeat|byte) ([^>]*)>`)
+
+// expand puts in what was saved for ${name}, a text repeated for <repeat TEXT N>, and a byte for <byte ff>.
+func (s *story) expand(v any) any {
+	switch v := v.(type) {
+	case string:
+		return macro.ReplaceAllStringFunc(v, func(text string) string {
+			m := macro.FindStringSubmatch(text)
+			switch m[2] {
+			case "repeat":
+				what, n, _ := strings.Cut(m[3], " ")
+				times, err := strconv.Atoi(n)
+				if err != nil {
+					panic(text + " has no number")
+				}
+				return strings.Repeat(what, times)
+			case "byte":
+				b, err := strconv.ParseUint(m[3], 16, 8)
+				if err != nil {
+					panic(text + " is no byte")
+				}
+				return string([]byte{byte(b)})
+			}
+			if saved, ok := s.names[m[1]]; ok {
+				return saved
+			}
+			return text // the case before failed, or the file is wrong: this shows which
+		})
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = s.expand(v[i])
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for k := range v {
+			key, _ := s.expand(k).(string)
+			out[key] = s.expand(v[k])
+		}
+		return out
+	}
+	return v
+}
+
+// expect is what is wanted as JSON; nothing wanted of an object is an empty one.
+func (s *story) expect(v any) any {
+	if m, ok := v.(map[string]any); ok && m == nil {
+		v = map[string]any{}
+	}
+	data, err := json.Marshal(s.expand(v))
+	if err != nil {
+		panic(err)
+	}
+	out, err := decode(data)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// keep saves parts of an answer under names: "task.id", "events.0.cursor".
+func (s *story) keep(save map[string]string, answer any) error {
+	for _, name := range slices.Sorted(maps.Keys(save)) {
+		v := answer
+		for part := range strings.SplitSeq(save[name], ".") {
+			if list, ok := v.([]any); ok {
+				i, err := strconv.Atoi(part)
+				if err != nil || i >= len(list) {
+					return fmt.Errorf("there is no %s in %s", save[name], show(answer))
+				}
+				v = list[i]
+				continue
+			}
+			m, _ := v.(map[string]any)
+			v = m[part]
+		}
+		text, ok := v.(string)
+		if !ok {
+			return fmt.Errorf("there is no text %s in %s", save[name], show(answer))
+		}
+		s.names[name] = text
+	}
+	return nil
+}
+
+// change does something to the world behind the fleet's back.
+func (s *story) change(ctx context.Context, what string, v any) error {
+	args, err := texts(v)
+	if err != nil {
+		return err
+	}
+	switch what {
+	case "stop_workspace":
+		s.world.StopWorkspace(args[0])
+	case "start_workspace":
+		s.world.StartWorkspace(args[0])
+	case "delete_workspace":
+		s.world.DeleteWorkspace(args[0])
+	case "make_unhealthy":
+		s.world.MakeUnhealthy(args[0], args[1])
+	case "make_healthy":
+		s.world.MakeHealthy(args[0])
+	case "fail_build":
+		s.world.FailBuild(args[0], args[1])
+	case "hold_builds":
+		s.gates["builds"] = s.world.HoldBuilds()
+	case "hold_runs":
+		s.gates["runs"] = s.world.HoldRuns()
+	case "open": // what was held
+		s.gates[args[0]].Open()
+	case "set_metadata":
+		s.world.SetMetadata(args[0], args[1], args[2])
+	case "set_kept":
+		s.world.SetKept(args[0], args[1])
+	case "append_log":
+		s.world.AppendLog(args[0], args[1:]...)
+	case "release":
+		s.world.Release(args[0])
+	case "reached":
+		return within1(ctx, s.world.Reached(args[0]))
+	case "crash_run":
+		s.world.CrashRun(args[0])
+	case "unavailable": // for good
+		for _, m := range args {
+			s.world.Fail(fake.Method(m), 1<<30, fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again"))
+		}
+	case "refuse": // once, with a reason
+		s.world.Fail(fake.Method(args[0]), 1, fleet.Errorf(fleet.Reason(args[1]), "%s", args[2]))
+	case "break": // once, with an error that is nobody's business
+		s.world.Fail(fake.Method(args[0]), 1, errors.New("dial 10.0.0.7: password hunter2 refused"))
+	default:
+		return errors.New("nobody knows how")
+	}
+	return nil
+}
+
+func within1(ctx context.Context, done <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// texts is a text, or a list of them, as a list.
+func texts(v any) ([]string, error) {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	out := make([]string, len(list))
+	for i := range list {
+		out[i] = fmt.Sprint(list[i])
+	}
+	return out, nil
+}

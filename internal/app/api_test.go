@@ -1,0 +1,297 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+)
+
+// behaviour is a file of testdata/api: what some calls are answered with, through every face. README.md there describes
+// the keys.
+type behaviour struct {
+	About  string                 `yaml:"about"`
+	Faces  []string               `yaml:"faces"`
+	Tokens map[string]tokenConfig `yaml:"tokens"`
+	Server struct {
+		CreateWait  string `yaml:"create_wait"`
+		UniqueNames bool   `yaml:"unique_names"`
+		NoMessages  bool   `yaml:"no_messages"`
+	} `yaml:"server"`
+	Given []step    `yaml:"given"`
+	Cases []apiCase `yaml:"cases"`
+}
+
+// apiCase is one call with what it is answered with.
+type apiCase struct {
+	Name      string         `yaml:"name"`
+	Faces     []string       `yaml:"faces"`
+	Given     []step         `yaml:"given"`
+	Meanwhile []step         `yaml:"meanwhile"`
+	Call      string         `yaml:"call"`
+	With      map[string]any `yaml:"with"`
+	By        string         `yaml:"by"`
+	HTTP      *httpRequest   `yaml:"http"`
+
+	Answer any               `yaml:"answer"`
+	Has    any               `yaml:"has"`
+	Error  *wantError        `yaml:"error"`
+	Status int               `yaml:"status"`
+	Header map[string]string `yaml:"header"`
+	Save   map[string]string `yaml:"save"`
+}
+
+// httpRequest is a request that no method has.
+type httpRequest struct {
+	Verb   string            `yaml:"verb"`
+	Path   string            `yaml:"path"`
+	Header map[string]string `yaml:"header"`
+	Body   string            `yaml:"body"`
+}
+
+type wantError struct {
+	Reason  string `yaml:"reason"`
+	Code    string `yaml:"code"`
+	HTTP    int    `yaml:"http"`
+	Says    any    `yaml:"says"`
+	Details any    `yaml:"details"`
+}
+
+const apiDir = "../../testdata/api"
+
+func readBehaviours(t *testing.T) map[string]*behaviour {
+	t.Helper()
+	all := map[string]*behaviour{}
+	require.NoError(t, filepath.WalkDir(apiDir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		data, err := os.ReadFile(path) //nolint:gosec // our own
+		if err != nil {
+			return err
+		}
+		b := &behaviour{}
+		if err := yaml.UnmarshalWithOptions(data, b, yaml.Strict()); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		name, err := filepath.Rel(apiDir, strings.TrimSuffix(path, ".yaml"))
+		all[filepath.ToSlash(name)] = b
+		return err
+	}))
+	return all
+}
+
+// TestAPI runs every behaviour of testdata/api through every face, each time on a fleet of its own.
+func TestAPI(t *testing.T) {
+	t.Parallel()
+	for name, b := range readBehaviours(t) {
+		for _, face := range b.faces() {
+			t.Run(name+"/"+face, func(t *testing.T) {
+				t.Parallel()
+				b.run(t, face)
+			})
+		}
+	}
+}
+
+// faces are the faces that can show the behaviour.
+func (b *behaviour) faces() []string {
+	all := []string{"grpc", "rest", "mcp"}
+	if slices.ContainsFunc(b.Cases, func(c apiCase) bool { return c.Call == "watch_fleet" }) {
+		all = append(all, "sse")
+	}
+	return slices.DeleteFunc(all, func(face string) bool {
+		return b.Faces != nil && !slices.Contains(b.Faces, face) ||
+			!slices.ContainsFunc(b.Cases, func(c apiCase) bool { return c.on(face) })
+	})
+}
+
+// on says whether the case can be on the face.
+func (c *apiCase) on(face string) bool {
+	switch m := methods[c.Call]; {
+	case c.Faces != nil:
+		return slices.Contains(c.Faces, face) || face == "sse" && slices.Contains(c.Faces, "rest")
+	case c.HTTP != nil:
+		return face == "rest"
+	case m != nil && !hasTool(m):
+		return face != "mcp"
+	}
+	return true
+}
+
+func (b *behaviour) run(t *testing.T, face string) {
+	c := fleetConfig{Tokens: b.Tokens, World: fake.Config{NoMessages: b.Server.NoMessages, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames}}}
+	if w := b.Server.CreateWait; w != "" {
+		d, err := time.ParseDuration(w)
+		require.NoError(t, err)
+		c.CreateWait = d
+	}
+	s := &story{testFleet: newTestFleet(t, c), names: map[string]string{}}
+	for _, st := range b.Given {
+		require.NoError(t, s.do(t.Context(), st))
+	}
+	for i, c := range b.Cases {
+		if !c.on(face) {
+			continue
+		}
+		name := c.Name
+		if name == "" {
+			name = fmt.Sprintf("%d", i+1)
+		}
+		t.Run(name, func(t *testing.T) { s.check(t, face, c) })
+	}
+}
+
+// check makes the call of the case and compares what it is answered with.
+func (s *story) check(t *testing.T, face string, c apiCase) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, st := range c.Given {
+		require.NoError(t, s.do(ctx, st))
+	}
+	if c.HTTP != nil {
+		s.checkHTTP(ctx, t, c)
+		return
+	}
+	by, _ := s.expand(c.By).(string)
+	call, err := s.callOf(c.Call, c.With, by)
+	require.NoError(t, err)
+	var meanwhile sync.WaitGroup
+	var failed error
+	meanwhile.Go(func() {
+		for _, st := range c.Meanwhile {
+			if failed = s.do(ctx, st); failed != nil {
+				return
+			}
+		}
+	})
+	r, err := faces[face](s.testFleet, ctx, call)
+	meanwhile.Wait()
+	require.NoError(t, failed)
+	require.NoError(t, err)
+	s.compare(t, c, r)
+	for k, v := range c.Header {
+		if r.header != nil {
+			require.Equal(t, v, r.header.Get(k), k)
+		}
+	}
+}
+
+func (s *story) compare(t *testing.T, c apiCase, r reply) {
+	t.Helper()
+	if c.Error != nil {
+		require.NotNil(t, r.err, "an error is expected, not %s", show(r.answer))
+		s.compareError(t, c.Error, r.err)
+		return
+	}
+	require.Nil(t, r.err, "%s", r.err)
+	require.True(t, c.Answer != nil || c.Has != nil, "the case expects nothing")
+	if c.Answer != nil {
+		require.Empty(t, mismatches(s.expect(c.Answer), r.answer, true), "in %s", show(r.answer))
+	}
+	if c.Has != nil {
+		require.Empty(t, mismatches(s.expect(c.Has), r.answer, false), "in %s", show(r.answer))
+	}
+	require.NoError(t, s.keep(c.Save, r.answer))
+}
+
+func (s *story) compareError(t *testing.T, want *wantError, got *apiError) {
+	t.Helper()
+	require.Equal(t, want.Reason, got.Reason, "%s", got)
+	if got.code != nil {
+		require.Equal(t, want.Code, strings.ToUpper(snake(got.code.String())), "%s", got)
+	}
+	if got.http != 0 {
+		require.Equal(t, want.HTTP, got.http, "%s", got)
+	}
+	says, err := texts(want.Says)
+	require.NoError(t, err)
+	require.NotNil(t, want.Says, "an error says what is wrong: %s", got)
+	for _, part := range says {
+		require.Contains(t, got.Message, s.expand(part))
+	}
+	var details any
+	if got.Details != nil {
+		details = got.Details
+	}
+	require.Empty(t, mismatches(s.expect(want.Details), details, true), "in the details %s", show(details))
+}
+
+// checkHTTP sends a request as it stands.
+func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
+	body, _ := s.expand(c.HTTP.Body).(string)
+	path, _ := s.expand(c.HTTP.Path).(string)
+	r, err := http.NewRequestWithContext(ctx, c.HTTP.Verb, "http://"+s.HTTPAddr()+path, bytes.NewReader([]byte(body)))
+	require.NoError(t, err)
+	if a := s.authorization(c.By); a != "" {
+		r.Header.Set("Authorization", a)
+	}
+	for k, v := range c.HTTP.Header {
+		if r.Header.Set(k, v); k == "Host" {
+			r.Host = v
+		}
+	}
+	resp, err := s.http.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	for k, v := range c.Header {
+		require.Equal(t, v, resp.Header.Get(k), k)
+	}
+	if c.Error != nil {
+		e, err := readError(data)
+		require.NoError(t, err)
+		e.http = resp.StatusCode
+		s.compareError(t, c.Error, e)
+		return
+	}
+	require.Equal(t, c.Status, resp.StatusCode, "%.500s", data)
+	answer, err := decode(data)
+	require.NoError(t, err)
+	s.compare(t, c, reply{answer: answer})
+}
+
+// TestAPIIsCovered fails when a method has no behaviour that shows its whole answer, or a reason none in which it occurs.
+func TestAPIIsCovered(t *testing.T) {
+	t.Parallel()
+	answered, failed := map[string]bool{}, map[string]bool{}
+	for name, b := range readBehaviours(t) {
+		require.NotEmpty(t, b.About, name)
+		require.NotEmpty(t, b.faces(), name)
+		for _, c := range b.Cases {
+			require.True(t, (c.Call == "") != (c.HTTP == nil), "%s: a case has either a call or an http request", name)
+			answered[c.Call] = answered[c.Call] || c.Answer != nil
+			if c.Error != nil {
+				failed[c.Error.Reason] = true
+			}
+		}
+	}
+	for _, m := range slices.Sorted(maps.Keys(methods)) {
+		require.True(t, answered[m], "no behaviour shows the whole answer of %s", m)
+	}
+	elsewhere := []string{
+		"SESSION_NOT_FOUND", "LIMIT_REACHED", // nothing gives them yet
+		"CANCELLED", "DEADLINE_EXCEEDED", // the caller is gone by then
+	}
+	for number, reason := range fleetv1.ErrorReason_name {
+		require.True(t, number == 0 || failed[reason] != slices.Contains(elsewhere, reason), "no behaviour fails with %s, or it is said to be elsewhere", reason)
+	}
+}
