@@ -60,7 +60,13 @@ fmt: ## format Go and proto files
 bench: ## calls a second of each face beside bare peers, as ratios of one run
 	$(GO) run ./internal/app/bench $(FLAGS)
 
+conformance: ## the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB
+	TEST_CONFORMANCE=1 $(GO) test -count 1 -timeout 20m -run TestConformance -v ./internal/app/npm
+
+test-claude: ## the real Claude Code, as an agent and as a client, against a stub of the model; downloads 640 MB
+	TEST_CLAUDE=1 $(GO) test -count 1 -timeout 30m -run TestClaude -v ./internal/app/npm
+
 fuzz: ## fuzz the decoding of arguments for 30 s
 	$(GO) test -run '^$$' -fuzz FuzzUnmarshal -fuzztime 30s ./internal/face/wire
 
-.PHONY: help build run demo test vet lint race generate generated proto-lint breaking fmt bench fuzz
+.PHONY: help build run demo test vet lint race generate generated proto-lint breaking fmt bench conformance test-claude fuzz
