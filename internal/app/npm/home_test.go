@@ -1,10 +1,10 @@
 package npm
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,14 +48,16 @@ type process struct {
 	command string
 }
 
-// processes returns what runs with this home, in the order of pids. Where there is no /proc it returns nothing.
-func (h home) processes() []process {
+// processes returns what runs with this home, and with these variables. Where there is no /proc it returns nothing.
+func (h home) processes(with ...string) []process {
 	var found []process
+	with = append([]string{"HOME=" + string(h)}, with...)
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		env, err := os.ReadFile(filepath.Join(dir, "environ"))
-		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00HOME="+string(h)+"\x00")) {
+		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		vars := strings.Split(string(env), "\x00")
+		if slices.ContainsFunc(with, func(v string) bool { return !slices.Contains(vars, v) }) {
 			continue
 		}
 		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))

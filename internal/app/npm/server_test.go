@@ -23,6 +23,9 @@ import (
 type server struct {
 	http, grpc string
 	api        fleetv1.FleetServiceClient
+	cmd        *exec.Cmd
+	killed     bool
+	ended      chan struct{} // closed when its log has ended
 
 	mu  sync.Mutex
 	log []string
@@ -39,17 +42,20 @@ func serve(t *testing.T, h home, args ...string) *server {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 
-	s := &server{}
-	up, ended := make(chan struct{}), make(chan struct{})
+	s := &server{cmd: cmd, ended: make(chan struct{})}
+	up := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(s.ended)
 		s.follow(stderr, up)
 	}()
 	t.Cleanup(func() {
+		if s.killed {
+			return
+		}
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		killer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		defer killer.Stop()
-		<-ended
+		<-s.ended
 		require.NoError(t, cmd.Wait(), "the server did not end well: %s", s.said())
 		for _, line := range s.said() {
 			require.NotContains(t, line, `"level":"ERROR"`)
@@ -57,7 +63,7 @@ func serve(t *testing.T, h home, args ...string) *server {
 	})
 	select {
 	case <-up:
-	case <-ended:
+	case <-s.ended:
 		require.Fail(t, "the server did not start", "%s", s.said())
 	}
 	s.ready(t)
@@ -66,6 +72,15 @@ func serve(t *testing.T, h home, args ...string) *server {
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	s.api = fleetv1.NewFleetServiceClient(conn)
 	return s
+}
+
+// kill ends the server as a crash does.
+func (s *server) kill(t *testing.T) {
+	t.Helper()
+	s.killed = true
+	require.NoError(t, s.cmd.Process.Kill())
+	<-s.ended
+	require.Error(t, s.cmd.Wait())
 }
 
 // follow reads the log, which says where the server listens.

@@ -1,0 +1,275 @@
+package npm
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// The model that the tests name, which Claude Code knows the price of: 3 dollars for a million tokens in, 15 out.
+const (
+	priced     = "claude-sonnet-4-5"
+	answerCost = 1000*3e-6 + 500*15e-6
+)
+
+func TestClaudeTask(t *testing.T) {
+	c := newCrew(t, role{
+		"name": "coder", "prompt": "You are the coder of this crew.", "model": priced,
+		"tools": []string{"Bash", "Write", "Read", "WebFetch"}, "allowed_tools": []string{"Write", "Bash(echo *)"}, "disallowed_tools": []string{"WebFetch"},
+	})
+	c.create(t, "papi", "coder")
+	id := c.start(t, "papi", "--Make a file.",
+		`model: tool Write {"file_path":"made.txt","content":"made by a tool"}`,
+		`model: tool Bash {"command":"echo allowed"}`,
+		`model: tool Bash {"command":"touch denied.txt"}`,
+		"model: hang half-way",
+	)
+
+	// Live: what it did is there before it has ended.
+	g := c.arrive(t, "half-way")
+	events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetText() == "Bash: touch denied.txt" })
+	require.Equal(t, []string{"Write: made.txt", "Bash: echo allowed", "Bash: touch denied.txt"}, texts(events, fleetv1.Event_task_step))
+	require.Equal(t, []string{"Now Write\n", "Now Bash\n", "Now Bash\n"}, texts(events, fleetv1.Event_task_output))
+	shown, err := c.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id})
+	require.NoError(t, err)
+	require.Equal(t, fleetv1.Task_running, shown.GetTask().GetStatus())
+	require.Contains(t, shown.GetTask().GetPreview(), "Now Bash")
+	close(g.open)
+
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.Equal(t, "Went on", task.GetSummary())
+	require.EqualValues(t, 0, task.GetExitCode())
+	require.EqualValues(t, 4, task.GetTurns())
+	require.InDelta(t, 4*answerCost, task.GetCostUsd(), 1e-9)
+
+	// What was asked of the model, and what the tools did.
+	asked := c.asked("--Make a file.")
+	require.Len(t, asked, 4)
+	q := asked[3]
+	require.Equal(t, priced, q.Model)
+	require.Equal(t, "sk-stub", q.Header.Get("X-Api-Key"))
+	require.Contains(t, q.System.text(), "You are the coder of this crew.")
+	require.Contains(t, q.System.text(), "Keep the tests honest")
+	require.Subset(t, q.tools(), []string{"Bash", "Read", "Write"})
+	for _, tool := range []string{"Edit", "Task", "Agent", "WebFetch", "WebSearch"} {
+		require.NotContains(t, q.tools(), tool)
+	}
+	results := q.results()
+	require.Len(t, results, 3)
+	require.Equal(t, []bool{false, false, true}, []bool{results[0].IsError, results[1].IsError, results[2].IsError})
+	require.Contains(t, results[1].Content.text(), "allowed")
+	require.Contains(t, results[2].Content.text(), "approval")
+	work := c.work(t, "papi")
+	require.Equal(t, "made by a tool", string(read(t, filepath.Join(work, "made.txt"))))
+	require.NoFileExists(t, filepath.Join(work, "denied.txt"))
+	require.Empty(t, c.processes("papi"))
+}
+
+func TestClaudeConversation(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "prompt": "You write code.", "default": true}, role{"name": "manager", "model": priced, "prompt": "You lead."})
+	c.create(t, "papi", "coder")
+	c.create(t, "mami", "coder")
+	require.Equal(t, "Ducks", c.do(t, "papi", "Name the birds.", "model: say Ducks").GetSummary())
+
+	second := c.do(t, "papi", "Count them.", "model: say Seven")
+	require.Equal(t, "Seven", second.GetSummary())
+	require.InDelta(t, answerCost, second.GetCostUsd(), 1e-9, "its own cost, not the conversation's")
+	require.EqualValues(t, 1, second.GetTurns())
+	q := c.asked("Count them.")[0]
+	require.Contains(t, q.said(), "Name the birds.")
+	require.Contains(t, q.said(), "assistant: Ducks")
+
+	c.do(t, "mami", "Greet.", "model: say Hello")
+	require.NotContains(t, c.asked("Greet.")[0].said(), "Ducks", "each agent has a conversation of its own")
+
+	// Another role goes on with the same conversation, and knows of its role.
+	_, err := c.api.RestartAgent(t.Context(), &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "manager"})
+	require.NoError(t, err)
+	c.do(t, "papi", "Lead them.", "model: say This way")
+	q = c.asked("Lead them.")[0]
+	require.Contains(t, q.said(), "assistant: Seven")
+	require.Contains(t, q.System.text()+q.said(), "You lead.")
+	c.do(t, "papi", "Rest.", "model: say Zzz")
+	prompt, _ := c.asked("Rest.")[0].prompt()
+	require.NotContains(t, prompt, "You lead.", "said once")
+
+	// A conversation that is lost is found out, and the next task begins another one.
+	lost, err := filepath.Glob(c.home.path(".claude", "projects", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, lost)
+	for _, dir := range lost {
+		require.NoError(t, os.RemoveAll(dir))
+	}
+	task := c.do(t, "papi", "Go on.", "model: say Where?")
+	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
+	require.Contains(t, task.GetReason(), "No conversation found")
+	require.Contains(t, task.GetReason(), "the agent's next task begins a new conversation")
+	require.Equal(t, "Here", c.do(t, "papi", "Go on.", "model: say Here").GetSummary())
+}
+
+func TestClaudeStop(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "allowed_tools": []string{"Bash"}})
+	stop := func(t *testing.T, agent string) *fleetv1.Task {
+		t.Helper()
+		begun := time.Now()
+		r, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: agent})
+		require.NoError(t, err)
+		require.Equal(t, fleetv1.Task_stopped, r.GetTask().GetStatus())
+		require.Equal(t, fleetv1.Agent_idle, r.GetAgentStatus())
+		require.Empty(t, c.processes(agent), "a stopped task has no processes")
+		t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
+		return r.GetTask()
+	}
+
+	t.Run("while the model thinks", func(t *testing.T) {
+		c.create(t, "papi", "coder")
+		c.start(t, "papi", "Think hard.", "model: hang thought")
+		g := c.arrive(t, "thought")
+		stop(t, "papi")
+		pass(t, g.left, "the model was not told that nobody waits")
+		require.Equal(t, "Yes", c.do(t, "papi", "Do you remember?", "model: say Yes").GetSummary())
+		require.Contains(t, c.asked("Do you remember?")[0].said(), "Think hard.")
+	})
+	t.Run("while a tool runs", func(t *testing.T) {
+		c.create(t, "mami", "coder")
+		id := c.start(t, "mami", `model: tool Bash {"command":"trap '' TERM; echo $$ > pid; sleep 3600 & setsid sleep 3601 & wait"}`)
+		c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_step })
+		require.Eventually(t, func() bool {
+			n := 0
+			for _, p := range c.processes("mami") {
+				if strings.HasPrefix(p.command, "sleep 360") {
+					n++
+				}
+			}
+			return n == 2
+		}, patience, 10*time.Millisecond, "the tool does not run")
+		stop(t, "mami")
+	})
+	t.Run("an agent that is deleted", func(t *testing.T) {
+		c.create(t, "nino", "coder")
+		c.start(t, "nino", "model: hang deleted")
+		c.arrive(t, "deleted")
+		_, err := c.api.DeleteAgent(t.Context(), &fleetv1.DeleteAgentRequest{AgentName: "nino"})
+		require.NoError(t, err)
+		require.Empty(t, c.processes("nino"))
+	})
+	t.Run("at its time limit", func(t *testing.T) {
+		c.create(t, "nina", "coder")
+		limit := int32(3)
+		r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: "nina", TaskDescription: "model: hang late", TimeoutSeconds: &limit})
+		require.NoError(t, err)
+		task := c.wait(t, r.GetTask().GetId())
+		require.Equal(t, fleetv1.Task_failed, task.GetStatus())
+		require.Contains(t, task.GetReason(), "time limit")
+		require.Empty(t, c.processes("nina"))
+	})
+}
+
+func TestClaudeDies(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	c.create(t, "papi", "coder")
+	id := c.start(t, "papi", "Live dangerously.", `model: tool Bash {"command":"sleep 3600","run_in_background":true}`, "model: hang killed")
+	c.arrive(t, "killed")
+	require.NoError(t, syscall.Kill(c.claude(t, "papi"), syscall.SIGKILL))
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
+	require.Contains(t, task.GetReason(), "signal KILL")
+	require.Empty(t, c.processes("papi"), "what it started is gone too")
+
+	// What the model refuses is the task's failure, in the model's words.
+	task = c.do(t, "papi", "Ask for too much.", "model: refuse that is too much")
+	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
+	require.Contains(t, task.GetReason(), "that is too much")
+
+	// Work in the background counts, and so does what is said after it.
+	task = c.do(t, "papi", "Work behind my back.", `model: tool Bash {"command":"sleep 1; echo hidden","run_in_background":true}`, "model: say Begun", "model: say Finished")
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.Equal(t, "Finished", task.GetSummary())
+	require.InDelta(t, 3*answerCost, task.GetCostUsd(), 1e-9)
+	require.EqualValues(t, 3, task.GetTurns())
+}
+
+func TestClaudeOutlivesItsServer(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "allowed_tools": []string{"Bash"}})
+	c.create(t, "papi", "coder")
+	id := c.start(t, "papi", "Go on without me.", `model: tool Bash {"command":"echo once >> log"}`, "model: hang alone", "model: say Done")
+	g := c.arrive(t, "alone")
+	claude := c.claude(t, "papi")
+	c.server.kill(t)
+	c.serve(t)
+	require.Equal(t, claude, c.claude(t, "papi"))
+	close(g.open)
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.InDelta(t, 2*answerCost, task.GetCostUsd(), 1e-9)
+	require.Equal(t, "once\n", string(read(t, filepath.Join(c.work(t, "papi"), "log"))))
+	require.Len(t, c.asked("Go on without me."), 2, "it ran once")
+}
+
+func TestClaudePrompts(t *testing.T) {
+	c := newCrew(t, role{"name": "coder"})
+	c.create(t, "papi", "coder")
+	// Longer than an argument can be, and not plain ASCII.
+	long := strings.Repeat("Größe zählt. ", 20_000)
+	require.Equal(t, "Read it all", c.do(t, "papi", long, "model: say Read it all").GetSummary())
+	prompt, _ := c.asked("Größe")[0].prompt()
+	require.Contains(t, prompt, strings.TrimSpace(long))
+	// What looks like a path, a flag or a mention is text.
+	for _, first := range []string{"/etc/hosts looks wrong.", "-p", "@nobody was here.", "# A heading"} {
+		require.Equal(t, "Seen", c.do(t, "papi", first, "model: say Seen").GetSummary(), first)
+		require.NotEmpty(t, c.asked(first+"\n"), first)
+	}
+	// A report that is too long for a summary is the payload as a whole.
+	report := strings.TrimSpace(strings.Repeat("word ", 2000))
+	task := c.do(t, "papi", "Report.", "model: say "+report)
+	require.Equal(t, report, task.GetPayload())
+	require.Less(t, len(task.GetSummary()), len(report))
+}
+
+// TestClaudeTools gives an agent the tools of an MCP server that needs a secret.
+func TestClaudeTools(t *testing.T) {
+	const secret = "s3cret-of-the-test"
+	tools := newHome(t)
+	c := newCrew(t, role{"name": "coder", "allowed_tools": []string{"mcp__inner"}, "mcp_servers": map[string]any{"inner": map[string]any{
+		"command": program(t), "args": []string{"mcp", "--embedded", "--data", tools.path("data")}, "env": map[string]string{"SERVICE_TOKEN": secret},
+	}}})
+	c.create(t, "papi", "coder")
+	id := c.start(t, "papi", "Use it.", `model: tool mcp__inner__list_agent_projects {}`, "model: hang used")
+	g := c.arrive(t, "used")
+
+	path := filepath.Join(c.run(t, id), "mcp.json")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.Contains(t, string(read(t, path)), secret)
+	for _, p := range c.processes("papi") {
+		require.NotContains(t, p.command, secret)
+	}
+	close(g.open)
+
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	results := c.asked("Use it.")[1].results()
+	require.False(t, results[0].IsError, results[0].Content.text())
+	require.Contains(t, results[0].Content.text(), `"shell"`)
+	require.Contains(t, texts(c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended }), fleetv1.Event_task_step), "inner.list_agent_projects")
+	require.NoFileExists(t, path, "its secrets go with the run")
+	require.NoError(t, filepath.WalkDir(string(c.home), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && filepath.Base(path) != "fleet.yaml" {
+			require.NotContains(t, string(read(t, path)), secret, path)
+		}
+		return err
+	}))
+	for _, line := range c.said() {
+		require.NotContains(t, line, secret)
+	}
+}

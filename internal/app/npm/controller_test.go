@@ -1,0 +1,119 @@
+package npm
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// fleetTools are what a controller uses Fleet with.
+var fleetTools = []string{"create_agent", "start_agent_task", "wait_tasks", "show_agent_task_history", "watch_fleet", "show_agent", "delete_agent"}
+
+// conduct is what the model dictates to a controller: the whole of its job, with the things that go wrong in it.
+const conduct = `Run the fleet.
+model: tool mcp__fleet__create_agent {"name":"worker","project":"shell","role":"operator","spec":"Do what the controller says"}
+model: tool mcp__fleet__start_agent_task {"agent_name":"worker","task_description":"echo from the shell"}
+model: tool mcp__fleet__wait_tasks {"task_ids":["${task.id}"],"timeout_seconds":50}
+model: tool mcp__fleet__show_agent_task_history {"agent_name":"worker"}
+model: tool mcp__fleet__watch_fleet {"task_id":"${task.id}","follow":true}
+model: tool mcp__fleet__show_agent {"agent_name":"nobody"}
+model: tool mcp__fleet__delete_agent {"agent_name":"worker"}
+model: say The fleet has run.`
+
+// TestClaudeControls lets Claude Code be a client of Fleet over MCP, in each way that Fleet is served.
+func TestClaudeControls(t *testing.T) {
+	path := claude(t)
+	h := newHome(t)
+	s := serve(t, h)
+	for name, server := range map[string]map[string]any{
+		"http":     {"type": "http", "url": s.mcp()},
+		"stdio":    {"command": program(t), "args": []string{"mcp", "--server", s.grpc}},
+		"embedded": {"command": program(t), "args": []string{"mcp", "--embedded", "--data", h.path("embedded")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t)
+			config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"fleet": server}})
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(h.path(name+".json"), config, 0o600))
+			env := h.env()
+			for k, v := range m.env() {
+				env = append(env, k+"="+v)
+			}
+			prompt := strings.ReplaceAll(conduct, "worker", "worker-"+name)
+			stdout, stderr, code := run(t, env, string(h), path, "-p", "--verbose", "--output-format", "stream-json",
+				"--mcp-config", h.path(name+".json"), "--strict-mcp-config", "--allowedTools", "mcp__fleet", "--", prompt)
+			require.Zero(t, code, stdout+stderr)
+			begin, end := firstAndLast(t, stdout)
+			require.Equal(t, []connected{{"fleet", "connected"}}, begin.Servers)
+			require.Equal(t, "The fleet has run.", end.Result)
+
+			// What the model got to see.
+			asked := m.asked("Run the fleet.")
+			results := asked[len(asked)-1].results()
+			require.Len(t, results, len(fleetTools))
+			text := func(tool string) string { return results[slices.Index(fleetTools, tool)].Content.text() }
+			require.Contains(t, text("create_agent"), `"status":"idle"`)
+			require.Contains(t, text("start_agent_task"), `"source":"ai_controller"`)
+			require.Contains(t, text("wait_tasks"), `"done":true`)
+			require.Contains(t, text("show_agent_task_history"), `"summary":"from the shell"`)
+			require.Contains(t, text("show_agent_task_history"), `"total_count":1`)
+			require.Contains(t, text("watch_fleet"), `"task_ended"`)
+			require.Contains(t, text("show_agent"), `"error":"AGENT_NOT_FOUND"`)
+			require.Contains(t, text("delete_agent"), `"deleted_agent"`)
+			for i, r := range results {
+				require.Equal(t, fleetTools[i] == "show_agent", r.IsError, "%s: %s", fleetTools[i], r.Content.text())
+			}
+			if name == "embedded" {
+				return
+			}
+			// And what became of it.
+			task := taskOf(t, text("start_agent_task"))
+			shown, err := s.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: task, IncludePayload: true})
+			require.NoError(t, err)
+			require.Equal(t, fleetv1.Task_completed, shown.GetTask().GetStatus())
+			require.Equal(t, fleetv1.Task_ai_controller, shown.GetTask().GetSource())
+			require.Equal(t, "from the shell", shown.GetTask().GetSummary())
+		})
+	}
+	r, err := s.api.ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Empty(t, r.GetAgents())
+}
+
+// line is an event of Claude Code's stream-json.
+type line struct {
+	Type    string
+	Result  string
+	Servers []connected `json:"mcp_servers"`
+}
+
+type connected struct{ Name, Status string }
+
+func firstAndLast(t *testing.T, stdout string) (first, last line) {
+	t.Helper()
+	lines := bufio.NewScanner(strings.NewReader(stdout))
+	lines.Buffer(nil, 1<<24)
+	for n := 0; lines.Scan(); n++ {
+		last = line{}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &last), lines.Text())
+		if n == 0 {
+			first = last
+		}
+	}
+	require.NoError(t, lines.Err())
+	return first, last
+}
+
+func taskOf(t *testing.T, text string) string {
+	t.Helper()
+	var r struct{ Task struct{ ID string } }
+	require.NoError(t, json.Unmarshal([]byte(text), &r), text)
+	return r.Task.ID
+}

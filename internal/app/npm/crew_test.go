@@ -1,0 +1,163 @@
+package npm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// claude returns the program that the tests of Claude Code run.
+func claude(t *testing.T) string {
+	t.Helper()
+	wanted(t, "TEST_CLAUDE", "test-claude", "the Claude Code CLI, 360 MB")
+	return filepath.Join(install(t, "claude"), "node_modules", ".bin", "claude")
+}
+
+// crew is a fleet whose agents are Claude Code.
+type crew struct {
+	*server
+	*model
+	home home
+}
+
+// role is a role as fleet.yaml has it.
+type role map[string]any
+
+func newCrew(t *testing.T, roles ...role) *crew {
+	t.Helper()
+	path := claude(t)
+	c := &crew{model: newModel(t), home: newHome(t)}
+	config, err := yaml.Marshal(map[string]any{"local": map[string]any{"projects": []any{map[string]any{
+		"name": "code", "driver": "claude", "command": []string{path}, "env": c.env(), "roles": roles,
+	}}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(c.home.path("fleet.yaml"), config, 0o600))
+	c.serve(t)
+	return c
+}
+
+// serve starts the crew's server, the first one or the next one.
+func (c *crew) serve(t *testing.T) {
+	t.Helper()
+	c.server = serve(t, c.home, "--config", c.home.path("fleet.yaml"))
+}
+
+func (c *crew) create(t *testing.T, name, role string) {
+	t.Helper()
+	r, err := c.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: name, Project: "code", Role: role, Spec: "Keep the tests honest"})
+	require.NoError(t, err)
+	require.Equal(t, fleetv1.Agent_idle, r.GetAgent().GetStatus())
+}
+
+func (c *crew) start(t *testing.T, agent string, prompt ...string) (id string) {
+	t.Helper()
+	r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: strings.Join(prompt, "\n")})
+	require.NoError(t, err)
+	return r.GetTask().GetId()
+}
+
+// wait waits for the task, and returns all that is known of it.
+func (c *crew) wait(t *testing.T, id string) *fleetv1.TaskDetail {
+	t.Helper()
+	c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
+	d, err := c.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id, IncludePayload: true})
+	require.NoError(t, err)
+	return d.GetTask()
+}
+
+// do gives the agent a task, and returns what became of it.
+func (c *crew) do(t *testing.T, agent string, prompt ...string) *fleetv1.TaskDetail {
+	t.Helper()
+	return c.wait(t, c.start(t, agent, prompt...))
+}
+
+// until follows the task's events until one is as it should be, and returns those up to it.
+func (c *crew) until(t *testing.T, id string, enough func(*fleetv1.Event) bool) (events []*fleetv1.Event) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	w, err := c.api.WatchFleet(ctx, &fleetv1.WatchFleetRequest{TaskId: id, Follow: true})
+	require.NoError(t, err)
+	for {
+		r, err := w.Recv()
+		if errors.Is(err, io.EOF) {
+			require.Fail(t, "the task ended first", "%v", events)
+		}
+		require.NoError(t, err)
+		for _, e := range r.GetEvents() {
+			if events = append(events, e); enough(e) {
+				return events
+			}
+		}
+	}
+}
+
+// texts are the texts of the events of a type.
+func texts(events []*fleetv1.Event, kind fleetv1.Event_Type) (all []string) {
+	for _, e := range events {
+		if e.GetType() == kind {
+			all = append(all, e.GetText())
+		}
+	}
+	return all
+}
+
+// arrive waits until the model hangs at the gate.
+func (c *crew) arrive(t *testing.T, gate string) *gate {
+	t.Helper()
+	g := c.gate(gate)
+	pass(t, g.arrived, "nobody came to the gate "+gate)
+	return g
+}
+
+func pass(t *testing.T, c <-chan struct{}, otherwise string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		require.Fail(t, otherwise)
+	}
+}
+
+// run returns the directory of the task's run.
+func (c *crew) run(t *testing.T, id string) string {
+	t.Helper()
+	found, err := filepath.Glob(c.home.path("data", "agents", "*", "runs", id))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	return found[0]
+}
+
+// work returns the agent's own directory.
+func (c *crew) work(t *testing.T, agent string) string {
+	t.Helper()
+	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: agent})
+	require.NoError(t, err)
+	require.DirExists(t, r.GetAgent().GetLocation())
+	return r.GetAgent().GetLocation()
+}
+
+// processes returns what runs of the agent's tasks.
+func (c *crew) processes(agent string) []process { return c.home.processes("FLEET_AGENT=" + agent) }
+
+// claude returns the agent's process of Claude Code itself.
+func (c *crew) claude(t *testing.T, agent string) int {
+	t.Helper()
+	for _, p := range c.processes(agent) {
+		if argv0, _, _ := strings.Cut(p.command, " "); filepath.Base(argv0) == "claude" {
+			return p.pid
+		}
+	}
+	require.Fail(t, "Claude Code does not run", "%v", c.processes(agent))
+	return 0
+}

@@ -1,0 +1,218 @@
+package npm
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// model is a stub of the model's API on a loopback port. It has no will of its own: what it says is in the prompts that
+// it is given; see script.
+type model struct {
+	url string
+
+	mu       sync.Mutex
+	requests []request
+	gates    map[string]*gate
+}
+
+// gate is where an answer waits until the test opens it, or until nobody waits for it any more.
+type gate struct {
+	arrived, open, left chan struct{}
+	arrive, leave       func() // close theirs, once
+}
+
+func newGate() *gate {
+	g := &gate{arrived: make(chan struct{}), open: make(chan struct{}), left: make(chan struct{})}
+	g.arrive = sync.OnceFunc(func() { close(g.arrived) })
+	g.leave = sync.OnceFunc(func() { close(g.left) })
+	return g
+}
+
+// request is a call of POST /v1/messages.
+type request struct {
+	Header   http.Header `json:"-"`
+	Model    string      `json:"model"`
+	Stream   bool        `json:"stream"`
+	System   blocks      `json:"system"`
+	Messages []message   `json:"messages"`
+	Tools    []struct {
+		Name string `json:"name"`
+	} `json:"tools"`
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content blocks `json:"content"`
+}
+
+// blocks are the parts of a content. Where the API takes a string instead, that is one block of text.
+type blocks []block
+
+type block struct {
+	Type    string `json:"type"`
+	Text    string `json:"text"`
+	Content blocks `json:"content"` // of a tool_result
+	IsError bool   `json:"is_error"`
+}
+
+func (b *blocks) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		*b = blocks{{Type: "text"}}
+		return json.Unmarshal(data, &(*b)[0].Text)
+	}
+	return json.Unmarshal(data, (*[]block)(b))
+}
+
+// text is all text in the blocks.
+func (b blocks) text() string {
+	var all []string
+	for _, x := range b {
+		all = append(all, x.Text, x.Content.text())
+	}
+	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), "\n")
+}
+
+// results are the results of tools in the conversation, oldest first.
+func (r request) results() (all []block) {
+	for _, m := range r.Messages {
+		for _, b := range m.Content {
+			if b.Type == "tool_result" {
+				all = append(all, b)
+			}
+		}
+	}
+	return all
+}
+
+// said is all text of the conversation.
+func (r request) said() string {
+	var all []string
+	for _, m := range r.Messages {
+		all = append(all, m.Role+": "+m.Content.text())
+	}
+	return strings.Join(all, "\n")
+}
+
+func (r request) tools() (names []string) {
+	for _, t := range r.Tools {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+func newModel(t *testing.T) *model {
+	t.Helper()
+	m := &model{gates: map[string]*gate{}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/v1/messages" {
+			http.NotFound(w, r)
+			return
+		}
+		q := request{Header: r.Header}
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			t.Errorf("the model was asked something that it does not understand: %v", err)
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		m.answer(w, r, q)
+	}))
+	t.Cleanup(s.Close)
+	m.url = s.URL
+	return m
+}
+
+// env is what makes Claude Code speak to this model, and to nobody else.
+func (m *model) env() map[string]string {
+	return map[string]string{
+		"ANTHROPIC_BASE_URL": m.url, "ANTHROPIC_API_KEY": "sk-stub", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+		"DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1", "DISABLE_ERROR_REPORTING": "1",
+	}
+}
+
+// gate returns the gate of the name.
+func (m *model) gate(name string) *gate {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gates[name] == nil {
+		m.gates[name] = newGate()
+	}
+	return m.gates[name]
+}
+
+// asked returns the requests whose latest prompt has the text in it, oldest first.
+func (m *model) asked(text string) (found []request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, q := range m.requests {
+		if prompt, _ := q.prompt(); strings.Contains(prompt, text) {
+			found = append(found, q)
+		}
+	}
+	return found
+}
+
+func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
+	m.mu.Lock()
+	m.requests = append(m.requests, q)
+	m.mu.Unlock()
+	switch s := q.next(); s.verb {
+	case "say":
+		stream(w, q.Model, map[string]any{"type": "text", "text": s.text})
+	case "tool":
+		stream(w, q.Model, map[string]any{"type": "text", "text": "Now " + s.tool}, map[string]any{"type": "tool_use", "name": s.tool, "input": s.input})
+	case "hang":
+		g := m.gate(s.text)
+		g.arrive()
+		select {
+		case <-g.open:
+			stream(w, q.Model, map[string]any{"type": "text", "text": "Went on"})
+		case <-r.Context().Done():
+			g.leave()
+		}
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]any{"type": "invalid_request_error", "message": s.text}})
+	}
+}
+
+// usage is what each answer costs.
+const usage = `{"input_tokens":1000,"output_tokens":%d}`
+
+// stream sends an answer of these blocks.
+func stream(w http.ResponseWriter, model string, content ...map[string]any) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	send := func(kind string, fields map[string]any) {
+		fields["type"] = kind
+		b, _ := json.Marshal(fields) // maps of strings and numbers
+		_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, b)
+		w.(http.Flusher).Flush()
+	}
+	id := fmt.Sprintf("%p", &content)
+	send("message_start", map[string]any{"message": map[string]any{
+		"id": "msg_" + id, "type": "message", "role": "assistant", "model": model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil,
+		"usage": json.RawMessage(fmt.Sprintf(usage, 1)),
+	}})
+	stop := "end_turn"
+	for i, b := range content {
+		delta := map[string]any{"type": "text_delta", "text": b["text"]}
+		start := map[string]any{"type": "text", "text": ""}
+		if b["type"] == "tool_use" {
+			stop = "tool_use"
+			input, _ := json.Marshal(b["input"]) // was JSON before
+			delta = map[string]any{"type": "input_json_delta", "partial_json": string(input)}
+			start = map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%s_%d", id, i), "name": b["name"], "input": map[string]any{}}
+		}
+		send("content_block_start", map[string]any{"index": i, "content_block": start})
+		send("content_block_delta", map[string]any{"index": i, "delta": delta})
+		send("content_block_stop", map[string]any{"index": i})
+	}
+	send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil}, "usage": json.RawMessage(fmt.Sprintf(usage, 500))})
+	send("message_stop", map[string]any{})
+}

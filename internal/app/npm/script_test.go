@@ -1,0 +1,76 @@
+package npm
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// step is one answer of the model. A prompt says which answers it gets, each by a line:
+//
+//	model: say TEXT         a text, and the end of the turn
+//	model: tool NAME JSON   a call of a tool; ${a.b} in the JSON is what the latest result that has it says at a.b
+//	model: hang NAME        no answer until the test opens the gate
+//	model: refuse MESSAGE   an error of the API
+//
+// Which of them comes next follows from the conversation alone, so any number of them can be had at a time.
+type step struct {
+	verb, text, tool string
+	input            json.RawMessage
+}
+
+var stepLine = regexp.MustCompile(`(?m)^model: (\w+) ?(.*)$`)
+
+// prompt returns the latest prompt that is a script, and how many answers it got.
+func (r request) prompt() (text string, answers int) {
+	for _, m := range r.Messages {
+		if m.Role == "assistant" {
+			answers++
+			continue
+		}
+		for _, b := range m.Content {
+			if m.Role == "user" && b.Type == "text" && stepLine.MatchString(b.Text) {
+				text, answers = b.Text, 0
+			}
+		}
+	}
+	return text, answers
+}
+
+// next returns the answer to the request.
+func (r request) next() step {
+	text, answers := r.prompt()
+	lines := stepLine.FindAllStringSubmatch(text, -1)
+	if answers >= len(lines) {
+		return step{verb: "say", text: "There is nothing more to do."}
+	}
+	s := step{verb: lines[answers][1], text: lines[answers][2]}
+	if s.verb == "tool" {
+		name, input, _ := strings.Cut(s.text, " ")
+		s.tool = name
+		s.input = json.RawMessage(reference.ReplaceAllStringFunc(input, func(ref string) string {
+			return r.lookup(strings.Split(ref[2:len(ref)-1], "."))
+		}))
+	}
+	return s
+}
+
+var reference = regexp.MustCompile(`\$\{[\w.]+\}`)
+
+// lookup returns the text at the path in the latest result of a tool that is JSON and has it.
+func (r request) lookup(path []string) (found string) {
+	for _, result := range r.results() {
+		var v any
+		if json.Unmarshal([]byte(result.Content.text()), &v) != nil {
+			continue
+		}
+		for _, key := range path {
+			object, _ := v.(map[string]any)
+			v = object[key]
+		}
+		if s, ok := v.(string); ok {
+			found = s
+		}
+	}
+	return found
+}
