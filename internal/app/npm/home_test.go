@@ -23,6 +23,7 @@ func newHome(t *testing.T) home {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	h := home(dir)
+	require.NoError(t, os.Mkdir(h.path("tmp"), 0o700))
 	t.Cleanup(func() {
 		left := h.processes()
 		for _, p := range left {
@@ -39,7 +40,7 @@ func (h home) path(parts ...string) string {
 
 // env is an environment with this home, these variables and nothing of the caller's but its PATH.
 func (h home) env(more ...string) []string {
-	return append([]string{"HOME=" + string(h), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}, more...)
+	return append([]string{"HOME=" + string(h), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + h.path("tmp")}, more...)
 }
 
 // process is a program that runs.
