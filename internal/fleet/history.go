@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -110,17 +111,15 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, anyOf bool, d tim
 	defer cancel()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
+	tasks := make([]*Task, len(ids))
 	for over := d == 0; ; {
-		tasks := make([]*Task, len(ids))
-		ended := 0
 		err := s.store.View(ctx, func(tx ReadTx) (err error) {
-			ended = 0
 			for i, id := range ids {
+				if tasks[i] != nil && !tasks[i].Active() {
+					continue
+				}
 				if tasks[i], err = s.task(tx, p, id); err != nil {
 					return err
-				}
-				if !tasks[i].Active() {
-					ended++
 				}
 			}
 			return nil
@@ -128,28 +127,53 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, anyOf bool, d tim
 		if err != nil {
 			return nil, false, err
 		}
+		ended := countEnded(tasks)
 		done := ended == len(ids) || anyOf && ended > 0
 		if done || over {
 			return tasks, done, nil
 		}
-		select {
-		case <-signal:
-		case <-timer.C:
-			over = true
-		case <-ctx.Done():
-			return nil, false, ctx.Err()
+		for changed := false; !changed && !over; {
+			select {
+			case <-signal:
+			case <-timer.C:
+				over = true
+			case <-ctx.Done():
+				return nil, false, ctx.Err()
+			}
+			if changed, err = s.anyEnded(ctx, tasks); err != nil {
+				return nil, false, err
+			}
 		}
 	}
 }
 
-// WaitMessage says in words how far the tasks are that were waited for.
-func WaitMessage(tasks []*Task, done bool) string {
-	ended := 0
+// anyEnded says whether one of the tasks that were active is so no more. It asks the snapshot: much is committed while
+// tasks run, and little of it is the end of one of these.
+func (s *Service) anyEnded(ctx context.Context, tasks []*Task) (bool, error) {
+	if err := s.snap.refresh(ctx); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(tasks, func(t *Task) bool {
+		if !t.Active() {
+			return false
+		}
+		v := s.snap.get(t.AgentUID)
+		return v == nil || v.Task == nil || v.Task.ID != t.ID
+	}), nil
+}
+
+func countEnded(tasks []*Task) (ended int) {
 	for _, t := range tasks {
 		if !t.Active() {
 			ended++
 		}
 	}
+	return ended
+}
+
+// WaitMessage says in words how far the tasks are that were waited for.
+func WaitMessage(tasks []*Task, done bool) string {
+	ended := countEnded(tasks)
 	text := fmt.Sprintf("%d of %d tasks have ended", ended, len(tasks))
 	if !done {
 		text += ": call wait_tasks again to wait on"

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -31,8 +32,12 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 	if err != nil {
 		return err
 	}
-	w := watch{s: s, filter: EventFilter{AgentName: r.AgentName, TaskID: r.TaskID}, left: -1}
+	name, owner := ParseAgentRef(r.AgentName)
+	w := watch{s: s, filter: EventFilter{AgentName: name, Owner: owner, TaskID: r.TaskID}, left: -1}
 	if !p.Admin {
+		if owner != "" && owner != p.Name {
+			return agentNotFound(r.AgentName)
+		}
 		w.filter.Owner = p.Name
 	}
 	if err := w.begin(ctx, p, r); err != nil {
@@ -53,8 +58,15 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 			return err
 		case w.left == 0 || w.ended:
 			return nil
-		case more:
+		case more && timeout == nil:
 			continue
+		case more:
+			select {
+			case <-timeout:
+				return nil
+			default:
+				continue
+			}
 		case over:
 			if sent == 0 {
 				return send(nil, w.cursor())
@@ -92,23 +104,26 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 	case !r.Follow:
 		w.left = defaultWatchEvents
 	}
-	if r.TaskID != "" {
-		err := w.s.store.View(ctx, func(tx ReadTx) error {
-			t, err := w.s.task(tx, p, r.TaskID)
-			w.over = err == nil && !t.Active()
+	if r.TaskID != "" || r.Cursor == "now" {
+		err := w.s.store.View(ctx, func(tx ReadTx) (err error) { // one view: a task that is active has its end after now
+			if r.TaskID != "" {
+				t, err := w.s.task(tx, p, r.TaskID)
+				if err != nil {
+					return err
+				}
+				w.over = !t.Active()
+			}
+			if r.Cursor == "now" {
+				w.after, err = tx.LastSeq()
+			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	switch r.Cursor {
-	case "":
+	if r.Cursor == "" || r.Cursor == "now" {
 		return nil
-	case "now":
-		seq, err := w.s.store.LastSeq(ctx)
-		w.after = seq
-		return err
 	}
 	seq, err := strconv.ParseInt(r.Cursor, 10, 64)
 	if err != nil || seq < 0 {
@@ -147,8 +162,6 @@ func (w *watch) next(ctx context.Context, send func([]Event, string) error) (mor
 	if w.left > 0 {
 		w.left -= len(events)
 	}
-	if w.filter.TaskID != "" && events[len(events)-1].Type == EventTaskEnded {
-		w.ended = true
-	}
+	w.ended = w.filter.TaskID != "" && slices.ContainsFunc(events, func(e Event) bool { return e.Type == EventTaskEnded })
 	return len(events) == limit, len(events), send(events, w.cursor())
 }
