@@ -44,6 +44,8 @@ func (s *Service) CreateToken(ctx context.Context, name string, kind Kind, admin
 	switch {
 	case !tokenName.MatchString(name):
 		return nil, "", Invalid(ReasonInvalidName, "name", "the token's name %q will not do: use 1 to 40 of A-Z a-z 0-9 . _ and -", shorten(name, 60))
+	case kind != Human && kind != Controller && kind != AgentKind:
+		return nil, "", Invalid(ReasonInvalidArgument, "kind", "kind %q is none of human, controller, agent", kind)
 	case ttl < 0:
 		return nil, "", Invalid(ReasonInvalidArgument, "ttl_seconds", "ttl_seconds is negative: give the seconds until the token stops working, or 0")
 	}
