@@ -27,20 +27,41 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*Agent
 	if err := checkText(ReasonSpecRequired, "spec", "the agent's spec", r.Spec); err != nil {
 		return nil, "", err
 	}
-	project, err := s.catalog.project(ctx, r.Project)
-	if err != nil {
-		return nil, "", asInvalid(err, "project")
-	}
-	role, err := s.catalog.role(ctx, project.Name, r.Role)
-	if err != nil {
-		return nil, "", asInvalid(err, "role")
-	}
 	c, err := newCall(p, "CreateAgent", r.RequestID, r)
 	if err != nil {
 		return nil, "", err
 	}
+	old, err := s.doneBefore(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	uid := ""
+	if old != nil {
+		uid = old.AgentUID
+	} else if uid, err = s.insertAgent(ctx, c, r); err != nil {
+		return nil, "", err
+	}
+	v, err := s.waitFor(ctx, uid, s.cfg.CreateWait, func(v *AgentView) bool { return v.Settled() })
+	switch {
+	case err != nil:
+		return nil, "", err
+	case old != nil && !v.DeletedAt.IsZero():
+		return v, fmt.Sprintf("Agent '%s' was created by this request, and deleted since", v.Name), nil
+	}
+	return s.ready(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
+}
 
-	var uid string
+// insertAgent decides whether the agent may be made, and puts it into the store.
+func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest) (uid string, err error) {
+	project, err := s.catalog.project(ctx, r.Project)
+	if err != nil {
+		return "", asInvalid(err, "project")
+	}
+	role, err := s.catalog.role(ctx, project.Name, r.Role)
+	if err != nil {
+		return "", asInvalid(err, "role")
+	}
+	owner := c.principal.Name
 	err = s.store.Update(ctx, func(tx Tx) error {
 		if old, err := c.done(tx); err != nil || old != nil {
 			if old != nil {
@@ -51,11 +72,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*Agent
 		if err := s.available(); err != nil {
 			return err
 		}
-		space := p.Name
-		if s.traits.UniqueNames {
-			space = ""
-		}
-		if taken, err := tx.AgentsByName(r.Name, space); err != nil || len(taken) > 0 {
+		if taken, err := tx.AgentsByName(r.Name, s.nameSpace(owner)); err != nil || len(taken) > 0 {
 			if err == nil {
 				err = agentExists(taken[0].Name)
 			}
@@ -63,7 +80,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*Agent
 		}
 		now := s.now()
 		a := &Agent{
-			UID: s.cfg.NewID(), Name: r.Name, Owner: p.Name, Project: project.Name, Role: role.Name, Spec: r.Spec,
+			UID: s.cfg.NewID(), Name: r.Name, Owner: owner, Project: project.Name, Role: role.Name, Spec: r.Spec,
 			State: StatePending, Desired: DesiredRunning, CreatedAt: now, UpdatedAt: now,
 		}
 		if err := tx.InsertAgent(a); err != nil {
@@ -75,15 +92,15 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*Agent
 		}
 		return tx.Append(a.event(EventAgentCreated, now, fmt.Sprintf("agent created in project %s as %s", a.Project, a.Role)))
 	})
-	if err != nil {
-		return nil, "", err
-	}
+	return uid, err
+}
 
-	v, err := s.waitFor(ctx, uid, s.cfg.CreateWait, func(v *AgentView) bool { return v.Settled() })
-	if err != nil {
-		return nil, "", err
+// nameSpace is the owner among whose agents a name is taken; "" for those of all owners.
+func (s *Service) nameSpace(owner string) string {
+	if s.traits.UniqueNames {
+		return ""
 	}
-	return s.ready(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
+	return owner
 }
 
 func agentExists(name string) *Error {
@@ -98,7 +115,9 @@ func (s *Service) ready(v *AgentView, done string) (*AgentView, string, error) {
 		return v, done, nil
 	case v.State == StateDeleted || v.Desired == DesiredDeleted:
 		return nil, "", agentNotFound(v.Name)
-	case v.Settled() && v.State != StateRunning:
+	case v.Settled() && v.State == StateStopped:
+		return v, fmt.Sprintf("Agent '%s' was stopped meanwhile: start_agent starts it", v.Name), nil
+	case v.Settled():
 		return nil, "", Errorf(ReasonProvisioningFailed,
 			"the workspace of agent %q is %s: %s. show_agent_log tells more; start_agent tries again, delete_agent removes it",
 			v.Name, v.State, orUnknown(v.StateReason)).With("agent_name", v.Name).With("state", string(v.State))
@@ -127,7 +146,7 @@ func (a *Agent) event(t EventType, now time.Time, text string) *Event {
 // DeleteAgent destroys the agent's workspace, whatever it does, and waits, at most Config.CreateWait, for it to be
 // gone.
 func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*AgentView, string, error) {
-	v, err := s.order(ctx, "DeleteAgent", ref, requestID, "", func(a *Agent) {
+	v, err := s.order(ctx, "DeleteAgent", ref, requestID, "", nil, func(a *Agent) {
 		a.Desired = DesiredDeleted
 		a.Attempts, a.RetryAt = 0, time.Time{}
 	}, "deletion was asked for")
@@ -154,7 +173,7 @@ func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*Agen
 
 // StartAgent starts the agent's workspace and waits, at most Config.CreateWait, for it to be ready.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*AgentView, string, error) {
-	v, err := s.order(ctx, "StartAgent", ref, requestID, "", func(a *Agent) {
+	v, err := s.order(ctx, "StartAgent", ref, requestID, "", nil, func(a *Agent) {
 		if a.Desired == DesiredRunning && (a.State == StateRunning || a.State.Moving()) {
 			return
 		}
@@ -165,24 +184,23 @@ func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*Agent
 	if err != nil {
 		return nil, "", err
 	}
-	return s.awaitReady(ctx, v, fmt.Sprintf("Agent '%s' is running", v.Name))
+	return s.awaitReady(ctx, v, func(v *AgentView) string { return fmt.Sprintf("Agent '%s' is running", v.Name) })
 }
 
 // RestartAgent stops and starts the agent's workspace, in another role when one is given, and waits, at most
 // Config.CreateWait, for it to be ready.
 func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string) (*AgentView, string, error) {
-	v, _, err := s.agent(ctx, ref)
-	if err != nil {
-		return nil, "", err
-	}
-	if role != "" {
-		r, err := s.catalog.role(ctx, v.Project, role)
-		if err != nil {
-			return nil, "", asInvalid(err, "role")
+	resolve := func(v *AgentView) error {
+		if role == "" {
+			return nil
 		}
-		role = r.Name
+		r, err := s.catalog.role(ctx, v.Project, role)
+		if err == nil {
+			role = r.Name
+		}
+		return asInvalid(err, "role")
 	}
-	v, err = s.order(ctx, "RestartAgent", ref, requestID, role, func(a *Agent) {
+	v, err := s.order(ctx, "RestartAgent", ref, requestID, role, resolve, func(a *Agent) {
 		a.Desired = DesiredRunning
 		a.Restart++
 		a.Attempts, a.RetryAt = 0, time.Time{}
@@ -193,23 +211,22 @@ func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string)
 	if err != nil {
 		return nil, "", err
 	}
-	if role == "" {
-		role = v.Role
-	}
-	return s.awaitReady(ctx, v, fmt.Sprintf("Agent '%s' restarted as %s", v.Name, role))
+	return s.awaitReady(ctx, v, func(v *AgentView) string {
+		return fmt.Sprintf("Agent '%s' restarted as %s", v.Name, v.Role)
+	})
 }
 
-func (s *Service) awaitReady(ctx context.Context, v *AgentView, done string) (*AgentView, string, error) {
+func (s *Service) awaitReady(ctx context.Context, v *AgentView, done func(*AgentView) string) (*AgentView, string, error) {
 	v, err := s.waitFor(ctx, v.UID, s.cfg.CreateWait, func(v *AgentView) bool { return v.Settled() })
 	if err != nil {
 		return nil, "", err
 	}
-	return s.ready(v, done)
+	return s.ready(v, done(v))
 }
 
 // StopAgent stops the agent's workspace and keeps what is in it, and waits, at most Config.CreateWait, for that.
 func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*AgentView, string, error) {
-	v, err := s.order(ctx, "StopAgent", ref, requestID, "", func(a *Agent) {
+	v, err := s.order(ctx, "StopAgent", ref, requestID, "", nil, func(a *Agent) {
 		a.Desired = DesiredStopped
 		a.Restarted = a.Restart
 		a.Attempts, a.RetryAt = 0, time.Time{}
@@ -227,8 +244,11 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*AgentV
 	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent tells when it is", v.Name, v.State), nil
 }
 
-// order changes what is wanted of an agent, once for a request id, and returns the agent as it was resolved.
-func (s *Service) order(ctx context.Context, method, ref, requestID, arg string, change func(*Agent), text string) (*AgentView, error) {
+// order changes what is wanted of an agent, once for a request id, and returns the agent as it was before. check, which
+// may be nil, can refuse; it is not asked about what was done before.
+func (s *Service) order(
+	ctx context.Context, method, ref, requestID, arg string, check func(*AgentView) error, change func(*Agent), text string,
+) (*AgentView, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -237,22 +257,21 @@ func (s *Service) order(ctx context.Context, method, ref, requestID, arg string,
 	if err != nil {
 		return nil, err
 	}
-	if requestID != "" { // the agent may be gone by now
-		var old *Request
-		err := s.store.View(ctx, func(tx ReadTx) (err error) {
-			old, err = c.done(tx)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if old != nil {
-			return s.gone(ctx, old.AgentUID)
-		}
+	old, err := s.doneBefore(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		return s.gone(ctx, old.AgentUID) // it may be by now
 	}
 	v, _, err := s.agent(ctx, ref)
 	if err != nil {
 		return nil, err
+	}
+	if check != nil {
+		if err := check(v); err != nil {
+			return nil, err
+		}
 	}
 	err = s.store.Update(ctx, func(tx Tx) error {
 		if old, err := c.done(tx); err != nil || old != nil {

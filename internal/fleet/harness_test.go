@@ -28,9 +28,15 @@ type harness struct {
 // newHarness starts a fleet; with is what differs from the defaults of tests.
 func newHarness(t *testing.T, world fake.Config, with func(*fleet.Config)) *harness {
 	t.Helper()
+	return newHarnessOver(t, world, with, func(s fleet.Store) fleet.Store { return s })
+}
+
+// newHarnessOver starts a fleet over what wrap makes of the store.
+func newHarnessOver(t *testing.T, world fake.Config, with func(*fleet.Config), wrap func(fleet.Store) fleet.Store) *harness {
+	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{})
 	require.NoError(t, err)
-	h := &harness{t: t, world: fake.New(world), store: store, cfg: fleet.Config{
+	h := &harness{t: t, world: fake.New(world), store: wrap(store), cfg: fleet.Config{
 		CreateWait: 20 * time.Second, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second,
 		Logger: slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}}
@@ -59,13 +65,15 @@ func (h *harness) restart() {
 	h.rec.Start()
 }
 
-// rec2 starts a second reconciler over the same store and world, as another process would. The first one is dying.
-func (h *harness) rec2() {
+// rec2 starts a second service and reconciler over the same store and world, as another process would.
+func (h *harness) rec2() *fleet.Service {
 	cfg := h.cfg
 	cfg.Fault = nil
-	r := fleet.NewReconciler(fleet.NewService(h.store, h.world, cfg))
+	s := fleet.NewService(h.store, h.world, cfg)
+	r := fleet.NewReconciler(s)
 	r.Start()
 	h.t.Cleanup(r.Stop)
+	return s
 }
 
 // logWriter writes the log into the test's, until the test has ended.

@@ -93,14 +93,11 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*Task, err
 
 // doneTask returns the task of the same call when it was done before.
 func (s *Service) doneTask(ctx context.Context, c call) (t *Task, err error) {
-	if c.id == "" {
-		return nil, nil
+	old, err := s.doneBefore(ctx, c)
+	if err != nil || old == nil {
+		return nil, err
 	}
-	err = s.store.View(ctx, func(tx ReadTx) error {
-		old, err := c.done(tx)
-		if err != nil || old == nil {
-			return err
-		}
+	err = s.store.View(ctx, func(tx ReadTx) (err error) {
 		t, err = tx.Task(old.TaskID)
 		return err
 	})
@@ -145,8 +142,12 @@ func agentOffline(a *Agent) *Error {
 		With("agent_name", a.Name).With("state", string(a.State))
 }
 
-func noRunningTask(name string) *Error {
-	return Errorf(ReasonNoRunningTask, "agent %q has no running task: show_agent_task_history shows the ones it had", name).With("agent_name", name)
+// idle is the error of a call about the running task of an agent that has none.
+func idle(v *AgentView) *Error {
+	if v.Status() == StatusOffline {
+		return agentOffline(&v.Agent)
+	}
+	return Errorf(ReasonNoRunningTask, "agent %q has no running task: show_agent_task_history shows the ones it had", v.Name).With("agent_name", v.Name)
 }
 
 // StopTask stops the agent's running task and waits for it to end, at most Config.CreateWait. A task that ended by
@@ -210,7 +211,7 @@ func (s *Service) askStop(ctx context.Context, c call, p Principal, ref string) 
 			return err
 		}
 		if task == nil {
-			return noRunningTask(a.Name)
+			return idle(&AgentView{Agent: *a})
 		}
 		now := s.now()
 		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
@@ -249,10 +250,10 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 	if err != nil {
 		return nil, err
 	}
-	if v.Task == nil {
-		return nil, noRunningTask(v.Name)
-	}
-	if v.Status() != StatusBusy {
+	switch {
+	case v.Task == nil:
+		return nil, idle(v)
+	case v.Status() != StatusBusy:
 		return nil, agentOffline(&v.Agent)
 	}
 	if err := s.available(); err != nil {
@@ -262,7 +263,7 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 	if requestID != "" { // a repeat after a lost answer is the same message to the backend
 		id = p.Name + "/" + requestID
 	}
-	if err := s.backend.Send(ctx, v.Agent, v.Task.run(false), id, message); err != nil {
+	if err := s.send(ctx, v, id, message); err != nil {
 		return nil, err
 	}
 	var task *Task
@@ -283,6 +284,38 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 		return tx.Append(task.event(EventTaskMessage, now, message))
 	})
 	return task, err
+}
+
+// sendAgain is how long to wait for a task that is being handed over before a message is sent again.
+const sendAgain = 50 * time.Millisecond
+
+// send sends the message to the run of the agent's task, as soon as the agent has the run, which may be a moment after
+// the task was started.
+func (s *Service) send(ctx context.Context, v *AgentView, id, message string) error {
+	given := time.NewTimer(s.cfg.CreateWait)
+	defer given.Stop()
+	for {
+		err := s.backend.Send(ctx, v.Agent, v.Task.run(false), id, message)
+		if ReasonOf(err) != ReasonTaskNotFound {
+			return err
+		}
+		again := time.NewTimer(sendAgain)
+		select {
+		case <-again.C:
+		case <-given.C:
+			again.Stop()
+			return Errorf(ReasonBackendUnavailable, "agent %q has not got its task yet: try again in a moment", v.Name).With("agent_name", v.Name).Because(err)
+		case <-ctx.Done():
+			again.Stop()
+			return ctx.Err()
+		}
+		if err := s.snap.refresh(ctx); err != nil {
+			return err
+		}
+		if now := s.snap.get(v.UID); now == nil || now.Task == nil || now.Task.ID != v.Task.ID {
+			return idle(v)
+		}
+	}
 }
 
 // run is the task as its agent gets it.
