@@ -24,8 +24,12 @@ type Config struct {
 	LeaseTTL time.Duration
 	// MaxOutput is how much output of a task goes into the event log, in bytes; 0 means 16 MiB.
 	MaxOutput int64
-	// Workers is how many agents are worked on at a time, not counting those that only run a task; 0 means 16.
+	// Workers is how many workspaces are made, started, stopped and deleted at a time; 0 means 16. Four times as many
+	// agents are handed a task, interrupted or looked at.
 	Workers int
+	// OpTimeout is how long the backend may take to make, start, stop or delete a workspace before it is asked again;
+	// 0 means 15 min. CallTimeout is the same for its other calls, but those that follow a run; 0 means 1 min.
+	OpTimeout, CallTimeout time.Duration
 
 	Now    func() time.Time // nil means time.Now
 	NewID  func() string    // nil means random UUIDs
@@ -48,6 +52,8 @@ func (c Config) withDefaults(t Traits) Config {
 	set(&c.StopGrace, t.StopGrace, 5*time.Second)
 	set(&c.PollInterval, t.PollInterval, 5*time.Second)
 	set(&c.LeaseTTL, 10*time.Second)
+	set(&c.OpTimeout, 15*time.Minute)
+	set(&c.CallTimeout, time.Minute)
 	if c.MaxOutput == 0 {
 		c.MaxOutput = 16 << 20
 	}

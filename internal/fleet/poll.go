@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -35,12 +37,10 @@ func (r *Reconciler) pollOnce(ctx context.Context) error {
 		return err
 	}
 	before := r.snap.all()
-	workspaces, err := r.backend.List(ctx)
-	r.reached(err)
+	workspaces, err := r.list(ctx)
 	if err != nil {
 		return err
 	}
-	r.observed.Store(r.now().UnixMilli())
 
 	byUID, byID := map[string]*AgentView{}, map[string]*AgentView{}
 	for _, v := range before {
@@ -49,6 +49,7 @@ func (r *Reconciler) pollOnce(ctx context.Context) error {
 			byID[v.WorkspaceID] = v
 		}
 	}
+	var errs []error // what is wrong with one agent keeps no other one from being seen
 	listed := map[string]bool{}
 	for _, ws := range workspaces {
 		v := byUID[ws.AgentUID]
@@ -56,32 +57,63 @@ func (r *Reconciler) pollOnce(ctx context.Context) error {
 			v = byID[ws.ID]
 		}
 		if v == nil {
-			if err := r.adopt(ctx, ws); err != nil {
-				return err
-			}
+			errs = append(errs, r.adopt(ctx, ws))
 			continue
 		}
 		listed[v.UID] = true
-		if err := r.noticed(ctx, v, ws); err != nil {
-			return err
-		}
+		errs = append(errs, r.noticed(ctx, v, ws))
 	}
-	for _, v := range before {
-		if listed[v.UID] || v.WorkspaceID == "" || !v.Settled() {
+	missing := slices.DeleteFunc(slices.Clone(before), func(v *AgentView) bool {
+		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()
+	})
+	return errors.Join(append(errs, r.inspectAll(ctx, missing))...)
+}
+
+// list lists the workspaces. It is what tells whether the backend answers.
+func (r *Reconciler) list(ctx context.Context) ([]Workspace, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	workspaces, err := r.backend.List(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = Errorf(ReasonBackendUnavailable, "the agents' host did not list its workspaces within %s", r.cfg.CallTimeout).Because(err)
+	}
+	r.reached(err)
+	if err == nil {
+		r.observed.Store(r.now().UnixMilli())
+	}
+	return workspaces, err
+}
+
+// inspectMissing is how long the backend gets to tell about a workspace that it did not list.
+const inspectMissing = 5 * time.Second
+
+// inspectAll looks at the workspaces of the agents one by one, several at a time.
+func (r *Reconciler) inspectAll(ctx context.Context, agents []*AgentView) error {
+	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectMissing))
+	defer cancel()
+	errs := make([]error, len(agents))
+	var looking sync.WaitGroup
+	for i, v := range agents {
+		select {
+		case r.lines <- struct{}{}:
+		case <-ctx.Done():
+			errs[i] = ctx.Err()
 			continue
 		}
-		ws, err := r.backend.Inspect(ctx, v.Agent)
-		if err != nil {
-			return err
-		}
-		if ws.ID == "" {
-			ws.ID = v.WorkspaceID
-		}
-		if err := r.noticed(ctx, v, ws); err != nil {
-			return err
-		}
+		looking.Go(func() {
+			defer func() { <-r.lines }()
+			ws, err := r.backend.Inspect(ctx, v.Agent)
+			if ws.ID == "" {
+				ws.ID = v.WorkspaceID
+			}
+			if err == nil {
+				err = r.noticed(ctx, v, ws)
+			}
+			errs[i] = err
+		})
 	}
-	return nil
+	looking.Wait()
+	return errors.Join(errs...)
 }
 
 // noticed takes in how the workspace was found, unless its agent is being worked on or was changed since v was read:
@@ -96,12 +128,12 @@ func (r *Reconciler) noticed(ctx context.Context, v *AgentView, ws Workspace) er
 			return err
 		}
 		a.take(ws)
+		if a.Desired == DesiredStopped && v.WorkspaceID != "" && (a.State == StateRunning || a.State == StateStarting) {
+			a.Desired = DesiredRunning // somebody started it at its host
+		}
 		a.UpdatedAt = r.now()
 		if a.State == StateDeleted {
-			if err := r.vanish(tx, a); err != nil {
-				return err
-			}
-			return tx.UpdateAgent(a)
+			return r.vanish(tx, a)
 		}
 		if err := tx.UpdateAgent(a); err != nil {
 			return err
@@ -119,7 +151,7 @@ func (r *Reconciler) adopt(ctx context.Context, ws Workspace) error {
 		if a, err := tx.AgentByWorkspace(ws.ID); err != nil || a != nil {
 			return err
 		}
-		if same, err := tx.AgentsByName(ws.Name, ""); err != nil || len(same) > 0 {
+		if same, err := tx.AgentsByName(ws.Name, r.nameSpace(ws.Owner)); err != nil || len(same) > 0 {
 			return err // it is being made this moment, or the name is another one's
 		}
 		now := r.now()
@@ -145,27 +177,33 @@ func (r *Reconciler) adopt(ctx context.Context, ws Workspace) error {
 	return err
 }
 
-// reached remembers whether the backend answered.
+// outage is what the backend said when it did not answer.
+type outage struct {
+	err *Error
+	at  time.Time
+}
+
+// reached remembers whether the backend answered a call that it alone answers, not one of its agents.
 func (s *Service) reached(err error) {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case err == nil:
 		s.down.Store(nil)
 	case ok && e.Reason == ReasonBackendUnavailable:
-		if s.down.Swap(e) == nil {
+		if s.down.Swap(&outage{e, s.now()}) == nil {
 			s.log.Warn("the agents' host does not answer", slog.Any("error", err))
 		}
 	}
 }
 
 // available returns the error of a backend that did not answer when it was last asked: a caller who wants something
-// done is told at once. Reads do not ask.
+// done is told at once. What is long ago counts for nothing: it may be another process that asks the backend.
 func (s *Service) available() error {
-	e := s.down.Load()
-	if e == nil {
+	o := s.down.Load()
+	if o == nil || s.now().Sub(o.at) > 3*s.cfg.PollInterval {
 		return nil
 	}
-	c := *e
+	c := *o.err
 	if c.RetryAfter == 0 {
 		c.RetryAfter = s.cfg.PollInterval
 	}

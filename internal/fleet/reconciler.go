@@ -43,6 +43,7 @@ type Reconciler struct {
 	mu       sync.Mutex
 	workers  map[string]*worker // by agent uid
 	slots    chan struct{}      // how many slow operations go on at a time
+	lines    chan struct{}      // how many short calls of the backend do
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	stopping chan struct{}
@@ -53,7 +54,7 @@ type Reconciler struct {
 func NewReconciler(s *Service) *Reconciler {
 	return &Reconciler{
 		Service: s, owner: s.cfg.NewID(), workers: map[string]*worker{}, slots: make(chan struct{}, s.cfg.Workers),
-		stopping: make(chan struct{}),
+		lines: make(chan struct{}, 4*s.cfg.Workers), stopping: make(chan struct{}),
 	}
 }
 
@@ -161,32 +162,29 @@ func (r *Reconciler) leave(w *worker, force bool) bool {
 // lease is lost. ok is false when another one has it.
 func (r *Reconciler) hold(ctx context.Context, key string) (held context.Context, release func(), ok bool, err error) {
 	ttl := r.cfg.LeaseTTL
-	take := func() (bool, error) {
-		now := r.now()
-		return r.store.Lease(ctx, key, r.owner, now, now.Add(ttl))
-	}
-	if ok, err = take(); err != nil || !ok {
+	until := r.now().Add(ttl)
+	if ok, err = r.store.Lease(ctx, key, r.owner, r.now(), until); err != nil || !ok {
 		return nil, nil, false, err
 	}
 	held, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer cancel() // someone else has it, or may have
 		tick := time.NewTicker(ttl / 3)
 		defer tick.Stop()
-		for expiry := r.now().Add(ttl); ; {
+		for r.now().Before(until) {
 			select {
 			case <-held.Done():
 				return
 			case <-tick.C:
 			}
-			ok, err := take()
-			switch {
-			case err == nil && ok:
-				expiry = r.now().Add(ttl)
-			case err == nil, r.now().After(expiry):
-				cancel() // someone else has it, or may have
+			next := r.now().Add(ttl)
+			switch ok, err := r.renew(held, key, next, until); {
+			case err == nil && !ok:
 				return
+			case err == nil:
+				until = next
 			}
 		}
 	}()
@@ -197,4 +195,12 @@ func (r *Reconciler) hold(ctx context.Context, key string) (held context.Context
 			r.log.WarnContext(ctx, "a lease was not given back, and runs out", slog.String("key", key), slog.Any("error", err))
 		}
 	}, true, nil
+}
+
+// renew renews the lease while it is valid: a store that answers later than that answers too late.
+func (r *Reconciler) renew(ctx context.Context, key string, next, until time.Time) (bool, error) {
+	now := r.now()
+	ctx, cancel := context.WithTimeout(ctx, until.Sub(now))
+	defer cancel()
+	return r.store.Lease(ctx, key, r.owner, now, next)
 }

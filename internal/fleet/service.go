@@ -24,7 +24,7 @@ type Service struct {
 	// observed is when the backend last listed its workspaces with success, in Unix milliseconds; 0: never.
 	observed atomic.Int64
 	// down is what the backend said when it was last asked and did not answer; nil: it did.
-	down atomic.Pointer[Error]
+	down atomic.Pointer[outage]
 }
 
 // NewService returns a service over the two ports. It starts nothing: without a Reconciler on the same store nothing

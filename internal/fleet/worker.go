@@ -23,36 +23,44 @@ type worker struct {
 	poked   chan struct{}
 	follow  *follower     // of the agent's running task
 	stop    stopping      // how far the stop of that task is
+	trouble trouble       // what handing over and following that task met in a row
 	inspect time.Duration // how long until the next look at a moving workspace
 }
 
+// run works while there is something to do. The worker leaves only after it has given the lease back: the next worker
+// for the agent takes it under the same owner, and would lose it by that.
 func (w *worker) run(ctx context.Context) {
+	for {
+		if idle := w.shift(ctx); w.leave(w, !idle) {
+			return
+		}
+	}
+}
+
+// shift works while the worker holds the lease. idle says that it ended because there was nothing more to do; otherwise
+// someone else has the lease, or the reconciler stops.
+func (w *worker) shift(ctx context.Context) (idle bool) {
 	held, release, ok, err := w.hold(ctx, "agent/"+w.uid)
 	if err != nil || !ok {
 		if err != nil && ctx.Err() == nil {
 			w.log.ErrorContext(ctx, "lease failed", slog.String("agent", w.uid), slog.Any("error", err))
 		}
-		w.leave(w, true) // the next scan tries again
-		return
+		return false // the next scan tries again
 	}
 	defer release()
-	defer func() { w.unfollow() }()
+	defer w.unfollow()
 	for {
+		w.drain()
 		v, err := w.load(held)
 		switch {
 		case held.Err() != nil:
-			w.leave(w, true)
-			return
+			return false
 		case err != nil:
 			w.log.ErrorContext(ctx, "an agent cannot be loaded", slog.String("agent", w.uid), slog.Any("error", err))
 			w.wait(held, retryFirst)
 			continue
 		case v == nil || !needsWork(v):
-			if w.leave(w, false) {
-				return
-			}
-			w.drain()
-			continue
+			return true
 		}
 		next, err := w.step(held, v)
 		if err != nil && held.Err() == nil {
@@ -117,7 +125,7 @@ func (w *worker) step(ctx context.Context, v *AgentView) (time.Duration, error) 
 	case a.Desired == DesiredDeleted:
 		return w.delete(ctx, v)
 	case a.Desired == DesiredStopped && a.WorkspaceID == "":
-		return 0, w.set(ctx, a, StateStopped, "it was stopped before it was made", nil)
+		return 0, w.set(ctx, StateStopped, "it was stopped before it was made", nil)
 	case a.WorkspaceID == "":
 		return w.provision(ctx, a)
 	case a.Desired == DesiredStopped && a.State != StateStopping:
@@ -132,32 +140,59 @@ func (w *worker) step(ctx context.Context, v *AgentView) (time.Duration, error) 
 	return retryMost, nil // nothing to do but wait for the task
 }
 
-// op runs fn, and cancels it when something else is wanted of the agent meanwhile.
+// errSuperseded is the error of an operation that was cancelled because something else is wanted of the agent by now.
+var errSuperseded = errors.New("something else is wanted by now")
+
+// op does something slow to the agent's workspace. Few agents have that at a time.
 func (w *worker) op(ctx context.Context, a *Agent, fn func(context.Context) error) error {
+	return w.call(ctx, a, w.slots, w.cfg.OpTimeout, func(ctx context.Context) error {
+		err := fn(ctx)
+		w.reached(err)
+		return err
+	})
+}
+
+// ask does something short, that must not wait for the slow operations of other agents.
+func (w *worker) ask(ctx context.Context, a *Agent, fn func(context.Context) error) error {
+	return w.call(ctx, a, w.lines, w.cfg.CallTimeout, fn)
+}
+
+// call runs fn when there is a slot for it, and cancels it when it takes longer than the limit, or something else is
+// wanted of the agent meanwhile.
+func (w *worker) call(ctx context.Context, a *Agent, slots chan struct{}, limit time.Duration, fn func(context.Context) error) error {
 	select {
-	case w.slots <- struct{}{}:
-		defer func() { <-w.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	opCtx, cancel := context.WithCancel(ctx)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	result := make(chan error, 1)
-	go func() { result <- fn(opCtx) }()
-	for {
+	go func() { result <- fn(limited) }()
+	for superseded := false; ; {
 		select {
 		case err := <-result:
-			w.reached(err)
+			switch {
+			case err == nil, ctx.Err() != nil:
+				return err
+			case superseded:
+				return errSuperseded
+			case limited.Err() != nil:
+				return Errorf(ReasonBackendUnavailable, "the agents' host did not answer within %s", limit).Because(err)
+			}
 			return err
 		case <-w.poked:
 			if v, err := w.load(ctx); err == nil && v != nil && v.Desired != a.Desired {
+				superseded = true
 				cancel()
 			}
 		}
 	}
 }
 
-// change writes the agent, as change leaves it, with an event, unless nothing differs.
+// change writes the agent, as change leaves it, with an event of the text. An empty text means that there is nothing to
+// write.
 func (w *worker) change(ctx context.Context, typ EventType, change func(a *Agent, tx Tx) (text string, err error)) error {
 	return w.store.Update(ctx, func(tx Tx) error {
 		a, err := tx.Agent(w.uid)
@@ -165,7 +200,7 @@ func (w *worker) change(ctx context.Context, typ EventType, change func(a *Agent
 			return err
 		}
 		text, err := change(a, tx)
-		if err != nil {
+		if err != nil || text == "" {
 			return err
 		}
 		now := w.now()
@@ -178,7 +213,7 @@ func (w *worker) change(ctx context.Context, typ EventType, change func(a *Agent
 }
 
 // set brings the agent into the state, and makes other changes with it.
-func (w *worker) set(ctx context.Context, a *Agent, s State, reason string, also func(a *Agent)) error {
+func (w *worker) set(ctx context.Context, s State, reason string, also func(a *Agent)) error {
 	w.inspect = 0
 	return w.change(ctx, EventAgentChanged, func(a *Agent, _ Tx) (string, error) {
 		a.State, a.StateReason = s, reason
@@ -196,22 +231,31 @@ func stateText(s State, reason string) string {
 	return fmt.Sprintf("workspace is %s: %s", s, reason)
 }
 
-// failed records that what was tried for the agent did not succeed: when trying again may help, it is tried again
-// later and later, otherwise the agent goes into the state and waits for somebody to decide.
-func (w *worker) failed(ctx context.Context, a *Agent, err error, final State) (time.Duration, error) {
-	if errors.Is(err, context.Canceled) {
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		return 0, nil // something else is wanted by now
+// backoff is how long to wait after so many failures in a row.
+func backoff(failures int, most time.Duration) time.Duration {
+	return min(retryFirst<<min(max(failures-1, 0), 10), most)
+}
+
+// failed records that what was tried for the agent, as it was then, did not succeed: when trying again may help, it is
+// tried again later and later, otherwise the agent goes into the state and waits for somebody to decide. When something
+// else is wanted by now, the failure counts for nothing.
+func (w *worker) failed(ctx context.Context, tried *Agent, err error, final State) (time.Duration, error) {
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
 	}
-	w.log.WarnContext(ctx, "an agent's workspace", slog.String("agent", a.Name), slog.Any("error", err))
+	if errors.Is(err, errSuperseded) {
+		return 0, nil
+	}
+	w.log.WarnContext(ctx, "an agent's workspace", slog.String("agent", tried.Name), slog.Any("error", err))
 	retry := final == "" || ReasonOf(err) == ReasonBackendUnavailable
 	return 0, w.change(ctx, EventAgentChanged, func(a *Agent, _ Tx) (string, error) {
+		if a.Desired != tried.Desired || a.Restart != tried.Restart {
+			return "", nil
+		}
 		a.StateReason = Words(err)
 		if retry {
 			a.Attempts++
-			d := min(retryFirst<<min(a.Attempts-1, 10), retryMost)
+			d := backoff(a.Attempts, retryMost)
 			a.RetryAt = w.now().Add(d)
 			return fmt.Sprintf("attempt %d failed, the next one is in %s: %s", a.Attempts, d, a.StateReason), nil
 		}

@@ -10,7 +10,7 @@ import (
 func (w *worker) provision(ctx context.Context, a *Agent) (time.Duration, error) {
 	w.cfg.Fault(FaultCreateCommitted)
 	if a.State != StateStarting {
-		if err := w.set(ctx, a, StateStarting, "its workspace is being made", nil); err != nil {
+		if err := w.set(ctx, StateStarting, "its workspace is being made", nil); err != nil {
 			return 0, err
 		}
 	}
@@ -24,7 +24,8 @@ func (w *worker) provision(ctx context.Context, a *Agent) (time.Duration, error)
 		return w.failed(ctx, a, err, StateFailed)
 	}
 	w.cfg.Fault(FaultProvisionAfter)
-	return 0, w.observe(ctx, ws, func(a *Agent) { a.Restarted = a.Restart })
+	done := a.Restart // a restart that was asked for meanwhile is still to do
+	return 0, w.observe(ctx, ws, func(a *Agent) { a.Restarted = done })
 }
 
 // observe takes in how the agent's workspace is, with other changes.
@@ -36,7 +37,7 @@ func (w *worker) observe(ctx context.Context, ws Workspace, also func(a *Agent))
 			also(a)
 		}
 		if a.State == StateDeleted {
-			return "workspace is deleted", w.vanish(tx, a)
+			return "", w.vanish(tx, a)
 		}
 		return stateText(a.State, a.StateReason), nil
 	})
@@ -62,7 +63,7 @@ func (a *Agent) differs(ws Workspace) bool {
 // look sees how far a workspace is that is on its way to another state.
 func (w *worker) look(ctx context.Context, a *Agent) (time.Duration, error) {
 	var ws Workspace
-	err := w.op(ctx, a, func(ctx context.Context) (err error) {
+	err := w.ask(ctx, a, func(ctx context.Context) (err error) {
 		ws, err = w.backend.Inspect(ctx, *a)
 		return err
 	})
@@ -89,7 +90,7 @@ func (w *worker) look(ctx context.Context, a *Agent) (time.Duration, error) {
 
 // stopWorkspace stops the agent's workspace.
 func (w *worker) stopWorkspace(ctx context.Context, a *Agent) (time.Duration, error) {
-	if err := w.set(ctx, a, StateStopping, "", nil); err != nil {
+	if err := w.set(ctx, StateStopping, "", nil); err != nil {
 		return 0, err
 	}
 	w.cfg.Fault(FaultAgentStopBefore)
@@ -102,7 +103,7 @@ func (w *worker) stopWorkspace(ctx context.Context, a *Agent) (time.Duration, er
 
 // startWorkspace starts the agent's workspace, which is stopped.
 func (w *worker) startWorkspace(ctx context.Context, a *Agent) (time.Duration, error) {
-	if err := w.set(ctx, a, StateStarting, "", nil); err != nil {
+	if err := w.set(ctx, StateStarting, "", nil); err != nil {
 		return 0, err
 	}
 	w.cfg.Fault(FaultAgentStartBefore)
@@ -111,7 +112,7 @@ func (w *worker) startWorkspace(ctx context.Context, a *Agent) (time.Duration, e
 		return w.failed(ctx, a, err, StateFailed)
 	}
 	w.cfg.Fault(FaultAgentStartAfter)
-	return 0, w.set(ctx, a, StateStarting, "", func(a *Agent) { a.Restarted, a.Attempts, a.RetryAt = restart, 0, time.Time{} })
+	return 0, w.set(ctx, StateStarting, "", func(a *Agent) { a.Restarted, a.Attempts, a.RetryAt = restart, 0, time.Time{} })
 }
 
 // as is the agent in another state, as it was just written.
@@ -126,7 +127,7 @@ func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error
 	a := &v.Agent
 	w.unfollow() // or the end of its run would be recorded as a failure
 	if a.State != StateDeleting {
-		if err := w.set(ctx, a, StateDeleting, "", nil); err != nil {
+		if err := w.set(ctx, StateDeleting, "", nil); err != nil {
 			return 0, err
 		}
 	}
@@ -152,12 +153,16 @@ func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error
 	})
 }
 
-// vanish deletes the agent in tx, whose workspace was deleted behind Fleet's back.
+// vanish writes that the agent is deleted: its workspace was, behind Fleet's back.
 func (r *Reconciler) vanish(tx Tx, a *Agent) error {
-	a.State, a.Desired, a.DeletedAt = StateDeleted, DesiredDeleted, r.now()
+	now := r.now()
+	a.State, a.Desired, a.DeletedAt, a.UpdatedAt = StateDeleted, DesiredDeleted, now, now
 	a.StateReason = "its workspace was deleted at its host"
 	if err := r.endTask(tx, a.UID, TaskFailed, a.StateReason); err != nil {
 		return err
 	}
-	return tx.Append(a.event(EventAgentDeleted, r.now(), a.StateReason))
+	if err := tx.UpdateAgent(a); err != nil {
+		return err
+	}
+	return tx.Append(a.event(EventAgentDeleted, now, a.StateReason))
 }

@@ -11,12 +11,31 @@ import (
 // deadlineGrace is how much longer than its timeout a run may take before Fleet ends it: its host should have.
 const deadlineGrace = 5 * time.Second
 
+// The steps of a stop: each is taken when the one before it has not ended the run in time, or could not be taken.
+const (
+	stopInterrupt = iota
+	stopKill
+	stopWorkspace // where that ends runs; else the kill again
+)
+
 // stopping is how far the stop of a task is.
 type stopping struct {
 	taskID string
-	level  int       // 0: nothing was done yet
-	next   time.Time // when the next step is due
+	step   int
+	begun  time.Time // when the step was tried first; zero: not yet
+	next   time.Time // when the next thing is due
 }
+
+// trouble is what handing the task over and following it met in a row.
+type trouble struct {
+	taskID, cursor string
+	count          int       // failures since there was output
+	next           time.Time // when to try again
+	given          bool      // the agent said that it has the task
+}
+
+// troubleMost is the longest wait before a task is handed over or followed again.
+const troubleMost = 5 * time.Second
 
 // stepTask does the next thing for the agent's task. done says that the task does not keep the worker from the
 // agent's workspace.
@@ -26,36 +45,39 @@ func (w *worker) stepTask(ctx context.Context, v *AgentView) (next time.Duration
 		select {
 		case <-f.done:
 			w.follow = nil
-			return w.followed(ctx, v, f)
+			return 0, false, w.followed(ctx, v, f)
 		default:
 		}
 	}
 	wanted := a.Desired == DesiredRunning && a.Restart == a.Restarted
+	left := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
 	switch {
 	case !wanted && t.StopAsked.IsZero():
 		return 0, false, w.askStop(ctx, t, "its agent was stopped or restarted")
+	case left <= 0 && t.StopAsked.IsZero():
+		return 0, false, w.askStop(ctx, t, timedOut(t))
 	case t.Dispatched.IsZero() && !t.StopAsked.IsZero():
 		return 0, false, w.finish(ctx, t.ID, Outcome{Status: TaskStopped})
-	case t.Dispatched.IsZero() && a.State == StateRunning:
-		return w.dispatch(ctx, a, t, false)
-	case wanted && a.Settled() && a.State != StateRunning && a.State != StateUnhealthy:
+	case a.State == StateStopped || a.State == StateFailed || a.State == StateCanceled:
 		w.unfollow()
 		return 0, false, w.finish(ctx, t.ID, Outcome{Status: TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason)})
+	case t.Dispatched.IsZero() && a.State == StateRunning:
+		return 0, false, w.dispatch(ctx, a, t, false)
 	case t.Dispatched.IsZero():
-		return inspectMost, true, nil
+		return min(left, inspectMost), a.State.Moving(), nil
 	}
 	if w.follow == nil {
+		if d := w.trouble.next.Sub(w.now()); d > 0 && w.trouble.taskID == t.ID && t.StopAsked.IsZero() {
+			return min(left, d), a.State.Moving(), nil
+		}
 		w.followRun(ctx, a, t)
 	}
 	if t.StopAsked.IsZero() {
-		left := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
-		if left > 0 {
-			return min(left, retryMost), a.State.Moving(), nil
-		}
-		return 0, false, w.askStop(ctx, t, timedOut(t))
+		return min(left, retryMost), a.State.Moving(), nil
 	}
 	next, err = w.stepStop(ctx, a, t)
-	return next, false, err
+	// A run that nothing could end goes with its workspace, when that is to stop anyway.
+	return next, a.State.Moving() || !wanted && w.stop.step == stopWorkspace && !w.stop.begun.IsZero(), err
 }
 
 func reasonSuffix(reason string) string {
@@ -70,51 +92,65 @@ func timedOut(t *Task) string { return fmt.Sprintf("it ran longer than its limit
 
 // dispatch hands the task to the agent. That it sets out to is recorded first, so that after a crash the agent is
 // asked whether it has the task before it is given it again.
-func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) (time.Duration, bool, error) {
+func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) error {
 	if t.Dispatched.IsZero() {
 		if err := w.changeTask(ctx, t.ID, func(tx Tx, t *Task) error {
 			t.Dispatched = w.now()
 			return tx.Append(t.event(EventTaskStarted, t.Dispatched, "the task is handed to the agent"))
 		}); err != nil {
-			return 0, false, err
+			return err
 		}
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
-	err := w.op(ctx, a, func(ctx context.Context) error { return w.backend.Dispatch(ctx, *a, t.run(again)) })
+	err := w.ask(ctx, a, func(ctx context.Context) error { return w.backend.Dispatch(ctx, *a, t.run(again)) })
 	switch {
 	case ctx.Err() != nil:
-		return 0, false, ctx.Err()
-	case err == nil, errors.Is(err, context.Canceled):
+		return ctx.Err()
+	case err == nil:
 		w.cfg.Fault(FaultDispatchAfter)
-		w.followRun(ctx, a, t)
-		return 0, false, nil
+		w.trouble.taskID, w.trouble.given = t.ID, true
+	case errors.Is(err, errSuperseded): // following tells whether the agent has it
 	case ReasonOf(err) == ReasonBackendUnavailable:
 		w.log.WarnContext(ctx, "a task was not handed over and is tried again", slog.String("task", t.ID), slog.Any("error", err))
-		w.followRun(ctx, a, t) // tells whether the agent has it after all
-		return 0, false, nil
+		w.troubled(t)
+		return nil
+	default:
+		w.log.WarnContext(ctx, "a task was not handed over", slog.String("task", t.ID), slog.Any("error", err))
+		return w.finish(ctx, t.ID, Outcome{Status: TaskFailed, Reason: "the agent did not take it: " + Words(err)})
 	}
-	w.log.WarnContext(ctx, "a task was not handed over", slog.String("task", t.ID), slog.Any("error", err))
-	return 0, false, w.finish(ctx, t.ID, Outcome{Status: TaskFailed, Reason: "the agent did not take it: " + Words(err)})
+	w.followRun(ctx, a, t)
+	return nil
 }
 
 // followed deals with the end of following.
-func (w *worker) followed(ctx context.Context, v *AgentView, f *follower) (time.Duration, bool, error) {
+func (w *worker) followed(ctx context.Context, v *AgentView, f *follower) error {
 	a, t := &v.Agent, v.Task
-	w.reached(f.err)
 	switch {
 	case ctx.Err() != nil:
-		return 0, false, ctx.Err()
+		return ctx.Err()
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
-		return 0, false, w.finish(ctx, t.ID, f.outcome)
+		return w.finish(ctx, t.ID, f.outcome)
 	case ReasonOf(f.err) == ReasonTaskNotFound && !t.StopAsked.IsZero():
-		return 0, false, w.finish(ctx, t.ID, Outcome{Status: TaskStopped})
+		return w.finish(ctx, t.ID, Outcome{Status: TaskStopped})
 	case ReasonOf(f.err) == ReasonTaskNotFound && a.State == StateRunning:
-		return w.dispatch(ctx, a, t, true) // certainly never given
+		if w.trouble.taskID != t.ID || !w.trouble.given {
+			return w.dispatch(ctx, a, t, true) // certainly never given
+		}
+		w.trouble.given = false
 	}
 	w.log.WarnContext(ctx, "a run cannot be followed and is tried again", slog.String("task", t.ID), slog.Any("error", f.err))
-	w.wait(ctx, retryFirst)
-	return 0, false, nil
+	w.troubled(t)
+	return nil
+}
+
+// troubled counts a failure with the task, and sets when it is tried again: later and later, until there is output.
+func (w *worker) troubled(t *Task) {
+	if w.trouble.taskID != t.ID || w.trouble.cursor != t.Cursor {
+		w.trouble = trouble{taskID: t.ID, cursor: t.Cursor, given: w.trouble.taskID == t.ID && w.trouble.given}
+	}
+	w.trouble.count++
+	w.trouble.next = w.now().Add(backoff(w.trouble.count, troubleMost))
 }
 
 // askStop asks for the stop of the task for a reason of Fleet's own.
@@ -127,40 +163,67 @@ func (w *worker) askStop(ctx context.Context, t *Task, reason string) error {
 	})
 }
 
-// stepStop does the next thing to stop the run: interrupt it, then kill it, then stop the workspace under it. That it
-// has ended is for the follower to say.
+// stepStop does the next thing to stop the run. That it has ended is for the follower to say.
 func (w *worker) stepStop(ctx context.Context, a *Agent, t *Task) (time.Duration, error) {
 	if w.stop.taskID != t.ID {
 		w.stop = stopping{taskID: t.ID}
 	}
-	if d := w.stop.next.Sub(w.now()); d > 0 && w.stop.level > 0 {
+	s := &w.stop
+	if d := s.next.Sub(w.now()); d > 0 {
 		return d, nil
 	}
-	text, act := "", func(ctx context.Context) error { return w.backend.Interrupt(ctx, *a, t.run(true), true) }
-	switch level := w.stop.level; {
-	case level == 0:
-		w.cfg.Fault(FaultInterruptBefore)
-		text, act = "interrupting", func(ctx context.Context) error { return w.backend.Interrupt(ctx, *a, t.run(true), false) }
-	case level >= 2 && w.traits.StopEndsRuns:
-		text, act = "it survived being killed: stopping its workspace", func(ctx context.Context) error { return w.backend.Stop(ctx, *a) }
+	text, act := w.stopAct(a, t)
+	if s.begun.IsZero() {
+		if err := w.changeTask(ctx, t.ID, func(tx Tx, t *Task) error {
+			return tx.Append(t.event(EventTaskStopping, w.now(), text))
+		}); err != nil {
+			return 0, err
+		}
+		s.begun = w.now()
+	}
+	err := act(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case errors.Is(err, errSuperseded):
+		return 0, nil
+	case err == nil:
+		s.next = w.now().Add(w.cfg.StopGrace)
 	default:
-		text = fmt.Sprintf("it did not end within %s: killing", w.cfg.StopGrace)
+		w.log.WarnContext(ctx, "a run could not be ended and is tried again", slog.String("task", t.ID), slog.Any("error", err))
+		s.next = w.now().Add(retryFirst)
 	}
-	if err := w.changeTask(ctx, t.ID, func(tx Tx, t *Task) error {
-		return tx.Append(t.event(EventTaskStopping, w.now(), text))
-	}); err != nil {
-		return 0, err
+	if (err == nil || !s.begun.Add(w.cfg.StopGrace).After(s.next)) && s.step < stopWorkspace {
+		s.step, s.begun = s.step+1, time.Time{}
 	}
-	if err := w.op(ctx, a, act); err != nil && ctx.Err() == nil {
-		w.log.WarnContext(ctx, "a run could not be interrupted and is tried again", slog.String("task", t.ID), slog.Any("error", err))
-		return retryFirst, nil
+	return s.next.Sub(w.now()), nil
+}
+
+// stopAct is the step that the stop has come to, in words and as a function.
+func (w *worker) stopAct(a *Agent, t *Task) (text string, act func(context.Context) error) {
+	interrupt := func(kill bool) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return w.ask(ctx, a, func(ctx context.Context) error { return w.backend.Interrupt(ctx, *a, t.run(true), kill) })
+		}
 	}
-	if w.stop.level == 0 {
-		w.cfg.Fault(FaultInterruptAfter)
+	switch {
+	case w.stop.step == stopInterrupt:
+		return "interrupting", func(ctx context.Context) error {
+			w.cfg.Fault(FaultInterruptBefore)
+			err := interrupt(false)(ctx)
+			if err == nil {
+				w.cfg.Fault(FaultInterruptAfter)
+			}
+			return err
+		}
+	case w.stop.step == stopWorkspace && w.traits.StopEndsRuns:
+		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
+			return w.op(ctx, a, func(ctx context.Context) error { return w.backend.Stop(ctx, *a) })
+		}
+	case w.stop.step == stopWorkspace:
+		return "it survived being killed: killing it again", interrupt(true)
 	}
-	w.stop.level++
-	w.stop.next = w.now().Add(w.cfg.StopGrace)
-	return w.cfg.StopGrace, nil
+	return fmt.Sprintf("it did not end within %s: killing", w.cfg.StopGrace), interrupt(true)
 }
 
 // finish records how the task ended, unless it has ended before.
