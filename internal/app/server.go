@@ -38,6 +38,9 @@ type Server struct {
 
 // Listen opens the listeners of the fleet, so that a port that is taken shows before anything has begun.
 func (a *App) Listen(version string) (_ *Server, err error) {
+	if err := a.cfg.Validate(); err != nil { // whoever made the configuration: nobody opens a fleet to everybody
+		return nil, err
+	}
 	s := &Server{App: a}
 	if s.httpListener, err = listen("http", a.cfg.HTTP); err != nil {
 		return nil, err
@@ -127,8 +130,8 @@ func (s *Server) shutdown() error {
 	defer cancel()
 	graceful := make(chan struct{})
 	go func() { s.grpc.GracefulStop(); close(graceful) }()
+	err := s.http.Shutdown(ctx) // the calls behind the requests have ended, which their clients are told first
 	s.endHTTP()
-	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
