@@ -1,0 +1,336 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// newStory is a fleet with the agent papi.
+func newStory(t *testing.T, c fleetConfig) *story {
+	t.Helper()
+	s := &story{testFleet: newTestFleet(t, c), names: map[string]string{}}
+	require.NoError(t, s.do(t.Context(), step{Agent: "papi"}))
+	return s
+}
+
+// together makes the same call so many times at once, through gRPC, REST and MCP in turn.
+func (s *story) together(t *testing.T, n int, method string, with map[string]any) []reply {
+	t.Helper()
+	c, err := s.callOf(method, with, "")
+	require.NoError(t, err)
+	replies, errs := make([]reply, n), make([]error, n)
+	begin := make(chan struct{})
+	var calls sync.WaitGroup
+	for i := range n {
+		face := []string{"grpc", "rest", "mcp"}[i%3]
+		calls.Go(func() {
+			<-begin
+			replies[i], errs[i] = faces[face](s.testFleet, t.Context(), c)
+		})
+	}
+	close(begin)
+	calls.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	return replies
+}
+
+func TestOneOfManyStartsSucceeds(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, fleetConfig{})
+	s.world.HoldRuns()
+	won := ""
+	for _, r := range s.together(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work"}) {
+		if r.err == nil {
+			require.Empty(t, won, "two have started")
+			require.NoError(t, s.keep(map[string]string{"won": "task.id"}, r.answer))
+			won = s.names["won"]
+			continue
+		}
+		require.Equal(t, "AGENT_BUSY", r.err.Reason, "%s", r.err)
+		require.Contains(t, []int{0, 409}, r.err.http)
+		require.NotEmpty(t, r.err.Details["task_id"])
+	}
+	require.NotEmpty(t, won, "nobody has started")
+	require.NoError(t, s.do(t.Context(), step{
+		Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"},
+		Until: map[string]any{"total_count": 1, "tasks": []any{map[string]any{"id": won, "status": "running"}}},
+	}))
+	s.until(t, func() bool { return s.world.Deliveries(won) > 0 })
+	require.Equal(t, 1, s.world.Dispatches(won), "it was handed over once")
+}
+
+func TestOneRequestIDStartsOneTask(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, fleetConfig{})
+	s.world.HoldRuns()
+	replies := s.together(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work", "request_id": "once"})
+	for _, r := range replies {
+		require.Nil(t, r.err, "%s", r.err)
+		require.Equal(t, replies[0].answer, r.answer)
+	}
+	require.NoError(t, s.do(t.Context(), step{Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"}, Until: map[string]any{"total_count": 1}}))
+}
+
+func TestOneOfManyCreatesSucceeds(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, fleetConfig{})
+	made := 0
+	for _, r := range s.together(t, 30, "create_agent", map[string]any{"name": "sony", "project": "Setup", "spec": "s"}) {
+		if r.err == nil {
+			made++
+			continue
+		}
+		require.Equal(t, "AGENT_EXISTS", r.err.Reason, "%s", r.err)
+	}
+	require.Equal(t, 1, made)
+	require.Len(t, s.world.Workspaces(), 2)
+}
+
+func TestManyStopsOfOneTask(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, fleetConfig{})
+	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}}))
+	stopped := 0
+	for _, r := range s.together(t, 30, "stop_agent_task", map[string]any{"agent_name": "papi"}) {
+		if r.err == nil {
+			require.Empty(t, mismatches(map[string]any{"task": map[string]any{"id": s.names["task"], "status": "stopped"}, "agent_status": "idle"}, r.answer, false))
+			stopped++
+			continue
+		}
+		require.Equal(t, "NO_RUNNING_TASK", r.err.Reason, "%s", r.err) // it came when the task had ended
+	}
+	require.NotZero(t, stopped)
+}
+
+// flood is a task that writes more than all buffers between it and a reader hold.
+const (
+	floodLines = 2000
+	floodLine  = 2000 // bytes
+)
+
+func flood() string { return fmt.Sprintf("wait gate\nrepeat %d %s\ndone", floodLines, strings.Repeat("x", floodLine)) }
+
+// TestStuckReadersSlowNoTask has readers of every face who stop reading in the middle of a stream: the task ends
+// meanwhile, and one who reads on gets all of it in order.
+func TestStuckReadersSlowNoTask(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, fleetConfig{})
+	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": flood()}, Save: map[string]string{"task": "task.id"}}))
+	task := s.names["task"]
+	slow, err := fleetv1.NewFleetServiceClient(s.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})
+	require.NoError(t, err)
+	first, err := slow.Recv()
+	require.NoError(t, err)
+
+	s.stuck(t, "GET", "/v1/events?follow=true&task_id="+task, "text/event-stream", "")
+	s.stuck(t, "GET", "/v1/events?follow=true&task_id="+task, "application/x-ndjson", "")
+	s.stuck(t, "POST", "/mcp", "application/json, text/event-stream", fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"watch_fleet","arguments":{"follow":true,"task_id":%q},"_meta":{"progressToken":"p"}}}`, task))
+
+	s.world.Release("gate")
+	require.NoError(t, s.do(t.Context(), step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{task}}, Until: map[string]any{"done": true}}))
+
+	var text strings.Builder
+	seq := int64(0)
+	for m := first; err == nil; m, err = slow.Recv() {
+		for _, e := range m.GetEvents() {
+			var at int64
+			_, scanErr := fmt.Sscan(e.GetCursor(), &at)
+			require.NoError(t, scanErr)
+			require.Greater(t, at, seq, "events come in order and once")
+			seq = at
+			if e.GetType() == fleetv1.Event_task_output {
+				text.WriteString(e.GetText())
+			}
+		}
+	}
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, floodLines*floodLine, strings.Count(text.String(), "x"), "a slow reader gets everything")
+}
+
+// stuck sends a request, reads the first bytes of the answer and then no more, for as long as the test runs.
+func (s *story) stuck(t *testing.T, verb, path, accept, body string) {
+	t.Helper()
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", s.HTTPAddr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	tcp, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	require.NoError(t, tcp.SetReadBuffer(4<<10))
+	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: localhost\r\nAccept: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", verb, path, accept, len(body), body)
+	require.NoError(t, err)
+	status := make([]byte, len("HTTP/1.1 200"))
+	_, err = io.ReadFull(conn, status)
+	require.NoError(t, err)
+	require.Equal(t, "HTTP/1.1 200", string(status))
+}
+
+// TestFollowersSeeWhatComes follows from now on over each face, and sees what happens after.
+func TestFollowersSeeWhatComes(t *testing.T) {
+	t.Parallel()
+	for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
+		t.Run(face, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t, fleetConfig{})
+			c, err := s.callOf("watch_fleet", map[string]any{"cursor": "now", "agent_name": "papi", "follow": true, "max_events": 1}, "")
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			answered := make(chan struct{})
+			var r reply
+			go func() {
+				defer close(answered)
+				r, err = faces[face](s.testFleet, ctx, c)
+			}()
+			for i := 0; ; i++ { // now is when the server gets the call, which nobody else sees: so something happens until it has seen it
+				s.world.SetMetadata("papi", "fleet_mcp_pull_request_url", fmt.Sprint(i))
+				select {
+				case <-answered:
+					require.NoError(t, err)
+					require.Nil(t, r.err)
+					require.Empty(t, mismatches(map[string]any{"events": []any{map[string]any{"type": "agent_changed", "agent_name": "papi"}}}, r.answer, false))
+					return
+				case <-s.listed:
+				case <-ctx.Done():
+					require.Fail(t, "nothing was seen")
+				}
+			}
+		})
+	}
+}
+
+// TestShutdownEndsCalls ends a server with calls of every face under way: each is told that the server goes, and to try
+// again.
+func TestShutdownEndsCalls(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, fleetConfig{})
+	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}}))
+	task := s.names["task"]
+
+	stream, err := fleetv1.NewFleetServiceClient(s.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})
+	require.NoError(t, err)
+	_, err = stream.Recv()
+	require.NoError(t, err)
+	events := s.open(t, "/v1/events?follow=true&task_id="+task, "text/event-stream")
+	lines := s.open(t, "/v1/events?follow=true&task_id="+task, "application/x-ndjson")
+
+	ended := map[string]chan reply{}
+	underWay := make(chan struct{}, 3)
+	s.world.Delay("Log", time.Hour) // until its call is cancelled
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		ended[face] = make(chan reply, 1)
+		go func() {
+			c, err := s.callOf("show_agent_log", map[string]any{"agent_name": "papi"}, "")
+			if err == nil {
+				underWay <- struct{}{}
+				var r reply
+				if r, err = faces[face](s.testFleet, context.WithoutCancel(t.Context()), c); err == nil {
+					ended[face] <- r
+				}
+			}
+			close(ended[face])
+		}()
+	}
+	for range ended {
+		<-underWay
+	}
+	s.until(t, func() bool { return s.world.Calls("Log") == 3 })
+	begun := time.Now()
+	require.NoError(t, s.stop())
+	require.Less(t, time.Since(begun), shutdownGrace, "it did not wait for anybody")
+
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+	require.Contains(t, err.Error(), "shutting down")
+	last := lastLine(t, events)
+	require.Contains(t, last, `data: {"error":"BACKEND_UNAVAILABLE","message":"the server is shutting down`)
+	require.Contains(t, lastLine(t, lines), `{"error":"BACKEND_UNAVAILABLE","message":"the server is shutting down`)
+	for face, answer := range ended {
+		r, ok := <-answer
+		require.True(t, ok, "%s got no answer", face)
+		require.NotNil(t, r.err, "%s got %v", face, r.answer)
+		require.Equal(t, "BACKEND_UNAVAILABLE", r.err.Reason, "%s: %s", face, r.err)
+		require.Equal(t, json.Number("1"), r.err.Details["retry_after_seconds"], "%s: %s", face, r.err)
+		require.Contains(t, []int{0, http.StatusServiceUnavailable}, r.err.http)
+	}
+}
+
+// until waits until ok says yes, which is asked whenever the fleet looks at the world.
+func (s *story) until(t *testing.T, ok func() bool) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-s.listed:
+		case <-timeout:
+			require.Fail(t, "it does not come to that")
+		}
+	}
+}
+
+// open opens a stream of REST, of which something has come.
+func (s *story) open(t *testing.T, path, accept string) io.Reader {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+s.HTTPAddr()+path, nil)
+	require.NoError(t, err)
+	r.Header.Set("Accept", accept)
+	resp, err := s.http.Do(r)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	_, err = io.ReadFull(resp.Body, make([]byte, 1))
+	require.NoError(t, err)
+	return resp.Body
+}
+
+func lastLine(t *testing.T, r io.Reader) string {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return lines[len(lines)-1]
+}
+
+// TestProgress holds that a tool call gets the events of its agent as progress, all of them before its answer.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, fleetConfig{})
+	c, err := s.mcp(t.Context(), "")
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var said []string
+	c.OnNotification(func(n mcp.JSONRPCNotification) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, fmt.Sprint(n.Params.AdditionalFields["message"]))
+	})
+	r := mcp.CallToolRequest{}
+	r.Params.Name, r.Params.Arguments = "stop_agent", map[string]any{"agent_name": "papi"}
+	r.Params.Meta = &mcp.Meta{ProgressToken: "p"}
+	result, err := c.CallTool(t.Context(), r)
+	require.NoError(t, err)
+	require.False(t, result.IsError)
+	mu.Lock()
+	defer mu.Unlock()
+	require.NotEmpty(t, said)
+	require.Contains(t, said[len(said)-1], "workspace is stopped")
+}
