@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -58,6 +59,7 @@ type view struct {
 	status    string
 	agentType string
 	messages  []message
+	skew      time.Duration // how far the agent's clock is ahead of Fleet's; 0 when it is about the same
 }
 
 // unreachableError says that Coder has no way to AgentAPI: the workspace, its agent or AgentAPI itself is down.
@@ -82,6 +84,7 @@ func (e *refusalError) busy() bool { return strings.Contains(e.words, "waiting f
 type agentAPI struct {
 	account *account
 	base    *url.URL
+	skew    *atomic.Int64 // nanoseconds
 }
 
 // api returns the AgentAPI of the workspace; false when it has none now.
@@ -90,7 +93,7 @@ func (b *Backend) api(p *place) (*agentAPI, bool) {
 	if agent == nil || app == nil {
 		return nil, false
 	}
-	return &agentAPI{account: p.account, base: b.url.JoinPath("@"+p.ws.OwnerName, p.ws.Name+"."+agent.Name, "apps", app.Slug)}, true
+	return &agentAPI{account: p.account, skew: &atomic.Int64{}, base: b.url.JoinPath("@"+p.ws.OwnerName, p.ws.Name+"."+agent.Name, "apps", app.Slug)}, true
 }
 
 // do sends a request, and returns the answer if it is a good one. The caller closes its body.
@@ -115,6 +118,7 @@ func (x *agentAPI) do(ctx context.Context, method, path string, body any) (*http
 		return nil, err
 	}
 	if res.StatusCode == http.StatusOK {
+		x.skew.Store(int64(clockSkew(res, x.account.gate.now())))
 		return res, nil
 	}
 	defer drain(res.Body)
@@ -163,6 +167,9 @@ func (x *agentAPI) get(ctx context.Context, path string, into any) error {
 	return err
 }
 
+// ahead is how far the agent's clock is ahead of Fleet's.
+func (x *agentAPI) ahead() time.Duration { return time.Duration(x.skew.Load()) }
+
 // state asks whether the agent works: statusRunning or statusStable.
 func (x *agentAPI) state(ctx context.Context) (status, agentType string, err error) {
 	var s struct {
@@ -185,7 +192,7 @@ func (x *agentAPI) look(ctx context.Context) (*view, error) {
 	if err := x.get(ctx, "messages", &all); err != nil {
 		return nil, err
 	}
-	v.messages = all.Messages
+	v.messages, v.skew = all.Messages, x.ahead()
 	if n := len(v.messages); n > 0 && v.messages[n-1].Role == roleUser {
 		v.status = statusRunning
 	}
@@ -229,6 +236,7 @@ func (x *agentAPI) watch(ctx context.Context, changed func(*view) bool) error {
 			return err
 		}
 		// The first thing that is said of the status is when all messages there are were said.
+		v.skew = x.ahead()
 		if v.status != "" && !changed(&v) {
 			return nil
 		}

@@ -35,8 +35,8 @@ func (b *Backend) Dispatch(ctx context.Context, a fleet.Agent, r fleet.Run) erro
 	}
 	since := at.reported()
 	t := b.runs.of(r.TaskID)
-	v, err := b.give(ctx, a, at, api, giving{
-		done: func(v *view) bool { return v.find(r) >= 0 },
+	had, err := b.give(ctx, a, at, api, giving{
+		done: func(v *view) bool { return b.locate(v, a, r, t) >= 0 },
 		text: func(v *view) (string, error) {
 			if given, _ := t.start(); r.Again && !given && b.restarted(at, r) {
 				return "", fleet.Errorf(fleet.ReasonAgentOffline,
@@ -50,7 +50,7 @@ func (b *Backend) Dispatch(ctx context.Context, a fleet.Agent, r fleet.Run) erro
 	if err != nil {
 		return err
 	}
-	if v == nil { // given just now
+	if !had {
 		t.gave(since)
 	}
 	return nil
@@ -98,24 +98,32 @@ func (b *Backend) firstSpec(ctx context.Context, a fleet.Agent, at *place, v *vi
 // busyWith returns AGENT_BUSY when it is known that the agent works on a run that goes on; otherwise it may be coming to
 // rest.
 func (b *Backend) busyWith(a fleet.Agent, v *view) error {
-	for i := len(v.messages) - 1; i >= 0; i-- {
-		task, _ := v.messages[i].mark()
-		if task == "" {
-			continue
-		}
-		if t := b.runs.known(task); t != nil {
-			if _, ended := t.result(); !ended && !t.wasInterrupted() {
-				return agentBusy(a, task)
-			}
-		}
+	task := b.lastTask(a, v)
+	if task == "" {
 		return nil
 	}
-	return nil
+	t := b.runs.of(task)
+	if _, ended := t.result(); ended || t.wasInterrupted() {
+		return nil
+	}
+	return agentBusy(a, task)
+}
+
+// lastTask is the task that the agent works on, or worked on last; "" when it is not known.
+func (b *Backend) lastTask(a fleet.Agent, v *view) string {
+	for i := len(v.messages) - 1; i >= 0; i-- {
+		if v.messages[i].Role == roleUser {
+			if task := b.runs.taskOf(a.UID, v.messages[i].Time, ""); task != "" {
+				return task
+			}
+		}
+	}
+	return ""
 }
 
 func agentBusy(a fleet.Agent, task string) error {
 	if task == "" {
-		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on something that it was not given by Fleet: wait for that, or stop it in Coder", a.Name)
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on something else: wait for that, or stop it in Coder", a.Name)
 	}
 	return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", a.Name, task).With("task_id", task)
 }
@@ -127,9 +135,8 @@ type giving struct {
 	busy func(*view) error           // says that an agent that works will do so for long; nil: it may come to rest
 }
 
-// give gives the agent a message once, however often that takes. It returns the conversation that shows that the agent
-// had it already, nil when it was given now.
-func (b *Backend) give(ctx context.Context, a fleet.Agent, at *place, api *agentAPI, g giving) (*view, error) {
+// give gives the agent a message once, however often that takes. had says that the agent had it already.
+func (b *Backend) give(ctx context.Context, a fleet.Agent, at *place, api *agentAPI, g giving) (had bool, err error) {
 	gives, misses := 0, 0
 	var waited time.Duration
 	var last error
@@ -137,38 +144,38 @@ func (b *Backend) give(ctx context.Context, a fleet.Agent, at *place, api *agent
 		v, err := api.look(ctx)
 		if err != nil {
 			if misses++; misses >= maxMisses {
-				return nil, notTaken(a, err)
+				return false, notTaken(a, err)
 			}
 			if err := b.missed(ctx, a, at, err); err != nil {
-				return nil, err
+				return false, err
 			}
 			continue
 		}
 		if g.done(v) {
-			return v, nil
+			return true, nil
 		}
 		if v.status != statusStable {
 			if err := g.busy(v); err != nil {
-				return nil, err
+				return false, err
 			}
 			if waited >= settleTime {
-				return nil, agentBusy(a, v.lastTask())
+				return false, agentBusy(a, b.lastTask(a, v))
 			}
 			waited += settlePause
 			if err := b.wait(ctx, settlePause); err != nil {
-				return nil, err
+				return false, err
 			}
 			continue
 		}
 		if gives >= maxGives {
-			return nil, notTaken(a, last)
+			return false, notTaken(a, last)
 		}
 		text, err := g.text(v)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if text == "" {
-			return nil, fleet.Invalid(fleet.ReasonTaskRequired, "task_description", "there is nothing in it that could be typed into a terminal")
+			return false, fleet.Invalid(fleet.ReasonTaskRequired, "task_description", "there is nothing in it that could be typed into a terminal")
 		}
 		if last = api.send(ctx, typeRaw, keyClear); last == nil {
 			last = api.send(ctx, typeUser, text)
@@ -176,14 +183,17 @@ func (b *Backend) give(ctx context.Context, a fleet.Agent, at *place, api *agent
 		var refusal *refusalError
 		switch {
 		case last == nil:
-			return nil, nil
+			if v, err := api.look(ctx); err == nil {
+				g.done(v) // notes which message it is
+			}
+			return false, nil
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return false, ctx.Err()
 		case errors.As(last, &refusal) && refusal.busy():
 		default:
 			gives++
 			if err := b.missed(ctx, a, at, last); err != nil {
-				return nil, err
+				return false, err
 			}
 		}
 	}
@@ -230,17 +240,6 @@ func notTaken(a fleet.Agent, cause error) error {
 		words = refusal.Error()
 	}
 	return unavailable("the agent %q did not take what it was given: %s", a.Name, words).Because(connectionError(cause))
-}
-
-// lastTask is the task that the agent was given last.
-func (v *view) lastTask() string {
-	for i := len(v.messages) - 1; i >= 0; i-- {
-		if v.messages[i].Role == roleUser {
-			task, _ := v.messages[i].mark()
-			return task
-		}
-	}
-	return ""
 }
 
 // reported is when the agent reported last, by Coder's clock.

@@ -168,7 +168,7 @@ func (d *feed) get() *view {
 func (b *Backend) observe(ctx context.Context, api *agentAPI, d *feed) error {
 	for {
 		_ = api.watch(ctx, func(v *view) bool {
-			d.put(&view{status: v.status, agentType: v.agentType, messages: slices.Clone(v.messages)})
+			d.put(&view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)})
 			return true
 		})
 		if ctx.Err() != nil {
@@ -305,22 +305,22 @@ func (f *follower) deliver() error {
 }
 
 // said passes on what is new in the run's part of the conversation.
-func (f *follower) said(messages []message, final bool) error {
-	f.transcript.add(f.transcript.scribe.write(messages, final, f.now()))
+func (f *follower) said(i, end int, final bool) error {
+	f.transcript.add(f.transcript.scribe.write(f.view.messages[i], f.view.messages[i+1:end], final, f.now()))
 	return f.deliver()
 }
 
 // step looks at the newest view.
 func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
-	i := f.view.find(f.run)
+	i := f.find(f.view)
 	if i < 0 {
 		return f.missing()
 	}
-	end, last := f.view.segment(f.run, i)
+	end, last := f.segment(f.view, i)
 	if !last {
 		return f.finish(ctx, f.view, i, end, false)
 	}
-	if err := f.said(f.view.messages[i+1:end], false); err != nil {
+	if err := f.said(i, end, false); err != nil {
 		return o, false, err
 	}
 	if f.atRest(f.view, i, end) && !f.b.queue.has(f.agent.UID, f.run.TaskID) {
@@ -330,10 +330,10 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 			return o, false, err
 		}
 		f.view, f.viewAt = v, f.now()
-		if i = v.find(f.run); i < 0 {
+		if i = f.find(v); i < 0 {
 			return f.missing()
 		}
-		if end, last = v.segment(f.run, i); !last || f.atRest(v, i, end) {
+		if end, last = f.segment(v, i); !last || f.atRest(v, i, end) {
 			return f.finish(ctx, v, i, end, last)
 		}
 	}
@@ -341,6 +341,12 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 		return o, ended, err
 	}
 	return f.limit(ctx, i, end)
+}
+
+func (f *follower) find(v *view) int { return f.b.locate(v, f.agent, f.run, f.transcript) }
+
+func (f *follower) segment(v *view, i int) (end int, last bool) {
+	return f.b.segment(v, f.agent, f.transcript, i)
 }
 
 // atRest says whether the agent has come to rest after it was given the run.
@@ -354,10 +360,16 @@ func (f *follower) missing() (fleet.Outcome, bool, error) {
 	switch {
 	case f.transcript.wasInterrupted():
 		return fleet.Outcome{Status: fleet.TaskStopped, Reason: "the agent was restarted while it was being stopped"}, true, nil
-	case given || f.resumed || f.b.restarted(f.at, f.run):
+	case given || f.resumed || f.seen() || f.b.restarted(f.at, f.run):
 		return failed("the agent was restarted while it worked, and does not know of the task any more"), true, nil
 	}
 	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", f.agent.Name, f.run.TaskID)
+}
+
+// seen says whether the run was in the conversation once.
+func (f *follower) seen() bool {
+	_, ok := f.transcript.message()
+	return ok
 }
 
 // check looks at the workspace now and then: it may be stopping, and the agent may have reported that it is done
@@ -447,14 +459,14 @@ func (f *follower) since(i int) time.Time {
 	if given, since := f.transcript.start(); given {
 		return since
 	}
-	return f.view.messages[i].Time.Add(-time.Second)
+	return f.view.messages[i].Time.Add(f.b.gate.ahead() - f.view.skew - time.Second)
 }
 
 // finish passes on the rest, and says how the run ended.
 func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (fleet.Outcome, bool, error) {
 	f.view = v
 	messages := v.messages[i+1 : end]
-	if err := f.said(messages, true); err != nil {
+	if err := f.said(i, end, true); err != nil {
 		return fleet.Outcome{}, false, err
 	}
 	there, err := f.at.refresh(ctx)

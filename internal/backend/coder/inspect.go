@@ -144,7 +144,8 @@ func (b *Backend) askReady(ctx context.Context, at *place, api *agentAPI) (fleet
 	if err == nil && status != statusStable && !ready {
 		var v *view
 		if v, err = api.look(bounded); err == nil {
-			ready = v.hasMark()
+			_, spec, _ := b.roleAndSpec(ctx, at)
+			ready = v.given(spec)
 		}
 	}
 	var unreachable *unreachableError

@@ -25,11 +25,11 @@ func (b *Backend) Interrupt(ctx context.Context, a fleet.Agent, r fleet.Run, kil
 	for misses := 0; ; {
 		v, err := api.look(ctx)
 		if err == nil {
-			i := v.find(r)
+			i := b.locate(v, a, r, t)
 			if i < 0 {
 				return nil
 			}
-			if _, last := v.segment(r, i); !last || v.status == statusStable && !b.queue.has(a.UID, r.TaskID) {
+			if _, last := b.segment(v, a, t, i); !last || v.status == statusStable && !b.queue.has(a.UID, r.TaskID) {
 				return nil
 			}
 			b.queue.dropRun(a.UID, r.TaskID)

@@ -13,7 +13,7 @@ import (
 const minWidth = 40
 
 // screenLines are the lines of a message of the agent as they were before its screen made them its own: without the
-// padding to the screen's width, with lines put together again that were broken there, and without Fleet's marks.
+// padding to the screen's width, and with lines put together again that were broken there.
 func screenLines(content string) []string {
 	raw := strings.Split(strings.ReplaceAll(content, "\r", ""), "\n")
 	width := screenWidth(raw)
@@ -27,11 +27,6 @@ func screenLines(content string) []string {
 			lines = append(lines, line)
 		}
 		broken = width > 0 && runewidth.StringWidth(line) == width
-	}
-	for i, line := range lines {
-		if strings.Contains(line, "[Fleet task ") {
-			lines[i] = strings.TrimRightFunc(markPattern.ReplaceAllString(line, ""), unicode.IsSpace)
-		}
 	}
 	return trimBlank(lines)
 }

@@ -1,6 +1,8 @@
 package coder
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,6 +33,7 @@ type scribe struct {
 
 // position is how far the text of a run was passed on.
 type position struct {
+	given   int    // id of the message with the run
 	message int    // id of the agent's message
 	lines   int    // of that message
 	last    string // hash of the last of them
@@ -39,7 +42,7 @@ type position struct {
 }
 
 func (p position) String() string {
-	return fmt.Sprintf("%d.%d.%s.%s.%d", p.message, p.lines, p.last, p.step, p.seq)
+	return fmt.Sprintf("%d.%d.%d.%s.%s.%d", p.given, p.message, p.lines, p.last, p.step, p.seq)
 }
 
 func parsePosition(cursor string) (position, error) {
@@ -49,25 +52,26 @@ func parsePosition(cursor string) (position, error) {
 	}
 	bad := fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is no cursor of a run: use one that the run's output came with", plain(cursor))
 	parts := strings.Split(cursor, ".")
-	if len(parts) != 5 {
+	if len(parts) != 6 {
 		return p, bad
 	}
-	for i, field := range map[int]*int{0: &p.message, 1: &p.lines, 4: &p.seq} {
+	for i, field := range map[int]*int{0: &p.given, 1: &p.message, 2: &p.lines, 5: &p.seq} {
 		n, err := strconv.Atoi(parts[i])
 		if err != nil || n < 0 {
 			return p, bad
 		}
 		*field = n
 	}
-	p.last, p.step = parts[2], parts[3]
+	p.last, p.step = parts[3], parts[4]
 	return p, nil
 }
 
 func newScribe(from position) *scribe { return &scribe{at: from, resumed: from.seq > 0} }
 
-// write returns what the agent has said since it was last called. messages are all of the run; final says that the last
-// one changes no more.
-func (s *scribe) write(messages []message, final bool, now time.Time) []fleet.Output {
+// write returns what the agent has said since it was last called. messages are all of the run but its first; final says
+// that the last one changes no more.
+func (s *scribe) write(given message, messages []message, final bool, now time.Time) []fleet.Output {
+	s.at.given = given.ID
 	var out []fleet.Output
 	for i, m := range messages {
 		if m.Role == roleUser || m.ID < s.at.message {
@@ -99,10 +103,10 @@ func (s *scribe) step(lines []string, now time.Time) (fleet.Output, bool) {
 		return fleet.Output{}, false
 	}
 	text, key := progressText(lines[i])
-	if key == "" || shortHash(key) == s.at.step || !s.stepAt.IsZero() && now.Sub(s.stepAt) < stepEvery {
+	if key == "" || hashOf(key) == s.at.step || !s.stepAt.IsZero() && now.Sub(s.stepAt) < stepEvery {
 		return fleet.Output{}, false
 	}
-	s.at.step, s.stepAt = shortHash(key), now
+	s.at.step, s.stepAt = hashOf(key), now
 	return s.output(true, text), true
 }
 
@@ -149,7 +153,7 @@ func (s *scribe) take(lines []string) []fleet.Output {
 			to++
 		}
 		text := strings.Join(lines[from:to], "\n")
-		s.at.lines, s.at.last = to, shortHash(lines[to-1])
+		s.at.lines, s.at.last = to, hashOf(lines[to-1])
 		if strings.TrimSpace(text) != "" {
 			out = append(out, s.output(isStep, text+"\n"))
 		}
@@ -165,14 +169,14 @@ func (s *scribe) output(step bool, text string) fleet.Output {
 
 // stands says whether the last line that was passed on is among the lines.
 func (s *scribe) stands(lines []string) bool {
-	return slices.ContainsFunc(lines, func(line string) bool { return shortHash(line) == s.at.last })
+	return slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.at.last })
 }
 
 // recall returns the lines that were passed on, from what is there now.
 func (s *scribe) recall(lines []string) []string {
 	best := -1
 	for i, line := range lines {
-		if shortHash(line) == s.at.last && (best < 0 || distance(i, s.at.lines-1) < distance(best, s.at.lines-1)) {
+		if hashOf(line) == s.at.last && (best < 0 || distance(i, s.at.lines-1) < distance(best, s.at.lines-1)) {
 			best = i
 		}
 	}
@@ -206,6 +210,12 @@ func align(said, lines []string) int {
 		}
 	}
 	return same
+}
+
+// hashOf stands for a text in 12 characters.
+func hashOf(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:6])
 }
 
 func commonPrefix(a, b []string) int {

@@ -30,14 +30,15 @@ func (b *Backend) Send(ctx context.Context, a fleet.Agent, r fleet.Run, id, text
 			return err
 		}
 	}
-	if v.hasMessage(r.TaskID, id) || b.queue.hasMessage(a.UID, r.TaskID, id) {
-		return nil
-	}
-	i, last := v.find(r), false
+	t := b.runs.of(r.TaskID)
+	i, last := b.locate(v, a, r, t), false
 	if i >= 0 {
-		_, last = v.segment(r, i)
+		if b.queue.hasMessage(a.UID, r.TaskID, id) || b.hasLetter(v, t, i, id, text) {
+			return nil
+		}
+		_, last = b.segment(v, a, t, i)
 	}
-	_, ended := b.runs.of(r.TaskID).result()
+	_, ended := t.result()
 	if ended || !last || v.status == statusStable && !b.queue.has(a.UID, r.TaskID) {
 		return fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q does not work on the task %s any more", a.Name, r.TaskID)
 	}
@@ -186,18 +187,22 @@ func (b *Backend) postOne(ctx context.Context, l *letter) (again bool, err error
 	if err != nil {
 		return at != nil && at.ws.LatestBuild.Status == "running", err
 	}
+	t := b.runs.of(l.run.TaskID)
 	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the run has ended")
 	_, err = b.give(ctx, l.agent, at, api, giving{
-		done: func(v *view) bool { return v.hasMessage(l.run.TaskID, l.id) },
+		done: func(v *view) bool {
+			i := b.locate(v, l.agent, l.run, t)
+			return i >= 0 && b.hasLetter(v, t, i, l.id, l.text)
+		},
 		text: func(v *view) (string, error) {
-			i := v.find(l.run)
+			i := b.locate(v, l.agent, l.run, t)
 			if i < 0 || !b.queue.hasMessage(l.agent.UID, l.run.TaskID, l.id) {
 				return "", over
 			}
-			if _, last := v.segment(l.run, i); !last {
+			if _, last := b.segment(v, l.agent, t, i); !last {
 				return "", over
 			}
-			return typed(l.text) + "\n\n" + markText(l.run.TaskID, l.id), nil
+			return typed(l.text), nil
 		},
 		busy: func(*view) error {
 			if !b.queue.hasMessage(l.agent.UID, l.run.TaskID, l.id) {

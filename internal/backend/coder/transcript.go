@@ -33,7 +33,7 @@ func (r *runs) of(taskID string) *transcript {
 		delete(r.byTask, r.order[0])
 		r.order = r.order[1:]
 	}
-	t := &transcript{turn: make(chan struct{}, 1)}
+	t := &transcript{turn: make(chan struct{}, 1), letters: map[string]time.Time{}}
 	r.byTask[taskID] = t
 	r.order = append(r.order, taskID)
 	return t
@@ -44,6 +44,18 @@ func (r *runs) known(taskID string) *transcript {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byTask[taskID]
+}
+
+// taskOf returns the task that the agent's message of that time is known to belong to, other than except.
+func (r *runs) taskOf(uid string, at time.Time, except string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for task, t := range r.byTask {
+		if task != except && t.owns(uid, at) {
+			return task
+		}
+	}
+	return ""
 }
 
 // transcript is what one run has put out, as far as this process has seen it. A screen forgets; what was passed on once
@@ -57,9 +69,14 @@ type transcript struct {
 	size    int
 	cut     bool // the beginning of outputs was dropped
 
+	hint int // id of the run's message, as a cursor says; 0: not known
+
 	mu          sync.Mutex
-	given       bool      // this process has given the agent the run
-	since       time.Time // by Coder's clock: what the agent reported up to then is not about the run
+	agent       string               // uid
+	at          time.Time            // of the run's message, by the agent's clock; zero: not known
+	letters     map[string]time.Time // the same of later messages, by id
+	given       bool                 // this process has given the agent the run
+	since       time.Time            // by Coder's clock: what the agent reported up to then is not about the run
 	interrupted bool
 	ended       bool
 	outcome     fleet.Outcome
@@ -79,7 +96,7 @@ func (t *transcript) after(cursor string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	t.scribe, t.outputs, t.size, t.cut = newScribe(p), nil, 0, cursor != ""
+	t.scribe, t.outputs, t.size, t.cut, t.hint = newScribe(p), nil, 0, cursor != "", p.given
 	return 0, nil
 }
 
@@ -103,6 +120,50 @@ func (t *transcript) trim(n int) int {
 	t.outputs = append([]fleet.Output(nil), t.outputs[half:]...)
 	t.cut = true
 	return n - half
+}
+
+// found notes which message the run's is.
+func (t *transcript) found(uid string, m message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.agent, t.at = uid, m.Time
+}
+
+// message returns when the run's message was given, if that is known.
+func (t *transcript) message() (time.Time, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at, !t.at.IsZero()
+}
+
+func (t *transcript) owns(uid string, at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.agent == uid && !t.at.IsZero() && t.at.Equal(at)
+}
+
+func (t *transcript) gotLetter(id string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.letters[id] = at
+}
+
+func (t *transcript) hasLetter(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.letters[id]
+	return ok
+}
+
+func (t *transcript) hasLetterAt(at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.letters {
+		if l.Equal(at) {
+			return true
+		}
+	}
+	return false
 }
 
 // gave notes that the agent was given the run.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,17 +119,26 @@ func (g *gate) close(retryAfter string) error {
 
 // read takes in what the clock at the other end says.
 func (g *gate) read(res *http.Response) {
-	at, err := http.ParseTime(res.Header.Get("Date"))
-	if err != nil {
-		return
+	if strings.HasPrefix(res.Request.URL.Path, "/@") {
+		return // an agent's clock
 	}
-	skew := at.Add(500 * time.Millisecond).Sub(g.now()) // the header has whole seconds
-	if skew.Abs() < 2*time.Second {
-		skew = 0
-	}
+	skew := clockSkew(res, g.now())
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.skew = skew
+}
+
+// clockSkew is how far the clock of who answers is ahead; 0 when it is about the same, or is not told.
+func clockSkew(res *http.Response, now time.Time) time.Duration {
+	at, err := http.ParseTime(res.Header.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	skew := at.Add(500 * time.Millisecond).Sub(now) // the header has whole seconds
+	if skew.Abs() < 1500*time.Millisecond {
+		return 0
+	}
+	return skew
 }
 
 // ahead is how far Coder's clock is ahead of Fleet's.
