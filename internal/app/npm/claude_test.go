@@ -204,7 +204,7 @@ func TestClaudeOutlivesItsServer(t *testing.T) {
 	id := c.start(t, "papi", "Go on without me.", `model: tool Bash {"command":"echo once >> log"}`, "model: hang alone", "model: say Done")
 	g := c.arrive(t, "alone")
 	claude := c.claude(t, "papi")
-	c.server.kill(t)
+	c.kill(t)
 	c.serve(t)
 	require.Equal(t, claude, c.claude(t, "papi"))
 	close(g.open)
