@@ -238,6 +238,7 @@ func TestClaudePrompts(t *testing.T) {
 // TestClaudeTools gives an agent the tools of an MCP server that needs a secret.
 func TestClaudeTools(t *testing.T) {
 	const secret = "s3cret-of-the-test"
+	claude(t) // asks whether it is wanted before anything is built
 	tools := newHome(t)
 	c := newCrew(t, role{"name": "coder", "allowed_tools": []string{"mcp__inner"}, "mcp_servers": map[string]any{"inner": map[string]any{
 		"command": program(t), "args": []string{"mcp", "--embedded", "--data", tools.path("data")}, "env": map[string]string{"SERVICE_TOKEN": secret},
