@@ -80,10 +80,11 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 // run calls f between begin and COMMIT, and rolls back when f fails, panics or ends its goroutine, and when the
 // context is done before the commit.
 func (t *readTx) run(begin string, f func() error) error {
+	always := context.WithoutCancel(t.ctx)
 	if _, err := t.conn.exec(t.ctx, begin); err != nil {
+		_, _ = t.conn.exec(always, "ROLLBACK") // a call that is cut off may have begun all the same; otherwise this fails
 		return plain(t.ctx, err)
 	}
-	always := context.WithoutCancel(t.ctx)
 	committed := false
 	defer func() {
 		t.err = errOver
