@@ -63,7 +63,7 @@ bench: ## calls a second of each face beside bare peers, as ratios of one run
 conformance: ## the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB
 	TEST_CONFORMANCE=1 $(GO) test -count 1 -timeout 20m -run TestConformance -v ./internal/app/npm
 
-test-claude: ## the real Claude Code, as an agent and as a client, against a stub of the model; downloads 640 MB
+test-claude: ## the real Claude Code, as an agent and as a client, against a stub of the model; downloads 360 MB
 	TEST_CLAUDE=1 $(GO) test -count 1 -timeout 30m -run TestClaude -v ./internal/app/npm
 
 fuzz: ## fuzz the decoding of arguments for 30 s
