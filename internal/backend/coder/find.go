@@ -17,10 +17,10 @@ const (
 	messageSkew = 2500 * time.Millisecond
 	// followUp is how soon after the agent has come to rest Fleet gives it a later message. What comes later, and is not
 	// known, is a person's.
-	followUp = 6 * time.Second
+	followUp = 8 * time.Second
 )
 
-// find returns where the message with the run is; -1 when it is not in the conversation.
+// locate returns where the message with the run is; -1 when it is not in the conversation.
 func (b *Backend) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
 	prompt := typed(r.Prompt)
 	first := true
@@ -58,7 +58,8 @@ func (b *Backend) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int
 func (b *Backend) segment(v *view, a fleet.Agent, t *transcript, i int) (end int, last bool) {
 	for end = i + 1; end < len(v.messages); end++ {
 		m := v.messages[end]
-		if m.Role != roleUser || t.hasLetterAt(m.Time) {
+		// A message that is on its way stands here before it is known to have arrived.
+		if m.Role != roleUser || t.hasLetterAt(m.Time) || b.queue.isLetter(a.UID, m.Content) {
 			continue
 		}
 		if b.runs.taskOf(a.UID, m.Time, "") != "" || m.Time.Sub(v.messages[end-1].Time) > followUp {

@@ -15,6 +15,7 @@ import (
 const (
 	tickTime     = 250 * time.Millisecond // how often a run is looked at whose screen does not change
 	pollPause    = time.Second            // between two looks where there is no stream of events
+	streamAgain  = 30 * time.Second       // until a stream of events is tried again that was not to be had
 	checkEvery   = 15 * time.Second       // how often the workspace of a run is looked at, and a silent stream is doubted
 	reportGrace  = 10 * time.Second       // how long an agent that has reported its end may take to come to rest
 	patienceLost = 2 * time.Minute        // how long an agent may be out of reach before its run counts as failed
@@ -40,6 +41,10 @@ func (b *Backend) Follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 		return fleet.Outcome{}, err
 	}
 	o, err := f.follow(ctx)
+	var sunk sinkError
+	if errors.As(err, &sunk) {
+		return fleet.Outcome{}, sunk.error
+	}
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
@@ -60,6 +65,8 @@ type follower struct {
 
 	at  *place
 	api *agentAPI
+
+	streamless time.Time // since when there is no stream of events; zero: not known
 
 	view    *view
 	viewAt  time.Time // when it was new
@@ -148,14 +155,15 @@ type feed struct {
 	fresh chan struct{}
 }
 
-func (d *feed) put(v *view) {
+func (d *feed) put(v *view) bool {
 	d.mu.Lock()
-	d.view = v
+	d.view = &view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)}
 	d.mu.Unlock()
 	select {
 	case d.fresh <- struct{}{}:
 	default:
 	}
+	return true
 }
 
 func (d *feed) get() *view {
@@ -164,39 +172,32 @@ func (d *feed) get() *view {
 	return d.view
 }
 
-// observe keeps the feed fresh: from AgentAPI's stream of events and, where that breaks off, by asking.
-func (b *Backend) observe(ctx context.Context, api *agentAPI, d *feed) error {
-	for {
-		_ = api.watch(ctx, func(v *view) bool {
-			d.put(&view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)})
-			return true
-		})
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		v, err := api.look(ctx)
-		if err != nil {
-			return err
-		}
-		d.put(v)
-		if err := b.wait(ctx, pollPause); err != nil {
-			return err
-		}
-	}
-}
-
-// watch follows the run as long as its agent can be reached.
-func (f *follower) watch(ctx context.Context) (fleet.Outcome, bool, error) {
+// watch follows the run as long as its agent can be reached: on AgentAPI's stream of events and, where that breaks off or
+// cannot be had, by asking.
+func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	api, ok := f.b.api(f.at)
 	if !ok {
 		f.isLost()
-		return fleet.Outcome{}, false, ctx.Err()
+		return o, false, ctx.Err()
 	}
 	f.api = api
 	for {
-		o, ended, again, err := f.stream(ctx)
-		if err != nil || ended || !again {
-			return o, ended, err
+		if f.streamless.IsZero() || f.now().Sub(f.streamless) > streamAgain {
+			if o, ended, err = f.stream(ctx); err != nil || ended {
+				return o, ended, f.through(ctx, err)
+			}
+			f.streamless = f.now()
+		}
+		v, err := f.api.look(ctx)
+		if err != nil {
+			return o, false, f.broken(ctx, err)
+		}
+		f.use(v)
+		if o, ended, err = f.step(ctx); err != nil || ended {
+			return o, ended, f.through(ctx, err)
+		}
+		if err := f.b.wait(ctx, pollPause); err != nil {
+			return o, false, err
 		}
 	}
 }
@@ -207,49 +208,54 @@ func (f *follower) isLost() {
 	}
 }
 
-// stream follows the run as long as one stream of events is to be believed; again says that another one may be.
-func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended, again bool, err error) {
+func (f *follower) use(v *view) { f.view, f.viewAt, f.lost = v, f.now(), time.Time{} }
+
+// stream follows the run as long as there is a stream of events that is to be believed.
+func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	watching, cancel := context.WithCancel(ctx)
 	d := &feed{fresh: make(chan struct{}, 1)}
-	over := make(chan error, 1)
-	var group sync.WaitGroup
-	group.Go(func() { over <- f.b.observe(watching, f.api, d) })
-	defer group.Wait()
-	defer cancel()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = f.api.watch(watching, d.put)
+	}()
+	defer func() {
+		cancel()
+		<-over
+	}()
 	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
-	f.viewAt = f.now()
+	f.view, f.viewAt = nil, f.now()
 	for {
 		select {
 		case <-ctx.Done():
-			return o, false, false, ctx.Err()
+			return o, false, ctx.Err()
 		case <-d.fresh:
-			f.view, f.viewAt, f.lost = d.get(), f.now(), time.Time{}
-		case err := <-over:
-			return o, false, false, f.broken(ctx, err)
+			f.use(d.get())
+		case <-over:
+			return o, false, nil
 		case <-tick.C:
 		}
-		if f.view == nil {
-			if f.now().Sub(f.viewAt) < checkEvery {
-				continue
+		if f.view != nil {
+			if o, ended, err = f.step(ctx); err != nil || ended {
+				return o, ended, err
 			}
-			return o, false, false, f.broken(ctx, context.DeadlineExceeded)
-		}
-		if o, ended, err = f.step(ctx); err != nil || ended {
-			return o, ended, false, f.through(ctx, err)
 		}
 		if f.now().Sub(f.viewAt) < checkEvery {
 			continue
 		}
+		if f.view == nil {
+			return o, false, nil
+		}
 		// Either nothing happens, or the stream is dead.
 		v, err := f.api.look(ctx)
 		if err != nil {
-			return o, false, false, f.broken(ctx, err)
+			return o, false, err
 		}
-		was := f.view
-		f.view, f.viewAt, f.lost = v, f.now(), time.Time{}
-		if !sameView(was, v) {
-			return o, false, true, nil
+		same := sameView(f.view, v)
+		f.use(v)
+		if !same {
+			return o, false, nil
 		}
 	}
 }
@@ -260,11 +266,8 @@ func (f *follower) through(ctx context.Context, err error) error {
 		return nil
 	}
 	var sunk sinkError
-	if errors.As(err, &sunk) {
-		return sunk.error
-	}
 	var known *fleet.Error
-	if errors.As(err, &known) {
+	if errors.As(err, &sunk) || errors.As(err, &known) {
 		return err
 	}
 	return f.broken(ctx, err)
@@ -329,7 +332,7 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 		if err != nil {
 			return o, false, err
 		}
-		f.view, f.viewAt = v, f.now()
+		f.use(v)
 		if i = f.find(v); i < 0 {
 			return f.missing()
 		}

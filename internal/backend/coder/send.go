@@ -108,6 +108,18 @@ func (q *queue) hasMessage(uid, taskID, id string) bool {
 	return false
 }
 
+// isLetter says whether the text is a message that waits for the agent, or is being given to it.
+func (q *queue) isLetter(uid, text string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range q.letters[uid] {
+		if typed(l.text) == text {
+			return true
+		}
+	}
+	return false
+}
+
 // first returns the message that is next for the agent; nil for none, and then nobody posts for the agent any more.
 func (q *queue) first(uid string) *letter {
 	q.mu.Lock()

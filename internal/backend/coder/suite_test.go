@@ -47,6 +47,6 @@ func TestSuite(t *testing.T) {
 			Listens: backendtest.Prompt{Text: "sleep 5", Lines: []string{"working"}},
 		},
 		TimeLimit: 4 * time.Second,
-		Patience:  2 * time.Minute,
+		Patience:  5 * time.Minute,
 	})
 }
