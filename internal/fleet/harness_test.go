@@ -18,25 +18,27 @@ import (
 // harness is a fleet over a real store and a fake world.
 type harness struct {
 	*fleet.Service
-	t     *testing.T
+	t     testing.TB
 	world *fake.Backend
 	store fleet.Store
+	path  string // of the store
 	cfg   fleet.Config
 	rec   *fleet.Reconciler
 }
 
 // newHarness starts a fleet; with is what differs from the defaults of tests.
-func newHarness(t *testing.T, world fake.Config, with func(*fleet.Config)) *harness {
+func newHarness(t testing.TB, world fake.Config, with func(*fleet.Config)) *harness {
 	t.Helper()
 	return newHarnessOver(t, world, with, func(s fleet.Store) fleet.Store { return s })
 }
 
 // newHarnessOver starts a fleet over what wrap makes of the store.
-func newHarnessOver(t *testing.T, world fake.Config, with func(*fleet.Config), wrap func(fleet.Store) fleet.Store) *harness {
+func newHarnessOver(t testing.TB, world fake.Config, with func(*fleet.Config), wrap func(fleet.Store) fleet.Store) *harness {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{})
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	store, err := sqlite.Open(t.Context(), path, sqlite.Config{})
 	require.NoError(t, err)
-	h := &harness{t: t, world: fake.New(world), store: wrap(store), cfg: fleet.Config{
+	h := &harness{t: t, world: fake.New(world), store: wrap(store), path: path, cfg: fleet.Config{
 		CreateWait: 20 * time.Second, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second,
 		Logger: slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}}
@@ -77,7 +79,7 @@ func (h *harness) rec2() *fleet.Service {
 }
 
 // logWriter writes the log into the test's, until the test has ended.
-type logWriter struct{ t *testing.T }
+type logWriter struct{ t testing.TB }
 
 func (w logWriter) Write(b []byte) (int, error) {
 	if w.t.Context().Err() == nil {

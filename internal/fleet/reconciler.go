@@ -85,14 +85,16 @@ func (r *Reconciler) watch(ctx context.Context) {
 	defer cancel()
 	again := time.NewTicker(r.cfg.LeaseTTL / 2)
 	defer again.Stop()
-	seen := map[string]*AgentView{}
+	var seen []*AgentView
 	for all := true; ; {
-		if err := r.scan(ctx, seen, all); err != nil && ctx.Err() == nil {
+		views, err := r.scan(ctx, seen, all)
+		if err != nil && ctx.Err() == nil {
 			r.log.ErrorContext(ctx, "the store does not answer", slog.Any("error", err))
 		}
+		seen = views
 		select {
 		case <-signal:
-			all = false
+			all = err != nil
 		case <-again.C:
 			all = true
 		case <-ctx.Done():
@@ -102,25 +104,27 @@ func (r *Reconciler) watch(ctx context.Context) {
 }
 
 // scan sees to it that each agent with something to do has a worker, and that the worker knows when the agent has
-// changed since it was last seen. Unless all is set, agents that have not changed are passed over.
-func (r *Reconciler) scan(ctx context.Context, seen map[string]*AgentView, all bool) error {
+// changed since it was last seen. Unless all is set, agents that have not changed are passed over. It returns the
+// agents as it saw them, in the snapshot's order.
+func (r *Reconciler) scan(ctx context.Context, seen []*AgentView, all bool) ([]*AgentView, error) {
 	if err := r.snap.refresh(ctx); err != nil {
-		return err
+		return seen, err
 	}
 	views := r.snap.all()
+	rest := seen
 	for _, v := range views {
-		if changed := seen[v.UID] != v; (changed || all) && needsWork(v) {
+		for len(rest) > 0 && rest[0] != v && byName(rest[0], v) <= 0 { // gone, or what v was before
+			rest = rest[1:]
+		}
+		same := len(rest) > 0 && rest[0] == v
+		if same {
+			rest = rest[1:]
+		}
+		if (all || !same) && needsWork(v) {
 			r.poke(ctx, v.UID)
 		}
-		seen[v.UID] = v
 	}
-	if len(seen) > 2*len(views)+16 { // forget the deleted
-		clear(seen)
-		for _, v := range views {
-			seen[v.UID] = v
-		}
-	}
-	return nil
+	return views, nil
 }
 
 // needsWork says whether there is something to do for the agent.

@@ -78,20 +78,36 @@ func (s *snapshot) has(seq int64) bool {
 func (s *snapshot) apply(seq int64, changed []string, views []*AgentView) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(changed)+len(views) > 0 {
+	s.seq, s.loaded = seq, true
+	switch n := len(changed) + len(views); {
+	case n == 0:
+		return
+	case n > sortAnew:
 		s.sorted = nil
+	default:
+		s.sorted = slices.Clone(s.sorted) // callers have the old one
 	}
 	for _, uid := range changed {
 		s.remove(uid)
 	}
 	for _, v := range views {
 		if v.DeletedAt.IsZero() {
-			s.byUID[v.UID] = v
-			key := strings.ToLower(v.Name)
-			s.byName[key] = append(slices.Clone(s.byName[key]), v)
+			s.add(v)
 		}
 	}
-	s.seq, s.loaded = seq, true
+}
+
+// sortAnew is how many changes at once make it better to sort the fleet anew than to put each in its place.
+const sortAnew = 64
+
+func (s *snapshot) add(v *AgentView) {
+	s.byUID[v.UID] = v
+	key := strings.ToLower(v.Name)
+	s.byName[key] = append(slices.Clone(s.byName[key]), v)
+	if s.sorted != nil {
+		i, _ := slices.BinarySearchFunc(s.sorted, v, byName)
+		s.sorted = slices.Insert(s.sorted, i, v)
+	}
 }
 
 func (s *snapshot) remove(uid string) {
@@ -107,6 +123,14 @@ func (s *snapshot) remove(uid string) {
 	} else {
 		s.byName[key] = rest
 	}
+	if i, found := slices.BinarySearchFunc(s.sorted, v, byName); found {
+		s.sorted = slices.Delete(s.sorted, i, i+1)
+	}
+}
+
+// byName is the order of the fleet. No two agents are equal in it.
+func byName(a, b *AgentView) int {
+	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Owner, b.Owner))
 }
 
 func (s *snapshot) get(uid string) *AgentView {
@@ -122,7 +146,7 @@ func (s *snapshot) find(p Principal, name, owner string) (*AgentView, error) {
 	var seen []*AgentView
 	for _, v := range s.byName[strings.ToLower(name)] {
 		switch {
-		case v.Desired == DesiredDeleted && v.State == StateDeleted, !p.MaySee(v.Owner):
+		case !p.MaySee(v.Owner):
 		case owner == "" && v.Owner == p.Name, owner != "" && v.Owner == owner:
 			return v, nil
 		case owner == "":
@@ -158,9 +182,7 @@ func (s *snapshot) all() []*AgentView {
 		for _, v := range s.byUID {
 			s.sorted = append(s.sorted, v)
 		}
-		slices.SortFunc(s.sorted, func(a, b *AgentView) int {
-			return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Owner, b.Owner))
-		})
+		slices.SortFunc(s.sorted, byName)
 	}
 	return s.sorted
 }
