@@ -16,9 +16,6 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// lines is how many a watched task writes, and how many events of the log are read in one call: as many as one may give.
-const lines = 10000
-
 // printEvents measures how many events a second come through watch_fleet: of a task that writes while all clients watch
 // it, and out of the log. Whole tasks and whole calls are counted.
 func printEvents(ctx context.Context, out io.Writer, t *testbed, o options) error {
@@ -30,9 +27,9 @@ func printEvents(ctx context.Context, out io.Writer, t *testbed, o options) erro
 		name  string
 		watch func(ctx context.Context, clients int) (events int64, err error)
 	}{
-		{"output of a running task, gRPC", t.watchTask},
-		{"log, gRPC", byAll(t.readLog)},
-		{"log, REST, as server-sent events", byAll(func(ctx context.Context) (int64, error) { return h.readLog(ctx, t.server.HTTPAddr()) })},
+		{"output of a running task, gRPC", func(ctx context.Context, n int) (int64, error) { return t.watchTask(ctx, n, o.events) }},
+		{"log, gRPC", byAll(func(ctx context.Context) (int64, error) { return t.readLog(ctx, o.events) })},
+		{"log, REST, as server-sent events", byAll(func(ctx context.Context) (int64, error) { return h.readLog(ctx, t.server.HTTPAddr(), o.events) })},
 	} {
 		if !o.only.MatchString(s.name) {
 			continue
@@ -72,7 +69,7 @@ func byAll(read func(context.Context) (int64, error)) func(context.Context, int)
 }
 
 // watchTask starts a task that writes, and lets all clients watch it to its end.
-func (t *testbed) watchTask(ctx context.Context, clients int) (int64, error) {
+func (t *testbed) watchTask(ctx context.Context, clients, lines int) (int64, error) {
 	r, err := t.fleet.StartAgentTask(t.outgoing(ctx), &fleetv1.StartAgentTaskRequest{
 		AgentName: t.idle[0], TaskDescription: fmt.Sprintf("repeat %d The quick brown fox jumps over the lazy dog.", lines),
 	})
@@ -85,8 +82,8 @@ func (t *testbed) watchTask(ctx context.Context, clients int) (int64, error) {
 }
 
 // readLog reads the oldest events.
-func (t *testbed) readLog(ctx context.Context) (int64, error) {
-	most := int32(lines)
+func (t *testbed) readLog(ctx context.Context, events int) (int64, error) {
+	most := int32(events)
 	return t.read(ctx, &fleetv1.WatchFleetRequest{MaxEvents: &most})
 }
 
@@ -108,8 +105,8 @@ func (t *testbed) read(ctx context.Context, r *fleetv1.WatchFleetRequest) (event
 }
 
 // readLog reads the oldest events as a browser does, and counts them.
-func (c *caller) readLog(ctx context.Context, addr string) (int64, error) {
+func (c *caller) readLog(ctx context.Context, addr string, events int) (int64, error) {
 	var body bytes.Buffer
-	err := c.do(ctx, http.MethodGet, fmt.Sprintf("http://%s/v1/events?max_events=%d", addr, lines), "", "text/event-stream", &body)
+	err := c.do(ctx, http.MethodGet, fmt.Sprintf("http://%s/v1/events?max_events=%d", addr, events), "", "text/event-stream", &body)
 	return int64(bytes.Count(body.Bytes(), []byte("\ndata: "))) - 1, err // the last tells of the end
 }

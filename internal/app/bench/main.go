@@ -27,6 +27,7 @@ type options struct {
 	rounds  int           // that each is divided into
 	only    *regexp.Regexp
 	auth    string
+	events  int // that a watched task makes, and that are read out of the log in one call
 }
 
 func main() {
@@ -47,6 +48,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	f.DurationVar(&o.each, "time", 2*time.Second, "how long each row is measured")
 	f.IntVar(&o.rounds, "rounds", 8, "how many turns a row takes in that time")
 	f.StringVar(&o.auth, "auth", "none", "none, or tokens: the fleet's callers show one")
+	f.IntVar(&o.events, "events", 10000, "how many events a watched task makes, and a call reads out of the log; at most 10000")
 	clients := f.String("clients", "1,32", "how many callers there are at a time, one table each")
 	only := f.String("only", "", "measure only rows whose name matches this `regexp`")
 	profile := f.String("cpuprofile", "", "write a CPU profile to `file`")
@@ -60,8 +62,8 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		}
 		o.clients = append(o.clients, n)
 	}
-	if o.rounds < 1 || o.each <= 0 {
-		return fmt.Errorf("-rounds and -time must be more than 0")
+	if o.rounds < 1 || o.each <= 0 || o.events < 1 || o.events > 10000 {
+		return fmt.Errorf("-rounds, -time and -events must be more than 0, and -events at most 10000")
 	}
 	var err error
 	if o.only, err = regexp.Compile(*only); err != nil {
