@@ -20,7 +20,7 @@ import (
 // it, and out of the log. Whole tasks and whole calls are counted.
 func printEvents(ctx context.Context, out io.Writer, t *testbed, o options) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\nevents through watch_fleet\n\tclients\tevents/s\tof one\tCPU us\t\n")
+	header := "\nevents through watch_fleet\n\tclients\tevents/s\tof one\tCPU us\t\n"
 	h := &caller{client: &http.Client{Transport: &http.Transport{}}, authorization: t.authorization}
 	defer h.client.CloseIdleConnections()
 	for _, s := range []struct {
@@ -34,6 +34,8 @@ func printEvents(ctx context.Context, out io.Writer, t *testbed, o options) erro
 		if !o.only.MatchString(s.name) {
 			continue
 		}
+		fmt.Fprint(w, header)
+		header = ""
 		for _, n := range o.clients {
 			var events int64
 			cpu, begun := cpuTime(), time.Now()
