@@ -1,0 +1,244 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience is how long anything may take that has no limit of its own.
+const patience = 2 * time.Minute
+
+// bed is the Coder deployment of the tests, as a person with a session token sees it.
+type bed struct {
+	url   string
+	token string
+	user  string // whose token it is
+	dir   string // of the test bed: where its workspaces are
+}
+
+// newBed returns the deployment that the environment names, as user: "" for the one whose token is there, else admin,
+// alice or bob. Without one the test is skipped.
+func newBed(t testing.TB, user string) *bed {
+	t.Helper()
+	if os.Getenv("FLEET_E2E") == "" {
+		t.Skip("this needs a real Coder: `make coder-up e2e` runs it")
+	}
+	b := &bed{url: os.Getenv("CODER_URL"), token: os.Getenv("CODER_SESSION_TOKEN"), dir: os.Getenv("TESTBED_DIR")}
+	if user != "" {
+		b.token = os.Getenv("TESTBED_" + strings.ToUpper(user) + "_TOKEN")
+	}
+	require.NotEmpty(t, b.url, "CODER_URL is not set: testdata/coder-testbed/env.sh prints the environment")
+	require.NotEmpty(t, b.token, "there is no session token: testdata/coder-testbed/env.sh prints the environment")
+	require.NotEmpty(t, b.dir, "TESTBED_DIR is not set: testdata/coder-testbed/env.sh prints the environment")
+	var me struct{ Username string }
+	require.Equal(t, http.StatusOK, b.ask(t, http.MethodGet, "/api/v2/users/me", nil, &me))
+	b.user = me.Username
+	return b
+}
+
+// newPrefix returns a prefix of workspace names of the test's own, and removes the workspaces that have it at the end.
+func (b *bed) newPrefix(t testing.TB) string {
+	t.Helper()
+	var tag [2]byte
+	_, _ = rand.Read(tag[:])
+	prefix := "e2e" + hex.EncodeToString(tag[:]) + "-"
+	t.Cleanup(func() { b.sweep(t, prefix) })
+	return prefix
+}
+
+// workspace is what a person sees of a workspace.
+type workspace struct {
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	OwnerName   string    `json:"owner_name"`
+	CreatedAt   time.Time `json:"created_at"`
+	LatestBuild struct {
+		ID         string `json:"id"`
+		Status     string `json:"status"`
+		Transition string `json:"transition"`
+		Number     int    `json:"build_number"`
+	} `json:"latest_build"`
+}
+
+// sweep removes what is left of the workspaces with the prefix.
+func (b *bed) sweep(t testing.TB, prefix string) {
+	for _, ws := range b.workspaces(t, "owner:"+b.user+" name:"+prefix) {
+		if !strings.HasPrefix(ws.Name, prefix) {
+			continue
+		}
+		b.cancelBuild(t, ws)
+		b.eventually(t, "the workspace "+ws.Name+" is removed", func() bool {
+			status := b.try(t, http.MethodPost, "/api/v2/workspaces/"+ws.ID+"/builds", map[string]string{"transition": "delete"}, nil)
+			return status == http.StatusCreated || status == http.StatusGone || status == http.StatusNotFound
+		})
+	}
+}
+
+// cancelBuild ends what is being done to the workspace.
+func (b *bed) cancelBuild(t testing.TB, ws workspace) {
+	if s := ws.LatestBuild.Status; s == "pending" || s == "starting" || s == "stopping" {
+		b.try(t, http.MethodPatch, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/cancel", nil, nil)
+	}
+}
+
+// workspaces lists what Coder has for the query.
+func (b *bed) workspaces(t testing.TB, query string) []workspace {
+	t.Helper()
+	var all struct{ Workspaces []workspace }
+	require.Equal(t, http.StatusOK, b.ask(t, http.MethodGet, "/api/v2/workspaces?q="+url.QueryEscape(query), nil, &all))
+	return all.Workspaces
+}
+
+// workspace returns the person's workspace of the name; false when there is none.
+func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
+	t.Helper()
+	status := b.ask(t, http.MethodGet, "/api/v2/users/"+b.user+"/workspace/"+name, nil, &ws)
+	require.Contains(t, []int{http.StatusOK, http.StatusNotFound, http.StatusGone}, status)
+	return ws, status == http.StatusOK
+}
+
+// build does to the workspace what a person's click does: start, stop or delete. It returns Coder's status: 409 says
+// that something else is being done to it.
+func (b *bed) build(t testing.TB, id, transition string) int {
+	t.Helper()
+	return b.ask(t, http.MethodPost, "/api/v2/workspaces/"+id+"/builds", map[string]string{"transition": transition}, nil)
+}
+
+// parameters are the values that the workspace's latest build was made with.
+func (b *bed) parameters(t testing.TB, ws workspace) map[string]string {
+	t.Helper()
+	var list []struct{ Name, Value string }
+	require.Equal(t, http.StatusOK, b.ask(t, http.MethodGet, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/parameters", nil, &list))
+	values := map[string]string{}
+	for _, p := range list {
+		values[p.Name] = p.Value
+	}
+	return values
+}
+
+// prompts returns what the agent in the workspace was given, as its AgentAPI has it; false when that does not answer.
+func (b *bed) prompts(t testing.TB, name string) (said []string, ok bool) {
+	var all struct {
+		Messages []struct{ Role, Content string }
+	}
+	if b.try(t, http.MethodGet, "/@"+b.user+"/"+name+".main/apps/agentapi/messages", nil, &all) != http.StatusOK {
+		return nil, false
+	}
+	for _, m := range all.Messages {
+		if m.Role == "user" {
+			said = append(said, m.Content)
+		}
+	}
+	return said, true
+}
+
+// given is how many prompts with the text the agent was given.
+func (b *bed) given(t testing.TB, name, text string) (n int) {
+	t.Helper()
+	var said []string
+	b.eventually(t, "the agent of "+name+" answers", func() (ok bool) {
+		said, ok = b.prompts(t, name)
+		return ok
+	})
+	for _, s := range said {
+		if strings.Contains(s, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// kill ends a process of the workspace as a crash does: agent or agentapi.
+func (b *bed) kill(t testing.TB, name, process string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(b.dir, "ws/by-name", b.user, name, process+".pid"))
+	require.NoError(t, err)
+	var pid int
+	_, err = fmt.Sscan(string(data), &pid)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+}
+
+// setMetadata sets a metadata item of the workspace.
+func (b *bed) setMetadata(t testing.TB, name, key, value string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "../../../testdata/coder-testbed/meta.sh", b.user+"/"+name, key, value).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// ask sends Coder a request and returns the status of its answer.
+func (b *bed) ask(t testing.TB, method, path string, body, into any) int {
+	t.Helper()
+	status := b.try(t, method, path, body, into)
+	require.NotZero(t, status, "Coder does not answer %s %s", method, path)
+	return status
+}
+
+// try is ask with 0 for no answer.
+func (b *bed) try(t testing.TB, method, path string, body, into any) int {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	defer cancel()
+	var reader io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return 0
+		}
+		reader = bytes.NewReader(data)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, b.url+path, reader)
+	if err != nil {
+		return 0
+	}
+	r.Header.Set("Coder-Session-Token", b.token)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = res.Body.Close() }()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0
+	}
+	if into != nil && res.StatusCode < 300 && json.Unmarshal(data, into) != nil {
+		return 0
+	}
+	return res.StatusCode
+}
+
+// eventually waits for what nothing signals.
+func (b *bed) eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	within(t, patience, what, ok)
+}
+
+// within waits for what nothing signals, and fails when it has not come in time. It returns how long it took.
+func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		<-tick.C
+		if time.Since(begun) > limit {
+			require.FailNow(t, "it has not happened in time", "%s, within %s", what, limit)
+		}
+	}
+	return time.Since(begun)
+}

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestBuilds has builds that fail, and builds that never end: each agent says truthfully how it is, and can be deleted.
+func TestBuilds(t *testing.T) {
+	s := newBed(t, "bob").serve(t, setup{wait: 10 * time.Second})
+	t.Run("failing", func(t *testing.T) {
+		t.Parallel()
+		c := s.through("mcp")
+		answer, problem := c.try(t, "create_agent", object{"name": "Fails", "project": "fail-echo", "spec": "x"})
+		if problem != nil {
+			require.Equal(t, "PROVISIONING_FAILED", problem.Reason, "%v", problem)
+			require.Contains(t, problem.Message, "failed!", "what Coder says of the build")
+		} else { // it has not failed yet
+			require.Equal(t, "offline", answer.text("agent.status"), "%v", answer)
+		}
+		within(t, patience, "the failure shows", func() bool { return c.agent(t, "Fails")["state"] == "failed" })
+		a := c.agent(t, "Fails")
+		require.Contains(t, a["state_reason"], "failed!", "what Coder says of the build")
+		c.fail(t, "start_agent_task", object{"agent_name": "Fails", "task_description": "echo x"}, "AGENT_OFFLINE", 400, "failed")
+		c.remove(t, "Fails")
+	})
+	t.Run("hanging", func(t *testing.T) {
+		t.Parallel()
+		c := s.through("rest")
+		begun := time.Now()
+		r := c.call(t, "create_agent", object{"name": "Hangs", "project": "hang-echo", "spec": "x"})
+		require.Less(t, time.Since(begun), 20*time.Second, "the call waits as long as it is told, no longer")
+		require.Equal(t, "offline", r.text("agent.status"), "%v", r)
+		require.Contains(t, []any{"pending", "starting"}, r.at("agent.state"))
+		require.NotEmpty(t, r.text("agent.state_reason"))
+		c.remove(t, "Hangs")
+	})
+	t.Run("hanging, deleted at once", func(t *testing.T) {
+		t.Parallel()
+		c := s.through("grpc")
+		created := make(chan object, 1)
+		go func() {
+			r, _ := c.try(t, "create_agent", object{"name": "Hasty", "project": "hang-echo", "spec": "x"})
+			created <- r
+		}()
+		within(t, patience, "the agent is known", func() bool { return c.listed(t, "Hasty") != nil })
+		c.remove(t, "Hasty")
+		<-created
+	})
+}
+
+// remove deletes the agent, however long that takes, and checks that nothing is left of it.
+func (c caller) remove(t testing.TB, name string) {
+	t.Helper()
+	begun := time.Now()
+	c.call(t, "delete_agent", object{"agent_name": name})
+	within(t, patience, name+" is gone", func() bool { return c.listed(t, name) == nil })
+	t.Logf("%s deleted in %s", name, time.Since(begun).Round(10*time.Millisecond))
+	c.fail(t, "show_agent", object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
+	_, there := c.workspace(t, c.workspaceOf(name))
+	require.False(t, there, "the workspace is gone")
+}

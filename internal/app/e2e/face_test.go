@@ -1,0 +1,321 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// object is a JSON object of an answer.
+type object map[string]any
+
+// at returns what is below the keys, with dots between; nil for nothing.
+func (o object) at(path string) any {
+	var v any = map[string]any(o)
+	for key := range strings.SplitSeq(path, ".") {
+		m, _ := v.(map[string]any)
+		v = m[key]
+	}
+	return v
+}
+
+// list returns the objects below the key.
+func (o object) list(key string) (all []object) {
+	items, _ := o[key].([]any)
+	for _, item := range items {
+		m, _ := item.(map[string]any)
+		all = append(all, m)
+	}
+	return all
+}
+
+// text is the string below the keys, "" for none.
+func (o object) text(path string) string {
+	s, _ := o.at(path).(string)
+	return s
+}
+
+// problem is the error object of an answer.
+type problem struct {
+	Reason  string         `json:"error"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details"`
+	http    int            // of REST; 0 elsewhere
+}
+
+func (p *problem) Error() string { return fmt.Sprintf("%s: %s %v", p.Reason, p.Message, p.Details) }
+
+// faces are the ways to a server.
+var faces = map[string]func(*server, context.Context, protoreflect.MethodDescriptor, string, object) (object, *problem, error){
+	"grpc": (*server).callGRPC,
+	"rest": (*server).callREST,
+	"mcp":  (*server).callMCP,
+}
+
+// caller calls a server through one of its faces.
+type caller struct {
+	*server
+	face string
+}
+
+func (s *server) through(face string) caller { return caller{s, face} }
+
+var humps = regexp.MustCompile(`([a-z])([A-Z])`)
+
+// method returns the method that the tool stands for.
+func method(tool string) protoreflect.MethodDescriptor {
+	methods := fleetv1.File_fleet_v1_fleet_service_proto.Services().ByName("FleetService").Methods()
+	for i := range methods.Len() {
+		if strings.ToLower(humps.ReplaceAllString(string(methods.Get(i).Name()), "${1}_${2}")) == tool {
+			return methods.Get(i)
+		}
+	}
+	return nil
+}
+
+// try calls a tool.
+func (c caller) try(t testing.TB, tool string, args object) (object, *problem) {
+	t.Helper()
+	m := method(tool)
+	require.NotNil(t, m, "there is no tool %s", tool)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	answer, problem, err := faces[c.face](c.server, ctx, m, tool, args)
+	require.NoError(t, err, "%s %v", tool, args)
+	return answer, problem
+}
+
+// call calls a tool, which succeeds.
+func (c caller) call(t testing.TB, tool string, args object) object {
+	t.Helper()
+	answer, problem := c.try(t, tool, args)
+	if problem != nil {
+		require.FailNow(t, "the call failed", "%s %v: %v", tool, args, problem)
+	}
+	return answer
+}
+
+// fail calls a tool, which fails for the reason, with the HTTP status where there is one, and a text that has the words.
+func (c caller) fail(t testing.TB, tool string, args object, reason string, code int, words ...string) *problem {
+	t.Helper()
+	answer, problem := c.try(t, tool, args)
+	require.NotNil(t, problem, "%s %v succeeded: %v", tool, args, answer)
+	require.Equal(t, reason, problem.Reason, "%v", problem)
+	for _, w := range words {
+		require.Contains(t, problem.Message, w)
+	}
+	if problem.http != 0 {
+		require.Equal(t, code, problem.http, "%v", problem)
+	}
+	return problem
+}
+
+// agent is what show_agent says.
+func (c caller) agent(t testing.TB, name string) object {
+	t.Helper()
+	m, _ := c.call(t, "show_agent", object{"agent_name": name})["agent"].(map[string]any)
+	return m
+}
+
+// run starts a task and returns its id.
+func (c caller) run(t testing.TB, agent, description string) string {
+	t.Helper()
+	return c.call(t, "start_agent_task", object{"agent_name": agent, "task_description": description}).text("task.id")
+}
+
+// wait waits until the task has ended and returns it.
+func (c caller) wait(t testing.TB, id string) object {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < 2*patience; {
+		r := c.call(t, "wait_tasks", object{"task_ids": []any{id}})
+		if r["done"] == true {
+			return r.list("tasks")[0]
+		}
+	}
+	require.FailNow(t, "the task does not end", id)
+	return nil
+}
+
+// events are what the log has of the agent after the cursor; with follow, at least one and what comes within a second.
+func (c caller) events(t testing.TB, agent, cursor string, follow bool) (events []object, next string) {
+	t.Helper()
+	args := object{"agent_name": agent, "cursor": cursor}
+	if follow {
+		args["follow"], args["wait_seconds"] = true, 1
+	}
+	r := c.call(t, "watch_fleet", args)
+	return r.list("events"), r.text("cursor")
+}
+
+func (s *server) callGRPC(ctx context.Context, m protoreflect.MethodDescriptor, _ string, args object) (object, *problem, error) {
+	data, err := json.Marshal(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	request, answer := dynamicpb.NewMessage(m.Input()), dynamicpb.NewMessage(m.Output())
+	if err := protojson.Unmarshal(data, request); err != nil {
+		return nil, nil, err
+	}
+	path := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
+	if m.IsStreamingServer() {
+		err = s.stream(ctx, path, request, answer)
+	} else {
+		err = s.grpc.Invoke(ctx, path, request, answer)
+	}
+	if err != nil {
+		p := &problem{Message: status.Convert(err).Message()}
+		for _, d := range status.Convert(err).Details() {
+			if info, ok := d.(*errdetails.ErrorInfo); ok {
+				p.Reason = info.GetReason()
+			}
+		}
+		return nil, p, nil
+	}
+	if data, err = (protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}).Marshal(answer); err != nil {
+		return nil, nil, err
+	}
+	var o object
+	return o, nil, json.Unmarshal(data, &o)
+}
+
+// stream merges the answers of a stream.
+func (s *server) stream(ctx context.Context, path string, request, answer proto.Message) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := s.grpc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, path)
+	if err != nil {
+		return err
+	}
+	if err := stream.SendMsg(request); err != nil {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	for {
+		part := answer.ProtoReflect().New().Interface()
+		err := stream.RecvMsg(part)
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		proto.Merge(answer, part)
+	}
+}
+
+var pathField = regexp.MustCompile(`\{(\w+)\}`)
+
+func (s *server) callREST(ctx context.Context, m protoreflect.MethodDescriptor, _ string, args object) (object, *problem, error) {
+	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+	verb, path := http.MethodGet, rule.GetGet()
+	if p := rule.GetPost(); p != "" {
+		verb, path = http.MethodPost, p
+	} else if p := rule.GetDelete(); p != "" {
+		verb, path = http.MethodDelete, p
+	}
+	rest := object{}
+	for k, v := range args {
+		rest[k] = v
+	}
+	path = pathField.ReplaceAllStringFunc(path, func(field string) string {
+		name := strings.Trim(field, "{}")
+		delete(rest, name)
+		return url.PathEscape(fmt.Sprint(args[name]))
+	})
+	var body io.Reader
+	if rule.GetBody() == "*" {
+		data, err := json.Marshal(rest)
+		if err != nil {
+			return nil, nil, err
+		}
+		body = bytes.NewReader(data)
+	} else {
+		query := url.Values{}
+		for k, v := range rest {
+			query.Set(k, fmt.Sprint(v))
+		}
+		path += "?" + query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, verb, s.http+path, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		p := &problem{http: res.StatusCode}
+		return nil, p, json.NewDecoder(res.Body).Decode(p)
+	}
+	return merged(res.Body)
+}
+
+// merged reads the answer, or the answers of a stream, a line each.
+func merged(body io.Reader) (object, *problem, error) {
+	all := object{}
+	events, streamed := []any{}, false
+	for d := json.NewDecoder(body); ; {
+		var o object
+		if err := d.Decode(&o); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, nil, err
+		}
+		if more, ok := o["events"].([]any); ok {
+			events, streamed = append(events, more...), true
+		}
+		all = o
+	}
+	if streamed {
+		all["events"] = events
+	}
+	return all, nil, nil
+}
+
+func (s *server) callMCP(ctx context.Context, _ protoreflect.MethodDescriptor, tool string, args object) (object, *problem, error) {
+	r := mcp.CallToolRequest{}
+	r.Params.Name, r.Params.Arguments = tool, map[string]any(args)
+	result, err := s.mcp.CallTool(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(result.Content) != 1 {
+		return nil, nil, fmt.Errorf("the content is not one text: %v", result.Content)
+	}
+	text, ok := mcp.AsTextContent(result.Content[0])
+	if !ok {
+		return nil, nil, fmt.Errorf("the content is no text: %v", result.Content)
+	}
+	if result.IsError {
+		p := &problem{}
+		return nil, p, json.Unmarshal([]byte(text.Text), p)
+	}
+	var o object
+	return o, nil, json.Unmarshal([]byte(text.Text), &o)
+}

@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestIsolation gives Fleet the token of Coder's owner, which sees everything: other people's workspaces, and those of
+// templates that are no projects, are not there for it.
+func TestIsolation(t *testing.T) {
+	admin, alice := newBed(t, "admin"), newBed(t, "alice")
+	prefix := admin.newPrefix(t)
+	t.Cleanup(func() { alice.sweep(t, prefix) })
+	theirs := alice.make(t, "setup-devcontainer", prefix+"Theirs")
+	plain := admin.make(t, "plain", prefix+"Plain")
+	other := admin.make(t, "setup-devcontainer", "x"+prefix+"Other") // of no prefix of Fleet's
+	t.Cleanup(func() { admin.sweep(t, "x"+prefix) })
+
+	s := admin.serve(t, setup{prefix: prefix})
+	require.Equal(t, "idle", s.through("grpc").call(t, "create_agent", object{"name": "Mine", "project": "Setup", "spec": "x"}).text("agent.status"))
+	for face := range faces {
+		c := s.through(face)
+		for _, p := range c.call(t, "list_agent_projects", object{}).list("projects") {
+			require.NotEqual(t, "plain", p["template_name"])
+		}
+		r := c.call(t, "list_agents", object{})
+		require.Len(t, r.list("agents"), 1, "%v", r)
+		require.Equal(t, "Mine", r.list("agents")[0]["name"])
+		for _, name := range []string{"Theirs", "Plain", "Other"} {
+			for _, tool := range []string{"show_agent", "delete_agent", "stop_agent", "start_agent", "restart_agent", "stop_agent_task", "show_agent_log"} {
+				c.fail(t, tool, object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
+			}
+			c.fail(t, "start_agent_task", object{"agent_name": name, "task_description": "echo x"}, "AGENT_NOT_FOUND", 404, name)
+		}
+		c.fail(t, "create_agent", object{"name": "New", "project": "plain", "spec": "x"}, "PROJECT_NOT_FOUND", 400)
+	}
+	// Alice's workspace of that name is not Fleet's, and does not stand in the way.
+	c := s.through("mcp")
+	r := c.call(t, "create_agent", object{"name": "Theirs", "project": "Setup", "spec": "x"})
+	require.NotEqual(t, theirs.ID, r.text("agent.workspace_id"))
+	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
+	c.remove(t, "Theirs")
+	// A person's workspace with the name of an agent is not taken for the agent's, nor deleted.
+	c.fail(t, "show_agent", object{"agent_name": "Plain"}, "AGENT_NOT_FOUND", 404)
+	answer, problem := c.try(t, "create_agent", object{"name": "Plain", "project": "Setup", "spec": "x"})
+	t.Logf("a name that is taken in Coder: %v %v", answer, problem)
+	if problem == nil {
+		require.NotEqual(t, "idle", answer.text("agent.status"))
+		require.NotEmpty(t, answer.text("agent.state_reason"))
+		c.call(t, "delete_agent", object{"agent_name": "Plain"})
+	}
+	c.remove(t, "Mine")
+
+	for b, ws := range map[*bed]workspace{alice: theirs} {
+		now, there := b.workspace(t, ws.Name)
+		require.True(t, there && now.LatestBuild.Number == 1, "%s was not touched", ws.Name)
+	}
+	for _, ws := range []workspace{plain, other} {
+		now, there := admin.workspace(t, ws.Name)
+		require.True(t, there && now.LatestBuild.Number == 1, "%s was not touched", ws.Name)
+	}
+}
+
+// make makes a workspace as a person does.
+func (b *bed) make(t testing.TB, template, name string) (ws workspace) {
+	t.Helper()
+	var templates []struct{ ID, Name string }
+	require.Equal(t, http.StatusOK, b.ask(t, http.MethodGet, "/api/v2/templates", nil, &templates))
+	for _, tpl := range templates {
+		if tpl.Name == template {
+			require.Equal(t, http.StatusCreated, b.ask(t, http.MethodPost, "/api/v2/users/me/workspaces", object{"name": name, "template_id": tpl.ID}, &ws))
+			return ws
+		}
+	}
+	require.FailNow(t, "there is no such template", template)
+	return ws
+}

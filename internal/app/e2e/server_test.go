@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	mcpclient "github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// server is `fleet serve --backend coder` in a process of its own.
+type server struct {
+	*bed
+	prefix string // of the names of its workspaces
+	data   string
+	http   string
+	grpc   *grpc.ClientConn
+	api    fleetv1.FleetServiceClient
+	mcp    *mcpclient.Client
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when its log has ended
+	down   bool
+
+	mu  sync.Mutex
+	log []string
+}
+
+// setup is what a server is started with.
+type setup struct {
+	prefix string        // "": one of its own
+	data   string        // "": a directory of its own
+	url    string        // of Coder; "": the bed's
+	wait   time.Duration // create_wait; 0: 90 s
+}
+
+// serve starts a server and waits until it answers. It ends with the test, in good order.
+func (b *bed) serve(t testing.TB, c setup) *server {
+	t.Helper()
+	if c.prefix == "" {
+		c.prefix = b.newPrefix(t)
+	}
+	if c.data == "" {
+		c.data = t.TempDir()
+	}
+	if c.url == "" {
+		c.url = b.url
+	}
+	if c.wait == 0 {
+		c.wait = 90 * time.Second
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "fleet.yaml")
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: coder\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.wait, c.prefix), 0o600))
+
+	s := &server{bed: b, prefix: c.prefix, data: c.data, ended: make(chan struct{})}
+	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "serve", "--config", config,
+		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--data", c.data, "--log-format", "json")
+	s.cmd.Env = []string{serverEnv + "=1", "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "CODER_URL=" + c.url, "CODER_SESSION_TOKEN=" + b.token}
+	s.cmd.Dir = dir
+	stderr, err := s.cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, s.cmd.Start())
+	up := make(chan [2]string, 1)
+	go func() {
+		defer close(s.ended)
+		s.follow(stderr, up)
+	}()
+	t.Cleanup(func() { s.end(t) })
+	select {
+	case addr := <-up:
+		s.http = "http://" + addr[0]
+		s.grpc, err = grpc.NewClient(addr[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
+		require.NoError(t, err)
+	case <-s.ended:
+		require.FailNow(t, "the server did not start", "%s", s.said())
+	}
+	t.Cleanup(func() { _ = s.grpc.Close() })
+	s.api = fleetv1.NewFleetServiceClient(s.grpc)
+	s.mcp, err = mcpclient.NewStreamableHttpClient(s.http + "/mcp")
+	require.NoError(t, err)
+	require.NoError(t, s.mcp.Start(context.WithoutCancel(t.Context())))
+	t.Cleanup(func() { _ = s.mcp.Close() })
+	initialize := mcp.InitializeRequest{}
+	initialize.Params.ProtocolVersion, initialize.Params.ClientInfo = mcp.LATEST_PROTOCOL_VERSION, mcp.Implementation{Name: "e2e", Version: "1"}
+	_, err = s.mcp.Initialize(t.Context(), initialize)
+	require.NoError(t, err)
+	within(t, patience, "the server is ready", func() bool {
+		r, err := http.Get(s.http + "/readyz")
+		if err == nil {
+			_ = r.Body.Close()
+		}
+		return err == nil && r.StatusCode == http.StatusOK
+	})
+	return s
+}
+
+// follow reads the log, which says where the server listens.
+func (s *server) follow(log io.Reader, up chan<- [2]string) {
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var l struct{ Msg, HTTP, GRPC string }
+		_ = json.Unmarshal(lines.Bytes(), &l)
+		s.mu.Lock()
+		s.log = append(s.log, lines.Text())
+		s.mu.Unlock()
+		if l.Msg == "fleet is up" {
+			up <- [2]string{l.HTTP, l.GRPC}
+		}
+	}
+}
+
+func (s *server) said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.log, "\n")
+}
+
+// kill ends the server as a crash does.
+func (s *server) kill(t testing.TB) {
+	t.Helper()
+	s.down = true
+	require.NoError(t, s.cmd.Process.Kill())
+	<-s.ended
+	require.Error(t, s.cmd.Wait())
+}
+
+// end ends the server in good order. It has logged no error, and never the token.
+func (s *server) end(t testing.TB) {
+	t.Helper()
+	if !s.down {
+		s.down = true
+		require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+		killer := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+		defer killer.Stop()
+		<-s.ended
+		require.NoError(t, s.cmd.Wait(), "the server did not end well: %s", s.said())
+	}
+	log := s.said()
+	require.NotContains(t, log, s.token)
+	if t.Failed() {
+		t.Logf("the server said:\n%s", log)
+		return
+	}
+	require.NotContains(t, log, `"level":"ERROR"`)
+}
+
+// workspaceOf is the name of the agent's workspace.
+func (s *server) workspaceOf(agent string) string { return s.prefix + agent }

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// truthLimit is how long what happens behind Fleet's back may take to show.
+const truthLimit = 5 * time.Second
+
+// TestTruth does to agents what Fleet is not asked for, and checks that it shows in time, with a reason in words.
+func TestTruth(t *testing.T) {
+	s := newBed(t, "bob").serve(t, setup{})
+	for _, c := range []struct {
+		name, face, state, task string
+		happens                 func(t *testing.T, s *server, ws workspace)
+		back                    func(t *testing.T, s *server, ws workspace) // nil: it does not come back by itself
+	}{
+		{
+			name: "Slain", face: "grpc", state: "unhealthy",
+			happens: func(t *testing.T, s *server, ws workspace) { s.bed.kill(t, ws.Name, "agent") },
+		},
+		{
+			name: "Mute", face: "rest", state: "unhealthy",
+			happens: func(t *testing.T, s *server, ws workspace) { s.bed.kill(t, ws.Name, "agentapi") },
+		},
+		{
+			name: "Halted", face: "mcp", state: "stopped", task: "failed",
+			happens: func(t *testing.T, s *server, ws workspace) {
+				require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "stop"))
+			},
+			back: func(t *testing.T, s *server, ws workspace) {
+				require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "start"))
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := s.through(c.face)
+			require.Equal(t, "idle", f.call(t, "create_agent", object{"name": c.name, "project": "DataOne", "spec": "x"}).text("agent.status"))
+			ws, _ := s.workspace(t, s.workspaceOf(c.name))
+			id := f.run(t, c.name, "sleep 120")
+			require.Equal(t, "busy", f.agent(t, c.name)["status"])
+			s.eventually(t, "the agent works", func() bool { return s.given(t, ws.Name, "sleep 120") == 1 })
+
+			c.happens(t, s, ws)
+			happened := time.Now()
+			if c.state == "stopped" {
+				s.eventually(t, "Coder has stopped it", func() bool {
+					now, _ := s.workspace(t, ws.Name)
+					happened = time.Now()
+					return now.LatestBuild.Status == "stopped"
+				})
+			}
+			took := within(t, truthLimit, "it shows", func() bool { return f.agent(t, c.name)["state"] == c.state })
+			a := f.agent(t, c.name)
+			t.Logf("%s shows %s after %s: %s", c.state, c.name, took.Round(10*time.Millisecond), a["state_reason"])
+			require.Less(t, time.Since(happened), 2*truthLimit)
+			require.Equal(t, "offline", a["status"])
+			require.Equal(t, "offline", f.listed(t, c.name)["status"])
+			if c.state != "stopped" {
+				require.NotEmpty(t, a.text("state_reason"))
+			}
+			f.fail(t, "start_agent_task", object{"agent_name": c.name, "task_description": "echo x"}, "AGENT_OFFLINE", 400, c.name)
+			if c.task != "" {
+				ended := f.wait(t, id)
+				require.Equal(t, c.task, ended["status"])
+				require.NotEmpty(t, ended.text("reason"))
+			}
+			if c.back != nil {
+				c.back(t, s, ws)
+				within(t, patience, "it is back", func() bool { return f.agent(t, c.name)["status"] == "idle" })
+				require.Equal(t, "completed", f.wait(t, f.run(t, c.name, "echo back"))["status"])
+			}
+			f.remove(t, c.name)
+		})
+	}
+	t.Run("Removed", func(t *testing.T) {
+		f := s.through("rest")
+		require.Equal(t, "idle", f.call(t, "create_agent", object{"name": "Removed", "project": "DataOne", "spec": "x"}).text("agent.status"))
+		ws, _ := s.workspace(t, s.workspaceOf("Removed"))
+		id := f.run(t, "Removed", "sleep 120")
+		s.eventually(t, "the agent works", func() bool { return s.given(t, ws.Name, "sleep 120") == 1 })
+		require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "delete"))
+		s.eventually(t, "Coder has deleted it", func() bool {
+			_, there := s.workspace(t, ws.Name)
+			return !there
+		})
+		took := within(t, truthLimit, "it is gone from the list", func() bool { return f.listed(t, "Removed") == nil })
+		t.Logf("deleted shows after %s", took.Round(10*time.Millisecond))
+		f.fail(t, "show_agent", object{"agent_name": "Removed"}, "AGENT_NOT_FOUND", 404)
+		task := f.call(t, "show_task", object{"task_id": id})
+		t.Logf("its task: %s", task.text("task.reason"))
+		require.Equal(t, "failed", task.text("task.status"))
+		require.Contains(t, task.text("task.reason"), "its workspace")
+	})
+}
