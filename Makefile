@@ -10,7 +10,7 @@ FLAGS ?=
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
 
 build: ## build bin/fleet
 	$(GO) build -o bin/fleet ./cmd/fleet
@@ -69,4 +69,24 @@ test-claude: ## the real Claude Code, as an agent and as a client, against a stu
 fuzz: ## fuzz the decoding of arguments for 30 s
 	$(GO) test -run '^$$' -fuzz FuzzUnmarshal -fuzztime 30s ./internal/face/wire
 
+# A real Coder: testdata/coder-testbed. TESTBED_DIR, CODER_PORT and PG_PORT choose another one.
+coder-up: ## start a real Coder on this machine; builds it the first time
+	@testdata/coder-testbed/up.sh
+
+coder-down: ## stop that Coder
+	@testdata/coder-testbed/down.sh
+
+CODER_ENV := env=$$(testdata/coder-testbed/env.sh bob) && eval "$$env"
+
+e2e: ## the whole contract against a real Coder: make coder-up e2e
+	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -timeout 20m -parallel 6 $(FLAGS) ./internal/app/e2e
+
+CHAOS ?= 60s
+chaos: ## mixed load through a proxy that slows, cuts and refuses, for CHAOS (default 60s)
+	@$(CODER_ENV) && FLEET_E2E=1 FLEET_CHAOS=$(CHAOS) $(GO) test -count=1 -timeout 60m -run TestChaos -v $(FLAGS) ./internal/app/e2e
+
+bench-coder: ## list_agents of 300 agents beside Coder's own lists
+	@$(CODER_ENV) && $(GO) run ./internal/app/benchcoder $(FLAGS)
+
+.PHONY: coder-up coder-down e2e chaos bench-coder
 .PHONY: help build run demo test vet lint race generate generated proto-lint breaking fmt bench conformance test-claude fuzz
