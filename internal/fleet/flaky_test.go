@@ -153,3 +153,26 @@ func TestLeaseOutlivesTheWorkerBefore(t *testing.T) {
 	require.False(t, has, "the agent is worked on without a lease")
 	h.world.Release("gate")
 }
+
+// TestOutputIsRecordedOnce has a task whose output somebody else has recorded further than its follower knows.
+func TestOutputIsRecordedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.create("papi")
+	task := h.start("papi", "echo one\nwait gate\necho two\necho three\ndone")
+	<-h.world.Reached("gate")
+	require.Eventually(t, func() bool { return h.output(task.ID) == "one" }, 10*time.Second, time.Millisecond)
+	require.NoError(t, h.store.Update(t.Context(), func(tx fleet.Tx) error { // as another process does that follows too
+		other, err := tx.Task(task.ID)
+		require.NoError(t, err)
+		other.Cursor = "2"
+		require.NoError(t, tx.UpdateTask(other))
+		return tx.Append(&fleet.Event{
+			Time: time.Now(), Type: fleet.EventTaskOutput, AgentUID: other.AgentUID, AgentName: other.AgentName, Owner: other.Owner,
+			TaskID: other.ID, Text: "two",
+		})
+	}))
+	h.world.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.end(task.ID).Status)
+	require.Equal(t, "onetwothree", h.output(task.ID))
+}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -42,7 +43,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 		}
 	}()
 	go func() {
-		err := w.record(ctx, t.ID, queue)
+		err := w.record(ctx, t.ID, cursor, queue)
 		if err != nil {
 			cancel()
 		}
@@ -53,8 +54,12 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 	}()
 }
 
-// record takes what comes through the queue into the event log, until the queue is closed.
-func (w *worker) record(ctx context.Context, taskID string, queue <-chan Output) error {
+// errFollowed is the error of a follower that comes second: another process follows the run too, since this one was so
+// slow that it lost its lease and has not noticed yet.
+var errFollowed = errors.New("another process has recorded the run's output meanwhile")
+
+// record takes what comes through the queue after the cursor into the event log, until the queue is closed.
+func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan Output) error {
 	for o := range queue {
 		batch := []Output{o}
 		for more := true; more && len(batch) < outputQueue; {
@@ -68,6 +73,9 @@ func (w *worker) record(ctx context.Context, taskID string, queue <-chan Output)
 			}
 		}
 		err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
+			if t.Cursor != cursor {
+				return errFollowed
+			}
 			for _, o := range batch {
 				if err := w.take(tx, t, o); err != nil {
 					return err
@@ -78,6 +86,7 @@ func (w *worker) record(ctx context.Context, taskID string, queue <-chan Output)
 		if err != nil {
 			return err
 		}
+		cursor = batch[len(batch)-1].Cursor
 		w.cfg.Fault(FaultFollowOutput)
 	}
 	return nil
