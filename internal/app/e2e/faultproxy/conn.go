@@ -1,0 +1,65 @@
+package faultproxy
+
+import (
+	"net"
+	"sync"
+)
+
+// listener counts the connections of clients, and holds back what goes over them.
+type listener struct {
+	net.Listener
+	proxy *Proxy
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	p := l.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Open++
+	p.stats.Most = max(p.stats.Most, p.stats.Open)
+	return &conn{Conn: c, proxy: p, closed: make(chan struct{})}, nil
+}
+
+// conn is a connection with a client.
+type conn struct {
+	net.Conn
+	proxy  *Proxy
+	once   sync.Once
+	closed chan struct{}
+}
+
+// pass waits until bytes may go through.
+func (c *conn) pass() {
+	c.proxy.mu.Lock()
+	hole := c.proxy.hole
+	c.proxy.mu.Unlock()
+	select {
+	case <-hole:
+	case <-c.closed:
+	}
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.pass()
+	return n, err
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	c.pass()
+	return c.Conn.Write(b)
+}
+
+func (c *conn) Close() error {
+	c.once.Do(func() {
+		close(c.closed)
+		c.proxy.mu.Lock()
+		c.proxy.stats.Open--
+		c.proxy.mu.Unlock()
+	})
+	return c.Conn.Close()
+}

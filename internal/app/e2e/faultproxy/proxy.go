@@ -1,0 +1,221 @@
+// Package faultproxy stands between an HTTP client and its server, counts what goes through, and on request treats it as
+// a bad network does: it is slow, answers for the server, cuts connections in the middle of an answer, and at times lets
+// nothing through at all.
+package faultproxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Faults say what happens to requests. The zero value lets them through as they are.
+type Faults struct {
+	Latency time.Duration // before a request is passed on
+	Slow    float64       // share of requests that have the latency, 0 to 1
+	Refuse  float64       // share of requests that are answered with 502; every other one of them after it was passed on
+	Cut     float64       // share of answers that are cut off somewhere
+}
+
+// Stats count what happened since the proxy was made.
+type Stats struct {
+	Requests, Slow, Refused, RefusedAfter, Cut int
+	Open, Most                                 int // connections of clients now, and at most
+}
+
+// Seen is a request that the server has answered, whatever the client got of that.
+type Seen struct {
+	Method, Path string
+	Body         []byte // of requests that are not GET
+	Status       int
+}
+
+// Proxy is a proxy that listens on a loopback port of its own.
+type Proxy struct {
+	server   *http.Server
+	listener net.Listener
+	reverse  *httputil.ReverseProxy
+	seen     func(Seen)
+
+	mu     sync.Mutex
+	random *rand.Rand
+	faults Faults
+	stats  Stats
+	hole   chan struct{} // closed: nothing is held back
+}
+
+// New starts a proxy before the server at target. The faults follow from the seed. seen, when not nil, is told of each
+// request that the server has answered.
+func New(target string, seed uint64, seen func(Seen)) (*Proxy, error) {
+	u, err := url.Parse(target)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{random: rand.New(rand.NewPCG(seed, seed)), hole: make(chan struct{}), seen: seen}
+	close(p.hole)
+	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	quiet := log.New(io.Discard, "", 0) // what goes wrong here is what it is for
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(u); r.Out.Host = r.In.Host },
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
+		FlushInterval: -1, ErrorLog: quiet,
+		ModifyResponse: p.answered,
+		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	p.server = &http.Server{Handler: p, ErrorLog: quiet, ReadHeaderTimeout: time.Minute}
+	go func() { _ = p.server.Serve(listener{p.listener, p}) }()
+	return p, nil
+}
+
+// URL is where the proxy is.
+func (p *Proxy) URL() string { return "http://" + p.listener.Addr().String() }
+
+// Set sets what happens to requests from now on.
+func (p *Proxy) Set(f Faults) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = f
+}
+
+// Blackhole lets no byte through, either way, until ctx is done: connections are made, and nothing more is heard of them.
+func (p *Proxy) Blackhole(ctx context.Context) {
+	hole := make(chan struct{})
+	p.mu.Lock()
+	p.hole = hole
+	p.mu.Unlock()
+	<-ctx.Done()
+	close(hole)
+}
+
+// Stats returns the counts.
+func (p *Proxy) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats
+}
+
+// Close ends the proxy and all connections.
+func (p *Proxy) Close() error {
+	err := p.server.Close()
+	p.reverse.Transport.(*http.Transport).CloseIdleConnections()
+	return err
+}
+
+// fate is what happens to one request.
+type fate struct {
+	wait          time.Duration
+	refuse, after bool
+	cut           int // after so many bytes of the answer's body; -1: not
+	body          []byte
+}
+
+type fateKey struct{}
+
+func (p *Proxy) fate() fate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Requests++
+	f := fate{cut: -1}
+	if p.random.Float64() < p.faults.Slow {
+		f.wait = p.faults.Latency
+		p.stats.Slow++
+	}
+	switch chance := p.random.Float64(); {
+	case chance < p.faults.Refuse/2:
+		f.refuse = true
+		p.stats.Refused++
+	case chance < p.faults.Refuse:
+		f.refuse, f.after = true, true
+		p.stats.RefusedAfter++
+	case chance < p.faults.Refuse+p.faults.Cut:
+		f.cut = p.random.IntN(800)
+		p.stats.Cut++
+	}
+	return f
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f := p.fate()
+	ctx := r.Context()
+	if r.Method != http.MethodGet {
+		// What has set out arrives, also when its sender does not wait for the answer.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		f.body, r.Body = body, io.NopCloser(bytes.NewReader(body))
+	}
+	if f.wait > 0 {
+		select {
+		case <-time.After(f.wait):
+		case <-ctx.Done():
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if f.refuse && !f.after {
+		refuse(w)
+		return
+	}
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(ctx, fateKey{}, &f)))
+}
+
+func refuse(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(http.StatusBadGateway)
+	fmt.Fprint(w, "<html><body><h1>502 Bad Gateway</h1></body></html>")
+}
+
+// answered does to the server's answer what its request's fate is.
+func (p *Proxy) answered(res *http.Response) error {
+	f, _ := res.Request.Context().Value(fateKey{}).(*fate)
+	if f == nil {
+		return nil
+	}
+	if p.seen != nil {
+		p.seen(Seen{Method: res.Request.Method, Path: res.Request.URL.Path, Body: f.body, Status: res.StatusCode})
+	}
+	if f.refuse {
+		_ = res.Body.Close()
+		const page = "<html><body><h1>502 Bad Gateway</h1></body></html>"
+		res.StatusCode, res.Status = http.StatusBadGateway, "502 Bad Gateway"
+		res.Header = http.Header{"Content-Type": {"text/html"}}
+		res.Body, res.ContentLength = io.NopCloser(bytes.NewReader([]byte(page))), int64(len(page))
+	}
+	if f.cut >= 0 && res.StatusCode != http.StatusSwitchingProtocols {
+		res.Body = &cutBody{ReadCloser: res.Body, left: f.cut}
+	}
+	return nil
+}
+
+var errCut = errors.New("the connection is cut")
+
+// cutBody ends too early, which makes the proxy cut the connection.
+type cutBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (c *cutBody) Read(b []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errCut
+	}
+	n, err := c.ReadCloser.Read(b[:min(len(b), c.left)])
+	c.left -= n
+	return n, err
+}

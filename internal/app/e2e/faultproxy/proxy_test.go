@@ -1,0 +1,123 @@
+package faultproxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	patience = 10 * time.Second
+	tick     = 5 * time.Millisecond
+)
+
+func start(t *testing.T, seen func(Seen)) (*Proxy, *atomic.Int64) {
+	t.Helper()
+	var calls atomic.Int64
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		_, _ = io.WriteString(w, strings.Repeat("x", 1000))
+	}))
+	t.Cleanup(target.Close)
+	p, err := New(target.URL, 1, seen)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p, &calls
+}
+
+func get(t *testing.T, c *http.Client, url string) (status int, body string, err error) {
+	t.Helper()
+	r, err := c.Get(url)
+	if err != nil {
+		return 0, "", err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	return r.StatusCode, string(b), err
+}
+
+func TestPassesAndCounts(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var seen []Seen
+	p, calls := start(t, func(s Seen) { mu.Lock(); defer mu.Unlock(); seen = append(seen, s) })
+	status, body, err := get(t, &http.Client{Transport: &http.Transport{}}, p.URL()+"/a")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	require.Len(t, body, 1000)
+	r, err := http.Post(p.URL()+"/b", "text/plain", strings.NewReader("said"))
+	require.NoError(t, err)
+	require.NoError(t, r.Body.Close())
+	require.EqualValues(t, 2, calls.Load())
+	require.Equal(t, 2, p.Stats().Requests)
+	require.Equal(t, []Seen{{Method: "GET", Path: "/a", Status: 200}, {Method: "POST", Path: "/b", Body: []byte("said"), Status: 200}}, seen)
+}
+
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	p, calls := start(t, nil)
+	p.Set(Faults{Refuse: 1})
+	for range 40 {
+		status, body, err := get(t, http.DefaultClient, p.URL())
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadGateway, status)
+		require.Contains(t, body, "502")
+	}
+	s := p.Stats()
+	require.Equal(t, 40, s.Refused+s.RefusedAfter)
+	require.NotZero(t, s.Refused)
+	require.EqualValues(t, s.RefusedAfter, calls.Load(), "some were passed on all the same")
+}
+
+func TestCuts(t *testing.T) {
+	t.Parallel()
+	p, _ := start(t, nil)
+	p.Set(Faults{Cut: 1})
+	for range 20 {
+		_, body, err := get(t, http.DefaultClient, p.URL())
+		require.Error(t, err)
+		require.Less(t, len(body), 1000)
+	}
+}
+
+func TestBlackhole(t *testing.T) {
+	t.Parallel()
+	p, _ := start(t, nil)
+	client := &http.Client{Transport: &http.Transport{}}
+	_, _, err := get(t, client, p.URL())
+	require.NoError(t, err)
+
+	ctx, end := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() { defer close(over); p.Blackhole(ctx) }()
+	answered := make(chan error, 1)
+	require.Eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		select {
+		case <-p.hole:
+			return false
+		default:
+			return true
+		}
+	}, patience, tick)
+	go func() {
+		_, _, err := get(t, client, p.URL())
+		answered <- err
+	}()
+	require.Never(t, func() bool { return len(answered) > 0 }, 20*tick, tick, "nothing is heard")
+	end()
+	<-over
+	require.NoError(t, <-answered, "what was held back goes on")
+
+	client.CloseIdleConnections()
+	require.Eventually(t, func() bool { return p.Stats().Open == 0 }, patience, tick)
+}
