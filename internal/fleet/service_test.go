@@ -449,8 +449,10 @@ func TestWatch(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.end(task.ID).Status)
 	err = h.Watch(h.ctx(), fleet.WatchRequest{TaskID: task.ID, Cursor: fmt.Sprint(seqs[len(seqs)-1]), Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
 	require.NoError(t, err, "nothing is to come of a task that has ended")
-	err = h.Watch(h.ctx(), fleet.WatchRequest{Cursor: "x"}, func([]fleet.Event, string) error { return nil })
-	require.Equal(t, fleet.ReasonInvalidArgument, reason(err))
+	for _, cursor := range []string{"x", "-1", fmt.Sprint(1 << 60)} {
+		err = h.Watch(h.ctx(), fleet.WatchRequest{Cursor: cursor}, func([]fleet.Event, string) error { return nil })
+		require.Equal(t, fleet.ReasonInvalidArgument, reason(err), cursor)
+	}
 }
 
 func TestAdoption(t *testing.T) {

@@ -129,6 +129,13 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 	if err != nil || seq < 0 {
 		return Invalid(ReasonInvalidArgument, "cursor", "cursor %q is not one: give the cursor of an event or an answer, or \"now\"", shorten(r.Cursor, 40))
 	}
+	last, err := w.s.store.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	if seq > last {
+		return Invalid(ReasonInvalidArgument, "cursor", "cursor %q is beyond the end of the log, so it is of another one: watch from the beginning, or from \"now\"", r.Cursor)
+	}
 	w.after = seq
 	return nil
 }

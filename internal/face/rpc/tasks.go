@@ -75,6 +75,9 @@ func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fl
 	if r.TimeoutSeconds != nil {
 		d = time.Duration(r.GetTimeoutSeconds()) * time.Second
 	}
+	if _, known := fleetv1.WaitTasksRequest_Mode_name[int32(r.GetMode())]; !known {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "mode", "mode %d is none of any, all", r.GetMode())
+	}
 	tasks, done, err := f.svc.WaitTasks(ctx, r.GetTaskIds(), r.GetMode() == fleetv1.WaitTasksRequest_any, d)
 	if err != nil {
 		return nil, err
