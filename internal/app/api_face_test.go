@@ -262,9 +262,9 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 	case media == "application/json" && !c.method.IsStreamingServer():
 		out.answer, err = decode(data)
 	case media == "application/x-ndjson" && accept != "text/event-stream":
-		out.answer, err = mergeLines(data)
+		out.answer, out.err, err = mergeLines(data)
 	case media == "text/event-stream" && accept == media:
-		out.answer, err = mergeSSE(data)
+		out.answer, out.err, err = mergeSSE(data)
 	default:
 		err = fmt.Errorf("the answer is of the type %q", media)
 	}
@@ -349,25 +349,30 @@ func queryOf(args map[string]any) (string, error) {
 	return values.Encode(), nil
 }
 
-// mergeLines merges the answers of a stream, a line each, as an MCP tool does.
-func mergeLines(data []byte) (any, error) {
+// mergeLines merges the answers of a stream, a line each, as an MCP tool does. An error that comes when the status of
+// the answer is out already is the last line.
+func mergeLines(data []byte) (any, *apiError, error) {
 	events, cursor := []any{}, any(nil)
 	for line := range bytes.Lines(data) {
 		v, err := decode(line)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		m, _ := v.(map[string]any)
+		if _, failed := m["error"]; failed {
+			e, err := readError(line)
+			return nil, e, err
+		}
 		more, _ := m["events"].([]any)
 		events = append(events, more...)
 		cursor = m["cursor"]
 	}
-	return map[string]any{"events": events, "cursor": cursor}, nil
+	return map[string]any{"events": events, "cursor": cursor}, nil, nil
 }
 
 // mergeSSE makes of server-sent events what mergeLines makes of lines. Each has its cursor as its id and its type as
-// its name.
-func mergeSSE(data []byte) (any, error) {
+// its name; an error has that name.
+func mergeSSE(data []byte) (any, *apiError, error) {
 	events, cursor := []any{}, ""
 	name, id := "", ""
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -379,30 +384,27 @@ func mergeSSE(data []byte) (any, error) {
 			id, cursor = value, value
 		case "event":
 			name = value
-		case "data":
-			v, err := decode([]byte(value))
-			if err != nil {
-				return nil, err
-			}
-			m, _ := v.(map[string]any)
-			switch name {
-			case "end":
-				if m["cursor"] != cursor {
-					return nil, fmt.Errorf("the end has the cursor %v and the id %s", m["cursor"], cursor)
-				}
-				continue
-			case "error":
-				return nil, fmt.Errorf("the stream failed: %s", value)
-			}
-			if m["cursor"] != id || m["type"] != name {
-				return nil, fmt.Errorf("id %s and event %s do not fit %s", id, name, value)
-			}
-			events = append(events, v)
 		case "":
 			name, id = "", ""
+		case "data":
+			if name == "error" {
+				e, err := readError([]byte(value))
+				return nil, e, err
+			}
+			v, err := decode([]byte(value))
+			if err != nil {
+				return nil, nil, err
+			}
+			m, _ := v.(map[string]any)
+			if m["cursor"] != id || name != "end" && m["type"] != name {
+				return nil, nil, fmt.Errorf("id %s and event %s do not fit %s", id, name, value)
+			}
+			if name != "end" {
+				events = append(events, v)
+			}
 		}
 	}
-	return map[string]any{"events": events, "cursor": cursor}, lines.Err()
+	return map[string]any{"events": events, "cursor": cursor}, nil, lines.Err()
 }
 
 // callMCP calls the method's tool with an MCP client.

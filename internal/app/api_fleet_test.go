@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"os"
@@ -24,7 +25,8 @@ import (
 
 // fleetConfig is what a test wants otherwise. The zero value is a fleet that asks nobody for a token.
 type fleetConfig struct {
-	CreateWait time.Duration
+	CreateWait time.Duration // 0: a minute
+	StopGrace  time.Duration // 0: 50 ms
 	World      fake.Config
 	Tokens     map[string]tokenConfig // by name; any make it a fleet that asks for tokens
 }
@@ -76,10 +78,8 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	require.NoError(t, err)
 	cfg := DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
-	cfg.LogLevel, cfg.StopGrace = "debug", 50*time.Millisecond
-	if cfg.CreateWait = c.CreateWait; c.CreateWait == 0 {
-		cfg.CreateWait = 20 * time.Second
-	}
+	cfg.LogLevel = "debug"
+	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)
 	if len(c.Tokens) > 0 {
 		cfg.Auth = AuthTokens
 	}
@@ -100,7 +100,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		return nil
 	}
 	f.world = fake.New(c.World)
-	o := Options{Version: "test", Backend: f.world, Core: func(c *fleet.Config) { c.PollInterval = 20 * time.Millisecond }}
+	o := Options{Version: "test", Backend: f.world, Core: func(c *fleet.Config) { c.PollInterval = 50 * time.Millisecond }}
 	if testing.Verbose() {
 		o.Log = logWriter{t}
 	}

@@ -58,6 +58,13 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 			with["name"] = st.Agent
 		}
 		st.Call, st.With = "create_agent", with
+		if err := s.call(ctx, st); err != nil {
+			return err
+		}
+		return s.call(ctx, step{ // a server that waits a moment only may answer before it is ready
+			Call: "show_agent", With: map[string]any{"agent_name": with["name"]}, By: st.By,
+			Until: map[string]any{"agent": map[string]any{"status": "idle"}},
+		})
 	case st.Task != nil:
 		with := maps.Clone(st.Task)
 		ends, _ := with["ends"].(bool)
@@ -84,7 +91,7 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 
 // call calls a method and, with until, calls it again whenever something has happened, until the answer is as wanted.
 func (s *story) call(ctx context.Context, st step) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	signal, done := s.store.Subscribe()
 	defer done()
@@ -126,15 +133,7 @@ func (s *story) callOf(name string, with map[string]any, by string) (call, error
 	if m == nil {
 		return call{}, fmt.Errorf("there is no method %q", name)
 	}
-	data, err := json.Marshal(s.expand(with))
-	if err != nil {
-		return call{}, err
-	}
-	v, err := decode(data)
-	if err != nil {
-		return call{}, err
-	}
-	args, _ := v.(map[string]any)
+	args, _ := s.expand(with).(map[string]any)
 	if args == nil {
 		args = map[string]any{}
 	}
@@ -182,6 +181,12 @@ func (s *story) expand(v any) any {
 			out[key] = s.expand(v[k])
 		}
 		return out
+	case int, int64, uint64, float64: // as decode reads them
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		return json.Number(b)
 	}
 	return v
 }
@@ -279,7 +284,7 @@ func (s *story) change(ctx context.Context, what string, v any) error {
 }
 
 func within1(ctx context.Context, done <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	select {
 	case <-done:
