@@ -168,7 +168,7 @@ func (c *Config) checkProjects() error {
 			return fmt.Errorf("coder.projects: %s and %s are the same template, %s: leave one out", other, name, p.Template)
 		}
 		templates[key] = name
-		if err := p.Settings.check(); err != nil {
+		if err := p.check(); err != nil {
 			return fmt.Errorf("coder.projects.%s: %w", name, err)
 		}
 		p.Settings = p.or(c.Settings)

@@ -263,7 +263,7 @@ func (f *follower) stopWhenPressed(ctx context.Context, presses <-chan struct{},
 		return err
 	case <-presses:
 		giveUp(errInterrupted)
-		_ = <-stopped // it has ended: why does not matter any more
+		<-stopped //nolint:errcheck // it has ended; how does not matter any more
 		return errInterrupted
 	}
 }
