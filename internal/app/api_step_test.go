@@ -70,10 +70,9 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 		ends, _ := with["ends"].(bool)
 		delete(with, "ends")
 		st.Call, st.With = "start_agent_task", with
-		if st.Save == nil {
-			st.Save = map[string]string{}
-		}
-		st.Save["_task"] = "task.id"
+		save := map[string]string{"_task": "task.id"}
+		maps.Copy(save, st.Save)
+		st.Save = save
 		if err := s.call(ctx, st); err != nil || !ends {
 			return err
 		}

@@ -93,7 +93,7 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 }
 
 // Conn is the connection to the fleet in this process.
-func (a *App) Conn() grpc.ClientConnInterface { return a.channel }
+func (a *App) Conn() grpc.ClientConnInterface { return inProcess{a.channel} }
 
 // Start lets the fleet work: agents are made, tasks run.
 func (a *App) Start() { a.reconciler.Start() }
