@@ -7,3 +7,10 @@ import (
 
 // SetWait replaces how the backend waits for what tells nobody.
 func (b *Backend) SetWait(wait func(context.Context, time.Duration) error) { b.wait = wait }
+
+// ForgetTemplates has the templates listed again.
+func (b *Backend) ForgetTemplates() {
+	b.catalog.mu.Lock()
+	defer b.catalog.mu.Unlock()
+	b.catalog.at = time.Time{}
+}
