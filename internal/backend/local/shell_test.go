@@ -72,8 +72,9 @@ func TestSignals(t *testing.T) {
 		t.Skip("only /proc tells which signals are ignored")
 	}
 	w := newWorld(t, nil)
-	_, o := w.do(w.agent("shell"), "grep -E 'Sig(Ign|Blk)' /proc/self/status | sort -u -k2; yes | head -1")
-	require.Equal(t, "SigBlk:\t0000000000000000\ny", string(o.Payload))
+	_, o := w.do(w.agent("shell"), "grep -E 'Sig(Ign|Blk)' /proc/self/status; yes | head -1")
+	// Signals from 32 on are the C library's own: whoever started this test may have them ignored.
+	require.Regexp(t, `^SigBlk:\t0{16}\nSigIgn:\t0{7}[0-9a-f]{1}[08]0{7}\ny$`, string(o.Payload))
 }
 
 func TestShellMessages(t *testing.T) {
