@@ -85,12 +85,20 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	t.Cleanup(func() { s.end(t) })
 	select {
 	case addr := <-up:
-		s.http = "http://" + addr[0]
-		s.grpc, err = grpc.NewClient(addr[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
-		require.NoError(t, err)
+		s.connect(t, addr[0], addr[1])
 	case <-s.ended:
 		require.FailNow(t, "the server did not start", "%s", s.said())
 	}
+	return s
+}
+
+// connect connects clients of all faces to the addresses, and waits until the server is ready.
+func (s *server) connect(t testing.TB, httpAddr, grpcAddr string) {
+	t.Helper()
+	var err error
+	s.http = "http://" + httpAddr
+	s.grpc, err = grpc.NewClient(grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.grpc.Close() })
 	s.api = fleetv1.NewFleetServiceClient(s.grpc)
 	s.mcp, err = mcpclient.NewStreamableHttpClient(s.http + "/mcp")
@@ -108,7 +116,6 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 		}
 		return err == nil && r.StatusCode == http.StatusOK
 	})
-	return s
 }
 
 // follow reads the log, which says where the server listens.

@@ -1,0 +1,487 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app"
+	"fleet/internal/app/e2e/faultproxy"
+)
+
+const (
+	chaosAgents = 4
+	holeTime    = 30 * time.Second
+	calmTime    = 3 * time.Minute // within which everything has come to rest once the network is good again
+)
+
+// TestChaos puts a bad network between Fleet and Coder while agents are made, given tasks, stopped, restarted and
+// deleted. At its end no task is lost, none was prompted twice, nothing is stuck, and nothing has leaked. FLEET_CHAOS
+// says how long it takes; `make chaos CHAOS=10m` is the full run.
+func TestChaos(t *testing.T) {
+	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
+	if err != nil {
+		t.Skip("FLEET_CHAOS says for how long: `make chaos` runs it")
+	}
+	b := newBed(t, "bob")
+	seed := uint64(time.Now().UnixNano())
+	c := &chaos{bed: b, prefix: b.newPrefix(t), tasks: map[string]*errand{}, prompts: map[string]map[string]bool{}, posted: map[string]int{}}
+	proxy, err := faultproxy.New(b.url, seed, c.passed)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, proxy.Close()) }()
+	t.Logf("%s of chaos, seed %d", length, seed)
+
+	runtime.GC()
+	before := fleetGoroutines(t)
+	stop := c.open(t, proxy.URL())
+	for i := range chaosAgents {
+		c.create(t, name(i))
+	}
+	running, conns := fleetGoroutines(t), proxy.Stats().Open
+
+	c.rage(t, proxy, length, seed)
+	calm := time.Now()
+	proxy.Set(faultproxy.Faults{})
+	c.settle(t)
+	settled := time.Since(calm)
+
+	// What the agents and their tasks have come to.
+	idle, idleConns := fleetGoroutines(t), proxy.Stats().Open
+	c.judge(t)
+	for i := range chaosAgents {
+		c.api().remove(t, name(i))
+	}
+	stop()
+	within(t, patience, "no connection is left", func() bool { return proxy.Stats().Open == 0 })
+	within(t, patience, "no goroutine of Fleet is left", func() bool { return fleetGoroutines(t) <= before })
+
+	s := proxy.Stats()
+	t.Logf("requests to Coder   %d: %d slow, %d refused, %d refused after they had arrived, %d answers cut, %d blackholes", s.Requests, s.Slow, s.Refused, s.RefusedAfter, s.Cut, c.holes)
+	t.Logf("calls               %d, of which %d were told to try again; longest until it was done %s", c.calls, c.again, c.longest.Round(time.Millisecond))
+	t.Logf("list_agents         %d times: p50 %s, p99 %s, max %s", len(c.reads), quantile(c.reads, 0.5), quantile(c.reads, 0.99), quantile(c.reads, 1))
+	t.Logf("stopped for a task  %d times, nothing milder having ended it", c.drastic)
+	t.Logf("at rest             %s after the last fault", settled.Round(100*time.Millisecond))
+	t.Logf("goroutines of Fleet %d at first, %d at rest, %d after the end", running, idle, fleetGoroutines(t))
+	t.Logf("connections         %d at first, at most %d, %d at rest, %d after the end", conns, s.Most, idleConns, s.Open)
+	require.LessOrEqual(t, idleConns, 16+4*chaosAgents, "connections do not pile up")
+	require.Less(t, idle, running+50, "goroutines do not pile up")
+}
+
+func name(i int) string { return fmt.Sprintf("Chaos-%d", i) }
+
+// chaos is the load, and what is known of it.
+type chaos struct {
+	*bed
+	prefix string
+	server *server
+	holes  int
+
+	mu      sync.Mutex
+	tasks   map[string]*errand         // by the tag that its prompt has
+	prompts map[string]map[string]bool // the messages with the tag that were seen in conversations, by where and when
+	posted  map[string]int             // how many messages with the tag AgentAPI has taken, as the proxy saw
+	reads   []time.Duration            // of list_agents
+	calls   int
+	again   int
+	drastic int // agents that were stopped to stop their tasks
+	longest time.Duration
+}
+
+// errand is a task of the load.
+type errand struct {
+	id, agent  string
+	message    bool // a message to a task, not a task
+	interfered bool // the load stops, restarts or deletes its agent meanwhile
+	alone      bool // it gets no message, so that its summary is about itself
+}
+
+// open starts a fleet in this process that sees Coder through the proxy.
+func (c *chaos) open(t *testing.T, url string) (stop func()) {
+	cfg := app.DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "coder"
+	cfg.CreateWait, cfg.LogFormat = 30*time.Second, "json"
+	cfg.Coder.URL, cfg.Coder.Prefix = url, &c.prefix
+	t.Setenv("CODER_SESSION_TOKEN", c.token)
+	log := &journal{}
+	a, err := app.Open(t.Context(), cfg, app.Options{Log: log})
+	require.NoError(t, err)
+	l, err := a.Listen("chaos")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	served := make(chan error, 1)
+	go func() { served <- l.Serve(ctx) }()
+	c.server = &server{bed: c.bed, prefix: c.prefix}
+	c.server.connect(t, l.HTTPAddr(), l.GRPCAddr())
+	stop = sync.OnceFunc(func() {
+		_ = c.server.mcp.Close()
+		_ = c.server.grpc.Close()
+		cancel()
+		require.NoError(t, <-served)
+		require.NotContains(t, log.text(), c.token)
+		if t.Failed() || os.Getenv("FLEET_CHAOS_LOG") != "" {
+			t.Logf("the server said:\n%s", log.text())
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// journal is a log in memory.
+type journal struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.Write(b)
+}
+
+func (j *journal) text() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.String()
+}
+
+func (c *chaos) api() caller { return c.server.through("grpc") }
+
+// passed notes what AgentAPIs have taken.
+func (c *chaos) passed(s faultproxy.Seen) {
+	if s.Method != http.MethodPost || s.Status != http.StatusOK || !strings.HasSuffix(s.Path, "/apps/agentapi/message") {
+		return
+	}
+	var m struct{ Type, Content string }
+	if json.Unmarshal(s.Body, &m) != nil || m.Type != "user" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.posted[tagOf(m.Content)]++
+}
+
+// tagOf is the word of a prompt that no other prompt has.
+func tagOf(prompt string) string {
+	for word := range strings.FieldsSeq(prompt) {
+		if strings.HasPrefix(word, "tag-") {
+			return word
+		}
+	}
+	return ""
+}
+
+// rage loads the fleet while the network is bad.
+func (c *chaos) rage(t *testing.T, proxy *faultproxy.Proxy, length time.Duration, seed uint64) {
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	faults := faultproxy.Faults{Latency: 2 * time.Second, Slow: 0.2, Refuse: 0.2, Cut: 0.1}
+	proxy.Set(faults)
+	var load, watch sync.WaitGroup
+	for i := range chaosAgents {
+		load.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(i)))
+			for ctx.Err() == nil && !t.Failed() {
+				c.act(t, r, name(i))
+			}
+		})
+	}
+	watching, enough := context.WithCancel(t.Context())
+	watch.Go(func() { c.read(t, watching) })
+	watch.Go(func() { c.collect(t, watching) })
+
+	// A hole in the middle of a short run, and every two minutes of a long one.
+	every := min(2*time.Minute, length/2)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-tick.C:
+			hole, end := context.WithTimeout(t.Context(), min(holeTime, length/3))
+			c.holes++
+			proxy.Blackhole(hole)
+			end()
+		case <-ctx.Done():
+		}
+	}
+	load.Wait() // each ends what it has begun
+	enough()
+	watch.Wait()
+}
+
+// act does one thing to the agent.
+func (c *chaos) act(t *testing.T, r *rand.Rand, agent string) {
+	switch chance := r.IntN(100); {
+	case chance < 50:
+		e := c.start(t, agent, fmt.Sprintf("sleep %d", r.IntN(4)))
+		e.alone = true
+		c.finish(t, e)
+	case chance < 65:
+		e := c.start(t, agent, "sleep 300")
+		e.interfered = true
+		if r.IntN(2) == 0 {
+			within(t, calmTime, "the agent works", func() bool { return c.count(tagOfErrand(c, e)) > 0 })
+		}
+		c.do(t, "stop_agent_task", object{"agent_name": agent}, "NO_RUNNING_TASK")
+		c.finish(t, e)
+	case chance < 80:
+		e := c.start(t, agent, "sleep 4")
+		tag := newTag()
+		m := &errand{id: e.id, agent: agent, message: true}
+		if _, refused := c.do(t, "send_task_message", object{"agent_name": agent, "message": "echo " + tag}, "NO_RUNNING_TASK", "AGENT_OFFLINE"); !refused {
+			c.mu.Lock()
+			c.tasks[tag] = m
+			c.mu.Unlock()
+		}
+		c.finish(t, e)
+	case chance < 88:
+		c.do(t, "restart_agent", object{"agent_name": agent, "role": []string{"coder", "operator", "manager"}[r.IntN(3)]})
+	case chance < 94:
+		c.do(t, "stop_agent", object{"agent_name": agent})
+		c.do(t, "start_agent", object{"agent_name": agent})
+	default:
+		e := c.start(t, agent, "sleep 300")
+		e.interfered = true
+		c.do(t, "delete_agent", object{"agent_name": agent}, "AGENT_NOT_FOUND")
+		within(t, calmTime, "it is gone", func() bool {
+			_, problem := c.api().try(t, "show_agent", object{"agent_name": agent})
+			return problem != nil && problem.Reason == "AGENT_NOT_FOUND"
+		})
+		c.finish(t, e)
+		c.create(t, agent)
+	}
+}
+
+func tagOfErrand(c *chaos, e *errand) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for tag, other := range c.tasks {
+		if other == e {
+			return tag
+		}
+	}
+	return ""
+}
+
+func newTag() string { return fmt.Sprintf("tag-%016x", rand.Uint64()) }
+
+// create makes the agent and waits until it can work.
+func (c *chaos) create(t *testing.T, agent string) {
+	c.do(t, "create_agent", object{"name": agent, "project": "Setup", "spec": "x"})
+	c.ready(t, agent)
+}
+
+// ready waits until the agent can work. One whose workspace had to be stopped, since nothing else ended its task, is
+// started.
+func (c *chaos) ready(t *testing.T, agent string) {
+	t.Helper()
+	var a object
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: %v", agent, a)
+		}
+	}()
+	within(t, calmTime, agent+" is idle", func() bool {
+		a = c.api().agent(t, agent)
+		if a["state"] == "stopped" {
+			c.mu.Lock()
+			c.drastic++
+			c.mu.Unlock()
+			c.do(t, "start_agent", object{"agent_name": agent})
+		}
+		return a["status"] == "idle"
+	})
+}
+
+// start starts a task when the agent can take one.
+func (c *chaos) start(t *testing.T, agent, description string) *errand {
+	tag := newTag()
+	e := &errand{agent: agent}
+	c.mu.Lock()
+	c.tasks[tag] = e
+	c.mu.Unlock()
+	for begun := time.Now(); ; {
+		r, refused := c.do(t, "start_agent_task", object{"agent_name": agent, "task_description": description + " " + tag}, "AGENT_OFFLINE")
+		if !refused {
+			e.id = r.text("task.id")
+			return e
+		}
+		require.Less(t, time.Since(begun), calmTime, "%s stays offline: %v", agent, c.api().agent(t, agent))
+		c.ready(t, agent)
+	}
+}
+
+// finish waits until the task has ended.
+func (c *chaos) finish(t *testing.T, e *errand) {
+	c.api().wait(t, e.id)
+}
+
+// do calls a tool as a client does that knows that repeating is safe: until it is answered. refused says that it was
+// answered with one of the reasons.
+func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (answer object, refused bool) {
+	args["request_id"] = newTag()
+	begun := time.Now()
+	for {
+		answer, problem := c.api().try(t, tool, args)
+		c.mu.Lock()
+		c.calls++
+		c.longest = max(c.longest, time.Since(begun))
+		if problem != nil && problem.Reason == "BACKEND_UNAVAILABLE" {
+			c.again++
+		}
+		c.mu.Unlock()
+		switch {
+		case problem == nil:
+			return answer, false
+		case slices.Contains(reasons, problem.Reason):
+			return nil, true
+		case problem.Reason != "BACKEND_UNAVAILABLE":
+			require.FailNow(t, "the call failed", "%s %v: %v", tool, args, problem)
+		}
+		require.Less(t, time.Since(begun), calmTime, "%s %v is refused for too long: %v", tool, args, problem)
+		<-time.After(500 * time.Millisecond) // as it was told
+	}
+}
+
+// read asks for the list again and again: it is answered at once, whatever happens to Coder.
+func (c *chaos) read(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	through := []caller{c.server.through("grpc"), c.server.through("rest"), c.server.through("mcp")}
+	for i := 0; ctx.Err() == nil; i++ {
+		begun := time.Now()
+		if _, problem := through[i%3].try(t, "list_agents", object{}); problem != nil {
+			t.Errorf("list_agents failed: %v", problem)
+		}
+		c.mu.Lock()
+		c.reads = append(c.reads, time.Since(begun))
+		c.mu.Unlock()
+		<-tick.C
+	}
+}
+
+// collect looks into the agents' conversations, past the proxy, as long as there are agents: a restart clears them.
+func (c *chaos) collect(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c.look(t)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *chaos) look(t *testing.T) {
+	for i := range chaosAgents {
+		var all struct {
+			Messages []struct{ Role, Content, Time string }
+		}
+		c.try(t, http.MethodGet, "/@"+c.user+"/"+c.prefix+name(i)+".main/apps/agentapi/messages", nil, &all)
+		c.mu.Lock()
+		for _, m := range all.Messages {
+			if tag := tagOf(m.Content); m.Role == "user" && tag != "" {
+				if c.prompts[tag] == nil {
+					c.prompts[tag] = map[string]bool{}
+				}
+				c.prompts[tag][name(i)+" "+m.Time] = true
+			}
+		}
+		c.mu.Unlock()
+	}
+}
+
+// count is how often the agent was given the prompt with the tag, as far as anybody can tell.
+func (c *chaos) count(tag string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(len(c.prompts[tag]), c.posted[tag])
+}
+
+// settle waits until all agents are at rest.
+func (c *chaos) settle(t *testing.T) {
+	calm := time.Now()
+	within(t, calmTime, "Fleet has seen Coder again", func() bool {
+		at, err := time.Parse(time.RFC3339, c.api().call(t, "list_agents", object{}).text("observed_at"))
+		return err == nil && at.After(calm)
+	})
+	for i := range chaosAgents {
+		c.ready(t, name(i))
+	}
+	c.look(t)
+}
+
+// judge compares what was asked for with what happened.
+func (c *chaos) judge(t *testing.T) {
+	ended := map[string]int{}
+	c.mu.Lock()
+	tasks := c.tasks
+	c.mu.Unlock()
+	messages := 0
+	for tag, e := range tasks {
+		n := c.count(tag)
+		if n > 1 {
+			t.Errorf("%s of %s was given %d times", tag, e.agent, n)
+		}
+		if e.message {
+			messages++
+			if n == 0 {
+				t.Errorf("the message %s to %s is lost", tag, e.agent)
+			}
+			continue
+		}
+		if e.id == "" {
+			t.Errorf("%s of %s was never started", tag, e.agent)
+			continue
+		}
+		now := object(c.api().call(t, "show_task", object{"task_id": e.id})["task"].(map[string]any))
+		status := now.text("status")
+		ended[status]++
+		switch {
+		case status == "pending" || status == "running":
+			t.Errorf("%s of %s is lost: %v", tag, e.agent, now)
+		case e.interfered && status != "stopped":
+			t.Errorf("%s of %s was to be stopped: %v", tag, e.agent, now)
+		case !e.interfered && status != "completed":
+			t.Errorf("%s of %s has not succeeded: %v", tag, e.agent, now)
+		case !e.interfered && n != 1:
+			t.Errorf("%s of %s completed, and was given %d times", tag, e.agent, n)
+		case e.alone && !strings.Contains(now.text("summary"), tag):
+			t.Errorf("%s of %s has another's summary: %v", tag, e.agent, now)
+		}
+	}
+	t.Logf("tasks               %d: %v; %d messages to tasks", len(tasks)-messages, ended, messages)
+}
+
+// fleetGoroutines counts the goroutines that run code of Fleet, without those of the tests.
+func fleetGoroutines(t *testing.T) (n int) {
+	var b strings.Builder
+	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 2))
+	for stack := range strings.SplitSeq(b.String(), "\n\n") {
+		if strings.Contains(stack, "fleet/internal/") && !strings.Contains(stack, "fleet/internal/app/e2e") {
+			n++
+		}
+	}
+	return n
+}
+
+func quantile(d []time.Duration, q float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	slices.Sort(d)
+	return d[int(q*float64(len(d)-1))].Round(10 * time.Microsecond)
+}
