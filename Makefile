@@ -81,6 +81,9 @@ CODER_ENV := env=$$(testdata/coder-testbed/env.sh bob) && eval "$$env"
 e2e: ## the whole contract against a real Coder: make coder-up e2e
 	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -timeout 20m -parallel 6 $(FLAGS) ./internal/app/e2e
 
+record: ## record the cassettes in testdata/cassettes anew, from that Coder: make coder-up record
+	@$(CODER_ENV) && $(GO) test -count=1 -timeout 30m -run TestCassettes $(FLAGS) ./internal/backend/coder -record
+
 CHAOS ?= 60s
 chaos: ## mixed load through a proxy that slows, cuts and refuses, for CHAOS (default 60s)
 	@$(CODER_ENV) && FLEET_E2E=1 FLEET_CHAOS=$(CHAOS) $(GO) test -count=1 -timeout 60m -run TestChaos -v $(FLAGS) ./internal/app/e2e
@@ -88,5 +91,5 @@ chaos: ## mixed load through a proxy that slows, cuts and refuses, for CHAOS (de
 bench-coder: ## list_agents of 300 agents beside Coder's own lists
 	@$(CODER_ENV) && $(GO) run ./internal/app/benchcoder $(FLAGS)
 
-.PHONY: coder-up coder-down e2e chaos bench-coder
+.PHONY: coder-up coder-down e2e record chaos bench-coder
 .PHONY: help build run demo test vet lint race generate generated proto-lint breaking fmt bench conformance test-claude fuzz
