@@ -1,0 +1,43 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// rawCodec sends the bytes that it is given: a client that does not check what it sends.
+type rawCodec struct{}
+
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	b, _ := v.([]byte)
+	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+}
+
+func (rawCodec) Unmarshal(mem.BufferSlice, any) error { return nil }
+
+func (rawCodec) Name() string { return "proto" }
+
+// TestBytesThatAreNoRequest sends what no client of gRPC lets through. grpc-go itself refuses it, before any code of
+// ours, with its own code for that; nothing is done, and the server goes on.
+func TestBytesThatAreNoRequest(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, fleetConfig{})
+	for name, request := range map[string]string{
+		"a task that is not UTF-8": "\x0a\x04papi\x12\x03a\xffb",
+		"an agent that is not":     "\x0a\x01\xff\x12\x01a",
+		"cut off":                  "\x0a\x7fpapi",
+		"no field number":          "\x00\x00",
+	} {
+		err := s.conn.Invoke(t.Context(), fleetv1.FleetService_StartAgentTask_FullMethodName, []byte(request), new([]byte), grpc.ForceCodecV2(rawCodec{}))
+		require.Equal(t, codes.Internal, status.Code(err), "%s: %v", name, err)
+		require.ErrorContains(t, err, "unmarshal", name)
+	}
+	require.NoError(t, s.do(t.Context(), step{Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"}, Until: map[string]any{"total_count": 0}}))
+}
