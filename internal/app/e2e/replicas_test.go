@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestReplicas has two servers on one database, which are asked for the same at once, and a person who clicks in Coder
+// meanwhile: nothing is made or prompted twice, and in the end both servers say what is so.
+func TestReplicas(t *testing.T) {
+	whole, b := t, newBed(t, "bob")
+	first := b.serve(t, setup{})
+	second := b.serve(t, setup{prefix: first.prefix, data: first.data})
+	p := pair{first.through("grpc"), second.through("mcp")}
+
+	t.Run("create", func(t *testing.T) {
+		answers, problems := p.both(t, "create_agent", object{"name": "Once", "project": "Setup", "spec": "x"})
+		p.one(t, answers, problems, "AGENT_EXISTS")
+		answers, problems = p.both(t, "create_agent", object{"name": "Twin", "project": "Setup", "spec": "x", "request_id": "twin"})
+		require.Equal(t, [2]*problem{}, problems)
+		require.NotEmpty(t, answers[0].text("agent.workspace_id"))
+		require.Equal(t, answers[0].text("agent.workspace_id"), answers[1].text("agent.workspace_id"))
+		require.Len(t, p[0].ours(t), 2, "each workspace was made once")
+		for _, ws := range p[0].ours(t) {
+			require.Equal(t, 1, ws.LatestBuild.Number, ws.Name)
+		}
+	})
+	t.Run("start", func(t *testing.T) {
+		ws := first.workspaceOf("Once")
+		for i := range 4 {
+			prompt := fmt.Sprintf("sleep 1 for whoever is first, %d", i)
+			answers, problems := p.both(t, "start_agent_task", object{"agent_name": "Once", "task_description": prompt})
+			id := p.one(t, answers, problems, "AGENT_BUSY").text("task.id")
+			require.Equal(t, "completed", p[i%2].wait(t, id)["status"])
+			require.Equal(t, 1, b.given(t, ws, prompt))
+
+			prompt = fmt.Sprintf("sleep 1 for both, %d", i)
+			answers, problems = p.both(t, "start_agent_task", object{"agent_name": "Once", "task_description": prompt, "request_id": prompt})
+			require.Equal(t, [2]*problem{}, problems)
+			require.Equal(t, answers[0].text("task.id"), answers[1].text("task.id"))
+			require.Equal(t, "completed", p[(i+1)%2].wait(t, answers[0].text("task.id"))["status"])
+			require.Equal(t, 1, b.given(t, ws, prompt))
+		}
+	})
+	t.Run("one of them dies", func(t *testing.T) {
+		const prompt = "sleep 6 while a server dies"
+		ws := first.workspaceOf("Twin")
+		id := p[0].run(t, "Twin", prompt)
+		b.eventually(t, "the agent works", func() bool { return b.given(t, ws, prompt) == 1 })
+		first.kill(t)
+		done := p[1].wait(t, id)
+		require.Equal(t, "completed", done["status"], "%v", done)
+		require.Contains(t, done["summary"], prompt)
+		require.Equal(t, 1, b.given(t, ws, prompt))
+		p[0] = b.serve(whole, setup{prefix: first.prefix, data: first.data}).through("rest")
+	})
+	t.Run("and a person", func(t *testing.T) { p.withPerson(t, "Once") })
+	for _, name := range []string{"Once", "Twin"} {
+		p[0].remove(t, name)
+		within(t, truthLimit, name+" is gone everywhere", func() bool { return p[1].listed(t, name) == nil })
+	}
+}
+
+// pair are two servers on one database.
+type pair [2]caller
+
+// both asks both for the same, at once.
+func (p pair) both(t *testing.T, tool string, args object) (answers [2]object, problems [2]*problem) {
+	t.Helper()
+	var calls sync.WaitGroup
+	for i := range p {
+		calls.Go(func() { answers[i], problems[i] = p[i].try(t, tool, args) })
+	}
+	calls.Wait()
+	return answers, problems
+}
+
+// one returns the one answer there is; the other one is refused for the reason.
+func (p pair) one(t *testing.T, answers [2]object, problems [2]*problem, reason string) object {
+	t.Helper()
+	for i := range p {
+		if problems[i] == nil {
+			require.NotNil(t, problems[1-i], "both succeeded: %v", answers)
+			require.Equal(t, reason, problems[1-i].Reason, "%v", problems[1-i])
+			return answers[i]
+		}
+	}
+	require.FailNow(t, "none succeeded", "%v", problems)
+	return nil
+}
+
+// ours are the workspaces with the server's prefix.
+func (s *server) ours(t *testing.T) []workspace {
+	t.Helper()
+	return s.workspaces(t, "owner:"+s.user+" name:"+s.prefix)
+}
+
+// withPerson asks the servers for things while a person starts and stops the workspace in Coder, and then compares what
+// they say with what is so.
+func (p pair) withPerson(t *testing.T, agent string) {
+	ws, _ := p[0].workspace(t, p[0].workspaceOf(agent))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, seed))
+	started := map[string]string{} // ids of tasks, by their prompts
+	said := map[string]int{}
+	for round := range 6 {
+		var doing sync.WaitGroup
+		click := []string{"start", "stop"}[r.IntN(2)]
+		tool := []string{"start_agent", "stop_agent", "restart_agent"}[r.IntN(3)]
+		prompt := fmt.Sprintf("sleep 1 in round %d", round)
+		var id string
+		doing.Go(func() {
+			status := p[0].build(t, ws.ID, click)
+			require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "Coder refuses only while it is at it")
+		})
+		doing.Go(func() {
+			if _, problem := p[round%2].try(t, tool, object{"agent_name": agent}); problem != nil {
+				require.Contains(t, []string{"PROVISIONING_FAILED", "AGENT_OFFLINE", "BACKEND_UNAVAILABLE"}, problem.Reason, "%v", problem)
+			}
+		})
+		doing.Go(func() {
+			answer, problem := p[1-round%2].try(t, "start_agent_task", object{"agent_name": agent, "task_description": prompt})
+			if problem != nil {
+				require.Contains(t, []string{"AGENT_OFFLINE", "AGENT_BUSY"}, problem.Reason, "%v", problem)
+				return
+			}
+			id = answer.text("task.id")
+		})
+		doing.Wait()
+		if id != "" {
+			started[prompt] = id
+			end := p[0].wait(t, id)
+			said[fmt.Sprint(end["status"])]++
+			require.LessOrEqual(t, p.promptsOf(t, ws.Name, prompt), 1)
+		}
+		p.agree(t, agent, ws)
+		t.Logf("round %d: %s while a person clicks %s: %v", round, tool, click, p[0].agent(t, agent)["state"])
+	}
+	t.Logf("%d tasks were started meanwhile: %v", len(started), said)
+	if p[0].agent(t, agent)["state"] == "stopped" {
+		p[0].call(t, "start_agent", object{"agent_name": agent})
+	}
+	require.Equal(t, "completed", p[1].wait(t, p[1].run(t, agent, "echo all is well"))["status"])
+}
+
+// promptsOf is given for an agent that may be off.
+func (p pair) promptsOf(t *testing.T, ws, prompt string) (n int) {
+	said, _ := p[0].prompts(t, ws)
+	for _, s := range said {
+		if s == prompt {
+			n++
+		}
+	}
+	return n
+}
+
+// agree waits until Coder does nothing to the workspace any more, and checks that both servers soon say how it is.
+func (p pair) agree(t *testing.T, agent string, ws workspace) {
+	t.Helper()
+	var now workspace
+	rest := func() bool {
+		now, _ = p[0].workspace(t, ws.Name)
+		return now.LatestBuild.Status == "running" || now.LatestBuild.Status == "stopped"
+	}
+	p[0].eventually(t, "the workspace is at rest", rest)
+	begun := time.Now()
+	within(t, 30*time.Second, "both say what is so", func() bool {
+		if !rest() { // what was asked for came after what was clicked
+			return false
+		}
+		for _, c := range p {
+			if c.agent(t, agent)["state"] != now.LatestBuild.Status {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("both servers say %s after %s", now.LatestBuild.Status, time.Since(begun).Round(10*time.Millisecond))
+}
