@@ -718,7 +718,7 @@ type StartAgentTaskRequest struct {
 	TaskDescription string `protobuf:"bytes,2,opt,name=task_description,json=taskDescription,proto3" json:"task_description,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Optional. Seconds after which the task is stopped and failed; the server's own limit when not given.
+	// Optional. Seconds after which the task is stopped and failed, at most 30 days; the server's own limit when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -2142,16 +2142,15 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"l\n" +
 	"\x13DeleteAgentResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12;\n" +
-	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\"\xf4\x01\n" +
+	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\"\xf9\x01\n" +
 	"\x15StartAgentTaskRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12=\n" +
 	"\x10task_description\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\x0ftaskDescription\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x128\n" +
-	"\x0ftimeout_seconds\x18\x04 \x01(\x05B\n" +
-	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x0etimeoutSeconds\x88\x01\x01B\x12\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12=\n" +
+	"\x0ftimeout_seconds\x18\x04 \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\x00R\x0etimeoutSeconds\x88\x01\x01B\x12\n" +
 	"\x10_timeout_seconds\"\x91\x01\n" +
 	"\x16StartAgentTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +

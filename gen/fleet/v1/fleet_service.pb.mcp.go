@@ -852,8 +852,9 @@ const fleetServiceStartAgentTaskInput = `{
     },
     "timeout_seconds": {
       "type": "integer",
+      "maximum": 2592000,
       "minimum": 1,
-      "description": "Seconds after which the task is stopped and failed; the server's own limit when not given."
+      "description": "Seconds after which the task is stopped and failed, at most 30 days; the server's own limit when not given."
     }
   },
   "required": [
