@@ -23,6 +23,7 @@ type Backend struct {
 	owners  owners
 	known   known
 	verdict verdicts
+	crowd   crowd
 	runs    runs
 	queue   queue
 
@@ -50,6 +51,7 @@ func New(c Config) (*Backend, error) {
 	b.owners.init()
 	b.known.init()
 	b.verdict.init()
+	b.crowd.init()
 	b.runs.init()
 	b.queue.init()
 	return b, nil

@@ -143,6 +143,8 @@ func (b *Backend) build(ctx context.Context, at *place, r codersdk.CreateWorkspa
 }
 
 func (b *Backend) start(ctx context.Context, at *place, r codersdk.CreateWorkspaceBuildRequest) (uuid.UUID, error) {
+	b.crowd.wrote(at.ws.ID, b.config.Now())
+	defer func() { b.crowd.wrote(at.ws.ID, b.config.Now()) }()
 	build, err := ask(ctx, "asking Coder to "+string(r.Transition)+" the workspace "+at.ws.Name, func(ctx context.Context) (codersdk.WorkspaceBuild, error) {
 		return at.account.sdk.CreateWorkspaceBuild(ctx, at.ws.ID, r)
 	})

@@ -116,7 +116,7 @@ func (b *Backend) projects(ctx context.Context, age time.Duration) ([]*project, 
 		}
 		v, err := b.version(ctx, t.ActiveVersionID)
 		switch {
-		case statusOf(err) == 403 || fleet.ReasonOf(err) == fleet.ReasonProvisioningFailed:
+		case fleet.ReasonOf(err) == fleet.ReasonProvisioningFailed:
 			continue // gone meanwhile, or not for this user
 		case err != nil:
 			return nil, err

@@ -443,3 +443,22 @@ func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 	defer x.mu.Unlock()
 	x.fault = f
 }
+
+// TestManyLooks has many workspaces looked at at a time: Coder is asked for all of them at once, and not about each.
+func TestManyLooks(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	b := x.backend()
+	for range 200 {
+		w, err := b.Inspect(t.Context(), x.agent())
+		x.NoError(err)
+		x.Equal(fleet.StateRunning, w.State)
+	}
+	x.Less(x.count("GET "+x.ws.ID.String()), 100)
+	x.LessOrEqual(x.count("GET workspaces"), 10)
+	x.NoError(b.Stop(t.Context(), x.agent()))
+	before := x.count("GET " + x.ws.ID.String())
+	_, err := b.Inspect(t.Context(), x.agent())
+	x.NoError(err)
+	x.Greater(x.count("GET "+x.ws.ID.String()), before, "a list from before a change does not count")
+}

@@ -88,6 +88,15 @@ func (v *verdicts) keep(workspaces, builds map[uuid.UUID]bool) {
 
 // Inspect implements fleet.Backend.
 func (b *Backend) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	if id, known := b.known.workspace(a.UID); known && a.WorkspaceID == id.String() {
+		ws, err := b.fromList(ctx, id)
+		if err != nil {
+			return fleet.Workspace{}, err
+		}
+		if ws != nil {
+			return b.inspect(ctx, a, b.place(*ws, b.self))
+		}
+	}
 	at, err := b.find(ctx, a)
 	if err != nil {
 		return fleet.Workspace{}, err

@@ -43,6 +43,8 @@ type rig struct {
 	ctx  context.Context
 	b    *coder.Backend
 	live fleet.Backend // of the same deployment, not recorded; nil in a replay
+
+	clock *replayClock
 }
 
 // newRig returns a backend on the cassette of the test's name.
@@ -54,6 +56,7 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 	}
 	config := coder.Config{URL: hostName, Token: func(context.Context) (string, error) { return "a-token", nil }}
 	clock := &replayClock{}
+	x.clock = clock
 	config.Now = clock.now
 	if *record {
 		o.Mode, o.RealTransport = recorder.ModeRecordOnly, firstEvents{http.DefaultTransport}
@@ -61,7 +64,10 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 		live, err := coder.New(config)
 		x.NoError(err)
 		x.live = live
-		t.Cleanup(func() { x.NoError(live.Close()) })
+		t.Cleanup(func() {
+			x.NoError(live.Close())
+			http.DefaultClient.CloseIdleConnections()
+		})
 	}
 	r, err := recorder.NewWithOptions(o)
 	x.NoError(err, "record it with -record")
@@ -138,6 +144,7 @@ func (x *rig) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 		}
 		x.True(w.State.Moving(), "%s: %s", w.State, w.Reason)
 		x.prepare(func() { time.Sleep(time.Second) })
+		x.clock.passes(time.Second)
 	}
 	x.FailNow("stuck")
 	return fleet.Workspace{}
@@ -263,6 +270,13 @@ func (c *replayClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at.Add(time.Second)
+}
+
+// passes lets time go by.
+func (c *replayClock) passes(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
 }
 
 // reads makes the clock go by what is answered.

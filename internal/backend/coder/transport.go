@@ -32,6 +32,8 @@ func (e *throttledError) Error() string {
 // tokenError says that there is no token to send.
 type tokenError struct{ error }
 
+func (e tokenError) Unwrap() error { return e.error }
+
 // gate is what all requests to a deployment go through: it respects its rate limit, and tells its clock.
 type gate struct {
 	base http.RoundTripper

@@ -165,6 +165,9 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusGone, "Workspace was deleted.")
 	case path == "/api/v2/workspaces/"+ws.ID.String():
 		reply(ws)
+	case path == "/api/v2/workspaces/"+ws.ID.String()+"/builds":
+		w.WriteHeader(http.StatusCreated)
+		reply(codersdk.WorkspaceBuild{ID: uuid.New()})
 	case path == "/api/v2/workspaces":
 		reply(codersdk.WorkspacesResponse{Workspaces: []codersdk.Workspace{ws}, Count: 1})
 	case app == "status":
