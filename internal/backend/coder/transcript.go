@@ -39,13 +39,6 @@ func (r *runs) of(taskID string) *transcript {
 	return t
 }
 
-// known returns what is remembered of the run, nil for nothing.
-func (r *runs) known(taskID string) *transcript {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.byTask[taskID]
-}
-
 // taskOf returns the task that the agent's message of that time is known to belong to, other than except.
 func (r *runs) taskOf(uid string, at time.Time, except string) string {
 	r.mu.Lock()
