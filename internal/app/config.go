@@ -24,7 +24,7 @@ type Config struct {
 	AllowedHosts []string      `yaml:"allowed_hosts" help:"host names besides loopback ones that HTTP requests may be for"`
 	CreateWait   time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`
 	TaskTimeout  time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
-	StopGrace    time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed"`
+	StopGrace    time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed; 0s means what suits the backend"`
 	MaxOutput    int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
 	LogLevel     string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
 	LogFormat    string        `yaml:"log_format" help:"form of the log: text or json"`
@@ -44,7 +44,7 @@ type Local struct {
 func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
-		Auth: AuthNone, Backend: "local", CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StopGrace: 5 * time.Second,
+		Auth: AuthNone, Backend: "local", CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour,
 		MaxOutput: 16 << 20, LogLevel: "info", LogFormat: "text",
 	}
 }
@@ -60,10 +60,13 @@ func (c Config) Validate() error {
 	if c.Auth != AuthNone && c.Auth != AuthTokens {
 		return fmt.Errorf("auth is %q: it is none or tokens", c.Auth)
 	}
-	for key, d := range map[string]time.Duration{"create_wait": c.CreateWait, "task_timeout": c.TaskTimeout, "stop_grace": c.StopGrace} {
+	for key, d := range map[string]time.Duration{"create_wait": c.CreateWait, "task_timeout": c.TaskTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s: it is more than 0", key, d)
 		}
+	}
+	if c.StopGrace < 0 {
+		return fmt.Errorf("stop_grace is %s: it is 0, for what suits the backend, or more", c.StopGrace)
 	}
 	if c.MaxOutput <= 0 {
 		return fmt.Errorf("max_output is %d: it is more than 0 bytes", c.MaxOutput)

@@ -60,6 +60,11 @@ func explain(ctx context.Context, err error, t Target) *failure {
 			return own
 		}
 	}
+	if ctx != nil && status.Code(err) == codes.DeadlineExceeded {
+		if _, limited := ctx.Deadline(); limited { // the server was a moment ahead of this program's clock
+			return errTimeout
+		}
+	}
 	s, ok := status.FromError(err)
 	if !ok {
 		if errors.Is(err, context.Canceled) {
