@@ -202,6 +202,26 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestStopOfTheWorkspace stops a task that nothing milder than the stop of its workspace ends: the agent does not count
+// as idle then, and takes no task, also before its host is asked how the workspace is.
+func TestStopOfTheWorkspace(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, func(c *fleet.Config) { c.PollInterval = time.Hour })
+	h.create("papi")
+	h.start("papi", "ignore-kill\nwait gate")
+	<-h.world.Reached("gate")
+	_, v, _, err := h.StopTask(h.ctx(), "papi", "")
+	require.NoError(t, err)
+	require.Equal(t, fleet.StatusOffline, v.Status())
+	_, err = h.StartTask(h.ctx(), fleet.StartTaskRequest{Agent: "papi", Description: "echo too early"})
+	require.Equal(t, fleet.ReasonAgentOffline, reason(err))
+	h.until("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
+	v, _, err = h.StartAgent(h.ctx(), "papi", "")
+	require.NoError(t, err)
+	require.Equal(t, fleet.StatusIdle, v.Status())
+	require.Equal(t, fleet.TaskCompleted, h.end(h.start("papi", "echo in time").ID).Status)
+}
+
 func TestDeleteBusyAgent(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, fake.Config{}, nil)

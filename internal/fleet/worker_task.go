@@ -218,6 +218,11 @@ func (w *worker) stopAct(a *Agent, t *Task) (text string, act func(context.Conte
 		}
 	case w.stop.step == stopWorkspace && w.traits.StopEndsRuns:
 		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
+			if a.State == StateRunning { // or the agent would count as idle when its task has ended by that
+				if err := w.set(ctx, StateStopping, "nothing else ended its task", nil); err != nil {
+					return err
+				}
+			}
 			return w.op(ctx, a, func(ctx context.Context) error { return w.backend.Stop(ctx, *a) })
 		}
 	case w.stop.step == stopWorkspace:
