@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -148,7 +149,7 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	x.mu.Lock()
 	ws := x.ws
-	ws.LatestBuild.Resources[0].Agents[0].Apps[0].Statuses = x.statuses
+	ws.LatestBuild.Resources = []codersdk.WorkspaceResource{x.resource()}
 	gone, status := x.gone, x.status
 	messages := append([]map[string]any{}, x.messages...)
 	x.mu.Unlock()
@@ -181,6 +182,15 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		problem(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
 	}
+}
+
+// resource is a copy of the workspace's one resource, with what the agent has reported by now.
+func (x *world) resource() codersdk.WorkspaceResource {
+	r := x.ws.LatestBuild.Resources[0]
+	r.Agents = slices.Clone(r.Agents)
+	r.Agents[0].Apps = slices.Clone(r.Agents[0].Apps)
+	r.Agents[0].Apps[0].Statuses = slices.Clone(x.statuses)
+	return r
 }
 
 func problem(w http.ResponseWriter, status int, message string) {
