@@ -67,7 +67,11 @@ type Agent struct {
 	Project     string
 	Role        string
 	Spec        string
-	WorkspaceID string // the backend's id; empty until it has given one
+	Toolset     Toolset // which toolset it belongs to
+	Backend     string  // what hosts it; empty: the default backend
+	Recipe      *Recipe // how it is made, when no project says it; never changed
+	OneTask     bool    // it goes when its task has ended
+	WorkspaceID string  // the backend's id; empty until it has given one
 	Location    string // where it works, for people
 	Metadata    map[string]string
 

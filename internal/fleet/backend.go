@@ -83,6 +83,8 @@ type Traits struct {
 	StopEndsRuns bool
 	// Adopts says that workspaces which List shows and the store does not know are agents to be taken in.
 	Adopts bool
+	// Drivers are what an agent's Recipe can name as its Driver; a backend without any takes no recipes.
+	Drivers []string
 	// UniqueNames says that the host has one space of names for the agents of all owners.
 	UniqueNames bool
 }
@@ -109,6 +111,9 @@ type Run struct {
 	Timeout time.Duration // the agent's host ends the run by then, also when Fleet is down; always set
 	Started time.Time
 	Again   bool // Dispatch may have been called before for this run, and been cut off
+	// Report is how an agent outside this process reports, where its Recipe says that it does; nil otherwise. Only
+	// Dispatch gets it.
+	Report *Report
 }
 
 // Output is something a run put out.
@@ -116,6 +121,9 @@ type Output struct {
 	Cursor string // position after it
 	Step   bool   // a step the agent took (a tool it used), not text it wrote
 	Text   string
+	// Data is the step for programs, a JSON object whose "type" is "tool_call" (id, name, arguments), "tool_result" (id,
+	// name, result, is_error) or "usage" (input_tokens, output_tokens); nil when the backend knows no more than the text.
+	Data []byte
 }
 
 // Outcome is how a run ended.
@@ -127,4 +135,12 @@ type Outcome struct {
 	ExitCode *int       // where the agent is a program
 	CostUSD  float64
 	Turns    int
+	Usage    Usage
+}
+
+// Usage is what a run has used of its model.
+type Usage struct {
+	Model                     string // as the model's provider calls it
+	InputTokens, OutputTokens int64
+	ToolCalls                 int
 }

@@ -30,4 +30,5 @@ type Event struct {
 	TaskID    string // empty: about the agent alone
 	Text      string // in words, or the output itself
 	Status    string // state or task status after the event, where it changed
+	Data      []byte // the step for programs, see Output; nil: none
 }

@@ -38,6 +38,7 @@ type Task struct {
 	AgentUID    string
 	AgentName   string
 	Owner       string
+	SessionID   string // the conversation it is a turn of; empty: none
 	Description string
 	Source      Source
 	Status      TaskStatus
@@ -61,6 +62,7 @@ type Task struct {
 	ExitCode    *int
 	CostUSD     float64
 	Turns       int
+	Usage       Usage
 
 	Revision int64 // grows with every write of the row; the store sets it
 }

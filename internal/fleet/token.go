@@ -11,6 +11,7 @@ type Token struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: never
 	RevokedAt time.Time // zero: not revoked
+	AgentUID  string    // the agent that has it, for itself alone; empty: no agent's
 }
 
 // Principal is who the holder of the token is.
