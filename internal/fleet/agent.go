@@ -72,7 +72,7 @@ type Agent struct {
 	Recipe      *Recipe // how it is made, when no project says it; never changed
 	OneTask     bool    // it goes when its task has ended
 	WorkspaceID string  // the backend's id; empty until it has given one
-	Location    string // where it works, for people
+	Location    string  // where it works, for people
 	Metadata    map[string]string
 
 	State       State

@@ -54,6 +54,10 @@ const (
 	ReasonUnauthenticated    Reason = "UNAUTHENTICATED"
 	ReasonPermissionDenied   Reason = "PERMISSION_DENIED"
 	ReasonLimitReached       Reason = "LIMIT_REACHED"
+	ReasonSessionExists      Reason = "SESSION_EXISTS"
+	ReasonPayloadNotFound    Reason = "PAYLOAD_NOT_FOUND"
+	ReasonSubagentNotFound   Reason = "SUBAGENT_NOT_FOUND"
+	ReasonDefinitionInvalid  Reason = "DEFINITION_INVALID"
 	ReasonUnimplemented      Reason = "UNIMPLEMENTED"
 	ReasonInternal           Reason = "INTERNAL"
 )
@@ -81,6 +85,10 @@ var reasonCodes = map[Reason]Code{
 	ReasonUnauthenticated:    Unauthenticated,
 	ReasonPermissionDenied:   PermissionDenied,
 	ReasonLimitReached:       ResourceExhausted,
+	ReasonSessionExists:      AlreadyExists,
+	ReasonPayloadNotFound:    NotFound,
+	ReasonSubagentNotFound:   NotFound,
+	ReasonDefinitionInvalid:  FailedPrecondition,
 	ReasonUnimplemented:      Unimplemented,
 	ReasonInternal:           Internal,
 }

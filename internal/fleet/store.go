@@ -65,6 +65,12 @@ type ReadTx interface {
 	// Tasks returns the agent's tasks, newest first, without descriptions beyond the first 4 KiB, and how many there are in all.
 	Tasks(agentUID string, limit, offset int) (tasks []*Task, total int, err error)
 
+	// LastTasks returns the newest task of each of these agents that has one, in any order.
+	LastTasks(agentUIDs []string) ([]*Task, error)
+
+	// SessionTasks returns the last tasks of the session, at most limit, oldest first.
+	SessionTasks(sessionID string, limit int) ([]*Task, error)
+
 	// Payload returns the task's payload; nil when it has none.
 	Payload(taskID string) ([]byte, error)
 
@@ -83,7 +89,20 @@ type ReadTx interface {
 	// Request returns what is remembered of the principal's request.
 	Request(principal, id string) (*Request, error)
 
+	Session(id string) (*Session, error)
+
+	// SessionByKey returns the open session of the key.
+	SessionByKey(toolset Toolset, owner, key string) (*Session, error)
+
+	// Sessions returns the open sessions of the owner, or of all owners when owner is empty; the one used last first.
+	Sessions(toolset Toolset, owner string) ([]*Session, error)
+
+	// Tools returns the tools that the owner has registered, in the order in which they were first.
+	Tools(owner string) ([]*RegisteredTool, error)
+
 	Token(name string) (*Token, error)
+	// AgentTokens returns the tokens of the agent that are not revoked.
+	AgentTokens(agentUID string) ([]*Token, error)
 	TokenByHash(hash string) (*Token, error)
 	Tokens() ([]*Token, error)
 }
@@ -95,7 +114,7 @@ type Tx interface {
 	// InsertAgent adds an agent. AGENT_EXISTS when its owner has one of that name.
 	InsertAgent(a *Agent) error
 
-	// UpdateAgent writes every field of an agent that is there, and sets its Revision.
+	// UpdateAgent writes every field of an agent that is there, except its Recipe, and sets its Revision.
 	UpdateAgent(a *Agent) error
 
 	// InsertTask adds a task. AGENT_BUSY when it is active and its agent has an active one.
@@ -112,6 +131,16 @@ type Tx interface {
 
 	// PutRequest remembers the request. One of the same principal and id is an error.
 	PutRequest(r *Request) error
+
+	// InsertSession adds a session. SESSION_EXISTS when its owner has an open one of that key.
+	InsertSession(s *Session) error
+
+	// UpdateSession writes every field of a session that is there, and sets its Revision.
+	UpdateSession(s *Session) error
+
+	// PutTool keeps the tool, in place of one of the same owner, name and agent, whose CreatedAt it keeps. It says
+	// whether there was one.
+	PutTool(t *RegisteredTool) (replaced bool, err error)
 
 	// InsertToken adds a token. TOKEN_EXISTS when there is one of that name that is not revoked.
 	InsertToken(t *Token) error

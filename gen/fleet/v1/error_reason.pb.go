@@ -80,6 +80,14 @@ const (
 	ErrorReason_TOKEN_NOT_FOUND ErrorReason = 25
 	// A token of this name exists. Metadata: token.
 	ErrorReason_TOKEN_EXISTS ErrorReason = 26
+	// There is an open session of the same key already.
+	ErrorReason_SESSION_EXISTS ErrorReason = 27
+	// The agent has no payload, or there is no such agent that the caller may see. Metadata: agent_id.
+	ErrorReason_PAYLOAD_NOT_FOUND ErrorReason = 28
+	// No subagent of this name is defined. Metadata: agent_name, available.
+	ErrorReason_SUBAGENT_NOT_FOUND ErrorReason = 29
+	// The agent's definition cannot be used; the message says why. Metadata: agent.
+	ErrorReason_DEFINITION_INVALID ErrorReason = 30
 )
 
 // Enum value maps for ErrorReason.
@@ -112,6 +120,10 @@ var (
 		24: "UNIMPLEMENTED",
 		25: "TOKEN_NOT_FOUND",
 		26: "TOKEN_EXISTS",
+		27: "SESSION_EXISTS",
+		28: "PAYLOAD_NOT_FOUND",
+		29: "SUBAGENT_NOT_FOUND",
+		30: "DEFINITION_INVALID",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -141,6 +153,10 @@ var (
 		"UNIMPLEMENTED":            24,
 		"TOKEN_NOT_FOUND":          25,
 		"TOKEN_EXISTS":             26,
+		"SESSION_EXISTS":           27,
+		"PAYLOAD_NOT_FOUND":        28,
+		"SUBAGENT_NOT_FOUND":       29,
+		"DEFINITION_INVALID":       30,
 	}
 )
 
@@ -175,7 +191,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\xb6\x04\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\x91\x05\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -205,7 +221,11 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x11DEADLINE_EXCEEDED\x10\x17\x12\x11\n" +
 	"\rUNIMPLEMENTED\x10\x18\x12\x13\n" +
 	"\x0fTOKEN_NOT_FOUND\x10\x19\x12\x10\n" +
-	"\fTOKEN_EXISTS\x10\x1aB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\fTOKEN_EXISTS\x10\x1a\x12\x12\n" +
+	"\x0eSESSION_EXISTS\x10\x1b\x12\x15\n" +
+	"\x11PAYLOAD_NOT_FOUND\x10\x1c\x12\x16\n" +
+	"\x12SUBAGENT_NOT_FOUND\x10\x1d\x12\x16\n" +
+	"\x12DEFINITION_INVALID\x10\x1eB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

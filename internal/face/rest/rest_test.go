@@ -102,6 +102,10 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		fleetv1.ErrorReason_UNIMPLEMENTED:       {codes.Unimplemented, 501},
 		fleetv1.ErrorReason_TOKEN_NOT_FOUND:     {codes.NotFound, 404},
 		fleetv1.ErrorReason_TOKEN_EXISTS:        {codes.AlreadyExists, 409},
+		fleetv1.ErrorReason_SESSION_EXISTS:      {codes.AlreadyExists, 409},
+		fleetv1.ErrorReason_PAYLOAD_NOT_FOUND:   {codes.NotFound, 404},
+		fleetv1.ErrorReason_SUBAGENT_NOT_FOUND:  {codes.NotFound, 404},
+		fleetv1.ErrorReason_DEFINITION_INVALID:  {codes.FailedPrecondition, 400},
 	}
 	for number, name := range fleetv1.ErrorReason_name {
 		if number == 0 {

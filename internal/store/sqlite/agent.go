@@ -11,9 +11,10 @@ import (
 
 const (
 	agentColumns = `name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
-		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at`
-	selectAgents = `SELECT uid, ` + agentColumns + `, revision FROM agents `
+		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, backend, one_task`
+	selectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM agents LEFT JOIN recipes ON agent_uid = uid `
 	byName       = ` ORDER BY name_key, owner`
+	insertRecipe = `INSERT INTO recipes (agent_uid, recipe) VALUES (?, ?)`
 )
 
 var (
@@ -50,6 +51,9 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 	if err == nil {
 		_, err = t.exec(insertAgent, append(args, a.UID)...)
 	}
+	if err == nil && a.Recipe != nil {
+		err = t.insertRecipe(a)
+	}
 	if err != nil {
 		return t.failed(agentError("add", a, err))
 	}
@@ -57,6 +61,15 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 	return nil
 }
 
+func (t *tx) insertRecipe(a *fleet.Agent) error {
+	b, err := json.Marshal(a.Recipe)
+	if err == nil {
+		_, err = t.exec(insertRecipe, a.UID, string(b))
+	}
+	return err
+}
+
+// UpdateAgent leaves the recipe alone: it never changes.
 func (t *tx) UpdateAgent(a *fleet.Agent) error {
 	args, err := agentArgs(a)
 	if err != nil {
@@ -90,7 +103,7 @@ func agentArgs(a *fleet.Agent) ([]any, error) {
 	return []any{
 		a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
 		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, maybeMicros(a.RetryAt),
-		micros(a.CreatedAt), micros(a.UpdatedAt), maybeMicros(a.DeletedAt),
+		micros(a.CreatedAt), micros(a.UpdatedAt), maybeMicros(a.DeletedAt), string(a.Toolset), a.Backend, a.OneTask,
 	}, nil
 }
 
@@ -105,18 +118,23 @@ func scanAgent(row scanner) (*fleet.Agent, error) {
 func scanAgentInto(row scanner, a *fleet.Agent) error {
 	var (
 		nameKey                       sql.RawBytes
-		metadata                      sql.RawBytes
+		metadata, recipe              sql.RawBytes
 		retry, created, updated, gone sql.NullInt64
 	)
 	err := row.Scan(&a.UID, &a.Name, &nameKey, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
 		&metadata, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts, &retry,
-		&created, &updated, &gone, &a.Revision)
+		&created, &updated, &gone, (*string)(&a.Toolset), &a.Backend, &a.OneTask, &a.Revision, &recipe)
 	if err != nil {
 		return err
 	}
 	a.RetryAt, a.CreatedAt, a.UpdatedAt, a.DeletedAt = timeOf(retry), timeOf(created), timeOf(updated), timeOf(gone)
-	if metadata == nil {
+	if metadata != nil {
+		if err := json.Unmarshal(metadata, &a.Metadata); err != nil {
+			return err
+		}
+	}
+	if recipe == nil {
 		return nil
 	}
-	return json.Unmarshal(metadata, &a.Metadata)
+	return json.Unmarshal(recipe, &a.Recipe)
 }

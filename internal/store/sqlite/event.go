@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	eventColumns = `time, type, agent_uid, agent_name, name_key, owner, task_id, status, text`
-	selectEvents = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text FROM events WHERE `
+	eventColumns = `time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data`
+	selectEvents = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text, data FROM events WHERE `
 	lastSeq      = `SELECT coalesce(max(seq), 0) FROM events`
 	// changedAgents has the condition of its index in the very same words, so that output is never read.
 	changedAgents = `SELECT DISTINCT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ?`
@@ -63,7 +63,7 @@ func (t *readTx) ChangedAgents(after int64) ([]string, error) {
 
 func (t *tx) Append(e *fleet.Event) error {
 	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, key(e.AgentName), e.Owner,
-		e.TaskID, e.Status, e.Text)
+		e.TaskID, e.Status, e.Text, e.Data)
 	if err != nil {
 		return t.failed(fmt.Errorf("append event %s of agent %s: %w", e.Type, e.AgentUID, err))
 	}
@@ -106,7 +106,7 @@ func scanEvent(row scanner) (fleet.Event, error) {
 		e  fleet.Event
 		at sql.NullInt64
 	)
-	err := row.Scan(&e.Seq, &at, (*string)(&e.Type), &e.AgentUID, &e.AgentName, &e.Owner, &e.TaskID, &e.Status, &e.Text)
+	err := row.Scan(&e.Seq, &at, (*string)(&e.Type), &e.AgentUID, &e.AgentName, &e.Owner, &e.TaskID, &e.Status, &e.Text, &e.Data)
 	e.Time = timeOf(at)
 	return e, err
 }

@@ -62,7 +62,7 @@ func TestOpenErrors(t *testing.T) {
 		{"a directory", dir, "is a directory"},
 		{"no directory", filepath.Join(text, "fleet.db"), "not a directory"},
 		{"not a database", text, "file is not a database"},
-		{"of a newer Fleet", newer, "its schema has version 4711 and this Fleet knows versions up to 1: use a newer Fleet"},
+		{"of a newer Fleet", newer, "its schema has version 4711 and this Fleet knows versions up to "},
 	} {
 		s, err := sqlite.Open(t.Context(), c.path, sqlite.Config{})
 		require.Nil(t, s, c.name)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -15,10 +16,15 @@ const maxHead = 4 << 10
 
 const (
 	taskColumns = `agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
-		dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, description`
+		dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, session_id,
+		model, input_tokens, output_tokens, tool_calls, description`
 	selectTasks = `SELECT id, ` + taskColumns + `, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
 	listTasks   = `SELECT id, ` + taskColumns + `, revision, NULL FROM tasks
 		WHERE agent_uid = ? ORDER BY created_at DESC, n DESC LIMIT ? OFFSET ?`
+	sessionTasks = `SELECT id, ` + taskColumns + `, revision, rest FROM (
+			SELECT * FROM tasks WHERE session_id <> '' AND session_id = ? ORDER BY created_at DESC, n DESC LIMIT ?
+		) LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
+	lastTasks = selectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + uidsIn + ` GROUP BY agent_uid)`
 	// active is the condition of the index tasks_active, in the very same words, without which SQLite would not use it.
 	active = `status IN ('pending', 'running')`
 
@@ -48,6 +54,24 @@ func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, 
 	}
 	tasks, err := all(t, scanTask, listTasks, agentUID, limit, max(0, offset))
 	return tasks, total, err
+}
+
+func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error) {
+	if limit <= 0 {
+		return nil, t.err
+	}
+	return all(t, scanTask, sessionTasks, sessionID, limit)
+}
+
+func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
+	if len(uids) == 0 {
+		return nil, t.err
+	}
+	list, err := json.Marshal(uids)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	return all(t, scanTask, lastTasks, string(list))
 }
 
 func (t *tx) InsertTask(task *fleet.Task) error {
@@ -112,7 +136,7 @@ func taskArgs(t *fleet.Task) []any {
 		t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
 		micros(t.CreatedAt), maybeMicros(t.StartedAt), maybeMicros(t.EndedAt), maybeMicros(t.Dispatched), t.Cursor,
 		t.OutputSize, maybeMicros(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, exit, t.CostUSD, t.Turns,
-		head(t.Description),
+		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, head(t.Description),
 	}
 }
 
@@ -126,7 +150,8 @@ func scanTask(row scanner) (*fleet.Task, error) {
 	)
 	err := row.Scan(&t.ID, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason, &timeout,
 		&created, &started, &ended, &dispatched, &t.Cursor, &t.OutputSize, &stopping, &t.StopReason, &t.Summary, &t.PayloadSize,
-		&exit, &t.CostUSD, &t.Turns, &t.Description, &t.Revision, &rest)
+		&exit, &t.CostUSD, &t.Turns, &t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls,
+		&t.Description, &t.Revision, &rest)
 	if err != nil {
 		return nil, err
 	}

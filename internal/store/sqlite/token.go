@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	tokenColumns = `name, kind, admin, hash, created_at, expires_at, revoked_at`
+	tokenColumns = `name, kind, admin, hash, created_at, expires_at, revoked_at, agent_uid`
 	selectTokens = `SELECT ` + tokenColumns + ` FROM tokens `
 )
 
@@ -25,6 +25,10 @@ func (t *readTx) Token(name string) (*fleet.Token, error) {
 
 func (t *readTx) TokenByHash(hash string) (*fleet.Token, error) {
 	return first(t, scanToken, selectTokens+`WHERE hash = ?`, hash)
+}
+
+func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
+	return all(t, scanToken, selectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, agentUID)
 }
 
 // Tokens returns every token, revoked ones too, by name and in the order in which they were added.
@@ -60,7 +64,7 @@ func tokenError(act string, k *fleet.Token, err error) error {
 }
 
 func tokenArgs(k *fleet.Token) []any {
-	return []any{k.Name, string(k.Kind), k.Admin, k.Hash, micros(k.CreatedAt), maybeMicros(k.ExpiresAt), maybeMicros(k.RevokedAt)}
+	return []any{k.Name, string(k.Kind), k.Admin, k.Hash, micros(k.CreatedAt), maybeMicros(k.ExpiresAt), maybeMicros(k.RevokedAt), k.AgentUID}
 }
 
 func scanToken(row scanner) (*fleet.Token, error) {
@@ -68,7 +72,7 @@ func scanToken(row scanner) (*fleet.Token, error) {
 		k                         fleet.Token
 		created, expires, revoked sql.NullInt64
 	)
-	err := row.Scan(&k.Name, (*string)(&k.Kind), &k.Admin, &k.Hash, &created, &expires, &revoked)
+	err := row.Scan(&k.Name, (*string)(&k.Kind), &k.Admin, &k.Hash, &created, &expires, &revoked, &k.AgentUID)
 	k.CreatedAt, k.ExpiresAt, k.RevokedAt = timeOf(created), timeOf(expires), timeOf(revoked)
 	return &k, err
 }

@@ -16,7 +16,7 @@ var eventCases = []testCase{
 	{"every field comes back", func(t *testing.T, s fleet.Store) {
 		full := &fleet.Event{
 			Time: noon, Type: fleet.EventTaskEnded, AgentUID: "u1", AgentName: "Papi", Owner: "Jörg", TaskID: "t1",
-			Text: "日本語\n🚀 'x'", Status: "completed",
+			Text: "日本語\n🚀 'x'", Status: "completed", Data: []byte(`{"type":"usage"}`),
 		}
 		bare := &fleet.Event{Type: fleet.EventAgentChanged}
 		update(t, s, func(tx fleet.Tx) error {

@@ -33,6 +33,8 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Events", eventCases},
 		{"Subscribe", subscribeCases},
 		{"Requests", requestCases},
+		{"Sessions", sessionCases},
+		{"Tools", toolCases},
 		{"Tokens", tokenCases},
 		{"Leases", leaseCases},
 		{"Processes", processCases},
@@ -76,6 +78,11 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 	return &fleet.Agent{
 		UID: uid, Name: name, Owner: owner, Project: "Setup", Role: "coder", Spec: "do good\nwork", WorkspaceID: "ws-" + uid,
 		Location: "/work/" + name, Metadata: map[string]string{"pr": "https://example.com/1", "empty": ""},
+		Toolset: fleet.ToolsetSubagents, Backend: "local", OneTask: true,
+		Recipe: &fleet.Recipe{
+			Driver: "claude", System: "Be good.", Allow: []string{}, Reports: true,
+			MCPServers: []fleet.MCPServer{{Name: "search", Command: "npx", Env: map[string]string{"KEY": "${KEY}"}}},
+		},
 		State: fleet.StateRunning, StateReason: "it was started", Desired: fleet.DesiredRunning, Restart: 2, Restarted: 1,
 		Attempts: 3, RetryAt: noon.Add(time.Minute), CreatedAt: noon, UpdatedAt: noon.Add(time.Second),
 	}

@@ -13,7 +13,7 @@ var tokenCases = []testCase{
 	{"every field comes back", func(t *testing.T, s fleet.Store) {
 		full := &fleet.Token{
 			Name: "Jörg", Kind: fleet.Controller, Admin: true, Hash: "h1", CreatedAt: noon, ExpiresAt: noon.Add(time.Hour),
-			RevokedAt: noon.Add(time.Minute),
+			RevokedAt: noon.Add(time.Minute), AgentUID: "u1",
 		}
 		human, agent := newToken("alice", "h2"), newToken("worker", "h3")
 		agent.Kind, agent.CreatedAt = fleet.AgentKind, time.Time{}
@@ -23,6 +23,23 @@ var tokenCases = []testCase{
 			require.Equal(t, k, tokenByHash(t, s, k.Hash))
 		}
 		require.Equal(t, []*fleet.Token{full, human, agent}, read(t, s, fleet.ReadTx.Tokens))
+	}},
+
+	{"the tokens of an agent that are not revoked", func(t *testing.T, s fleet.Store) {
+		first, second, revoked, other := newToken("agent/a", "h1"), newToken("agent/b", "h2"), newToken("agent/c", "h3"), newToken("d", "h4")
+		for _, k := range []*fleet.Token{first, second, revoked} {
+			k.AgentUID = "u1"
+		}
+		revoked.RevokedAt = noon
+		for _, k := range []*fleet.Token{first, second, revoked, other} {
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
+		}
+		of := func(uid string) []*fleet.Token {
+			return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.AgentTokens(uid) })
+		}
+		require.Equal(t, []*fleet.Token{first, second}, of("u1"))
+		require.Empty(t, of("u2"))
+		require.Empty(t, of(""))
 	}},
 
 	{"what is not there is nil", func(t *testing.T, s fleet.Store) {

@@ -1,0 +1,55 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	selectTools = `SELECT owner, agent, tool, created_at, updated_at FROM tools WHERE owner = ? ORDER BY n`
+	putTool     = `INSERT INTO tools (owner, name, agent, tool, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (owner, name, agent) DO UPDATE SET tool = excluded.tool, updated_at = excluded.updated_at
+		RETURNING created_at`
+	hasTool = `SELECT count(*) FROM tools WHERE owner = ? AND name = ? AND agent = ?`
+)
+
+func (t *readTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
+	return all(t, scanTool, selectTools, owner)
+}
+
+func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
+	b, err := json.Marshal(tool.Tool)
+	if err != nil {
+		return false, t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
+	}
+	had, err := first(&t.readTx, scanInt, hasTool, tool.Owner, tool.Name, tool.Agent)
+	if err != nil {
+		return false, err
+	}
+	t.wrote = true
+	created, err := first(&t.readTx, scanNullInt64, putTool, tool.Owner, tool.Name, tool.Agent, string(b),
+		micros(tool.CreatedAt), micros(tool.UpdatedAt))
+	if err != nil {
+		return false, t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
+	}
+	tool.CreatedAt = timeOf(created)
+	return had > 0, nil
+}
+
+func scanTool(row scanner) (*fleet.RegisteredTool, error) {
+	var (
+		r                fleet.RegisteredTool
+		tool             sql.RawBytes
+		created, updated sql.NullInt64
+	)
+	if err := row.Scan(&r.Owner, &r.Agent, &tool, &created, &updated); err != nil {
+		return nil, err
+	}
+	r.CreatedAt, r.UpdatedAt = timeOf(created), timeOf(updated)
+	return &r, json.Unmarshal(tool, &r.Tool)
+}
+
+func scanNullInt64(row scanner) (n sql.NullInt64, err error) { return n, row.Scan(&n) }

@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var sessionCases = []testCase{
+	{"every field comes back, and what was written last", func(t *testing.T, s fleet.Store) {
+		full := newSession("s1", "alice", "web-search")
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(full) })
+		require.EqualValues(t, 1, full.Revision)
+		require.Equal(t, full, getSession(t, s, "s1"))
+		full.Messages, full.UsedAt, full.ClosedAt, full.CloseReason = 2, noon.Add(time.Hour), noon.Add(2*time.Hour), "it was idle"
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateSession(full) })
+		require.EqualValues(t, 2, full.Revision)
+		require.Equal(t, full, getSession(t, s, "s1"))
+	}},
+
+	{"what is not there is nil", func(t *testing.T, s fleet.Store) {
+		require.Nil(t, getSession(t, s, "s1"))
+		require.Nil(t, sessionByKey(t, s, "alice", ""))
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateSession(newSession("s1", "alice", "")) }))
+	}},
+
+	{"a key is taken while its session is open", func(t *testing.T, s fleet.Store) {
+		first, second, bobs := newSession("s1", "alice", "k"), newSession("s2", "alice", "k"), newSession("s3", "bob", "k")
+		other := newSession("s4", "alice", "k")
+		other.Toolset = fleet.ToolsetSubagents
+		for _, x := range []*fleet.Session{first, bobs, other} {
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(x) })
+		}
+		insert := func(tx fleet.Tx) error { return tx.InsertSession(second) }
+		require.Equal(t, fleet.ReasonSessionExists, fleet.ReasonOf(s.Update(t.Context(), insert)))
+		require.Equal(t, first, sessionByKey(t, s, "alice", "k"))
+		update(t, s, func(tx fleet.Tx) error {
+			first.ClosedAt = noon
+			return tx.UpdateSession(first)
+		})
+		require.Nil(t, sessionByKey(t, s, "alice", "k"))
+		update(t, s, insert)
+		require.Equal(t, second, sessionByKey(t, s, "alice", "k"))
+		for _, id := range []string{"s5", "s6"} { // no key is none
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(newSession(id, "alice", "")) })
+		}
+	}},
+
+	{"the open ones of an owner, the one used last first", func(t *testing.T, s fleet.Store) {
+		a, b, c, bobs, other := newSession("a", "alice", ""), newSession("b", "alice", ""), newSession("c", "alice", ""),
+			newSession("d", "bob", ""), newSession("e", "alice", "")
+		a.UsedAt, c.ClosedAt, other.Toolset = noon.Add(time.Hour), noon, fleet.ToolsetSubagents
+		bobs.UsedAt = noon.Add(time.Minute)
+		for _, x := range []*fleet.Session{a, b, c, bobs, other} {
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(x) })
+		}
+		require.Equal(t, []*fleet.Session{a, b}, sessions(t, s, "alice"))
+		require.Equal(t, []*fleet.Session{a, bobs, b}, sessions(t, s, ""))
+		require.Empty(t, sessions(t, s, "carol"))
+	}},
+
+	{"its last turns, oldest first", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		for i, id := range []string{"t1", "t2", "t3"} {
+			task := fullTask(id, a)
+			task.CreatedAt = noon.Add(time.Duration(i) * time.Second)
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		}
+		other := fullTask("t4", a)
+		other.SessionID = ""
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(other) })
+		turns := func(id string, limit int) []string {
+			return taskIDs(read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.SessionTasks(id, limit) }))
+		}
+		require.Equal(t, []string{"t1", "t2", "t3"}, turns("s1", 10))
+		require.Equal(t, []string{"t2", "t3"}, turns("s1", 2))
+		require.Empty(t, turns("s1", 0))
+		require.Empty(t, turns("", 10))
+		require.Empty(t, turns("s2", 10))
+	}},
+
+	{"the last task of each agent", func(t *testing.T, s fleet.Store) {
+		a, b := withAgent(t, s), newAgent("u2", "b", "alice")
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(b) })
+		for _, task := range []*fleet.Task{fullTask("t1", a), fullTask("t2", a), fullTask("t3", b)} {
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		}
+		last := func(uids ...string) []string {
+			return taskIDs(read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.LastTasks(uids) }))
+		}
+		require.ElementsMatch(t, []string{"t2", "t3"}, last(a.UID, "u2", "nobody"))
+		require.Equal(t, []string{"t3"}, last("u2", "u2"))
+		require.Empty(t, last())
+	}},
+}
+
+var toolCases = []testCase{
+	{"a tool comes back, and takes the place of the one before", func(t *testing.T, s fleet.Store) {
+		tool := newTool("calculate", "alice", "")
+		put := func(x *fleet.RegisteredTool) (replaced bool) {
+			update(t, s, func(tx fleet.Tx) (err error) {
+				replaced, err = tx.PutTool(x)
+				return err
+			})
+			return replaced
+		}
+		require.False(t, put(tool))
+		require.False(t, put(newTool("calculate", "bob", "")))
+		require.False(t, put(newTool("calculate", "alice", "claude")))
+		require.Equal(t, []*fleet.RegisteredTool{tool, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
+		again := newTool("calculate", "alice", "")
+		again.Description, again.CreatedAt, again.UpdatedAt = "better", noon.Add(time.Hour), noon.Add(time.Hour)
+		require.True(t, put(again))
+		require.Equal(t, noon, again.CreatedAt, "that of the first")
+		require.Equal(t, []*fleet.RegisteredTool{again, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
+		require.Empty(t, tools(t, s, "carol"))
+	}},
+}
+
+func newSession(id, owner, key string) *fleet.Session {
+	return &fleet.Session{
+		ID: id, Toolset: fleet.ToolsetSessions, Owner: owner, Name: "Jörg's", Key: key, Agent: "echo.yaml", Source: "files",
+		AgentUID: "u1", Messages: 1, CreatedAt: noon, UsedAt: noon.Add(time.Second),
+	}
+}
+
+func newTool(name, owner, agent string) *fleet.RegisteredTool {
+	return &fleet.RegisteredTool{
+		Tool: fleet.Tool{
+			Name: name, Description: "it <counts>", Parameters: []byte(`{"type":"object"}`),
+			HTTP: &fleet.HTTPTool{URL: "http://127.0.0.1/x", Headers: map[string]string{"X": "${KEY}"}},
+		},
+		Owner: owner, Agent: agent, CreatedAt: noon, UpdatedAt: noon.Add(time.Second),
+	}
+}
+
+func getSession(t tb, s fleet.Store, id string) *fleet.Session {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session(id) })
+}
+
+func sessionByKey(t tb, s fleet.Store, owner, key string) *fleet.Session {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Session, error) {
+		return tx.SessionByKey(fleet.ToolsetSessions, owner, key)
+	})
+}
+
+func sessions(t tb, s fleet.Store, owner string) []*fleet.Session {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Session, error) { return tx.Sessions(fleet.ToolsetSessions, owner) })
+}
+
+func tools(t tb, s fleet.Store, owner string) []*fleet.RegisteredTool {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.RegisteredTool, error) { return tx.Tools(owner) })
+}
