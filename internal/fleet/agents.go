@@ -322,5 +322,5 @@ func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]st
 	if err != nil {
 		return nil, false, err
 	}
-	return s.backend.Log(ctx, v.Agent, lines)
+	return s.host(&v.Agent).Log(ctx, v.Agent, lines)
 }

@@ -85,6 +85,8 @@ type Traits struct {
 	Adopts bool
 	// Drivers are what an agent's Recipe can name as its Driver; a backend without any takes no recipes.
 	Drivers []string
+	// TakesReport says that its agents can reach Fleet over the network as Run.Report says.
+	TakesReport bool
 	// UniqueNames says that the host has one space of names for the agents of all owners.
 	UniqueNames bool
 }

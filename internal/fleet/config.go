@@ -31,6 +31,12 @@ type Config struct {
 	// 0 means 15 min. CallTimeout is the same for its other calls, but those that follow a run; 0 means 1 min.
 	OpTimeout, CallTimeout time.Duration
 
+	// Hosts are backends besides the one that hosts the fleet, by the name that Agent.Backend has for them.
+	Hosts map[string]Backend
+	// MCPURL returns where this Fleet's MCP endpoints are, without the toolset, for agents that report; "" or nil when
+	// there are none.
+	MCPURL func() string
+
 	Now    func() time.Time // nil means time.Now
 	NewID  func() string    // nil means random UUIDs
 	Logger *slog.Logger     // nil means no log

@@ -24,12 +24,12 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
-	agent, run, cursor := *a, t.run(true), t.Cursor
+	host, agent, run, cursor := w.host(a), *a, t.run(true), t.Cursor
 	queue, written := make(chan Output, outputQueue), make(chan error, 1)
 	go func() {
 		defer close(f.done)
 		defer cancel()
-		f.outcome, f.err = w.backend.Follow(ctx, agent, run, cursor, func(o Output) error {
+		f.outcome, f.err = host.Follow(ctx, agent, run, cursor, func(o Output) error {
 			select {
 			case queue <- o:
 				return nil
@@ -43,7 +43,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 		}
 	}()
 	go func() {
-		err := w.record(ctx, t.ID, cursor, queue)
+		err := w.record(ctx, &agent, t.ID, cursor, queue)
 		if err != nil {
 			cancel()
 		}
@@ -59,7 +59,9 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 var errFollowed = errors.New("another process has recorded the run's output meanwhile")
 
 // record takes what comes through the queue after the cursor into the event log, until the queue is closed.
-func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan Output) error {
+func (w *worker) record(ctx context.Context, a *Agent, taskID, cursor string, queue <-chan Output) error {
+	reports := a.Recipe != nil && a.Recipe.Reports
+	var last said
 	for o := range queue {
 		batch := []Output{o}
 		for more := true; more && len(batch) < outputQueue; {
@@ -72,6 +74,14 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 				more = false
 			}
 		}
+		var outcome Outcome
+		over := false
+		for _, o := range batch {
+			if reports && !over {
+				outcome, over = last.add(o)
+			}
+		}
+		var ended *Task
 		err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
 			if t.Cursor != cursor {
 				return errFollowed
@@ -81,10 +91,17 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 					return err
 				}
 			}
-			return nil
+			if !over || !t.StopAsked.IsZero() {
+				return nil
+			}
+			ended = t
+			return w.end(tx, t, outcome)
 		})
 		if err != nil {
 			return err
+		}
+		if ended != nil {
+			w.hush(ctx, a, ended)
 		}
 		cursor = batch[len(batch)-1].Cursor
 		w.cfg.Fault(FaultFollowOutput)
@@ -96,14 +113,16 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 func (w *worker) take(tx Tx, t *Task, o Output) error {
 	t.Cursor = o.Cursor
 	before := t.OutputSize
-	t.OutputSize += int64(len(o.Text))
+	t.OutputSize += int64(len(o.Text) + len(o.Data))
 	switch {
-	case o.Text == "" || before > w.cfg.MaxOutput:
+	case o.Text == "" && o.Data == nil || before > w.cfg.MaxOutput:
 		return nil
 	case t.OutputSize > w.cfg.MaxOutput:
 		return tx.Append(t.event(EventTaskStep, w.now(), fmt.Sprintf("more output than %d bytes: the rest is not kept", w.cfg.MaxOutput)))
 	case o.Step:
-		return tx.Append(t.event(EventTaskStep, w.now(), o.Text))
+		e := t.event(EventTaskStep, w.now(), o.Text)
+		e.Data = o.Data
+		return tx.Append(e)
 	}
 	return tx.Append(t.event(EventTaskOutput, w.now(), o.Text))
 }

@@ -57,7 +57,7 @@ func (s *Service) ListAgents(ctx context.Context, r ListAgentsRequest) (agents [
 	}
 	match := make([]*AgentView, 0, 16)
 	for _, v := range s.snap.all() {
-		if p.MaySee(v.Owner) &&
+		if v.Toolset == ToolsetFleet && p.MaySee(v.Owner) &&
 			(r.Project == "" || v.Project == r.Project) &&
 			(r.Role == "" || strings.EqualFold(v.Role, r.Role)) &&
 			(r.Status == "" || v.Status() == r.Status) {

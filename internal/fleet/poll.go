@@ -36,12 +36,26 @@ func (r *Reconciler) pollOnce(ctx context.Context) error {
 	if err := r.snap.refresh(ctx); err != nil {
 		return err
 	}
-	before := r.snap.all()
-	workspaces, err := r.list(ctx)
+	all := r.snap.all()
+	errs := []error{r.pollHost(ctx, "", r.list, all)}
+	for _, name := range r.Hosts() {
+		list := func(ctx context.Context) ([]Workspace, error) { return r.listOf(ctx, r.hosts[name]) }
+		if name != r.traits.Name && slices.ContainsFunc(all, func(v *AgentView) bool { return v.Backend == name }) {
+			errs = append(errs, r.pollHost(ctx, name, list, all))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// pollHost asks one backend; "" is the one of the fleet.
+func (r *Reconciler) pollHost(ctx context.Context, host string, list func(context.Context) ([]Workspace, error), all []*AgentView) error {
+	workspaces, err := list(ctx)
 	if err != nil {
 		return err
 	}
-
+	before := slices.DeleteFunc(slices.Clone(all), func(v *AgentView) bool {
+		return v.Backend != host && (host != "" || !r.ours(&v.Agent))
+	})
 	byUID, byID := map[string]*AgentView{}, map[string]*AgentView{}
 	for _, v := range before {
 		byUID[v.UID] = v
@@ -57,7 +71,9 @@ func (r *Reconciler) pollOnce(ctx context.Context) error {
 			v = byID[ws.ID]
 		}
 		if v == nil {
-			errs = append(errs, r.adopt(ctx, ws))
+			if host == "" {
+				errs = append(errs, r.adopt(ctx, ws))
+			}
 			continue
 		}
 		listed[v.UID] = true
@@ -69,17 +85,22 @@ func (r *Reconciler) pollOnce(ctx context.Context) error {
 	return errors.Join(append(errs, r.inspectAll(ctx, missing))...)
 }
 
-// list lists the workspaces. It is what tells whether the backend answers.
+// list lists the workspaces of the fleet. It is what tells whether the backend answers.
 func (r *Reconciler) list(ctx context.Context) ([]Workspace, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
-	defer cancel()
-	workspaces, err := r.backend.List(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = Errorf(ReasonBackendUnavailable, "the agents' host did not list its workspaces within %s", r.cfg.CallTimeout).Because(err)
-	}
+	workspaces, err := r.listOf(ctx, r.backend)
 	r.reached(err)
 	if err == nil {
 		r.observed.Store(r.now().UnixMilli())
+	}
+	return workspaces, err
+}
+
+func (r *Reconciler) listOf(ctx context.Context, b Backend) ([]Workspace, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	workspaces, err := b.List(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = Errorf(ReasonBackendUnavailable, "the agents' host did not list its workspaces within %s", r.cfg.CallTimeout).Because(err)
 	}
 	return workspaces, err
 }
@@ -102,7 +123,7 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*AgentView) error 
 		}
 		looking.Go(func() {
 			defer func() { <-r.lines }()
-			ws, err := r.backend.Inspect(ctx, v.Agent)
+			ws, err := r.host(&v.Agent).Inspect(ctx, v.Agent)
 			if ws.ID == "" {
 				ws.ID = v.WorkspaceID
 			}

@@ -17,6 +17,9 @@ type Principal struct {
 	Name  string
 	Kind  Kind
 	Admin bool
+	// AgentUID and AgentName say which agent it is, when it is one that has a token for itself alone. Name is its owner
+	// then, and nothing but the methods that are for agents may be called.
+	AgentUID, AgentName string
 }
 
 // Source is the source of a task that p starts.
@@ -32,6 +35,14 @@ func (p Principal) Source() Source {
 
 // MaySee says whether p may see what owner owns.
 func (p Principal) MaySee(owner string) bool { return p.Admin || p.Name == owner }
+
+// MayTouch says whether p may see and change the agent: its owner may, and the agent itself.
+func (p Principal) MayTouch(a *Agent) bool {
+	if p.AgentUID != "" {
+		return p.AgentUID == a.UID
+	}
+	return p.MaySee(a.Owner)
+}
 
 type principalKey struct{}
 

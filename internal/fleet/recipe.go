@@ -7,6 +7,8 @@ import "encoding/json"
 // secrets and never holds them: "${NAME}" in an MCP server's environment or headers is put in by the backend when the
 // agent is given a run, from the server's environment.
 type Recipe struct {
+	// Name is what its definition calls the agent.
+	Name string `json:"name,omitempty"`
 	// Driver is what runs the agent, one of the backend's Traits.Drivers.
 	Driver string `json:"driver,omitempty"`
 	// Command is the program and its arguments, for a driver that needs them. See the backend for what is put in.

@@ -15,8 +15,9 @@ const MaxText = 1 << 20
 // only what that principal may. Methods are safe for concurrent use.
 type Service struct {
 	store   Store
-	backend Backend
-	traits  Traits
+	backend Backend // hosts the fleet
+	traits  Traits  // of backend
+	hosts   map[string]Backend
 	cfg     Config
 	log     *slog.Logger
 	snap    *snapshot
@@ -33,7 +34,7 @@ func NewService(store Store, backend Backend, cfg Config) *Service {
 	t := backend.Traits()
 	cfg = cfg.withDefaults(t)
 	return &Service{
-		store: store, backend: backend, traits: t, cfg: cfg, log: cfg.Logger,
+		store: store, backend: backend, traits: t, hosts: hostsOf(backend, cfg.Hosts), cfg: cfg, log: cfg.Logger,
 		snap: newSnapshot(store), catalog: newCatalog(backend, cfg.Now),
 	}
 }

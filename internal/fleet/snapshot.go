@@ -146,7 +146,7 @@ func (s *snapshot) find(p Principal, name, owner string) (*AgentView, error) {
 	var seen []*AgentView
 	for _, v := range s.byName[strings.ToLower(name)] {
 		switch {
-		case !p.MaySee(v.Owner):
+		case v.Toolset != ToolsetFleet, !p.MaySee(v.Owner):
 		case owner == "" && v.Owner == p.Name, owner != "" && v.Owner == owner:
 			return v, nil
 		case owner == "":

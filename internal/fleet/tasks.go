@@ -295,7 +295,7 @@ func (s *Service) send(ctx context.Context, v *AgentView, id, message string) er
 	given := time.NewTimer(s.cfg.CreateWait)
 	defer given.Stop()
 	for {
-		err := s.backend.Send(ctx, v.Agent, v.Task.run(false), id, message)
+		err := s.host(&v.Agent).Send(ctx, v.Agent, v.Task.run(false), id, message)
 		if ReasonOf(err) != ReasonTaskNotFound {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -23,14 +24,20 @@ func hashToken(secret string) string {
 // Authenticate returns the principal that a token's secret stands for. UNAUTHENTICATED when it stands for none.
 func (s *Service) Authenticate(ctx context.Context, secret string) (Principal, error) {
 	var t *Token
+	var a *Agent
 	err := s.store.View(ctx, func(tx ReadTx) (err error) {
-		t, err = tx.TokenByHash(hashToken(secret))
+		if t, err = tx.TokenByHash(hashToken(secret)); err == nil && t != nil && t.AgentUID != "" {
+			a, err = tx.Agent(t.AgentUID)
+		}
 		return err
 	})
 	if err != nil {
 		return Principal{}, err
 	}
-	if t == nil || !t.Valid(s.now()) {
+	if t != nil && a != nil && t.Valid(s.now()) {
+		return holder(a), nil
+	}
+	if t == nil || t.AgentUID != "" || !t.Valid(s.now()) {
 		return Principal{}, Errorf(ReasonUnauthenticated, "the token is unknown, expired or revoked: `fleet token create` makes a new one")
 	}
 	return t.Principal(), nil
@@ -78,7 +85,7 @@ func (s *Service) ListTokens(ctx context.Context) (tokens []*Token, err error) {
 		tokens, err = tx.Tokens()
 		return err
 	})
-	return tokens, err
+	return slices.DeleteFunc(tokens, func(t *Token) bool { return t.AgentUID != "" }), err // agents' own come and go
 }
 
 // RevokeToken makes a token useless from now on. One that is revoked already stays as it is.

@@ -17,7 +17,7 @@ func (w *worker) provision(ctx context.Context, a *Agent) (time.Duration, error)
 	w.cfg.Fault(FaultProvisionBefore)
 	var ws Workspace
 	err := w.op(ctx, a, func(ctx context.Context) (err error) {
-		ws, err = w.backend.Provision(ctx, *a)
+		ws, err = w.host(a).Provision(ctx, *a)
 		return err
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *Agent) differs(ws Workspace) bool {
 func (w *worker) look(ctx context.Context, a *Agent) (time.Duration, error) {
 	var ws Workspace
 	err := w.ask(ctx, a, func(ctx context.Context) (err error) {
-		ws, err = w.backend.Inspect(ctx, *a)
+		ws, err = w.host(a).Inspect(ctx, *a)
 		return err
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *worker) stopWorkspace(ctx context.Context, a *Agent) (time.Duration, er
 		return 0, err
 	}
 	w.cfg.Fault(FaultAgentStopBefore)
-	if err := w.op(ctx, a, func(ctx context.Context) error { return w.backend.Stop(ctx, *a) }); err != nil {
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.host(a).Stop(ctx, *a) }); err != nil {
 		return w.failed(ctx, a, err, "")
 	}
 	w.cfg.Fault(FaultAgentStopAfter)
@@ -108,7 +108,7 @@ func (w *worker) startWorkspace(ctx context.Context, a *Agent) (time.Duration, e
 	}
 	w.cfg.Fault(FaultAgentStartBefore)
 	restart := a.Restart
-	if err := w.op(ctx, a, func(ctx context.Context) error { return w.backend.Start(ctx, *a) }); err != nil {
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.host(a).Start(ctx, *a) }); err != nil {
 		return w.failed(ctx, a, err, StateFailed)
 	}
 	w.cfg.Fault(FaultAgentStartAfter)
@@ -122,9 +122,29 @@ func (w *worker) as(a *Agent, s State) *Agent {
 	return &c
 }
 
+// lingerMost is how long what a run had begun when its task ended, for one a request to its model, gets to end by itself.
+const lingerMost = 2 * time.Minute
+
+// linger returns how long to wait before the workspace of an agent that reports is deleted: its task has ended, and its
+// run was told, and is still followed.
+func (w *worker) linger(a *Agent) time.Duration {
+	if w.follow == nil || !a.OneTask || a.Recipe == nil || !a.Recipe.Reports {
+		return 0
+	}
+	select {
+	case <-w.follow.done:
+		return 0
+	default:
+		return max(a.UpdatedAt.Add(lingerMost).Sub(w.now()), 0)
+	}
+}
+
 // delete destroys the agent's workspace, and ends its task with it.
 func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error) {
 	a := &v.Agent
+	if d := w.linger(a); d > 0 {
+		return d, nil
+	}
 	w.unfollow() // or the end of its run would be recorded as a failure
 	if a.State != StateDeleting {
 		if err := w.set(ctx, StateDeleting, "", nil); err != nil {
@@ -134,7 +154,7 @@ func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error
 	w.cfg.Fault(FaultDeleteBefore)
 	var kept string
 	err := w.op(ctx, a, func(ctx context.Context) (err error) {
-		kept, err = w.backend.Delete(ctx, *a)
+		kept, err = w.host(a).Delete(ctx, *a)
 		return err
 	})
 	if err != nil {

@@ -102,7 +102,12 @@ func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) er
 		}
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
-	err := w.ask(ctx, a, func(ctx context.Context) error { return w.backend.Dispatch(ctx, *a, t.run(again)) })
+	run := t.run(again)
+	var err error
+	if run.Report, err = w.report(ctx, a, t); err != nil {
+		return err
+	}
+	err = w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Dispatch(ctx, *a, run) })
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -130,7 +135,7 @@ func (w *worker) followed(ctx context.Context, v *AgentView, f *follower) error 
 		return ctx.Err()
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
-		return w.finish(ctx, t.ID, f.outcome)
+		return w.finish(ctx, t.ID, a.outcome(f.outcome))
 	case ReasonOf(f.err) == ReasonTaskNotFound && !t.StopAsked.IsZero():
 		return w.finish(ctx, t.ID, Outcome{Status: TaskStopped})
 	case ReasonOf(f.err) == ReasonTaskNotFound && a.State == StateRunning:
@@ -142,6 +147,17 @@ func (w *worker) followed(ctx context.Context, v *AgentView, f *follower) error 
 	w.log.WarnContext(ctx, "a run cannot be followed and is tried again", slog.String("task", t.ID), slog.Any("error", f.err))
 	w.troubled(t)
 	return nil
+}
+
+// outcome is how the agent's run has ended, with what the agent says of it where it reports.
+func (a *Agent) outcome(o Outcome) Outcome {
+	if a.Recipe == nil || !a.Recipe.Reports || o.Status != TaskCompleted {
+		return o
+	}
+	if said, ok := reported(o.Summary); ok {
+		o.Status, o.Reason, o.Summary = said.Status, said.Reason, said.Summary
+	}
+	return o
 }
 
 // troubled counts a failure with the task, and sets when it is tried again: later and later, until there is output.
@@ -188,12 +204,12 @@ func (w *worker) stepStop(ctx context.Context, a *Agent, t *Task) (time.Duration
 	case errors.Is(err, errSuperseded):
 		return 0, nil
 	case err == nil:
-		s.next = w.now().Add(w.cfg.StopGrace)
+		s.next = w.now().Add(w.grace(a))
 	default:
 		w.log.WarnContext(ctx, "a run could not be ended and is tried again", slog.String("task", t.ID), slog.Any("error", err))
 		s.next = w.now().Add(retryFirst)
 	}
-	if (err == nil || !s.begun.Add(w.cfg.StopGrace).After(s.next)) && s.step < stopWorkspace {
+	if (err == nil || !s.begun.Add(w.grace(a)).After(s.next)) && s.step < stopWorkspace {
 		s.step, s.begun = s.step+1, time.Time{}
 	}
 	return s.next.Sub(w.now()), nil
@@ -203,7 +219,7 @@ func (w *worker) stepStop(ctx context.Context, a *Agent, t *Task) (time.Duration
 func (w *worker) stopAct(a *Agent, t *Task) (text string, act func(context.Context) error) {
 	interrupt := func(kill bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return w.ask(ctx, a, func(ctx context.Context) error { return w.backend.Interrupt(ctx, *a, t.run(true), kill) })
+			return w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Interrupt(ctx, *a, t.run(true), kill) })
 		}
 	}
 	switch {
@@ -216,19 +232,19 @@ func (w *worker) stopAct(a *Agent, t *Task) (text string, act func(context.Conte
 			}
 			return err
 		}
-	case w.stop.step == stopWorkspace && w.traits.StopEndsRuns:
+	case w.stop.step == stopWorkspace && w.host(a).Traits().StopEndsRuns:
 		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
 			if a.State == StateRunning { // or the agent would count as idle when its task has ended by that
 				if err := w.set(ctx, StateStopping, "nothing else ended its task", nil); err != nil {
 					return err
 				}
 			}
-			return w.op(ctx, a, func(ctx context.Context) error { return w.backend.Stop(ctx, *a) })
+			return w.op(ctx, a, func(ctx context.Context) error { return w.host(a).Stop(ctx, *a) })
 		}
 	case w.stop.step == stopWorkspace:
 		return "it survived being killed: killing it again", interrupt(true)
 	}
-	return fmt.Sprintf("it did not end within %s: killing", w.cfg.StopGrace), interrupt(true)
+	return fmt.Sprintf("it did not end within %s: killing", w.grace(a)), interrupt(true)
 }
 
 // finish records how the task ended, unless it has ended before.
@@ -237,7 +253,7 @@ func (w *worker) finish(ctx context.Context, taskID string, o Outcome) error {
 }
 
 // end makes the task one that has ended so, with its event.
-func (r *Reconciler) end(tx Tx, t *Task, o Outcome) error {
+func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopAsked.IsZero() && o.Status != TaskCompleted {
 		t.Status, t.Reason = TaskStopped, t.StopReason
@@ -248,8 +264,8 @@ func (r *Reconciler) end(tx Tx, t *Task, o Outcome) error {
 	if t.Status == TaskFailed && t.Reason == "" {
 		t.Reason = "the agent does not say why"
 	}
-	t.EndedAt = r.now()
-	t.Summary, t.ExitCode, t.CostUSD, t.Turns = o.Summary, o.ExitCode, o.CostUSD, o.Turns
+	t.EndedAt = s.now()
+	t.Summary, t.ExitCode, t.CostUSD, t.Turns, t.Usage = o.Summary, o.ExitCode, o.CostUSD, o.Turns, o.Usage
 	if len(o.Payload) > 0 {
 		t.PayloadSize = len(o.Payload)
 		if err := tx.PutPayload(t.ID, o.Payload); err != nil {
@@ -266,6 +282,14 @@ func (r *Reconciler) end(tx Tx, t *Task, o Outcome) error {
 	}
 	if a != nil && a.DeletedAt.IsZero() {
 		a.UpdatedAt = t.EndedAt
+		if a.OneTask {
+			a.Desired = DesiredDeleted
+		}
+		if a.Recipe != nil {
+			if err := revokeAgentTokens(tx, a.UID, t.EndedAt); err != nil {
+				return err
+			}
+		}
 		if err := tx.UpdateAgent(a); err != nil {
 			return err
 		}

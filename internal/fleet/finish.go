@@ -1,0 +1,212 @@
+package fleet
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// MaxPayload is the largest payload of a task when Config.MaxPayload does not say, in bytes.
+const MaxPayload = 16 << 20
+
+// FollowTask calls sink, which may be nil, with the task's events after the one with the seq, until the task has ended,
+// and returns the task as it ended. It waits as long as that takes, or until ctx is done.
+func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink func(Event) error) (*Task, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	for {
+		var task *Task
+		var events []Event
+		err := s.store.View(ctx, func(tx ReadTx) (err error) {
+			if task, err = s.task(tx, p, id); err != nil || sink == nil {
+				return err
+			}
+			events, err = tx.Events(EventFilter{TaskID: id}, after, watchBatch)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			if err := sink(e); err != nil {
+				return nil, err
+			}
+			after = e.Seq
+		}
+		switch {
+		case len(events) == watchBatch:
+			continue
+		case !task.Active():
+			return task, nil
+		}
+		if err := s.await(ctx, signal, task, after, sink != nil); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// await waits until there is something new of the task: that it has ended, or with output anything about it.
+func (s *Service) await(ctx context.Context, signal <-chan struct{}, t *Task, after int64, output bool) error {
+	for {
+		select {
+		case <-signal:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		ended, err := s.anyEnded(ctx, []*Task{t})
+		if err != nil || ended {
+			return err
+		}
+		if !output {
+			continue
+		}
+		var events []Event
+		if err := s.store.View(ctx, func(tx ReadTx) (err error) {
+			events, err = tx.Events(EventFilter{TaskID: t.ID}, after, 1)
+			return err
+		}); err != nil || len(events) > 0 {
+			return err
+		}
+	}
+}
+
+// Payload returns the task's payload; nil when it has none.
+func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, err error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx ReadTx) error {
+		if _, err := s.task(tx, p, taskID); err != nil {
+			return err
+		}
+		payload, err = tx.Payload(taskID)
+		return err
+	})
+	return payload, err
+}
+
+// CompleteByUID ends the agent's task as completed, with what the agent reports. A task that has ended stays as it is,
+// and is returned. NO_RUNNING_TASK when the agent never had one.
+func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payload []byte) (*Task, error) {
+	return s.conclude(ctx, uid, func(Principal) Outcome {
+		return Outcome{Status: TaskCompleted, Summary: summary, Payload: payload}
+	})
+}
+
+// StopByUID ends the agent's task as stopped. A task that has ended stays as it is, and is returned.
+func (s *Service) StopByUID(ctx context.Context, uid string) (*Task, error) {
+	return s.conclude(ctx, uid, func(p Principal) Outcome {
+		return Outcome{Status: TaskStopped, Reason: "stopped by " + p.Name}
+	})
+}
+
+// conclude ends the agent's task at once, and then its run: the run is told before conclude returns that it must not go
+// on. What it had begun, for one a request to its model, may end by itself; the reconciler sees to that.
+func (s *Service) conclude(ctx context.Context, uid string, outcome func(Principal) Outcome) (task *Task, err error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var a *Agent
+	ended := false
+	err = s.store.Update(ctx, func(tx Tx) error {
+		if a, err = own(tx, p, uid); err != nil {
+			return err
+		}
+		if task, err = tx.ActiveTask(uid); err != nil {
+			return err
+		}
+		if ended = task != nil; ended {
+			return s.end(tx, task, outcome(p))
+		}
+		last, err := tx.LastTasks([]string{uid})
+		if err == nil && len(last) == 0 {
+			err = Errorf(ReasonNoRunningTask, "agent %q has no task", a.Name).With("agent_name", a.Name)
+		}
+		if err == nil {
+			task = last[0]
+		}
+		return err
+	})
+	if err != nil || !ended || task.Dispatched.IsZero() {
+		return task, err
+	}
+	s.hush(ctx, a, task)
+	return task, nil
+}
+
+// AskStopTask asks for the stop of a task that runs, and does not wait. One that has ended is no error.
+func (s *Service) AskStopTask(ctx context.Context, id string) error {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	return s.store.Update(ctx, func(tx Tx) error {
+		t, err := s.task(tx, p, id)
+		if err != nil || !t.Active() || !t.StopAsked.IsZero() {
+			return err
+		}
+		t.StopAsked, t.StopReason = s.now(), "stopped by "+p.Name
+		if err := tx.UpdateTask(t); err != nil {
+			return err
+		}
+		return tx.Append(t.event(EventTaskStopping, t.StopAsked, "stop was asked for by "+p.Name))
+	})
+}
+
+// hushTimeout is how long a run's host gets to take notice that the run is over.
+const hushTimeout = 2 * time.Second
+
+// hush tells the run of a task that has ended not to go on. It is an effort: the reconciler ends the run in any case.
+func (s *Service) hush(ctx context.Context, a *Agent, t *Task) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hushTimeout)
+	defer cancel()
+	if err := s.host(a).Interrupt(ctx, *a, t.run(true), false); err != nil {
+		s.log.WarnContext(ctx, "a run was not told that its task has ended", slog.String("task", t.ID), slog.Any("error", err))
+	}
+}
+
+// Remove has the agent and its workspace deleted, with what runs in it. It does not wait. An agent that is gone is no error.
+func (s *Service) Remove(ctx context.Context, uid string) error {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	return s.store.Update(ctx, func(tx Tx) error {
+		a, err := own(tx, p, uid)
+		if err != nil || a.Desired == DesiredDeleted || !a.DeletedAt.IsZero() {
+			return err
+		}
+		a.Desired, a.Attempts, a.RetryAt, a.UpdatedAt = DesiredDeleted, 0, time.Time{}, s.now()
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+		return tx.Append(a.event(EventAgentChanged, a.UpdatedAt, "deletion was asked for"))
+	})
+}
+
+// AgentByUID returns the agent, also a deleted one, with its newest task.
+func (s *Service) AgentByUID(ctx context.Context, uid string) (v *AgentView, err error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx ReadTx) error {
+		a, err := own(tx, p, uid)
+		if err != nil {
+			return err
+		}
+		v = &AgentView{Agent: *a}
+		last, err := tx.LastTasks([]string{uid})
+		if err == nil && len(last) > 0 {
+			v.Task = last[0]
+		}
+		return err
+	})
+	return v, err
+}

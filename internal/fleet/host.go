@@ -1,0 +1,88 @@
+package fleet
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// hostsOf returns every backend by name; the fleet's own is among them.
+func hostsOf(backend Backend, others map[string]Backend) map[string]Backend {
+	hosts := maps.Clone(others)
+	if hosts == nil {
+		hosts = map[string]Backend{}
+	}
+	hosts[backend.Traits().Name] = backend
+	return hosts
+}
+
+// host returns the backend that hosts the agent. An agent of a backend that is not configured any more gets one that
+// does not answer, so that nothing of it is lost until it is.
+func (s *Service) host(a *Agent) Backend {
+	if a.Backend == "" {
+		return s.backend
+	}
+	if b := s.hosts[a.Backend]; b != nil {
+		return b
+	}
+	return absent{name: a.Backend}
+}
+
+// ours says whether the agent is hosted by the backend of the fleet.
+func (s *Service) ours(a *Agent) bool { return a.Backend == "" || a.Backend == s.traits.Name }
+
+// grace is how long a run of the agent gets to end by itself after it was interrupted.
+func (s *Service) grace(a *Agent) time.Duration {
+	if d := s.host(a).Traits().StopGrace; d > 0 && !s.ours(a) {
+		return d
+	}
+	return s.cfg.StopGrace
+}
+
+// Hosts returns the names of the backends there are, sorted.
+func (s *Service) Hosts() []string { return slices.Sorted(maps.Keys(s.hosts)) }
+
+// TraitsOf returns the facts about the backend of the name, "" for the one of the fleet; ok is false when there is none.
+func (s *Service) TraitsOf(host string) (t Traits, ok bool) {
+	if host == "" {
+		return s.traits, true
+	}
+	b, ok := s.hosts[host]
+	if !ok {
+		return Traits{}, false
+	}
+	return b.Traits(), true
+}
+
+// absent is a backend that is named in the store and not configured.
+type absent struct{ name string }
+
+func (b absent) err() error {
+	return Errorf(ReasonBackendUnavailable, "the backend %q is not configured: start the server with it again", b.name)
+}
+
+func (b absent) Traits() Traits                              { return Traits{Name: b.name} }
+func (b absent) Projects(context.Context) ([]Project, error) { return nil, b.err() }
+func (b absent) Roles(context.Context, string) ([]Role, error) {
+	return nil, b.err()
+}
+
+func (b absent) Provision(context.Context, Agent) (Workspace, error) {
+	return Workspace{}, b.err()
+}
+func (b absent) Start(context.Context, Agent) error            { return b.err() }
+func (b absent) Stop(context.Context, Agent) error             { return b.err() }
+func (b absent) Delete(context.Context, Agent) (string, error) { return "", b.err() }
+func (b absent) Inspect(context.Context, Agent) (Workspace, error) {
+	return Workspace{}, b.err()
+}
+func (b absent) List(context.Context) ([]Workspace, error)  { return nil, b.err() }
+func (b absent) Dispatch(context.Context, Agent, Run) error { return b.err() }
+func (b absent) Follow(context.Context, Agent, Run, string, func(Output) error) (Outcome, error) {
+	return Outcome{}, b.err()
+}
+func (b absent) Interrupt(context.Context, Agent, Run, bool) error       { return b.err() }
+func (b absent) Send(context.Context, Agent, Run, string, string) error  { return b.err() }
+func (b absent) Log(context.Context, Agent, int) ([]string, bool, error) { return nil, false, b.err() }
+func (b absent) Close() error                                            { return nil }
