@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,19 +58,20 @@ func (g generator) service(s *protogen.Service, set string) error {
 		return err
 	}
 	g.P("return ", toolPackage.Ident("Set"), "{Name: ", strconv.Quote(set), ", Tools: []", toolPackage.Ident("Tool"), "{")
-	for _, m := range s.Methods {
+	tools := slices.DeleteFunc(slices.Clone(s.Methods), func(m *protogen.Method) bool { return g.options.says(m.Desc, noTool) })
+	for _, m := range tools {
 		if err := g.method(s, m); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 		}
 	}
 	g.P("}}")
 	g.P("}")
-	for _, m := range s.Methods {
+	for _, m := range tools {
 		if m.Desc.IsStreamingServer() {
 			g.texts(m)
 		}
 	}
-	for _, m := range s.Methods {
+	for _, m := range tools {
 		if err := g.schemas(s, m); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 		}
@@ -92,6 +94,14 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	if m.Desc.IsStreamingServer() {
 		kind = "Stream"
 	}
+	var last []any
+	if g.options.says(m.Desc, lastIsResult) {
+		kind = "Turn"
+		var err error
+		if last, err = lastOf(m); err != nil {
+			return err
+		}
+	}
 	h := hintsOf(m)
 	g.P(toolPackage.Ident(kind), "(", toolPackage.Ident("Spec"), "{")
 	g.P("Name: ", strconv.Quote(name), ",")
@@ -104,6 +114,7 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	if m.Desc.IsStreamingServer() {
 		call = append(call, ", ", textsOf(m))
 	}
+	call = append(call, last...)
 	more, err := g.callOptions(m)
 	if err != nil {
 		return err

@@ -15,6 +15,8 @@ const (
 	toolset       = protoreflect.FullName("fleet.v1.toolset")
 	progressField = protoreflect.FullName("fleet.v1.progress_agent_field")
 	toolDefault   = protoreflect.FullName("fleet.v1.tool_default")
+	noTool        = protoreflect.FullName("fleet.v1.no_tool")
+	lastIsResult  = protoreflect.FullName("fleet.v1.last_is_result")
 )
 
 // options reads Fleet's own options by the descriptors in the request. The generated package has them as Go values,
@@ -50,6 +52,12 @@ func (o options) get(of protoreflect.Descriptor, name protoreflect.FullName) (pr
 		return protoreflect.Value{}, false
 	}
 	return m.Get(x.TypeDescriptor()), true
+}
+
+// says returns whether an option that is yes or no is yes.
+func (o options) says(of protoreflect.Descriptor, name protoreflect.FullName) bool {
+	v, ok := o.get(of, name)
+	return ok && v.Bool()
 }
 
 // hints are what MCP calls a tool's behaviour. They follow from the HTTP verb and the idempotency level.

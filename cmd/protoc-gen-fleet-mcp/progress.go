@@ -10,6 +10,20 @@ import (
 // watchMethod is the method whose events are the progress of other methods.
 const watchMethod = protoreflect.Name("WatchFleet")
 
+// lastOf returns the argument that tells the last message of a stream, which is the method's result.
+func lastOf(m *protogen.Method) ([]any, error) {
+	kind := fieldOf(m.Output, "type")
+	if !m.Desc.IsStreamingServer() || kind == nil || kind.Enum == nil {
+		return nil, fmt.Errorf("%s is for a method that streams messages with an enum field `type`", lastIsResult)
+	}
+	for _, v := range kind.Enum.Values {
+		if v.Desc.Name() == "complete" {
+			return []any{", func(m *", m.Output.GoIdent, ") bool { return m.Get", kind.GoName, "() == ", v.GoIdent, " }"}, nil
+		}
+	}
+	return nil, fmt.Errorf("%s needs a value `complete` in %s", lastIsResult, kind.Enum.Desc.Name())
+}
+
 // watch writes the variable that the tools with progress share, if the service has any.
 func (g generator) watch(s *protogen.Service) error {
 	needed := false

@@ -294,7 +294,7 @@ func TestAPIIsCovered(t *testing.T) {
 		require.True(t, answered[m], "no behaviour shows the whole answer of %s", m)
 	}
 	elsewhere := []string{
-		"SESSION_EXISTS", // the core's own
+		"SESSION_EXISTS",                 // the core's own
 		"CANCELLED", "DEADLINE_EXCEEDED", // the caller is gone by then
 	}
 	for number, reason := range fleetv1.ErrorReason_name {

@@ -72,7 +72,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.service = fleet.NewService(a.store, a.backend, core)
 	a.reconciler = fleet.NewReconciler(a.service)
 
-	var auth rpc.Authenticator = rpc.NoAuth{}
+	var auth rpc.Authenticator = rpc.NoAuth{Lookup: a.service.Authenticate}
 	if o.Auth != nil {
 		auth = o.Auth()
 	} else if cfg.Auth == AuthTokens {

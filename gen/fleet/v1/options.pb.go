@@ -41,6 +41,30 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "fleet/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51005,
+		Name:          "fleet.v1.no_tool",
+		Tag:           "varint,51005,opt,name=no_tool",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51006,
+		Name:          "fleet.v1.last_is_result",
+		Tag:           "varint,51006,opt,name=last_is_result",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51007,
+		Name:          "fleet.v1.for_agents",
+		Tag:           "varint,51007,opt,name=for_agents",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*ErrorReason)(nil),
 		Field:         51003,
@@ -72,6 +96,19 @@ var (
 	//
 	// optional string progress_agent_field = 51002;
 	E_ProgressAgentField = &file_fleet_v1_options_proto_extTypes[1]
+	// The method is no MCP tool of its service's toolset.
+	//
+	// optional bool no_tool = 51005;
+	E_NoTool = &file_fleet_v1_options_proto_extTypes[2]
+	// The method answers with a stream whose last message, the one whose field `type` is `complete`, is its result. The
+	// messages before it are its progress: MCP and plain REST calls get the last one as their answer.
+	//
+	// optional bool last_is_result = 51006;
+	E_LastIsResult = &file_fleet_v1_options_proto_extTypes[3]
+	// An agent may call the method with its own token.
+	//
+	// optional bool for_agents = 51007;
+	E_ForAgents = &file_fleet_v1_options_proto_extTypes[4]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -79,11 +116,11 @@ var (
 	// The reason a caller gets when the field's value cannot be used; INVALID_ARGUMENT when not set.
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
-	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[2]
+	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[5]
 	// The value that an MCP tool call gets for an optional number that it does not give.
 	//
 	// optional int32 tool_default = 51004;
-	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[3]
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[6]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
@@ -92,7 +129,11 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\n" +
 	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a google/protobuf/descriptor.proto:;\n" +
 	"\atoolset\x12\x1f.google.protobuf.ServiceOptions\x18\xb9\x8e\x03 \x01(\tR\atoolset:R\n" +
-	"\x14progress_agent_field\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\tR\x12progressAgentField:]\n" +
+	"\x14progress_agent_field\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\tR\x12progressAgentField:9\n" +
+	"\ano_tool\x12\x1e.google.protobuf.MethodOptions\x18\xbd\x8e\x03 \x01(\bR\x06noTool:F\n" +
+	"\x0elast_is_result\x12\x1e.google.protobuf.MethodOptions\x18\xbe\x8e\x03 \x01(\bR\flastIsResult:?\n" +
+	"\n" +
+	"for_agents\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x8e\x03 \x01(\bR\tforAgents:]\n" +
 	"\x0einvalid_reason\x12\x1d.google.protobuf.FieldOptions\x18\xbb\x8e\x03 \x01(\x0e2\x15.fleet.v1.ErrorReasonR\rinvalidReason:E\n" +
 	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
@@ -105,13 +146,16 @@ var file_fleet_v1_options_proto_goTypes = []any{
 var file_fleet_v1_options_proto_depIdxs = []int32{
 	0, // 0: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
 	1, // 1: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
-	2, // 2: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	2, // 3: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	3, // 4: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	4, // [4:5] is the sub-list for extension type_name
-	0, // [0:4] is the sub-list for extension extendee
+	1, // 2: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
+	1, // 3: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
+	1, // 4: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
+	2, // 5: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	2, // 6: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	3, // 7: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	7, // [7:8] is the sub-list for extension type_name
+	0, // [0:7] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -128,7 +172,7 @@ func file_fleet_v1_options_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   0,
-			NumExtensions: 4,
+			NumExtensions: 7,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,

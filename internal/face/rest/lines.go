@@ -1,7 +1,8 @@
 package rest
 
 import (
-	fleetv1 "fleet/gen/fleet/v1"
+	"google.golang.org/protobuf/proto"
+
 	"fleet/internal/face/wire"
 )
 
@@ -13,7 +14,7 @@ func (lines) mediaType() string { return "application/x-ndjson" }
 
 func (lines) open() []byte { return nil }
 
-func (lines) answer(a *fleetv1.WatchFleetResponse) ([]byte, error) {
+func (lines) answer(a proto.Message) ([]byte, error) {
 	data, err := wire.Marshal(a)
 	if err != nil {
 		return nil, err

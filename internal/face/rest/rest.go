@@ -42,6 +42,7 @@ type face struct {
 	byKey   map[string]*route // by the route's key
 	guard   *guard
 	pages   map[string]http.Handler // by path
+	conn    grpc.ClientConnInterface
 	fleet   fleetv1.FleetServiceClient
 	health  grpc_health_v1.HealthClient
 
@@ -64,6 +65,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 		config:    config,
 		byKey:     map[string]*route{},
 		guard:     newGuard(config.Hosts),
+		conn:      conn,
 		fleet:     fleetv1.NewFleetServiceClient(conn),
 		health:    grpc_health_v1.NewHealthClient(conn),
 		opening:   100 * time.Millisecond,
@@ -111,9 +113,19 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 	if err := fleetv1.RegisterTokenServiceHandlerClient(ctx, f.gateway, fleetv1.NewTokenServiceClient(conn)); err != nil {
 		return err
 	}
-	for _, rt := range f.routes {
-		if rt.method.FullName() == "fleet.v1.FleetService.WatchFleet" { // the later registration counts
-			return f.gateway.HandlePath(rt.verb, rt.template, f.watch)
+	for _, rt := range f.routes { // the later registration counts
+		handler, err := runtime.HandlerFunc(f.watch), error(nil)
+		switch {
+		case rt.isTurn():
+			handler, err = f.turn(rt)
+		case rt.method.FullName() != "fleet.v1.FleetService.WatchFleet":
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.gateway.HandlePath(rt.verb, rt.template, handler); err != nil {
+			return err
 		}
 	}
 	return nil

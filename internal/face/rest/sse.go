@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
 )
@@ -20,7 +22,11 @@ func (sse) mediaType() string { return sseType }
 // open tells a client to wait 2 s before it connects again.
 func (sse) open() []byte { return []byte("retry: 2000\n\n") }
 
-func (sse) answer(a *fleetv1.WatchFleetResponse) ([]byte, error) {
+func (sse) answer(m proto.Message) ([]byte, error) {
+	a, ok := m.(*fleetv1.WatchFleetResponse)
+	if !ok {
+		return nil, errForeign
+	}
 	var b bytes.Buffer
 	last := ""
 	for _, e := range a.GetEvents() {

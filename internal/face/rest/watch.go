@@ -9,24 +9,25 @@ import (
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
 )
 
-// stream is a form in which answers of WatchFleet are written, piece by piece.
+// stream is a form in which the answers of a streaming method are written, piece by piece.
 type stream interface {
 	mediaType() string
-	open() []byte                                       // what comes first
-	answer(*fleetv1.WatchFleetResponse) ([]byte, error) // one answer of the service
-	idle() []byte                                       // what keeps a silent connection open
-	failed(error) []byte                                // the last piece, after an error
-	ended(cursor string) []byte                         // the last piece, after the last answer
+	open() []byte                         // what comes first
+	answer(proto.Message) ([]byte, error) // one answer of the service
+	idle() []byte                         // what keeps a silent connection open
+	failed(error) []byte                  // the last piece, after an error
+	ended(cursor string) []byte           // the last piece, after the last answer
 }
 
 // received is what the service sent: an answer, or the error that ends the stream.
 type received struct {
-	answer *fleetv1.WatchFleetResponse
+	answer proto.Message
 	err    error
 }
 
@@ -45,7 +46,13 @@ func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string
 		writeError(w, err)
 		return
 	}
-	answers := f.receive(ctx, request)
+	answers := receive(ctx, func() (func() (*fleetv1.WatchFleetResponse, error), error) {
+		client, err := f.fleet.WatchFleet(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		return client.Recv, nil
+	})
 	defer func() {
 		cancel()
 		for range answers { // until the receiver is gone
@@ -75,16 +82,19 @@ func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
 	return request, sse{}, nil
 }
 
-// receive calls the service, and passes on what it sends. The channel is closed when ctx has ended, or after an error.
-func (f *face) receive(ctx context.Context, request *fleetv1.WatchFleetRequest) <-chan received {
+// receive passes on what the stream that open opens sends. The channel is closed when ctx has ended, or after an error.
+func receive[M proto.Message](ctx context.Context, open func() (recv func() (M, error), err error)) <-chan received {
 	answers := make(chan received)
 	go func() {
 		defer close(answers)
-		client, err := f.fleet.WatchFleet(ctx, request)
+		recv, err := open()
 		for {
 			var next received
 			if err == nil {
-				next.answer, err = client.Recv()
+				var m M
+				if m, err = recv(); err == nil {
+					next.answer = m
+				}
 			}
 			next.err = err
 			select {
@@ -155,14 +165,14 @@ func (p *pipe) last(next received) bool {
 	return true
 }
 
-func (p *pipe) pass(answer *fleetv1.WatchFleetResponse) error {
+func (p *pipe) pass(answer proto.Message) error {
 	piece, err := p.form.answer(answer)
 	if err != nil {
 		_ = p.write(p.form.failed(err))
 		return err
 	}
-	if answer.GetCursor() != "" {
-		p.cursor = answer.GetCursor()
+	if at, ok := answer.(interface{ GetCursor() string }); ok && at.GetCursor() != "" {
+		p.cursor = at.GetCursor()
 	}
 	return p.write(piece)
 }

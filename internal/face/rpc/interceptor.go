@@ -82,6 +82,9 @@ func (i Interceptor) around(ctx context.Context, method string, call func(contex
 	if p, err = i.Auth.Authenticate(ctx, md); err != nil {
 		return err
 	}
+	if p.AgentUID != "" && !forAgents(method) {
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's own token is not good for this: it may report on its task and call what its definition allows")
+	}
 	return call(fleet.WithPrincipal(ctx, p))
 }
 
@@ -103,13 +106,23 @@ const FaceKey = "fleet-face"
 
 // NoAuth takes every caller for the one person who runs Fleet on this machine. Calls through MCP count as an AI
 // controller's, so that the history tells them apart.
-type NoAuth struct{}
+//
+// An agent that calls with the token it was given is that agent all the same, and may do no more than it may elsewhere.
+type NoAuth struct {
+	// Lookup returns the principal of a secret; nil when agents have none.
+	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
+}
 
 // LocalPrincipal is the name of the principal when nobody has to identify themselves.
 const LocalPrincipal = "local"
 
-// Authenticate returns the local principal.
-func (NoAuth) Authenticate(_ context.Context, md metadata.MD) (fleet.Principal, error) {
+// Authenticate returns the local principal, or the agent that calls.
+func (a NoAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
+	for _, v := range md.Get("authorization") {
+		if _, secret, _ := strings.Cut(v, " "); a.Lookup != nil && fleet.IsAgentSecret(strings.TrimSpace(secret)) {
+			return a.Lookup(ctx, strings.TrimSpace(secret))
+		}
+	}
 	p := fleet.Principal{Name: LocalPrincipal, Kind: fleet.Human, Admin: true}
 	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" {
 		p.Kind = fleet.Controller

@@ -1,0 +1,43 @@
+package tool
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"google.golang.org/grpc"
+)
+
+// errUnfinished is the error of a server that ends a stream before its last message.
+var errUnfinished = errors.New("the stream ended without a result")
+
+// Turn makes a tool of a method that answers with a stream whose last message is the result. The messages before it are
+// progress as soon as they come, in the words that texts finds in them.
+func Turn[Q, R any, PQ message[Q], PR message[R]](
+	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), texts func(PR) []string,
+	last func(PR) bool, opts ...Option[PQ],
+) Tool {
+	o := collect(opts)
+	return s.with(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
+		q := PQ(new(Q))
+		if err := decode(r, q, o); err != nil {
+			return failure(err)
+		}
+		var result PR
+		p := progressOf(ctx, r)
+		err := receive(ctx, call, q, func(m PR) error {
+			if last(m) {
+				result = m
+				return nil
+			}
+			return p.say(texts(m))
+		})
+		if err == nil && result == nil {
+			err = errUnfinished
+		}
+		if err != nil {
+			return failure(err)
+		}
+		return success(result)
+	})
+}

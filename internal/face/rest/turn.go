@@ -1,0 +1,145 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/wire"
+)
+
+// noDeadline takes a connection's deadline away.
+var noDeadline time.Time
+
+// isTurn says whether the method answers with a stream whose last message is its result.
+func (rt *route) isTurn() bool {
+	last, _ := proto.GetExtension(rt.method.Options(), fleetv1.E_LastIsResult).(bool)
+	return last && rt.method.IsStreamingServer()
+}
+
+// turn returns the handler of a method whose last message is its result. A client that takes server-sent events gets
+// every message as it comes; any other one gets the result alone, as the answer to the request.
+func (f *face) turn(rt *route) (runtime.HandlerFunc, error) {
+	answer, err := protoregistry.GlobalTypes.FindMessageByName(rt.method.Output().FullName())
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("/%s/%s", rt.method.Parent().FullName(), rt.method.Name())
+	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
+		body, _ := r.Body.(*decoded)
+		request, err := rt.complete(body.request, inPath)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		ctx, err = runtime.AnnotateContext(ctx, f.gateway, r, name)
+		if err != nil {
+			cancel()
+			writeError(w, err)
+			return
+		}
+		answers := receive(ctx, func() (func() (proto.Message, error), error) {
+			return f.stream(ctx, name, request, answer)
+		})
+		defer func() {
+			cancel()
+			for range answers { // until the receiver is gone
+			}
+		}()
+		if !accepts(r, sseType) {
+			f.result(w, answers)
+			return
+		}
+		p := &pipe{w: w, control: http.NewResponseController(w), form: messages{}, patience: f.patience}
+		defer p.close()
+		p.run(ctx, answers, f.opening, f.heartbeat)
+	}, nil
+}
+
+// stream calls a method that streams its answers.
+func (f *face) stream(ctx context.Context, name string, request proto.Message, answer protoreflect.MessageType) (func() (proto.Message, error), error) {
+	s, err := f.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.SendMsg(request), s.CloseSend()); err != nil {
+		return nil, err
+	}
+	return func() (proto.Message, error) {
+		m := answer.New().Interface()
+		return m, s.RecvMsg(m)
+	}, nil
+}
+
+// complete returns the request with the fields that are in the path.
+func (rt *route) complete(request proto.Message, inPath map[string]string) (proto.Message, error) {
+	for _, name := range rt.fields {
+		if err := runtime.PopulateFieldFromPath(request, name, inPath[name]); err != nil {
+			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "%s in the path cannot be used.", name)
+		}
+	}
+	return request, nil
+}
+
+// result writes the last message of the stream.
+func (f *face) result(w http.ResponseWriter, answers <-chan received) {
+	_ = http.NewResponseController(w).SetReadDeadline(noDeadline) // the request is read; the answer may take long
+	var last proto.Message
+	for next := range answers {
+		switch {
+		case next.err == nil:
+			last = next.answer
+			continue
+		case !errors.Is(next.err, io.EOF):
+			writeError(w, next.err)
+		case last == nil:
+			writeError(w, errors.New("rest: the stream ended without a result"))
+		default:
+			data, err := codec{}.Marshal(last)
+			if err != nil {
+				writeError(w, err)
+				return
+			}
+			w.Header().Set("Content-Type", codec{}.ContentType(nil))
+			_, _ = w.Write(data) // a client that is gone is nobody to tell
+		}
+		return
+	}
+}
+
+// messages writes each message as one server-sent event, whose name is the message's type. The last one is the result.
+type messages struct{ sse }
+
+func (messages) answer(m proto.Message) ([]byte, error) {
+	data, err := wire.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	kind := ""
+	if f := m.ProtoReflect().Descriptor().Fields().ByName("type"); f != nil && f.Enum() != nil {
+		if v := f.Enum().Values().ByNumber(m.ProtoReflect().Get(f).Enum()); v != nil {
+			kind = string(v.Name())
+		}
+	}
+	var b bytes.Buffer
+	block(&b, "", kind, data)
+	return b.Bytes(), nil
+}
+
+// open says nothing: a turn that was cut off is not for a client to begin again by itself.
+func (messages) open() []byte { return nil }
+
+// ended writes nothing: the result was the end.
+func (messages) ended(string) []byte { return nil }
