@@ -240,6 +240,8 @@ func (s *story) change(ctx context.Context, what string, v any) error {
 	switch what {
 	case "stop_workspace":
 		s.world.StopWorkspace(args[0])
+	case "add_workspace": // of somebody else
+		s.world.AddWorkspace(fleet.Workspace{Name: args[0], Owner: "somebody"})
 	case "start_workspace":
 		s.world.StartWorkspace(args[0])
 	case "delete_workspace":

@@ -84,6 +84,11 @@ type Agent struct {
 	Attempts int
 	RetryAt  time.Time
 
+	// Refused is why the host refused to make the agent, and RefusedField the field that is to blame; empty: it did not.
+	// StateReason has the words.
+	Refused      Reason
+	RefusedField string
+
 	Revision  int64 // grows with every write of the row; the store sets it
 	CreatedAt time.Time
 	UpdatedAt time.Time

@@ -15,7 +15,8 @@ type CreateAgentRequest struct {
 
 // CreateAgent makes an agent and waits, at most Config.CreateWait, for it to be ready. An agent that is not ready by
 // then is returned as it is, and the message says so. PROVISIONING_FAILED when its workspace could not be made; the
-// agent is there then, in state failed, for its log to be read.
+// agent is there then, in state failed, for its log to be read. When its host does not accept what was asked for, as a
+// name that is taken there, that is the error, and there is no agent.
 func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*AgentView, string, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -41,10 +42,12 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*Agent
 	} else if uid, err = s.insertAgent(ctx, c, r); err != nil {
 		return nil, "", err
 	}
-	v, err := s.waitFor(ctx, uid, s.cfg.CreateWait, func(v *AgentView) bool { return v.Settled() })
+	v, err := s.waitFor(ctx, uid, s.cfg.CreateWait, func(v *AgentView) bool { return v.Settled() || !v.DeletedAt.IsZero() })
 	switch {
 	case err != nil:
 		return nil, "", err
+	case v.Refused != "":
+		return nil, "", refusedError(&v.Agent)
 	case old != nil && !v.DeletedAt.IsZero():
 		return v, fmt.Sprintf("Agent '%s' was created by this request, and deleted since", v.Name), nil
 	}

@@ -25,7 +25,8 @@ type Backend interface {
 
 	// Provision makes the agent's workspace and returns it; it may still be starting then. Called again for the same
 	// Agent.UID it returns the same workspace, also when the first call was cut off after it was made.
-	// PROVISIONING_FAILED when it cannot be made; AGENT_EXISTS when a workspace of somebody else has the name.
+	// PROVISIONING_FAILED when it cannot be made now; AGENT_EXISTS when a workspace of somebody else has the name, and
+	// INVALID_ARGUMENT, INVALID_NAME and the like when it can never be made of the agent as it is: the agent is given up then.
 	Provision(ctx context.Context, a Agent) (Workspace, error)
 
 	// Start starts a workspace that is stopped or failed, with the agent's role as it is now. A workspace that runs or

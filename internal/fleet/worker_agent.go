@@ -20,6 +20,9 @@ func (w *worker) provision(ctx context.Context, a *Agent) (time.Duration, error)
 		ws, err = w.host(a).Provision(ctx, *a)
 		return err
 	})
+	if e := refusal(err); e != nil {
+		return 0, w.refuse(ctx, a, e)
+	}
 	if err != nil {
 		return w.failed(ctx, a, err, StateFailed)
 	}

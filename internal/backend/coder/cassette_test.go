@@ -210,8 +210,8 @@ func createRefused(x *rig) {
 	a.Role = "Software Engineer"
 	_, err := x.b.Provision(x.ctx, a)
 	e := x.reason(err, fleet.ReasonInvalidArgument)
-	x.Equal("role", e.Field)
-	x.Contains(e.Message, "role")
+	x.Equal("spec", e.Field)
+	x.Contains(e.Message, "role", "what Coder calls it")
 }
 
 func createUnknownProject(x *rig) {

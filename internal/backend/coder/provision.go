@@ -49,7 +49,28 @@ func (b *Backend) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace
 	case conflict(err):
 		return b.taken(ctx, a, p, user, acc, err)
 	}
-	return fleet.Workspace{}, err
+	return fleet.Workspace{}, b.blame(ctx, p, err)
+}
+
+// blame names the field of the agent where Coder names the parameter that was made of it.
+func (b *Backend) blame(ctx context.Context, p *project, err error) error {
+	var e *fleet.Error
+	if !errors.As(err, &e) || e.Field == "" {
+		return err
+	}
+	v, failed := b.version(ctx, p.template.ActiveVersionID)
+	if failed != nil {
+		return err
+	}
+	field := e.Field
+	if spec := p.spec(v); spec != nil && spec.Name == field {
+		field = "spec"
+	} else if role := p.role(v); role != nil && role.Name == field {
+		field = "role"
+	}
+	c := *e
+	c.Field = field
+	return c.With("field", field)
 }
 
 // createRequest says how the agent's workspace is made. Only what the template declares is sent: Coder would take, and

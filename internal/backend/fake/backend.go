@@ -188,7 +188,7 @@ func (b *Backend) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Worksp
 		}
 		for _, w := range b.workspaces {
 			if (w.Owner == a.Owner || b.config.Traits.UniqueNames) && strings.EqualFold(w.Name, a.Name) {
-				return fleet.Errorf(fleet.ReasonAgentExists, "there is a workspace named %q already: choose another name", w.Name)
+				return fleet.Errorf(fleet.ReasonAgentExists, "there is a workspace named %q already: choose another name", w.Name).With("field", "name")
 			}
 		}
 		w := &workspace{Workspace: fleet.Workspace{

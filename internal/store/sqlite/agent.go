@@ -11,7 +11,8 @@ import (
 
 const (
 	agentColumns = `name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
-		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, backend, one_task`
+		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, backend, one_task,
+		refused, refused_field`
 	selectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM agents LEFT JOIN recipes ON agent_uid = uid `
 	byName       = ` ORDER BY name_key, owner`
 	insertRecipe = `INSERT INTO recipes (agent_uid, recipe) VALUES (?, ?)`
@@ -104,6 +105,7 @@ func agentArgs(a *fleet.Agent) ([]any, error) {
 		a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
 		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, maybeMicros(a.RetryAt),
 		micros(a.CreatedAt), micros(a.UpdatedAt), maybeMicros(a.DeletedAt), string(a.Toolset), a.Backend, a.OneTask,
+		string(a.Refused), a.RefusedField,
 	}, nil
 }
 
@@ -123,7 +125,8 @@ func scanAgentInto(row scanner, a *fleet.Agent) error {
 	)
 	err := row.Scan(&a.UID, &a.Name, &nameKey, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
 		&metadata, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts, &retry,
-		&created, &updated, &gone, (*string)(&a.Toolset), &a.Backend, &a.OneTask, &a.Revision, &recipe)
+		&created, &updated, &gone, (*string)(&a.Toolset), &a.Backend, &a.OneTask,
+		(*string)(&a.Refused), &a.RefusedField, &a.Revision, &recipe)
 	if err != nil {
 		return err
 	}

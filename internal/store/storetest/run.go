@@ -85,6 +85,7 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 		},
 		State: fleet.StateRunning, StateReason: "it was started", Desired: fleet.DesiredRunning, Restart: 2, Restarted: 1,
 		Attempts: 3, RetryAt: noon.Add(time.Minute), CreatedAt: noon, UpdatedAt: noon.Add(time.Second),
+		Refused: fleet.ReasonInvalidArgument, RefusedField: "spec",
 	}
 }
 

@@ -1,0 +1,9 @@
+-- Why the host of an agent refused to make it.
+
+-- +goose Up
+ALTER TABLE agents ADD COLUMN refused TEXT NOT NULL DEFAULT '';
+ALTER TABLE agents ADD COLUMN refused_field TEXT NOT NULL DEFAULT '';
+
+-- +goose Down
+ALTER TABLE agents DROP COLUMN refused_field;
+ALTER TABLE agents DROP COLUMN refused;
