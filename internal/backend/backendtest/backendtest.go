@@ -31,6 +31,9 @@ type Harness struct {
 
 	Prompts Prompts
 
+	// Recipe makes an agent that does what Prompts.Says is about, in no project. Nil when the backend takes no recipes.
+	Recipe *fleet.Recipe
+
 	// NoResume says that Follow always begins at the beginning of the run.
 	NoResume bool
 
@@ -146,6 +149,8 @@ var cases = []struct {
 	{"a time limit ends a deaf run", timeLimitDeaf},
 	{"send", send},
 	{"log", log},
+	{"an agent by its recipe", recipe},
+	{"a recipe with an unknown driver", recipeUnknownDriver},
 	{"calls that are cut off at the start", canceled},
 	{"calls that are cut off half-way", cutOff},
 	{"close leaves workspaces and runs", closeLeaves},

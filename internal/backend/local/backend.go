@@ -41,7 +41,9 @@ func ShimMain(args ...string) int { return shim.Main(args) }
 
 // Traits implements fleet.Backend.
 func (b *Backend) Traits() fleet.Traits {
-	return fleet.Traits{Name: "local", PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace}
+	return fleet.Traits{
+		Name: "local", PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: recipeDrivers(), TakesReport: true,
+	}
 }
 
 // Projects implements fleet.Backend.

@@ -39,7 +39,12 @@ type claudeWorld struct {
 	homeDir string
 }
 
-func newClaudeWorld(t *testing.T, role local.Role) *claudeWorld {
+func newClaudeWorld(t *testing.T, role local.Role, environ ...string) *claudeWorld {
+	t.Helper()
+	return newClaudeWorldWith(t, role, func(c *local.Config) { c.Environ = append(c.Environ, environ...) })
+}
+
+func newClaudeWorldWith(t *testing.T, role local.Role, change func(*local.Config)) *claudeWorld {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "claude")
@@ -48,6 +53,7 @@ func newClaudeWorld(t *testing.T, role local.Role) *claudeWorld {
 	w := newWorld(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "ANTHROPIC_API_KEY=key", "OPENAI_API_KEY=other", "FLEET_TOKEN=secret"}
 		c.Projects = []local.Project{{Name: "claude", Driver: "claude", Roles: []local.Role{role}}}
+		change(c)
 	})
 	return &claudeWorld{world: w, homeDir: dir}
 }
@@ -81,7 +87,7 @@ func TestClaude(t *testing.T) {
 	r := w.start(a, "--help me")
 	output, o := w.follow(a, r)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n<tickets.search: open>\nnot json at all\n{\"type\":\n[1]\n", output)
-	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "All is well.", CostUSD: 0.0421, Turns: 3, ExitCode: new(int)}, o)
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "All is well.", CostUSD: 0.0421, Turns: 3, ExitCode: new(int), Usage: fleet.Usage{Model: "opus", ToolCalls: 2}}, o)
 
 	require.Equal(t, []string{
 		"-p", "--verbose", "--output-format", "stream-json", "--setting-sources", "project",
@@ -191,7 +197,7 @@ func TestClaudeCost(t *testing.T) {
 		result("0.5", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25},"haiku":{"costUSD":0.125}}`),
 		result("0.75", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25}}`), result("0.75", `,"model_usage_since_last_result":{}`))
 	_, o := w.do(w.agent("claude"), "task")
-	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "0.75", CostUSD: 0.625, Turns: 6, ExitCode: new(int)}, o)
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "0.75", CostUSD: 0.625, Turns: 6, ExitCode: new(int), Usage: fleet.Usage{Model: "opus"}}, o)
 }
 
 func TestClaudeOutcomes(t *testing.T) {

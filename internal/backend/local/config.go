@@ -82,6 +82,7 @@ var (
 type project struct {
 	Project
 	driver driver.Driver
+	dir    string // where its agents work; empty: in directories of their own
 }
 
 // check completes the configuration and says what is wrong with it.

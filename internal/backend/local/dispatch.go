@@ -23,6 +23,9 @@ import (
 // formatFile is where a run keeps how its output is read.
 const formatFile = "format.json"
 
+// reportFile is where a run has the token with which it reports.
+const reportFile = "report-token"
+
 // startTime is how long a shim may take to start a program, on a machine that is very busy.
 const startTime = 30 * time.Second
 
@@ -49,7 +52,7 @@ func (b *Backend) Dispatch(ctx context.Context, a fleet.Agent, r fleet.Run) erro
 			return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", a.Name, id).With("task_id", id)
 		}
 	}
-	p, err := b.project(a.Project)
+	p, err := b.kind(a)
 	if err != nil {
 		return err
 	}
@@ -156,21 +159,31 @@ func (b *Backend) prepare(p project, a fleet.Agent, r fleet.Run, h home) ([]stri
 	for k, v := range c.Env {
 		own[k] = v
 	}
+	files := append(driver.BaseFiles(job), c.Files...)
+	if r.Report != nil {
+		// For programs that do not speak MCP; the token itself is in no environment.
+		own["FLEET_REPORT_URL"], own["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
+		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
+	}
 	env := b.environ(p, own)
+	dir := h.work()
+	if p.dir != "" {
+		dir = p.dir
+	}
 	spec := shim.Spec{
-		Argv: c.Argv, Dir: h.work(), Timeout: r.Timeout, Grace: b.config.StopGrace, MaxOutput: b.config.MaxOutput,
+		Argv: c.Argv, Dir: dir, Timeout: r.Timeout, Grace: b.config.StopGrace, MaxOutput: b.config.MaxOutput,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Log: h.path("log"), Mark: mark, Name: r.TaskID,
+		Requests: c.Requests,
 	}
 	if p.Timeout > 0 && (spec.Timeout <= 0 || p.Timeout < spec.Timeout) {
 		spec.Timeout = p.Timeout
 	}
 	spec.Program = c.Argv[0]
 	if filepath.Dir(spec.Program) != string(run) { // a script of the run's own is not there yet
-		if spec.Program, err = find(c.Argv[0], env, h.work()); err != nil {
+		if spec.Program, err = find(c.Argv[0], env, dir); err != nil {
 			return nil, err
 		}
 	}
-	files := append(driver.BaseFiles(job), c.Files...)
 	for _, f := range files {
 		if f.Secret {
 			spec.Secrets = append(spec.Secrets, f.Name)
@@ -206,11 +219,17 @@ func (b *Backend) job(p project, a fleet.Agent, r fleet.Run, h home, run shim.Ru
 		}
 		role.Prompt = string(text)
 	}
+	servers, err := b.servers(a, role)
+	if err != nil {
+		return driver.Job{}, err
+	}
 	return driver.Job{
+		OneTask: a.OneTask, Report: r.Report,
 		TaskID: r.TaskID, Agent: a.Name, Project: p.Name, Spec: a.Spec, Prompt: r.Prompt, RunDir: string(run), Session: h.read("session"),
 		Role: driver.Role{
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
-			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: role.MCPServers,
+			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
+			Sealed: a.Recipe != nil, Alone: a.Recipe != nil && a.Recipe.SystemOnly,
 		},
 	}, nil
 }

@@ -4,6 +4,10 @@
 // Agents run as the user that runs the server. What keeps them apart is tidiness, not walls: a clean environment, a
 // directory and a branch of their own. For walls, run the server in a container, or use another backend.
 //
+// An agent with a recipe belongs to no project: its recipe names the driver and what that needs. It is held to the tools
+// that its recipe allows, and settings that lie where it works do not count. The values of variables that its MCP
+// servers need go into a file of the run, which ends with the run, and nowhere else.
+//
 // Everything the backend knows is under Config.Dir, so that a server that was killed finds it all again:
 //
 //	agents/UID/agent.json   who the agent is, and where it works

@@ -256,7 +256,7 @@ func (f *follower) took(n int, said []driver.Piece) error {
 		if !f.after.before(at) {
 			continue
 		}
-		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text}); err != nil {
+		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data}); err != nil {
 			return err
 		}
 	}

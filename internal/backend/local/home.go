@@ -31,6 +31,7 @@ type record struct {
 	Spec      string    `json:"spec"`
 	CreatedAt time.Time `json:"created_at"`
 
+	Dir        string `json:"dir,omitempty"`        // where it works, when that is not its own directory
 	Repository string `json:"repository,omitempty"` // where the worktree belongs to; empty: the agent has none
 	Branch     string `json:"branch,omitempty"`
 	Ready      bool   `json:"ready"` // everything was made
@@ -120,7 +121,10 @@ func (h home) workspace() (fleet.Workspace, error) {
 	}
 	w.ID, w.AgentUID, w.Name, w.Owner, w.Project = r.UID, r.UID, r.Name, r.Owner, r.Project
 	w.Role, w.Spec, w.CreatedAt = r.Role, r.Spec, r.CreatedAt
-	w.Metadata = map[string]string{"directory": h.work()}
+	if r.Dir != "" {
+		w.Location = r.Dir
+	}
+	w.Metadata = map[string]string{"directory": w.Location}
 	if r.Repository != "" {
 		w.Metadata["repository"], w.Metadata["branch"] = r.Repository, r.Branch
 	}
@@ -146,8 +150,10 @@ func (h home) trouble(r *record) string {
 	if r.Repository != "" {
 		return h.tree(r).Trouble()
 	}
-	if info, err := os.Stat(h.work()); err != nil || !info.IsDir() {
-		return "its directory " + h.work() + " is gone"
+	for _, dir := range []string{h.work(), r.Dir} {
+		if info, err := os.Stat(dir); dir != "" && (err != nil || !info.IsDir()) {
+			return "its directory " + dir + " is gone"
+		}
 	}
 	return ""
 }

@@ -33,7 +33,7 @@ func (b *Backend) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace
 
 // make makes the agent's home.
 func (b *Backend) make(ctx context.Context, a fleet.Agent, h home) error {
-	p, err := b.project(a.Project)
+	p, err := b.kind(a)
 	if err == nil {
 		_, err = p.role(a.Role)
 	}
@@ -48,6 +48,7 @@ func (b *Backend) make(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	r := &record{
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: p.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
+		Dir: p.dir,
 	}
 	if p.Repository != "" {
 		r.Repository, r.Branch = p.Repository, "fleet/"+label(a.Name, a.UID)

@@ -25,6 +25,7 @@ func TestSuite(t *testing.T) {
 		},
 		Project: "shell",
 		Role:    "operator",
+		Recipe:  &fleet.Recipe{Driver: "shell"},
 		Prompts: backendtest.Prompts{
 			Says: backendtest.Prompt{
 				Text:    "echo first; echo second >&2; sleep 0.06; echo third; echo all well",

@@ -62,6 +62,9 @@ type Job struct {
 	Prompt  string
 	RunDir  string // absolute; what Command.Files names lies there
 	Session string // of the agent's conversation so far; empty when there is none
+
+	OneTask bool          // it is the agent's only task, so nobody will go on with its conversation
+	Report  *fleet.Report // how the agent reaches Fleet; nil: it does not
 }
 
 // Role is what an agent's role says to its driver.
@@ -74,6 +77,11 @@ type Role struct {
 	DisallowedTools []string
 	PermissionMode  string
 	MCPServers      map[string]MCPServer
+
+	// Sealed says that the role is all that holds: settings that lie where the agent works do not count.
+	Sealed bool
+	// Alone says that the prompt is all that the program is told about itself, instead of an addition to its own words.
+	Alone bool
 }
 
 // MCPServer is a server whose tools the agent may use.
@@ -94,6 +102,7 @@ type Command struct {
 	StdinFile   string // one of them; none: empty input
 	Messages    bool   // it reads messages while it works
 	SplitStderr bool   // its output is for programs, so its errors must not be mixed in
+	Requests    bool   // it says when it asks its model, in the way of Claude Code, so it can be stopped between two requests
 	Format      Format
 }
 

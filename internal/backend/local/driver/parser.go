@@ -16,6 +16,8 @@ type Format struct {
 	Resumed string `json:"resumed,omitempty"`
 	// Told stands for what the run tells its program about the agent.
 	Told string `json:"told,omitempty"`
+	// Results says that what tools answered is passed on too.
+	Results bool `json:"results,omitempty"`
 }
 
 // Parser reads the output of one run, from its beginning. What it finds depends on the bytes alone, not on the pieces
@@ -39,6 +41,7 @@ type Flusher interface {
 type Piece struct {
 	Step bool // what it did, not what it wrote
 	Text string
+	Data []byte // the step for programs, see fleet.Output
 }
 
 // Exit is how the program ended, by itself.
@@ -61,7 +64,7 @@ func NewParser(f Format) (Parser, error) {
 	case "text":
 		return &textParser{}, nil
 	case "claude":
-		return &lines{each: &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told}}, nil
+		return &lines{each: newClaudeParser(f)}, nil
 	case "jsonl":
 		p, err := newJSONParser(f.Fields)
 		if err != nil {

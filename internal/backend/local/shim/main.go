@@ -149,6 +149,10 @@ func start(run Run, spec Spec) (*supervisor, error) {
 	if err != nil {
 		return fail(err)
 	}
+	if spec.Requests {
+		s.requests = newRequests(s.pumps[0].to)
+		s.pumps[0].requests = s.requests
+	}
 	stderr := stdout
 	if spec.SplitStderr {
 		if stderr, err = sink("stderr", spec.MaxOutput); err != nil {

@@ -34,6 +34,8 @@ type supervisor struct {
 	pumps   []*pump
 	trouble string
 
+	requests *requests // nil: it does not tell when it asks its model
+
 	end     End
 	reason  string
 	exited  bool // the child has ended and was waited for
@@ -46,7 +48,8 @@ type supervisor struct {
 // loop runs, woken when a child has died or the shim was told to end, until nothing is left of the child, its descendants and its output.
 func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 	s.end = Exited
-	var deadline, kill, again, hopeless <-chan time.Time
+	var deadline, kill, again, hopeless, impatient <-chan time.Time
+	var quiet <-chan struct{}
 	if s.spec.Timeout > 0 {
 		deadline = time.After(s.spec.Timeout)
 	}
@@ -86,10 +89,25 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 				kill = time.After(s.spec.Grace)
 			}
 		case o := <-s.control.orders:
-			if !s.exited {
+			switch {
+			case s.exited:
+			case !o.Kill && s.requests != nil && s.requests.busy():
+				s.end, s.reason = s.ended(o.Reason)
+				if quiet == nil {
+					quiet, impatient = s.requests.quiet, time.After(s.spec.Grace*3/4) // the rest is for what TERM takes
+				}
+			default:
 				s.interrupt(o.Reason)
 			}
 			s.killing = s.killing || o.Kill
+		case <-quiet:
+			if !s.exited && !s.requests.busy() {
+				s.terminate()
+			}
+		case <-impatient:
+			if !s.exited {
+				s.terminate()
+			}
 		case <-kill:
 			s.killing = true
 		case <-again:
@@ -103,10 +121,16 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 
 // interrupt asks the child to end, since somebody wants it to.
 func (s *supervisor) interrupt(reason string) {
-	if s.end == Exited {
-		s.end, s.reason = Interrupted, reason
-	}
+	s.end, s.reason = s.ended(reason)
 	s.terminate()
+}
+
+// ended is how the run ends when somebody asks for it now: as it was before, if it was asked to end before.
+func (s *supervisor) ended(reason string) (End, string) {
+	if s.end == Exited {
+		return Interrupted, reason
+	}
+	return s.end, s.reason
 }
 
 // terminate sends TERM to the child's group. The child was not waited for, so the group is its own.
@@ -202,15 +226,23 @@ func (s *supervisor) exit() Exit {
 
 // pump moves what the child puts out into a file.
 type pump struct {
-	from *os.File
-	to   *output
-	file *os.File
-	done chan struct{}
+	from     *os.File
+	to       *output
+	requests *requests // looks at what passes; nil: nobody does
+	file     *os.File
+	done     chan struct{}
 }
 
 func (p *pump) run() {
 	defer close(p.done)
-	_, _ = io.CopyBuffer(p.to, struct{ io.Reader }{p.from}, make([]byte, 64<<10))
+	var to io.Writer = p.to
+	if p.requests != nil {
+		to = p.requests
+	}
+	_, _ = io.CopyBuffer(to, struct{ io.Reader }{p.from}, make([]byte, 64<<10))
+	if p.requests != nil {
+		p.requests.flush()
+	}
 	p.to.Close()
 	_ = p.from.Close()
 	if err := p.file.Close(); err != nil && p.to.err == nil {

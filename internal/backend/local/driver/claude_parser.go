@@ -1,0 +1,205 @@
+package driver
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// claudeParser reads the events of --output-format stream-json, one a line. It passes over what it does not know.
+//
+// A run has several results when work in the background goes on after the first one: the last one counts, and what
+// they cost adds up.
+type claudeParser struct {
+	resumed conversation
+	told    string // what this run tells about the agent
+	results bool   // what tools answer is passed on
+	heard   bool   // the model has answered, so it was told
+	session string
+	said    string // the last text it wrote
+	garbage string // the last line that is not an event
+	result  *claudeEvent
+	cost    float64
+	turns   int
+	usage   claudeUsage
+}
+
+func newClaudeParser(f Format) *claudeParser {
+	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, results: f.Results, usage: claudeUsage{names: map[string]string{}}}
+}
+
+type claudeEvent struct {
+	Type      string   `json:"type"`
+	Subtype   string   `json:"subtype"`
+	SessionID string   `json:"session_id"`
+	Parent    *string  `json:"parent_tool_use_id"` // set: a subagent's
+	IsError   bool     `json:"is_error"`
+	Result    string   `json:"result"`
+	Errors    []string `json:"errors"`
+	Cost      float64  `json:"total_cost_usd"`
+	Turns     int      `json:"num_turns"`
+	// Since is what was used since the result before, by model; Cost is that of the whole conversation, in versions that
+	// have it, and that of the run in older ones.
+	Since map[string]struct {
+		Cost float64 `json:"costUSD"`
+		claudeTokens
+	} `json:"model_usage_since_last_result"`
+	Usage   *messageTokens `json:"usage"` // of a result: what was used since the result before
+	Model   string         `json:"model"` // of the first event
+	Message struct {
+		ID      string          `json:"id"`
+		Model   string          `json:"model"`
+		Content json.RawMessage `json:"content"`
+		Usage   *messageTokens  `json:"usage"`
+	} `json:"message"`
+}
+
+type claudeBlock struct {
+	Type  string          `json:"type"`
+	Text  string          `json:"text"`
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+
+	// Of a tool_result.
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+func (p *claudeParser) Line(line []byte) []Piece {
+	var e claudeEvent
+	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
+		if line[0] == '{' && json.Valid(line) {
+			return nil // an event of a form that is not known
+		}
+		text := Clean(line)
+		p.garbage = plain(text)
+		return []Piece{{Text: text + "\n"}}
+	}
+	if e.SessionID != "" {
+		p.session = e.SessionID
+	}
+	switch e.Type {
+	case "system":
+		p.usage.begin(e.Model)
+	case "result":
+		p.took(&e)
+	case "assistant":
+		p.heard = true
+		p.usage.message(&e)
+		return p.assistant(e)
+	case "user":
+		if p.results {
+			return p.user(e)
+		}
+	}
+	return nil
+}
+
+// took takes a result.
+func (p *claudeParser) took(e *claudeEvent) {
+	p.result = e
+	p.turns += e.Turns
+	p.usage.result(e)
+	if e.Since == nil {
+		p.cost = e.Cost
+	}
+	for _, m := range e.Since {
+		p.cost += m.Cost
+	}
+}
+
+func (p *claudeParser) assistant(e claudeEvent) []Piece {
+	var blocks []claudeBlock
+	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
+		return nil
+	}
+	var said []Piece
+	for _, b := range blocks {
+		switch {
+		case b.Type == "tool_use" && b.Name != "":
+			p.usage.call(b)
+			said = append(said, Piece{Step: true, Text: toolStep(b.Name, b.Input), Data: toolCall(b)})
+		case b.Type == "text" && e.Parent == nil && strings.TrimSpace(b.Text) != "":
+			p.said = b.Text
+			said = append(said, Piece{Text: valid(strings.TrimRight(b.Text, "\n")) + "\n"})
+		}
+	}
+	return said
+}
+
+// toolStep says in one line what the tool is used for: what a person would ask first.
+func toolStep(name string, arguments json.RawMessage) string {
+	var input map[string]any
+	_ = json.Unmarshal(arguments, &input) // anything else says nothing more
+	name = toolName(name)
+	for _, key := range []string{
+		"command", "file_path", "notebook_path", "pattern", "url", "query", "description", "path", "prompt", "skill",
+	} {
+		if s, ok := input[key].(string); ok && strings.TrimSpace(s) != "" {
+			return oneLine(valid(name + ": " + s))
+		}
+	}
+	return oneLine(valid(name))
+}
+
+// toolName is what people call the tool.
+func toolName(name string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(name, "mcp__"), "__", ".")
+}
+
+func (p *claudeParser) Result(e Exit) Result {
+	why := lastLine(e.Stderr)
+	if why == "" {
+		why = p.garbage
+	}
+	o := outcome(e, shorten(valid(why), maxReason))
+	r := Result{Session: p.conversation().String()}
+	switch res := p.result; {
+	case res == nil:
+		report(&o, p.said)
+		if e.Code == 0 {
+			fail(&o, "claude ended without a result")
+		}
+	case res.IsError || strings.HasPrefix(res.Subtype, "error"):
+		fail(&o, claudeFailure(res))
+		report(&o, p.said)
+	default:
+		report(&o, res.Result)
+	}
+	o.CostUSD, o.Turns, o.Usage = p.cost, p.turns, p.usage.total()
+	if p.resumed.id != "" && strings.Contains(o.Reason+e.Stderr+p.garbage, "No conversation found") {
+		r.Session, r.Forget = "", true
+		o.Reason += "; the agent's next task begins a new conversation"
+	}
+	r.Outcome = o
+	return r
+}
+
+// conversation is what the agent's next run goes on with.
+func (p *claudeParser) conversation() conversation {
+	c := conversation{p.session, p.told}
+	if !p.heard && p.session == p.resumed.id {
+		c.told = p.resumed.told
+	}
+	return c
+}
+
+// claudeFailure says why the result is a failure.
+func claudeFailure(e *claudeEvent) string {
+	words := strings.Join(e.Errors, "; ")
+	if words == "" {
+		words = e.Result
+	}
+	switch e.Subtype {
+	case "error_max_turns":
+		words = fmt.Sprintf("it reached its limit of turns after %d", e.Turns)
+	case "error_max_budget_usd":
+		words = fmt.Sprintf("it reached its limit of cost at $%.2f", e.Cost)
+	}
+	if words == "" {
+		words = "claude reported a failure without a reason (" + e.Subtype + ")"
+	}
+	return shorten(valid(words), maxReason)
+}

@@ -1,0 +1,92 @@
+package driver
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// maxStepData is how much of a tool's arguments, or of its answer, goes into an event, in bytes.
+const maxStepData = 16 << 10
+
+// toolCall is the call of a tool for programs.
+func toolCall(b claudeBlock) []byte {
+	arguments := json.RawMessage(valid(string(b.Input)))
+	if !json.Valid(arguments) || len(arguments) > maxStepData {
+		arguments = quote(clip(string(arguments)))
+	}
+	return object(struct {
+		Type      string          `json:"type"`
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}{"tool_call", b.ID, toolName(b.Name), arguments})
+}
+
+// user passes on what tools answered.
+func (p *claudeParser) user(e claudeEvent) []Piece {
+	var blocks []claudeBlock
+	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
+		return nil
+	}
+	var said []Piece
+	for _, b := range blocks {
+		if b.Type != "tool_result" {
+			continue
+		}
+		name := toolName(p.usage.names[b.ToolUseID])
+		if name == "" {
+			name = "a tool"
+		}
+		result, verb := clip(valid(textIn(b.Content))), " answered"
+		if b.IsError {
+			verb = " failed"
+		}
+		step := name + verb
+		if first := strings.TrimSpace(result); first != "" {
+			step += ": " + first
+		}
+		said = append(said, Piece{Step: true, Text: oneLine(step), Data: object(struct {
+			Type    string `json:"type"`
+			ID      string `json:"id"`
+			Name    string `json:"name"`
+			Result  string `json:"result"`
+			IsError bool   `json:"is_error"`
+		}{"tool_result", b.ToolUseID, name, result, b.IsError})})
+	}
+	return said
+}
+
+// textIn is the text of a content, which is a string or a list of blocks.
+func textIn(content json.RawMessage) string {
+	var s string
+	if json.Unmarshal(content, &s) == nil {
+		return s
+	}
+	var blocks []claudeBlock
+	_ = json.Unmarshal(content, &blocks)
+	var texts []string
+	for _, b := range blocks {
+		if b.Type == "text" {
+			texts = append(texts, b.Text)
+		} else if b.Type != "" {
+			texts = append(texts, "["+b.Type+"]")
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// clip returns the beginning of s where s is long.
+func clip(s string) string {
+	if len(s) <= maxStepData {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxStepData], "") + "…"
+}
+
+func quote(s string) json.RawMessage { return object(s) }
+
+// object is v as JSON. Nothing that comes here cannot be.
+func object(v any) json.RawMessage {
+	b, _ := json.Marshal(v)
+	return b
+}

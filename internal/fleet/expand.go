@@ -1,0 +1,31 @@
+package fleet
+
+import (
+	"regexp"
+	"strings"
+)
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Expand returns text with the value of the variable in the place of each "${NAME}", as lookup knows it. A variable that
+// is not there is an error that names it; a "$" that no "{" follows is itself. No error has a value in it.
+func Expand(text string, lookup func(name string) (value string, ok bool)) (string, error) {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "${")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed || !variableName.MatchString(name) {
+			return "", Errorf(ReasonInvalidArgument, "\"${\" is not followed by the name of a variable and \"}\": write it as in \"${API_KEY}\"")
+		}
+		value, ok := lookup(name)
+		if !ok {
+			return "", Errorf(ReasonInvalidArgument, "the variable %s is not set in the server's environment, or is one of the server's own that no agent gets: set it and start the server again", name).With("variable", name)
+		}
+		b.WriteString(value)
+		text = after
+	}
+}
