@@ -21,6 +21,8 @@ type Recipe struct {
 	Model string `json:"model,omitempty"`
 	// System is added to what the driver tells the model about itself.
 	System string `json:"system,omitempty"`
+	// SystemOnly says that System is all that the model is told about itself, where the driver can leave its own words out.
+	SystemOnly bool `json:"system_only,omitempty"`
 	// Allow and Deny are the tools the agent may and may not use without asking, in the driver's own notation. It can ask
 	// nobody, so what is not allowed is denied. A nil Allow leaves it to the driver.
 	Allow []string `json:"allow"`
