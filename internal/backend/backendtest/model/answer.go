@@ -1,0 +1,224 @@
+package model
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// writer gives one answer in the form of an API: begin, then texts and calls, then end; or fail instead of all.
+type writer interface {
+	fail(status int, message string)
+	begin()
+	text(s string)
+	call(c Call)
+	end(tools bool)
+}
+
+func callID() string { return "call_" + rand.Text()[:16] }
+
+// events writes server-sent events.
+type events struct{ w http.ResponseWriter }
+
+func (e events) open() {
+	e.w.Header().Set("Content-Type", "text/event-stream")
+	e.w.WriteHeader(http.StatusOK)
+}
+
+func (e events) send(name string, v any) {
+	b, _ := json.Marshal(v) // maps of strings and numbers
+	if name != "" {
+		_, _ = fmt.Fprintf(e.w, "event: %s\n", name)
+	}
+	_, _ = fmt.Fprintf(e.w, "data: %s\n\n", b)
+	e.w.(http.Flusher).Flush()
+}
+
+// anthropic answers as the Messages API does.
+type anthropic struct {
+	events
+	q     Request
+	index int
+	whole []any
+	last  *strings.Builder // the text that goes on
+}
+
+func anthropicWriter(w http.ResponseWriter, q Request) writer {
+	return &anthropic{events: events{w}, q: q}
+}
+
+// kinds are the names of errors.
+var kinds = map[int]string{
+	400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+	413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
+}
+
+func kind(status int) string {
+	if k := kinds[status]; k != "" {
+		return k
+	}
+	return "api_error"
+}
+
+func (a *anthropic) fail(status int, message string) {
+	a.w.Header().Set("X-Should-Retry", "false") // tests need not wait for what is said on purpose
+	writeJSON(a.w, status, map[string]any{"type": "error", "error": map[string]any{"type": kind(status), "message": message}})
+}
+
+func (a *anthropic) message(content []any, stop any, output int) map[string]any {
+	return map[string]any{
+		"id": "msg_" + callID(), "type": "message", "role": "assistant", "model": a.q.Model, "content": content,
+		"stop_reason": stop, "stop_sequence": nil, "usage": map[string]any{"input_tokens": InputTokens, "output_tokens": output},
+	}
+}
+
+func (a *anthropic) begin() {
+	if a.q.Stream {
+		a.open()
+		a.send("message_start", map[string]any{"type": "message_start", "message": a.message([]any{}, nil, 1)})
+	}
+}
+
+func (a *anthropic) text(s string) {
+	if !a.q.Stream {
+		if a.last == nil {
+			a.last = &strings.Builder{}
+		}
+		a.last.WriteString(s)
+		return
+	}
+	if a.last == nil {
+		a.last = &strings.Builder{}
+		a.start(map[string]any{"type": "text", "text": ""})
+	}
+	a.delta(map[string]any{"type": "text_delta", "text": s})
+}
+
+func (a *anthropic) start(block map[string]any) {
+	a.send("content_block_start", map[string]any{"type": "content_block_start", "index": a.index, "content_block": block})
+}
+
+func (a *anthropic) delta(d map[string]any) {
+	a.send("content_block_delta", map[string]any{"type": "content_block_delta", "index": a.index, "delta": d})
+}
+
+// closeText ends the text that goes on.
+func (a *anthropic) closeText() {
+	if a.last == nil {
+		return
+	}
+	if a.q.Stream {
+		a.stop()
+	} else {
+		a.whole = append(a.whole, map[string]any{"type": "text", "text": a.last.String()})
+	}
+	a.last = nil
+}
+
+func (a *anthropic) stop() {
+	a.send("content_block_stop", map[string]any{"type": "content_block_stop", "index": a.index})
+	a.index++
+}
+
+func (a *anthropic) call(c Call) {
+	a.closeText()
+	if !a.q.Stream {
+		a.whole = append(a.whole, map[string]any{"type": "tool_use", "id": c.ID, "name": c.Name, "input": c.Input})
+		return
+	}
+	a.start(map[string]any{"type": "tool_use", "id": c.ID, "name": c.Name, "input": map[string]any{}})
+	a.delta(map[string]any{"type": "input_json_delta", "partial_json": string(c.Input)})
+	a.stop()
+}
+
+func (a *anthropic) end(tools bool) {
+	a.closeText()
+	reason := "end_turn"
+	if tools {
+		reason = "tool_use"
+	}
+	if !a.q.Stream {
+		writeJSON(a.w, http.StatusOK, a.message(a.whole, reason, OutputTokens))
+		return
+	}
+	a.send("message_delta", map[string]any{
+		"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": nil},
+		"usage": map[string]any{"input_tokens": InputTokens, "output_tokens": OutputTokens},
+	})
+	a.send("message_stop", map[string]any{"type": "message_stop"})
+}
+
+// openAI answers as the chat completions do.
+type openAI struct {
+	events
+	q     Request
+	id    string
+	said  strings.Builder
+	calls []map[string]any
+}
+
+func openAIWriter(w http.ResponseWriter, q Request) writer {
+	return &openAI{events: events{w}, q: q, id: "chatcmpl-" + callID()}
+}
+
+func (a *openAI) fail(status int, message string) {
+	a.w.Header().Set("X-Should-Retry", "false")
+	writeJSON(a.w, status, map[string]any{"error": map[string]any{"message": message, "type": kind(status), "code": nil, "param": nil}})
+}
+
+func (a *openAI) chunk(delta map[string]any, finish any) map[string]any {
+	return map[string]any{
+		"id": a.id, "object": "chat.completion.chunk", "created": 1700000000, "model": a.q.Model,
+		"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}},
+	}
+}
+
+func (a *openAI) begin() {
+	if a.q.Stream {
+		a.open()
+		a.send("", a.chunk(map[string]any{"role": "assistant", "content": ""}, nil))
+	}
+}
+
+func (a *openAI) text(s string) {
+	if !a.q.Stream {
+		a.said.WriteString(s)
+		return
+	}
+	a.send("", a.chunk(map[string]any{"content": s}, nil))
+}
+
+func (a *openAI) call(c Call) {
+	f := map[string]any{"name": c.Name, "arguments": string(c.Input)}
+	call := map[string]any{"index": len(a.calls), "id": c.ID, "type": "function", "function": f}
+	a.calls = append(a.calls, call)
+	if a.q.Stream {
+		a.send("", a.chunk(map[string]any{"tool_calls": []any{call}}, nil))
+	}
+}
+
+func (a *openAI) end(tools bool) {
+	reason := "stop"
+	if tools {
+		reason = "tool_calls"
+	}
+	usage := map[string]any{"prompt_tokens": InputTokens, "completion_tokens": OutputTokens, "total_tokens": InputTokens + OutputTokens}
+	if a.q.Stream {
+		a.send("", a.chunk(map[string]any{}, reason))
+		last := a.chunk(nil, nil)
+		last["choices"], last["usage"] = []any{}, usage
+		a.send("", last)
+		_, _ = fmt.Fprint(a.w, "data: [DONE]\n\n")
+		return
+	}
+	message := map[string]any{"role": "assistant", "content": a.said.String()}
+	if tools {
+		message["tool_calls"] = a.calls
+	}
+	writeJSON(a.w, http.StatusOK, map[string]any{
+		"id": a.id, "object": "chat.completion", "created": 1700000000, "model": a.q.Model, "usage": usage,
+		"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": reason}},
+	})
+}

@@ -1,0 +1,240 @@
+package model
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// The APIs.
+const (
+	Anthropic = "anthropic"
+	OpenAI    = "openai"
+)
+
+// Request is what a client asked for, in one form for all APIs.
+type Request struct {
+	API    string
+	Path   string
+	Header http.Header
+	Body   []byte // as it came
+
+	Model       string
+	Stream      bool
+	Temperature *float64
+	System      string
+	Messages    []Message
+	Tools       []Tool
+}
+
+// Message is one message of the conversation. Results of tools are messages of their own, of role "tool".
+type Message struct {
+	Role  string // user, assistant or tool
+	Text  string
+	Calls []Call // of an assistant
+
+	CallID  string // of a tool's result
+	IsError bool   // as far as the API tells
+}
+
+// Call is a call of a tool.
+type Call struct {
+	ID, Name string
+	Input    json.RawMessage
+}
+
+// Tool is a tool that the client offers.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage
+}
+
+// Key is the key that the client came with.
+func (r Request) Key() string {
+	if k := r.Header.Get("X-Api-Key"); k != "" {
+		return k
+	}
+	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+}
+
+// ToolNames are the names of the tools that the client offers, in its order.
+func (r Request) ToolNames() []string {
+	names := make([]string, len(r.Tools))
+	for i, t := range r.Tools {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// Results are the results of tools in the conversation, oldest first.
+func (r Request) Results() []Message {
+	return slices.DeleteFunc(slices.Clone(r.Messages), func(m Message) bool { return m.Role != "tool" })
+}
+
+// Said is all text of the conversation, a line each message begins with who said it.
+func (r Request) Said() string {
+	all := make([]string, len(r.Messages))
+	for i, m := range r.Messages {
+		all[i] = m.Role + ": " + m.Text
+	}
+	return strings.Join(all, "\n")
+}
+
+// trouble says what no real API would take; empty when there is nothing.
+func (r Request) trouble() string {
+	if len(r.Messages) == 0 {
+		return "messages: at least one is required"
+	}
+	open := map[string]bool{}
+	for _, m := range r.Messages {
+		switch {
+		case m.Role == "tool" && !open[m.CallID]:
+			return "messages: a result of a tool that was not called: " + m.CallID
+		case m.Role == "tool":
+			delete(open, m.CallID)
+		case len(open) > 0:
+			return "messages: a tool was called and its result is not in the next message"
+		}
+		for _, c := range m.Calls {
+			open[c.ID] = true
+		}
+	}
+	if len(open) > 0 {
+		return "messages: a tool was called and there is no result"
+	}
+	seen := map[string]bool{}
+	for _, t := range r.Tools {
+		if t.Name == "" || seen[t.Name] {
+			return "tools: names must be unique, and are not: " + t.Name
+		}
+		seen[t.Name] = true
+	}
+	return ""
+}
+
+// content is a text, or parts. Where an API takes a string instead, that is one part of text.
+type content []part
+
+type part struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   content         `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+func (c *content) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		*c = content{{Type: "text"}}
+		return json.Unmarshal(data, &(*c)[0].Text)
+	}
+	return json.Unmarshal(data, (*[]part)(c))
+}
+
+func (c content) text() string {
+	var all []string
+	for _, p := range c {
+		if p.Text != "" {
+			all = append(all, p.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// parseAnthropic reads a body of POST /v1/messages.
+func parseAnthropic(body []byte) (Request, error) {
+	var in struct {
+		Model       string   `json:"model"`
+		Stream      bool     `json:"stream"`
+		Temperature *float64 `json:"temperature"`
+		System      content  `json:"system"`
+		Messages    []struct {
+			Role    string  `json:"role"`
+			Content content `json:"content"`
+		} `json:"messages"`
+		Tools []struct {
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			InputSchema json.RawMessage `json:"input_schema"`
+		} `json:"tools"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return Request{}, err
+	}
+	r := Request{API: Anthropic, Body: body, Model: in.Model, Stream: in.Stream, Temperature: in.Temperature, System: in.System.text()}
+	for _, m := range in.Messages {
+		said := Message{Role: m.Role}
+		var texts content
+		for _, p := range m.Content {
+			switch p.Type {
+			case "text":
+				texts = append(texts, p)
+			case "tool_use":
+				said.Calls = append(said.Calls, Call{p.ID, p.Name, p.Input})
+			case "tool_result":
+				r.Messages = append(r.Messages, Message{Role: "tool", Text: p.Content.text(), CallID: p.ToolUseID, IsError: p.IsError})
+			}
+		}
+		if said.Text = texts.text(); said.Text != "" || len(said.Calls) > 0 {
+			r.Messages = append(r.Messages, said)
+		}
+	}
+	for _, t := range in.Tools {
+		r.Tools = append(r.Tools, Tool{t.Name, t.Description, t.InputSchema})
+	}
+	return r, nil
+}
+
+// parseOpenAI reads a body of POST /v1/chat/completions.
+func parseOpenAI(body []byte) (Request, error) {
+	var in struct {
+		Model       string   `json:"model"`
+		Stream      bool     `json:"stream"`
+		Temperature *float64 `json:"temperature"`
+		Messages    []struct {
+			Role       string  `json:"role"`
+			Content    content `json:"content"`
+			ToolCallID string  `json:"tool_call_id"`
+			ToolCalls  []struct {
+				ID       string `json:"id"`
+				Function struct {
+					Name      string `json:"name"`
+					Arguments string `json:"arguments"`
+				} `json:"function"`
+			} `json:"tool_calls"`
+		} `json:"messages"`
+		Tools []struct {
+			Function struct {
+				Name        string          `json:"name"`
+				Description string          `json:"description"`
+				Parameters  json.RawMessage `json:"parameters"`
+			} `json:"function"`
+		} `json:"tools"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return Request{}, err
+	}
+	r := Request{API: OpenAI, Body: body, Model: in.Model, Stream: in.Stream, Temperature: in.Temperature}
+	var system []string
+	for _, m := range in.Messages {
+		if m.Role == "system" || m.Role == "developer" {
+			system = append(system, m.Content.text())
+			continue
+		}
+		said := Message{Role: m.Role, Text: m.Content.text(), CallID: m.ToolCallID}
+		for _, c := range m.ToolCalls {
+			said.Calls = append(said.Calls, Call{c.ID, c.Function.Name, json.RawMessage(c.Function.Arguments)})
+		}
+		r.Messages = append(r.Messages, said)
+	}
+	r.System = strings.Join(system, "\n")
+	for _, t := range in.Tools {
+		r.Tools = append(r.Tools, Tool{t.Function.Name, t.Function.Description, t.Function.Parameters})
+	}
+	return r, nil
+}

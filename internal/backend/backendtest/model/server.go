@@ -1,0 +1,233 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What each answer costs.
+const (
+	InputTokens  = 1000
+	OutputTokens = 500
+)
+
+// Server is a stub of the APIs under one address.
+type Server struct {
+	URL string // without a path; for clients of chat completions it ends in /v1
+
+	http *http.Server
+
+	mu       sync.Mutex
+	requests []Request
+	grown    chan struct{} // closed and made anew with every request
+	gates    map[string]*Gate
+	answer   func(Request) Step
+	key      string
+	models   []string
+}
+
+// New starts a server on a free loopback port, until the test has ended.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Listen starts a server at the address.
+func Listen(address string) (*Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, grown: make(chan struct{}), answer: Scripted,
+		models: []string{"stub-large", "stub-small"},
+	}
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.http.Serve(l) }()
+	return s, nil
+}
+
+// Close ends the server and every answer that waits.
+func (s *Server) Close() { _ = s.http.Close() }
+
+// Answer has the function say what is answered, instead of Scripted.
+func (s *Server) Answer(f func(Request) Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = f
+}
+
+// RequireKey refuses requests with another key from now on. They are kept all the same.
+func (s *Server) RequireKey(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key = key
+}
+
+// Gate returns the gate of the name.
+func (s *Server) Gate(name string) *Gate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gates[name] == nil {
+		s.gates[name] = newGate()
+	}
+	return s.gates[name]
+}
+
+// Requests returns what was asked, oldest first.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Asked returns the requests whose prompt has the text in it, oldest first.
+func (s *Server) Asked(text string) []Request {
+	return slices.DeleteFunc(s.Requests(), func(r Request) bool {
+		prompt, _ := r.Prompt()
+		return !strings.Contains(prompt, text)
+	})
+}
+
+// Await waits until n requests were made in all, and returns them.
+func (s *Server) Await(ctx context.Context, n int) ([]Request, error) {
+	for {
+		s.mu.Lock()
+		requests, grown := slices.Clone(s.requests), s.grown
+		s.mu.Unlock()
+		if len(requests) >= n {
+			return requests, nil
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return requests, ctx.Err()
+		}
+	}
+}
+
+// ServeHTTP answers POST .../messages and .../chat/completions, and GET .../models.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/messages"):
+		s.serve(w, r, parseAnthropic, anthropicWriter)
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/chat/completions"):
+		s.serve(w, r, parseOpenAI, openAIWriter)
+	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/models"):
+		var data []map[string]any
+		for _, name := range s.models {
+			data = append(data, map[string]any{"id": name, "object": "model", "type": "model", "display_name": name})
+		}
+		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": data, "has_more": false})
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// maxBody is the largest request.
+const maxBody = 64 << 20
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte) (Request, error), out func(http.ResponseWriter, Request) writer) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return // the caller has gone
+	}
+	q, err := parse(body)
+	q.Path, q.Header = r.URL.Path, r.Header.Clone()
+	a := out(w, q)
+	if err != nil {
+		a.fail(http.StatusBadRequest, "the body is not understood: "+err.Error())
+		return
+	}
+	s.mu.Lock()
+	s.requests = append(s.requests, q)
+	close(s.grown)
+	s.grown = make(chan struct{})
+	answer, key := s.answer, s.key
+	s.mu.Unlock()
+	trouble := q.trouble()
+	switch {
+	case key != "" && q.Key() != key:
+		a.fail(http.StatusUnauthorized, "invalid x-api-key")
+	case trouble != "":
+		a.fail(http.StatusBadRequest, trouble)
+	default:
+		s.say(r.Context(), a, answer(q))
+	}
+}
+
+// say gives the answer.
+func (s *Server) say(ctx context.Context, a writer, step Step) {
+	if step.Gate != "" {
+		g := s.Gate(step.Gate)
+		g.arrive()
+		select {
+		case <-g.open:
+		case <-ctx.Done():
+			g.leave()
+			return
+		}
+	}
+	if step.Status != 0 {
+		a.fail(step.Status, step.Text)
+		return
+	}
+	for i := range step.Calls {
+		step.Calls[i].ID = callID()
+	}
+	a.begin()
+	if step.Text != "" {
+		a.text(step.Text)
+	}
+	switch {
+	case step.Cut:
+		panic(http.ErrAbortHandler) // net/http's way to break a connection
+	case step.Forever:
+		g := s.Gate("forever")
+		g.arrive()
+		if err := forever(ctx, g, a); err != nil {
+			g.leave()
+			return
+		}
+	}
+	for _, c := range step.Calls {
+		a.call(c)
+	}
+	a.end(len(step.Calls) > 0)
+}
+
+// forever writes until the gate is open. The pace is that of a slow model; nothing waits for it.
+func forever(ctx context.Context, g *Gate, a writer) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			a.text(".")
+		case <-g.open:
+			return nil
+		case <-ctx.Done():
+			return errors.New("the caller has gone")
+		}
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the caller may have gone
+}
