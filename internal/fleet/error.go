@@ -25,6 +25,7 @@ const (
 	PermissionDenied               // the caller is known and may not
 	ResourceExhausted              // a limit is reached
 	Unimplemented                  // the agent's host cannot do this
+	DeadlineExceeded               // what was asked for took longer than it may
 )
 
 // Reason says why a call failed, for programs. The values are those of the proto enum ErrorReason.
@@ -58,6 +59,9 @@ const (
 	ReasonPayloadNotFound    Reason = "PAYLOAD_NOT_FOUND"
 	ReasonSubagentNotFound   Reason = "SUBAGENT_NOT_FOUND"
 	ReasonDefinitionInvalid  Reason = "DEFINITION_INVALID"
+	ReasonTaskFailed         Reason = "TASK_FAILED"
+	ReasonTaskTimedOut       Reason = "TASK_TIMED_OUT"
+	ReasonOutputInvalid      Reason = "OUTPUT_INVALID"
 	ReasonUnimplemented      Reason = "UNIMPLEMENTED"
 	ReasonInternal           Reason = "INTERNAL"
 )
@@ -89,6 +93,9 @@ var reasonCodes = map[Reason]Code{
 	ReasonPayloadNotFound:    NotFound,
 	ReasonSubagentNotFound:   NotFound,
 	ReasonDefinitionInvalid:  FailedPrecondition,
+	ReasonTaskFailed:         Aborted,
+	ReasonTaskTimedOut:       DeadlineExceeded,
+	ReasonOutputInvalid:      Aborted,
 	ReasonUnimplemented:      Unimplemented,
 	ReasonInternal:           Internal,
 }

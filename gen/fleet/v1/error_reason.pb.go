@@ -88,6 +88,13 @@ const (
 	ErrorReason_SUBAGENT_NOT_FOUND ErrorReason = 29
 	// The agent's definition cannot be used; the message says why. Metadata: agent.
 	ErrorReason_DEFINITION_INVALID ErrorReason = 30
+	// The task that the call waited for failed, or was stopped; the message says why. Metadata: agent_name, task_id.
+	ErrorReason_TASK_FAILED ErrorReason = 31
+	// The task that the call waited for ran longer than it may. Metadata: agent_name, task_id.
+	ErrorReason_TASK_TIMED_OUT ErrorReason = 32
+	// The agent's answer is not what its definition promises, also after it was told so. Metadata: agent_name, task_id,
+	// attempts, problems.
+	ErrorReason_OUTPUT_INVALID ErrorReason = 33
 )
 
 // Enum value maps for ErrorReason.
@@ -124,6 +131,9 @@ var (
 		28: "PAYLOAD_NOT_FOUND",
 		29: "SUBAGENT_NOT_FOUND",
 		30: "DEFINITION_INVALID",
+		31: "TASK_FAILED",
+		32: "TASK_TIMED_OUT",
+		33: "OUTPUT_INVALID",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -157,6 +167,9 @@ var (
 		"PAYLOAD_NOT_FOUND":        28,
 		"SUBAGENT_NOT_FOUND":       29,
 		"DEFINITION_INVALID":       30,
+		"TASK_FAILED":              31,
+		"TASK_TIMED_OUT":           32,
+		"OUTPUT_INVALID":           33,
 	}
 )
 
@@ -191,7 +204,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\x91\x05\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\xca\x05\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -225,7 +238,10 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x0eSESSION_EXISTS\x10\x1b\x12\x15\n" +
 	"\x11PAYLOAD_NOT_FOUND\x10\x1c\x12\x16\n" +
 	"\x12SUBAGENT_NOT_FOUND\x10\x1d\x12\x16\n" +
-	"\x12DEFINITION_INVALID\x10\x1eB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x12DEFINITION_INVALID\x10\x1e\x12\x0f\n" +
+	"\vTASK_FAILED\x10\x1f\x12\x12\n" +
+	"\x0eTASK_TIMED_OUT\x10 \x12\x12\n" +
+	"\x0eOUTPUT_INVALID\x10!B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -106,6 +106,9 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		fleetv1.ErrorReason_PAYLOAD_NOT_FOUND:   {codes.NotFound, 404},
 		fleetv1.ErrorReason_SUBAGENT_NOT_FOUND:  {codes.NotFound, 404},
 		fleetv1.ErrorReason_DEFINITION_INVALID:  {codes.FailedPrecondition, 400},
+		fleetv1.ErrorReason_TASK_FAILED:         {codes.Aborted, 409},
+		fleetv1.ErrorReason_TASK_TIMED_OUT:      {codes.DeadlineExceeded, 504},
+		fleetv1.ErrorReason_OUTPUT_INVALID:      {codes.Aborted, 409},
 	}
 	for number, name := range fleetv1.ErrorReason_name {
 		if number == 0 {

@@ -28,6 +28,7 @@ var statusCodes = map[fleet.Code]codes.Code{
 	fleet.PermissionDenied:   codes.PermissionDenied,
 	fleet.ResourceExhausted:  codes.ResourceExhausted,
 	fleet.Unimplemented:      codes.Unimplemented,
+	fleet.DeadlineExceeded:   codes.DeadlineExceeded,
 }
 
 // Error is err as a caller gets it: a status with its details.
