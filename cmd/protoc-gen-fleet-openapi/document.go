@@ -160,25 +160,40 @@ func (b *builder) body(op *openapi3.Operation, in *protogen.Message, inPath []st
 }
 
 func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
-	b.component(m.Output, answered)
 	ok := openapi3.NewResponse().WithDescription(text(m.Output.Comments))
 	schema := ref(string(m.Output.Desc.Name()))
-	if m.Desc.IsStreamingServer() {
-		last := openapi3.NewHeaderParameter("Last-Event-ID")
-		last.Description = "What a browser's EventSource sends when it connects again; it takes the place of the cursor."
-		last.Schema = openapi3.NewStringSchema().NewRef()
-		op.AddParameter(last)
+	download := m.Output.Desc.FullName() == "google.api.HttpBody"
+	if !download {
+		b.component(m.Output, answered)
+	}
+	switch {
+	case download:
+		op.Description = strings.TrimSpace(op.Description + "\n\nWithout `gzip` in Accept-Encoding the answer is 406.")
+		ok.WithDescription("The content, with `Content-Encoding: gzip`.")
+		ok.Content = openapi3.Content{"text/plain": openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema())}
+	case lastIsResult(m):
+		op.Description = strings.TrimSpace(op.Description + "\n\n" +
+			"With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message: its event is the " +
+			"type, its data the message as JSON, and the one of the type `complete` is the result; `event: error` has an error " +
+			"object. Otherwise the answer is the result alone.")
+		ok.Content = openapi3.Content{
+			"application/json":  openapi3.NewMediaType().WithSchemaRef(schema),
+			"text/event-stream": openapi3.NewMediaType().WithSchema(events()),
+		}
+	case m.Desc.IsStreamingServer():
+		header := openapi3.NewHeaderParameter("Last-Event-ID")
+		header.Description = "What a browser's EventSource sends when it connects again; it takes the place of the cursor."
+		header.Schema = openapi3.NewStringSchema().NewRef()
+		op.AddParameter(header)
 		op.Description = strings.TrimSpace(op.Description + "\n\n" +
 			"With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each event: its id is the cursor, its " +
 			"event the type, its data the event as JSON; `event: error` has an error object, and `event: end` says that the server " +
 			"has sent all it was asked for. Otherwise each line of the answer is a JSON object.")
-		sse := openapi3.NewStringSchema()
-		sse.Description = "Server-sent events."
 		ok.Content = openapi3.Content{
 			"application/x-ndjson": openapi3.NewMediaType().WithSchemaRef(schema),
-			"text/event-stream":    openapi3.NewMediaType().WithSchema(sse),
+			"text/event-stream":    openapi3.NewMediaType().WithSchema(events()),
 		}
-	} else {
+	default:
 		ok.Content = openapi3.NewContentWithJSONSchemaRef(schema)
 	}
 	op.Responses = openapi3.NewResponses(
@@ -186,6 +201,12 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
 		openapi3.WithName("default", nil),
 	)
 	op.Responses.Set("default", &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
+}
+
+func events() *openapi3.Schema {
+	s := openapi3.NewStringSchema()
+	s.Description = "Server-sent events."
+	return s
 }
 
 func binding(rule *annotations.HttpRule) (verb, path string) {

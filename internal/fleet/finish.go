@@ -1,13 +1,13 @@
 package fleet
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"log/slog"
+	"strconv"
 	"time"
 )
-
-// MaxPayload is the largest payload of a task when Config.MaxPayload does not say, in bytes.
-const MaxPayload = 16 << 20
 
 // FollowTask calls sink, which may be nil, with the task's events after the one with the seq, until the task has ended,
 // and returns the task as it ended. It waits as long as that takes, or until ctx is done.
@@ -90,24 +90,131 @@ func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, e
 	return payload, err
 }
 
+// PackedPayload returns the payload of the agent's newest task, compressed by gzip as one member, and its size before
+// compression. PAYLOAD_NOT_FOUND when there is none that p may see.
+func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte, size int, err error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	var pieces []byte
+	err = s.store.View(ctx, func(tx ReadTx) error {
+		none := Errorf(ReasonPayloadNotFound, "agent %q has no payload, or there is no such agent", shorten(uid, 60)).With("agent_id", shorten(uid, 60))
+		if _, err := own(tx, p, uid); err != nil {
+			if ReasonOf(err) == ReasonAgentNotFound {
+				return none
+			}
+			return err
+		}
+		last, err := tx.LastTasks([]string{uid})
+		switch {
+		case err != nil:
+			return err
+		case len(last) == 0 || last[0].PayloadSize == 0:
+			return none
+		}
+		size = last[0].PayloadSize
+		if last[0].Active() { // it may be in several pieces
+			pieces, err = tx.Payload(last[0].ID)
+			return err
+		}
+		packed, err = tx.PackedPayload(last[0].ID)
+		return err
+	})
+	if err == nil && packed == nil {
+		packed, err = pack(pieces)
+	}
+	return packed, size, err
+}
+
+func pack(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(b); err != nil {
+		return nil, err
+	}
+	err = z.Close()
+	return out.Bytes(), err
+}
+
+// AppendPayload adds a piece to the payload of the agent's running task, once for a request id, and returns how large
+// the payload is by then. LIMIT_REACHED when that would be more than limit.
+func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, limit int, requestID string) (size int, err error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return 0, err
+	}
+	c, err := newCall(p, "AppendPayload", requestID, []string{uid, hashToken(string(piece))})
+	if err != nil {
+		return 0, err
+	}
+	err = s.store.Update(ctx, func(tx Tx) error {
+		a, err := own(tx, p, uid)
+		if err != nil {
+			return err
+		}
+		t, err := tx.ActiveTask(uid)
+		if err != nil {
+			return err
+		}
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				t, err = tx.Task(old.TaskID)
+			}
+			if t != nil {
+				size = t.PayloadSize
+			}
+			return err
+		}
+		if t == nil {
+			return Errorf(ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", a.Name).With("agent_name", a.Name)
+		}
+		if size = t.PayloadSize + len(piece); size > limit {
+			return payloadTooLarge(size, limit)
+		}
+		if err := tx.AppendPayload(t.ID, piece); err != nil {
+			return err
+		}
+		t.PayloadSize = size
+		if err := tx.UpdateTask(t); err != nil {
+			return err
+		}
+		return c.remember(tx, uid, t.ID, s.now())
+	})
+	return size, err
+}
+
+func payloadTooLarge(size, limit int) *Error {
+	return Errorf(ReasonLimitReached, "the payload would have %d bytes, and at most %d are kept: put the rest into a file", size, limit).
+		With("limit", strconv.Itoa(limit)).With("field", "payload")
+}
+
 // CompleteByUID ends the agent's task as completed, with what the agent reports. A task that has ended stays as it is,
 // and is returned. NO_RUNNING_TASK when the agent never had one.
-func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payload []byte) (*Task, error) {
-	return s.conclude(ctx, uid, func(Principal) Outcome {
+//
+// The payload goes behind what AppendPayload has kept; LIMIT_REACHED when both are more than limit.
+func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payload []byte, limit int) (*Task, error) {
+	if len(payload) > limit {
+		return nil, payloadTooLarge(len(payload), limit)
+	}
+	return s.conclude(ctx, uid, limit, func(Principal) Outcome {
 		return Outcome{Status: TaskCompleted, Summary: summary, Payload: payload}
 	})
 }
 
 // StopByUID ends the agent's task as stopped. A task that has ended stays as it is, and is returned.
 func (s *Service) StopByUID(ctx context.Context, uid string) (*Task, error) {
-	return s.conclude(ctx, uid, func(p Principal) Outcome {
+	return s.conclude(ctx, uid, 0, func(p Principal) Outcome {
 		return Outcome{Status: TaskStopped, Reason: "stopped by " + p.Name}
 	})
 }
 
 // conclude ends the agent's task at once, and then its run: the run is told before conclude returns that it must not go
 // on. What it had begun, for one a request to its model, may end by itself; the reconciler sees to that.
-func (s *Service) conclude(ctx context.Context, uid string, outcome func(Principal) Outcome) (task *Task, err error) {
+func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome func(Principal) Outcome) (task *Task, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -122,7 +229,11 @@ func (s *Service) conclude(ctx context.Context, uid string, outcome func(Princip
 			return err
 		}
 		if ended = task != nil; ended {
-			return s.end(tx, task, outcome(p))
+			o := outcome(p)
+			if all := task.PayloadSize + len(o.Payload); limit > 0 && all > limit {
+				return payloadTooLarge(all, limit)
+			}
+			return s.end(tx, task, o)
 		}
 		last, err := tx.LastTasks([]string{uid})
 		if err == nil && len(last) == 0 {
@@ -190,23 +301,45 @@ func (s *Service) Remove(ctx context.Context, uid string) error {
 	})
 }
 
-// AgentByUID returns the agent, also a deleted one, with its newest task.
-func (s *Service) AgentByUID(ctx context.Context, uid string) (v *AgentView, err error) {
+// AgentsByUID returns the agents, also deleted ones, each with its newest task; nil in the place of one that there is not,
+// or that is another one's. It returns the last output of those whose task runs too, at most 4 KiB of each.
+func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*AgentView, previews []string, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	views, previews = make([]*AgentView, len(uids)), make([]string, len(uids))
 	err = s.store.View(ctx, func(tx ReadTx) error {
-		a, err := own(tx, p, uid)
+		agents, err := tx.AgentViews(uids)
 		if err != nil {
 			return err
 		}
-		v = &AgentView{Agent: *a}
-		last, err := tx.LastTasks([]string{uid})
-		if err == nil && len(last) > 0 {
-			v.Task = last[0]
+		tasks, err := tx.LastTasks(uids)
+		if err != nil {
+			return err
 		}
-		return err
+		byUID := map[string]*AgentView{}
+		for _, v := range agents {
+			if p.MayTouch(&v.Agent) {
+				byUID[v.UID] = v
+			}
+		}
+		for _, t := range tasks {
+			if v := byUID[t.AgentUID]; v != nil {
+				v.Task = t
+			}
+		}
+		for i, uid := range uids {
+			v := byUID[uid]
+			views[i] = v
+			if v == nil || v.Task == nil || !v.Task.Active() || v.Task.OutputSize == 0 {
+				continue
+			}
+			if previews[i], err = preview(tx, v.Task.ID); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	return v, err
+	return views, previews, err
 }

@@ -37,7 +37,7 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r PageRequest) (*
 const previewSize = 4 << 10
 
 // ShowTask returns the task, its payload when asked for, and the last of its output while it runs.
-func (s *Service) ShowTask(ctx context.Context, id string, payload bool) (t *Task, body []byte, preview string, err error) {
+func (s *Service) ShowTask(ctx context.Context, id string, payload bool) (t *Task, body []byte, last string, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return nil, nil, "", err
@@ -57,15 +57,20 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload bool) (t *Tas
 		if !t.Active() {
 			return nil
 		}
-		events, err := tx.LastEvents(EventFilter{TaskID: id, Types: []EventType{EventTaskOutput}}, 64)
-		var b strings.Builder
-		for _, e := range events {
-			b.WriteString(e.Text)
-		}
-		preview = tail(b.String(), previewSize)
+		last, err = preview(tx, id)
 		return err
 	})
-	return t, body, preview, err
+	return t, body, last, err
+}
+
+// preview is the end of the task's output.
+func preview(tx ReadTx, taskID string) (string, error) {
+	events, err := tx.LastEvents(EventFilter{TaskID: taskID, Types: []EventType{EventTaskOutput}}, 64)
+	var b strings.Builder
+	for _, e := range events {
+		b.WriteString(e.Text)
+	}
+	return tail(b.String(), previewSize), err
 }
 
 // task returns the task of the id, when p may see it.

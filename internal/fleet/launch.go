@@ -28,6 +28,8 @@ type LaunchRequest struct {
 	Timeout   time.Duration
 	SessionID string // of the first task
 	RequestID string `json:"-"`
+	// Body is what the request id stands for; nil: the request as it is here.
+	Body any `json:"-"`
 	// Also is done in the same transaction: what the toolset keeps beside the agent. nil: nothing.
 	Also func(tx Tx, a *Agent, t *Task) error `json:"-"`
 }
@@ -44,13 +46,14 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, erro
 			return nil, err
 		}
 	}
-	uid := r.UID
-	r.UID = "" // it may be another one each time
-	c, err := newCall(p, r.Method, r.RequestID, r)
+	if r.Body == nil {
+		r.Body = r
+	}
+	c, err := newCall(p, r.Method, r.RequestID, r.Body)
 	if err != nil {
 		return nil, err
 	}
-	if r.UID = uid; r.UID == "" {
+	if r.UID == "" {
 		r.UID = s.cfg.NewID()
 	}
 	if err := s.launchable(ctx, &r); err != nil {
@@ -103,9 +106,9 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 	switch {
 	case !ok:
 		return Invalid(ReasonInvalidArgument, "backend", "there is no backend %q: there are %s", r.Backend, list(s.Hosts()))
-	case r.Recipe != nil && !slices.Contains(t.Drivers, r.Recipe.Driver):
+	case r.Recipe != nil && r.Recipe.Driver != "" && !slices.Contains(t.Drivers, r.Recipe.Driver):
 		return Invalid(ReasonInvalidArgument, "driver", "the backend %s has no driver %q: it has %s", t.Name, r.Recipe.Driver, list(t.Drivers))
-	case r.Recipe != nil:
+	case r.Recipe != nil && r.Recipe.Driver != "":
 		return nil
 	}
 	host := s.catalog

@@ -9,7 +9,8 @@ import "encoding/json"
 type Recipe struct {
 	// Name is what its definition calls the agent.
 	Name string `json:"name,omitempty"`
-	// Driver is what runs the agent, one of the backend's Traits.Drivers.
+	// Driver is what runs the agent, one of the backend's Traits.Drivers; empty: the agent's project says it, and the
+	// recipe adds no more than Reports.
 	Driver string `json:"driver,omitempty"`
 	// Command is the program and its arguments, for a driver that needs them. See the backend for what is put in.
 	Command []string `json:"command,omitempty"`

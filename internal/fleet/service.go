@@ -47,6 +47,9 @@ func (s *Service) ObservedAt() time.Time {
 	return time.Time{}
 }
 
+// NewID returns an id that was never given before.
+func (s *Service) NewID() string { return s.cfg.NewID() }
+
 // now is the time as the store keeps it.
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 

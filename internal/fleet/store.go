@@ -74,6 +74,10 @@ type ReadTx interface {
 	// Payload returns the task's payload; nil when it has none.
 	Payload(taskID string) ([]byte, error)
 
+	// PackedPayload returns the task's payload as it is kept, compressed by gzip, in one member where it was put in one
+	// piece; nil when it has none.
+	PackedPayload(taskID string) ([]byte, error)
+
 	// Events returns the events after seq that match, oldest first, at most limit.
 	Events(f EventFilter, after int64, limit int) ([]Event, error)
 
@@ -125,6 +129,9 @@ type Tx interface {
 
 	// PutPayload keeps the task's payload, compressed.
 	PutPayload(taskID string, payload []byte) error
+
+	// AppendPayload adds a piece to the end of the task's payload.
+	AppendPayload(taskID string, piece []byte) error
 
 	// Append adds an event to the log and sets its Seq.
 	Append(e *Event) error

@@ -266,11 +266,8 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 	}
 	t.EndedAt = s.now()
 	t.Summary, t.ExitCode, t.CostUSD, t.Turns, t.Usage = o.Summary, o.ExitCode, o.CostUSD, o.Turns, o.Usage
-	if len(o.Payload) > 0 {
-		t.PayloadSize = len(o.Payload)
-		if err := tx.PutPayload(t.ID, o.Payload); err != nil {
-			return err
-		}
+	if err := keepPayload(tx, t, o.Payload); err != nil {
+		return err
 	}
 	text := t.Reason
 	if text == "" {
@@ -298,6 +295,22 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 		return err
 	}
 	return tx.Append(t.event(EventTaskEnded, t.EndedAt, text))
+}
+
+// keepPayload keeps the payload, behind what was kept while the task ran, in one piece.
+func keepPayload(tx Tx, t *Task, payload []byte) error {
+	if t.PayloadSize > 0 {
+		kept, err := tx.Payload(t.ID)
+		if err != nil {
+			return err
+		}
+		payload = append(kept, payload...)
+	}
+	if len(payload) == 0 {
+		return nil
+	}
+	t.PayloadSize = len(payload)
+	return tx.PutPayload(t.ID, payload)
 }
 
 // endTask ends the agent's active task, if it has one, in tx.

@@ -11,6 +11,10 @@ import (
 const putPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
 	ON CONFLICT (task_id) DO UPDATE SET size = excluded.size, gzip = excluded.gzip`
 
+// appendPayload relies on what gzip allows: compressed pieces behind each other are the pieces behind each other, compressed.
+const appendPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
+	ON CONFLICT (task_id) DO UPDATE SET size = size + excluded.size, gzip = CAST(gzip || excluded.gzip AS BLOB)`
+
 func (t *readTx) Payload(taskID string) ([]byte, error) {
 	return first(t, scanPayload, `SELECT size, gzip FROM payloads WHERE task_id = ?`, taskID)
 }
@@ -25,6 +29,23 @@ func (t *tx) PutPayload(taskID string, payload []byte) error {
 	}
 	return nil
 }
+
+func (t *readTx) PackedPayload(taskID string) ([]byte, error) {
+	return first(t, scanBytes, `SELECT gzip FROM payloads WHERE task_id = ?`, taskID)
+}
+
+func (t *tx) AppendPayload(taskID string, piece []byte) error {
+	packed, err := pack(piece)
+	if err == nil {
+		_, err = t.exec(appendPayload, taskID, len(piece), packed)
+	}
+	if err != nil {
+		return t.failed(fmt.Errorf("add to the payload of task %s: %w", taskID, err))
+	}
+	return nil
+}
+
+func scanBytes(row scanner) (b []byte, err error) { return b, row.Scan(&b) }
 
 func scanPayload(row scanner) ([]byte, error) {
 	var (

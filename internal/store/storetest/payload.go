@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
 	"math/rand/v2"
 	"testing"
 
@@ -47,6 +49,38 @@ var payloadCases = []testCase{
 			return tx.PutPayload("t1", []byte("b"))
 		})
 		require.Equal(t, []byte("b"), getPayload(t, s, "t1"))
+	}},
+
+	{"grows by pieces", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		noise := make([]byte, 1<<20)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(newTask("t1", a)) })
+		var want []byte
+		for _, piece := range [][]byte{[]byte("begin\x00\xff"), noise, {0, 0}, []byte("end")} {
+			update(t, s, func(tx fleet.Tx) error { return tx.AppendPayload("t1", piece) })
+			want = append(want, piece...)
+			require.True(t, bytes.Equal(want, getPayload(t, s, "t1")))
+		}
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.AppendPayload("nothing", []byte("x")) }))
+	}},
+
+	{"as it is kept", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			return tx.PutPayload("t1", []byte("some bytes"))
+		})
+		packed := func(id string) []byte {
+			return read(t, s, func(tx fleet.ReadTx) ([]byte, error) { return tx.PackedPayload(id) })
+		}
+		z, err := gzip.NewReader(bytes.NewReader(packed("t1")))
+		require.NoError(t, err)
+		z.Multistream(false)
+		got, err := io.ReadAll(z)
+		require.NoError(t, err)
+		require.Equal(t, "some bytes", string(got))
+		require.Nil(t, packed("nothing"))
 	}},
 }
 
