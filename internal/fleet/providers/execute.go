@@ -1,0 +1,203 @@
+package providers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// MaxTimeout is the longest time that a request may be given.
+const MaxTimeout = 24 * time.Hour
+
+// MaxCapabilities is how many capabilities a request can ask for.
+const MaxCapabilities = 50
+
+// ExecuteRequest is a request to an agent.
+type ExecuteRequest struct {
+	Agent, Prompt string
+	Context       map[string]any // put before the prompt
+	Capabilities  []string       // that the agent should have
+	Timeout       *int           // in seconds; nil: Config.Timeout
+	Config        map[string]any // what the request has otherwise than the provider says
+	RequestID     string
+}
+
+// Answer is what a request came to. One that went wrong is an answer too, with Error in words.
+type Answer struct {
+	Content  string
+	Error    string // empty: success
+	Warnings []string
+	Took     time.Duration
+
+	Agent   string
+	Kind    Kind // empty when there is no such agent
+	Model   string
+	TaskID  string // empty: nothing was begun
+	Usage   fleet.Usage
+	CostUSD float64
+	Turns   int
+}
+
+// Execute gives the request to the agent and waits for what it comes to. An agent that there is not, that has no key,
+// that takes too long or that fails is an Answer with an Error; a request that can never be right is INVALID_ARGUMENT, and
+// LIMIT_REACHED is for who asks for too much. A caller that goes away stops the run.
+func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error) {
+	who, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	timeout, err := s.checkRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := promptOf(r.Prompt, r.Context)
+	if err != nil {
+		return nil, err
+	}
+	p := s.find(r.Agent)
+	if p == nil {
+		return &Answer{Agent: show(r.Agent), Error: s.unknown(r.Agent)}, nil
+	}
+	if err := checkConfig(p, r.Config); err != nil {
+		return nil, err
+	}
+	a := &Answer{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, r.Config), Warnings: p.lacks(r.Capabilities)}
+	key, _ := s.key(p)
+	if p.Kind == KindAPI && key == "" {
+		a.Error = missingKey(p)
+		return a, nil
+	}
+	tools, warnings, err := s.toolsFor(ctx, who, p)
+	if err != nil {
+		return nil, err
+	}
+	a.Warnings = append(a.Warnings, warnings...)
+	recipe, err := s.recipeOf(p, key, r.Config, tools)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := s.limits.enter(who.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.execute(ctx, p, a, fleet.LaunchRequest{
+		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Backend: s.backendOf(p), Recipe: recipe, Name: p.Name,
+		OneTask: true, Prompt: prompt, Timeout: timeout + spare, RequestID: r.RequestID,
+	}, timeout)
+}
+
+// spare is how much longer a run may take at its host than its request: the request ends first and says so, and the host
+// ends the run when this process does not any more.
+const spare = 5 * time.Second
+
+func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
+	if r.Agent == "" {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_available_agents")
+	}
+	if len(r.Capabilities) > MaxCapabilities {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "capabilities", "capabilities has %d entries, and at most %d are taken", len(r.Capabilities), MaxCapabilities)
+	}
+	if r.Timeout == nil {
+		return s.cfg.Timeout, nil
+	}
+	if most := int(MaxTimeout.Seconds()); *r.Timeout < 1 || *r.Timeout > most {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "timeout", "timeout is %d: give 1 to %d seconds", *r.Timeout, most)
+	}
+	return time.Duration(*r.Timeout) * time.Second, nil
+}
+
+func (s *Service) backendOf(p *Provider) string {
+	if p.Kind == KindCLI {
+		return s.cfg.CLIBackend
+	}
+	return s.cfg.APIBackend
+}
+
+// lacks warns of each capability that the provider does not have.
+func (p *Provider) lacks(wanted []string) (warnings []string) {
+	for i, c := range wanted {
+		if name := strings.ToLower(strings.TrimSpace(c)); !slices.Contains(p.Capabilities, name) && !slices.Contains(wanted[:i], c) {
+			warnings = append(warnings, fmt.Sprintf("The agent %q does not support %q: it has %s", p.Name, show(c), strings.Join(p.Capabilities, ", ")))
+		}
+	}
+	return warnings
+}
+
+// execute launches the agent, waits for its task, and says what it came to.
+func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r fleet.LaunchRequest, timeout time.Duration) (*Answer, error) {
+	traits, ok := s.core.TraitsOf(r.Backend)
+	if !ok || !slices.Contains(traits.Drivers, r.Recipe.Driver) {
+		a.Error = fmt.Sprintf("The agent %q cannot run here: this server has no backend %q with the driver %q", p.Name, r.Backend, r.Recipe.Driver)
+		return a, nil
+	}
+	begun := time.Now()
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	v, err := s.core.Launch(waiting, r)
+	if err != nil {
+		return nil, err
+	}
+	a.TaskID = v.Task.ID
+	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, nil)
+	if err == nil {
+		return s.answer(ctx, a, task)
+	}
+	late := ctx.Err() == nil && waiting.Err() != nil
+	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), spare)
+	defer done()
+	task, stopErr := s.core.StopByUID(stopping, v.UID)
+	if !late || stopErr != nil { // the caller is gone, or the store is
+		return nil, errors.Join(err, stopErr)
+	}
+	if task.Status != fleet.TaskStopped { // it ended in time after all
+		return s.answer(ctx, a, task)
+	}
+	a.Took = time.Since(begun)
+	a.Error = fmt.Sprintf("The request took longer than its timeout of %s and was stopped: give it a longer timeout, or ask for less", seconds(timeout))
+	return a, nil
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+
+// answer says what the task that has ended came to.
+func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task) (*Answer, error) {
+	a.Took = t.EndedAt.Sub(t.CreatedAt)
+	a.Usage, a.CostUSD, a.Turns = t.Usage, t.CostUSD, t.Turns
+	if t.Usage.Model != "" {
+		a.Model = t.Usage.Model
+	}
+	full := t.Summary
+	if t.PayloadSize > 0 {
+		payload, err := s.core.Payload(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		full = string(payload)
+	}
+	a.Content = s.withoutKeys(full)
+	if t.Status != fleet.TaskCompleted {
+		a.Error = s.redact(fmt.Sprintf("The agent %q %s: %s", a.Agent, verbs[t.Status], orUnknown(t.Reason)))
+	}
+	return a, nil
+}
+
+var verbs = map[fleet.TaskStatus]string{fleet.TaskFailed: "failed", fleet.TaskStopped: "was stopped"}
+
+func orUnknown(reason string) string {
+	if reason == "" {
+		return "it does not say why"
+	}
+	return reason
+}
+
+// Tokens is how many tokens the request has used, as far as it is known.
+func (a *Answer) Tokens() int {
+	return int(min(a.Usage.InputTokens+a.Usage.OutputTokens, math.MaxInt32))
+}

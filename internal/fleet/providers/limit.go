@@ -1,0 +1,70 @@
+package providers
+
+import (
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// limits bound what one principal can ask for, in this process: how many requests are under way, and how many begin in a
+// minute.
+type limits struct {
+	concurrent, perMinute int
+	now                   func() time.Time
+
+	mu   sync.Mutex
+	used map[string]*usage // by principal
+}
+
+type usage struct {
+	running int
+	begun   []time.Time // in the last minute, oldest first
+}
+
+func newLimits(concurrent, perMinute int, now func() time.Time) *limits {
+	return &limits{concurrent: concurrent, perMinute: perMinute, now: now, used: map[string]*usage{}}
+}
+
+// enter counts a request of the principal, and returns what is to be called at its end. LIMIT_REACHED when there are too
+// many.
+func (l *limits) enter(principal string) (leave func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.forget(now)
+	u := l.used[principal]
+	if u == nil {
+		u = &usage{}
+		l.used[principal] = u
+	}
+	if u.running >= l.concurrent {
+		return nil, fleet.Errorf(fleet.ReasonLimitReached, "%d requests to agents are under way for you, and at most %d are taken at a time: wait for one to end",
+			u.running, l.concurrent).With("limit", "concurrent requests")
+	}
+	if len(u.begun) >= l.perMinute {
+		e := fleet.Errorf(fleet.ReasonLimitReached, "you have begun %d requests to agents in the last minute, and at most %d are taken: try again later",
+			len(u.begun), l.perMinute).With("limit", "requests per minute")
+		e.RetryAfter = u.begun[0].Add(time.Minute).Sub(now)
+		return nil, e
+	}
+	u.running++
+	u.begun = append(u.begun, now)
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		u.running--
+	}), nil
+}
+
+// forget drops what is older than a minute, and principals of whom nothing is left.
+func (l *limits) forget(now time.Time) {
+	for name, u := range l.used {
+		for len(u.begun) > 0 && !u.begun[0].Add(time.Minute).After(now) {
+			u.begun = u.begun[1:]
+		}
+		if u.running == 0 && len(u.begun) == 0 {
+			delete(l.used, name)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package providers
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// option is a key of a request's config: what values it takes.
+type option struct {
+	words string // what it takes, in words
+	ok    func(v any) bool
+}
+
+func number(low, high float64) option {
+	return option{fmt.Sprintf("a number from %g to %g", low, high), func(v any) bool {
+		n, ok := v.(float64)
+		return ok && n >= low && n <= high
+	}}
+}
+
+func whole(low, high float64) option {
+	return option{fmt.Sprintf("a whole number from %.0f to %.0f", low, high), func(v any) bool {
+		n, ok := v.(float64)
+		return ok && n >= low && n <= high && n == math.Trunc(n)
+	}}
+}
+
+// efforts are the levels of reasoning that OpenAI's models know.
+var efforts = []string{"minimal", "low", "medium", "high"}
+
+// options are the keys of a request's config that models take. There is deliberately none for where a model is or which
+// key it gets: whoever could say that could have the key sent to themselves.
+var options = map[string]option{
+	"model":             {"the name of a model, on one line of at most 200 characters", isModel},
+	"temperature":       number(0, 2),
+	"top_p":             number(0, 1),
+	"max_tokens":        whole(1, 1_000_000),
+	"frequency_penalty": number(-2, 2),
+	"presence_penalty":  number(-2, 2),
+	"thinking_budget": {"a whole number of tokens from 1024 to 200000", func(v any) bool {
+		return whole(1024, 200_000).ok(v)
+	}},
+	"reasoning_effort": {"one of " + strings.Join(efforts, ", "), func(v any) bool {
+		s, ok := v.(string)
+		return ok && slices.Contains(efforts, s)
+	}},
+	"system": {"a text of at most 65536 bytes", func(v any) bool {
+		s, ok := v.(string)
+		return ok && len(s) <= 64<<10 && checkText("", s) == nil
+	}},
+}
+
+// taken are the keys that requests to a protocol can have.
+var taken = map[Protocol][]string{
+	ProtocolAnthropic: {"max_tokens", "model", "system", "temperature", "thinking_budget", "top_p"},
+	ProtocolGoogle:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "system", "temperature", "thinking_budget", "top_p"},
+	ProtocolOllama:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "system", "temperature", "top_p"},
+	ProtocolOpenAI:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "reasoning_effort", "system", "temperature", "top_p"},
+	ProtocolResponses: {"max_tokens", "model", "reasoning_effort", "system", "temperature", "top_p"},
+}
+
+func isModel(v any) bool {
+	s, ok := v.(string)
+	return ok && s != "" && len(s) <= 200 && strings.TrimSpace(s) == s && !strings.HasPrefix(s, "-") &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// takes are the keys that a request to the provider can have.
+func (p *Provider) takes() []string {
+	switch {
+	case p.Kind != KindCLI:
+		return taken[p.Protocol]
+	case p.Driver != DriverCommand:
+		return []string{"model", "system"}
+	case slices.ContainsFunc(p.Command, func(a string) bool { return strings.Contains(a, "{{.Model}}") }):
+		return []string{"model", "system"}
+	}
+	return []string{"system"}
+}
+
+// checkConfig refuses keys that the provider does not take, and values that they do not.
+func checkConfig(p *Provider, config map[string]any) error {
+	known := p.takes()
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		field := "config." + show(key)
+		if !slices.Contains(known, key) {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config has the key %q, which the agent %q does not take: it takes %s",
+				show(key), p.Name, strings.Join(known, ", "))
+		}
+		if o := options[key]; !o.ok(config[key]) {
+			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config.%s is %s: it takes %s", key, describe(config[key]), o.words)
+		}
+	}
+	return nil
+}
+
+// describe is a value as an error shows it.
+func describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return fmt.Sprintf("the string %q", show(v))
+	case float64:
+		return fmt.Sprintf("the number %g", v)
+	case bool:
+		return fmt.Sprintf("%t", v)
+	case []any:
+		return "a list"
+	}
+	return "an object"
+}

@@ -1,0 +1,265 @@
+package providers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Status says whether a provider would work now.
+type Status string
+
+// The statuses of a provider.
+const (
+	StatusOperative   Status = "operative"
+	StatusKeyMissing  Status = "key_missing"
+	StatusUnreachable Status = "unreachable"
+	StatusUnavailable Status = "unavailable"
+)
+
+// Finding is what a probe found. Its detail has no character of any key.
+type Finding struct {
+	Name    string
+	Status  Status
+	Detail  string
+	Latency time.Duration
+}
+
+// ProbeTimeout is how long one probe takes at most.
+const ProbeTimeout = 2 * time.Second
+
+// probesAtOnce is how many providers are looked at at a time.
+const probesAtOnce = 16
+
+// maxModels is how many models of a server a detail names.
+const maxModels = 8
+
+// Outside is what probes look at: the network and the server's programs. Both methods return promptly when their context
+// is done, with its error. They are safe for concurrent use.
+type Outside interface {
+	// Get asks the URL with the headers and returns the status and the beginning of the body, 1 MiB at most. A redirect
+	// is not followed, since the headers may have a key. An error means that there was no answer, or none of HTTP.
+	Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error)
+
+	// Version finds the program on the server's PATH, runs it with --version, without input and without any key in its
+	// environment, and returns which file it is and the beginning of what it put out. What it leaves behind is killed.
+	// ErrNoProgram when there is none; path is there also when the program fails.
+	Version(ctx context.Context, program string) (path, output string, err error)
+}
+
+// ErrNoProgram says that a program is not on the server's PATH.
+var ErrNoProgram = errors.New("there is no such program on the server's PATH")
+
+// probe looks at one provider.
+func (s *Service) probe(ctx context.Context, p *Provider) Finding {
+	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
+	defer cancel()
+	begun := time.Now()
+	f := Finding{Name: p.Name}
+	switch p.Kind {
+	case KindCLI:
+		f.Status, f.Detail = s.probeProgram(ctx, p)
+	case KindLocal:
+		f.Status, f.Detail = s.probeServer(ctx, p)
+	default:
+		f.Status, f.Detail = s.probeAPI(ctx, p)
+	}
+	f.Latency = time.Since(begun)
+	f.Detail = s.redact(f.Detail)
+	return f
+}
+
+// key returns the first of the provider's variables that is set, with its value.
+func (s *Service) key(p *Provider) (variable, value string) {
+	for _, k := range p.Keys {
+		if v := strings.TrimSpace(s.cfg.Getenv(k)); v != "" {
+			return k, v
+		}
+	}
+	return "", ""
+}
+
+func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
+	variable, key := s.key(p)
+	if variable == "" {
+		return StatusKeyMissing, missingKey(p)
+	}
+	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
+	if err != nil {
+		return StatusUnreachable, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, unreached(ctx, err))
+	}
+	status, words := judge(code, body)
+	switch {
+	case status == StatusOperative:
+		return status, fmt.Sprintf("The key is there (%s), and %s %s", variable, p.BaseURL, words)
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return status, fmt.Sprintf("%s refuses the key in %s (HTTP %d): check the key", p.BaseURL, variable, code)
+	}
+	return status, fmt.Sprintf("The key is there (%s), but %s %s", variable, p.BaseURL, words)
+}
+
+func missingKey(p *Provider) string {
+	if len(p.Keys) == 1 {
+		return fmt.Sprintf("There is no key: set %s in the server's environment", p.Keys[0])
+	}
+	return fmt.Sprintf("There is no key: set one of %s in the server's environment", strings.Join(p.Keys, ", "))
+}
+
+// modelsURL is where a server lists its models, which costs nothing to ask.
+func modelsURL(p *Provider) string {
+	switch p.Protocol {
+	case ProtocolAnthropic:
+		return p.BaseURL + "/v1/models"
+	case ProtocolGoogle:
+		return p.BaseURL + "/v1beta/models"
+	case ProtocolOllama:
+		return p.BaseURL + "/api/tags"
+	}
+	return p.BaseURL + "/models"
+}
+
+// keyHeader is how the protocol takes the key.
+func keyHeader(p *Provider, key string) map[string]string {
+	switch {
+	case key == "":
+		return nil
+	case p.Protocol == ProtocolAnthropic:
+		return map[string]string{"X-Api-Key": key, "Anthropic-Version": "2023-06-01"}
+	case p.Protocol == ProtocolGoogle:
+		return map[string]string{"X-Goog-Api-Key": key}
+	}
+	return map[string]string{"Authorization": "Bearer " + key}
+}
+
+// judge says what an answer means. A server need not list its models to work, so one that says that it knows no such
+// page is as good as one that lists them.
+func judge(code int, body []byte) (Status, string) {
+	switch {
+	case code == http.StatusOK && !json.Valid(body):
+		return StatusUnreachable, "answers, but not as an API of models does: check its base_url"
+	case code == http.StatusOK, code == http.StatusNotFound, code == http.StatusMethodNotAllowed, code == http.StatusNotImplemented:
+		return StatusOperative, "answers"
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		return StatusUnavailable, fmt.Sprintf("refuses to answer without a key (HTTP %d)", code)
+	case code == http.StatusTooManyRequests:
+		return StatusUnavailable, fmt.Sprintf("takes no requests now: a limit is reached (HTTP %d)", code)
+	case code >= 300 && code < 400:
+		return StatusUnreachable, fmt.Sprintf("sends elsewhere (HTTP %d): set its base_url to where the API is", code)
+	case code >= 500:
+		return StatusUnreachable, fmt.Sprintf("is in trouble (HTTP %d): try again later", code)
+	}
+	return StatusUnavailable, fmt.Sprintf("refuses the request (HTTP %d)", code)
+}
+
+// unreached says in words why there was no answer.
+func unreached(ctx context.Context, err error) string {
+	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("does not answer within %s", ProbeTimeout)
+	}
+	return "cannot be reached: " + oneLine(err.Error())
+}
+
+// probeServer looks at a model server that needs no key, and whether it has the model.
+func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string) {
+	_, key := s.key(p)
+	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
+	if err != nil {
+		return StatusUnreachable, p.BaseURL + " " + unreached(ctx, err)
+	}
+	status, words := judge(code, body)
+	if status != StatusOperative || code != http.StatusOK {
+		return status, p.BaseURL + " " + words
+	}
+	models, ok := modelsOf(body)
+	hint := ""
+	if p.Protocol == ProtocolOllama {
+		hint = fmt.Sprintf(": `ollama pull %s` gets it", p.Model)
+	}
+	switch {
+	case !ok:
+		return StatusUnreachable, p.BaseURL + " answers, but not as an API of models does: check its base_url"
+	case len(models) == 0:
+		return StatusUnavailable, fmt.Sprintf("%s answers, but has no models%s", p.BaseURL, hint)
+	case !slices.ContainsFunc(models, func(m string) bool { return m == p.Model || strings.TrimSuffix(m, ":latest") == p.Model }):
+		return StatusUnavailable, fmt.Sprintf("%s answers, but has no model %s%s; it has %s", p.BaseURL, p.Model, hint, some(models))
+	}
+	return status, fmt.Sprintf("%s answers, and has %s", p.BaseURL, some(models))
+}
+
+// modelsOf reads the names of models in the answer of Ollama or of a Chat Completions server.
+func modelsOf(body []byte) (names []string, ok bool) {
+	var answer struct {
+		Models *[]struct {
+			Name string `json:"name"`
+		} `json:"models"`
+		Data *[]struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Models == nil && answer.Data == nil {
+		return nil, false
+	}
+	if answer.Models != nil {
+		for _, m := range *answer.Models {
+			names = append(names, oneLine(m.Name))
+		}
+	} else {
+		for _, m := range *answer.Data {
+			names = append(names, oneLine(m.ID))
+		}
+	}
+	return names, true
+}
+
+// some names the first models of a list.
+func some(models []string) string {
+	if len(models) <= maxModels {
+		return fmt.Sprintf("%d models: %s", len(models), strings.Join(models, ", "))
+	}
+	return fmt.Sprintf("%d models: %s and others", len(models), strings.Join(models[:maxModels], ", "))
+}
+
+func (s *Service) probeProgram(ctx context.Context, p *Provider) (Status, string) {
+	program := p.Program()
+	path, output, err := s.outside.Version(ctx, program)
+	switch {
+	case errors.Is(err, ErrNoProgram):
+		return StatusUnavailable, fmt.Sprintf("There is no program %s on the server's PATH: install it", program)
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
+		return StatusUnavailable, fmt.Sprintf("%s does not say its version within %s", path, ProbeTimeout)
+	case err != nil:
+		return StatusUnavailable, fmt.Sprintf("%s does not run: %s", path, oneLine(err.Error()))
+	}
+	version := ""
+	for line := range strings.Lines(output) {
+		if version = oneLine(line); version != "" {
+			break
+		}
+	}
+	if version == "" {
+		return StatusOperative, path + " runs, and does not say its version"
+	}
+	return StatusOperative, fmt.Sprintf("%s runs, version %s", path, version)
+}
+
+// oneLine is foreign text as a detail may have it: one short line without control characters.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, " "))
+	const most = 160
+	r := []rune(strings.Join(strings.Fields(s), " "))
+	if len(r) <= most {
+		return string(r)
+	}
+	return string(r[:most-1]) + "…"
+}

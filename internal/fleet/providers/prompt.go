@@ -1,0 +1,127 @@
+package providers
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// promptOf is the request as the agent reads it: the context, if there is one, before the prompt, each value in a fence
+// that nothing in it can end.
+func promptOf(prompt string, context map[string]any) (string, error) {
+	if err := checkText("prompt", prompt); err != nil {
+		return "", err
+	}
+	if strings.Trim(prompt, " \t\r\n\v\f\u00a0\u200b\ufeff") == "" {
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "prompt", "prompt is empty: say in prompt what the agent is to do")
+	}
+	if len(context) == 0 {
+		return prompt, checkSize("prompt", "the prompt", len(prompt))
+	}
+	if err := checkSize("prompt", "the prompt", len(prompt)); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("# Context\n\n")
+	for _, key := range slices.Sorted(maps.Keys(context)) {
+		if err := checkKey(key); err != nil {
+			return "", err
+		}
+		text, language, err := valueText(key, context[key])
+		if err != nil {
+			return "", err
+		}
+		fence := fenceFor(text)
+		fmt.Fprintf(&b, "## %s\n\n%s%s\n%s\n%s\n\n", key, fence, language, strings.TrimRight(text, "\n"), fence)
+	}
+	b.WriteString("# Request\n\n")
+	b.WriteString(prompt)
+	return b.String(), checkSize("context", "the context with the prompt", b.Len())
+}
+
+// maxKey is the longest key of a context, in bytes.
+const maxKey = 200
+
+func checkKey(key string) error {
+	if key == "" || len(key) > maxKey || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "context", "context has the key %q: use 1 to %d characters on one line", show(key), maxKey)
+	}
+	return nil
+}
+
+// valueText is a value of a context as text: a string as it is, anything else as JSON.
+func valueText(key string, value any) (text, language string, err error) {
+	field := "context." + key
+	if s, ok := value.(string); ok {
+		return s, "", checkText(field, s)
+	}
+	if hasZero(value) {
+		return "", "", zeroByte(field)
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(value); err != nil { // NaN and infinities, which gRPC alone can send
+		return "", "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has a number that JSON does not have", field)
+	}
+	return b.String(), "json", nil
+}
+
+// hasZero says whether a text in the value has a zero byte.
+func hasZero(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return strings.ContainsRune(v, 0)
+	case []any:
+		return slices.ContainsFunc(v, hasZero)
+	case map[string]any:
+		for k, inner := range v {
+			if strings.ContainsRune(k, 0) || hasZero(inner) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkText refuses what no model and no program takes.
+func checkText(field, text string) error {
+	if !utf8.ValidString(text) {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not valid UTF-8 text", field)
+	}
+	if strings.ContainsRune(text, 0) {
+		return zeroByte(field)
+	}
+	return nil
+}
+
+func zeroByte(field string) error {
+	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has a zero byte in it, which no model and no program takes: leave it out", field)
+}
+
+func checkSize(field, what string, n int) error {
+	if n > fleet.MaxText {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes, and at most %d are taken: leave something out", what, n, fleet.MaxText)
+	}
+	return nil
+}
+
+// fenceFor is a line of backticks that is longer than any in the text.
+func fenceFor(text string) string {
+	longest, n := 0, 0
+	for _, c := range text {
+		if c != '`' {
+			n = 0
+			continue
+		}
+		n++
+		longest = max(longest, n)
+	}
+	return strings.Repeat("`", max(3, longest+1))
+}

@@ -1,0 +1,244 @@
+package providers
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Kind says what a provider is.
+type Kind string
+
+// The kinds of providers.
+const (
+	KindAPI   Kind = "api"   // a model behind an API, with a key
+	KindCLI   Kind = "cli"   // a program on the server's machine
+	KindLocal Kind = "local" // a model server that needs no key, as a rule on the server's machine
+)
+
+// Protocol is how a model is talked to.
+type Protocol string
+
+// The protocols of models.
+const (
+	ProtocolAnthropic Protocol = "anthropic"        // Messages
+	ProtocolOpenAI    Protocol = "openai"           // Chat Completions, which most others speak too
+	ProtocolResponses Protocol = "openai_responses" // Responses
+	ProtocolGoogle    Protocol = "google"           // Gemini's own
+	ProtocolOllama    Protocol = "ollama"           // Ollama's own for looking, Chat Completions for working
+)
+
+// protocols are the protocols that a kind of provider can speak, the default first.
+var protocols = map[Kind][]Protocol{
+	KindAPI:   {ProtocolOpenAI, ProtocolResponses, ProtocolAnthropic, ProtocolGoogle},
+	KindLocal: {ProtocolOpenAI, ProtocolOllama},
+}
+
+// fixedKeys are the keys of protocols that take no other: their clients read this very variable.
+var fixedKeys = map[Protocol]string{ProtocolAnthropic: "ANTHROPIC_API_KEY", ProtocolGoogle: "GOOGLE_API_KEY"}
+
+// Provider is an agent that requests can be given to. Which fields have a meaning depends on its kind.
+type Provider struct {
+	Name         string   `yaml:"name"`
+	Description  string   `yaml:"description"`
+	Kind         Kind     `yaml:"kind"`
+	Capabilities []string `yaml:"capabilities"`
+	// Model is what is asked when a request does not say; for a program, empty means its own choice.
+	Model string `yaml:"model"`
+	// Keys name the environment variables of the server that hold the key, the first one that is set counts. For a
+	// program they are the variables that it gets besides those that Fleet knows it to need.
+	Keys []string `yaml:"keys"`
+
+	// Of models.
+	Protocol Protocol `yaml:"protocol"`
+	BaseURL  string   `yaml:"base_url"`
+
+	// Of programs: what starts them, a driver of the local backend. With "command", Command is the program and its
+	// arguments, in that backend's notation; with another one, what is given to it besides.
+	Driver  string   `yaml:"driver"`
+	Command []string `yaml:"command"`
+
+	// Disabled takes a provider out of the table.
+	Disabled bool `yaml:"disabled"`
+}
+
+// TakesTools says whether the agent can be given tools that callers register.
+func (p *Provider) TakesTools() bool {
+	return p.Kind != KindCLI && slices.Contains(p.Capabilities, CapabilityToolUse)
+}
+
+// Program is the program that does the work; empty for a model.
+func (p *Provider) Program() string {
+	switch {
+	case p.Kind != KindCLI:
+		return ""
+	case len(p.Command) > 0 && (p.Driver == DriverCommand || p.Driver == DriverClaude):
+		return p.Command[0]
+	}
+	return p.Driver
+}
+
+// Capabilities that the providers of the table have. Entries of a configuration may have others.
+const (
+	CapabilityTextCompletion   = "text_completion"
+	CapabilityCodeGeneration   = "code_generation"
+	CapabilityCodeAnalysis     = "code_analysis"
+	CapabilityCodeEditing      = "code_editing"      // it changes files by itself
+	CapabilityCodeExecution    = "code_execution"    // it runs programs by itself
+	CapabilityMultiTurn        = "multi_turn"        // it goes on with a conversation that is given in the context
+	CapabilityStreaming        = "streaming"         // its answer comes in pieces
+	CapabilityToolUse          = "tool_use"          // it calls tools
+	CapabilityExtendedThinking = "extended_thinking" // it reasons before it answers
+)
+
+// usual are the capabilities of a kind of provider that names none.
+var usual = map[Kind][]string{
+	KindAPI: {
+		CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityMultiTurn, CapabilityStreaming,
+		CapabilityToolUse,
+	},
+	KindCLI: {
+		CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityCodeEditing,
+		CapabilityCodeExecution, CapabilityStreaming,
+	},
+	KindLocal: {
+		CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityMultiTurn, CapabilityStreaming,
+		CapabilityToolUse,
+	},
+}
+
+func usualOf(k Kind) []string { return slices.Clone(usual[k]) }
+
+var (
+	namePattern       = regexp.MustCompile(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
+	capabilityPattern = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	variablePattern   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+const maxName = 40
+
+// reserved says whether a variable may hold a secret of the server's own, and so is never given to anybody.
+func reserved(variable string) bool {
+	return strings.HasPrefix(variable, "FLEET_") || strings.HasPrefix(variable, "CODER_")
+}
+
+// complete fills in what follows from what is given, and says by key what is wrong.
+func (p *Provider) complete() error {
+	if len(p.Name) > maxName || !namePattern.MatchString(p.Name) {
+		return fmt.Errorf("name is %q: use 1 to %d lower-case letters, digits, and single - . _ between them", p.Name, maxName)
+	}
+	if p.Kind != KindAPI && p.Kind != KindCLI && p.Kind != KindLocal {
+		return fmt.Errorf("kind is %q: it is api, cli or local", p.Kind)
+	}
+	if len(p.Capabilities) == 0 {
+		p.Capabilities = usualOf(p.Kind)
+	}
+	for i, c := range p.Capabilities {
+		if !capabilityPattern.MatchString(c) {
+			return fmt.Errorf("capabilities has %q: use lower-case words with _ between them, like code_generation", c)
+		}
+		if slices.Contains(p.Capabilities[:i], c) {
+			return fmt.Errorf("capabilities has %q twice", c)
+		}
+	}
+	for _, k := range p.Keys {
+		switch {
+		case !variablePattern.MatchString(k):
+			return fmt.Errorf("keys has %q, which is no name of an environment variable; the key itself belongs into the environment", show(k))
+		case reserved(k):
+			return fmt.Errorf("keys has %q, which is Fleet's own and never given to agents", k)
+		}
+	}
+	if strings.ContainsAny(p.Model, "\x00\r\n") {
+		return fmt.Errorf("model is %q: it is one line", p.Model)
+	}
+	if p.Description == "" {
+		p.Description = p.Name
+	}
+	if p.Kind == KindCLI {
+		return p.completeCLI()
+	}
+	return p.completeModel()
+}
+
+func (p *Provider) completeCLI() error {
+	if p.Protocol != "" || p.BaseURL != "" {
+		return fmt.Errorf("protocol and base_url are for kind api and local, not for a program")
+	}
+	if p.Driver == "" {
+		p.Driver = DriverCommand
+	}
+	if !slices.Contains(drivers, p.Driver) {
+		return fmt.Errorf("driver is %q: it is one of %s", p.Driver, join(drivers))
+	}
+	if p.Driver == DriverCommand && len(p.Command) == 0 || len(p.Command) > 0 && strings.TrimSpace(p.Command[0]) == "" {
+		return fmt.Errorf("command is empty: give the program and its arguments, as a list")
+	}
+	for _, a := range p.Command {
+		if strings.ContainsRune(a, 0) {
+			return fmt.Errorf("command has a zero byte in it")
+		}
+	}
+	return nil
+}
+
+func (p *Provider) completeModel() error {
+	if p.Driver != "" || len(p.Command) > 0 {
+		return fmt.Errorf("driver and command are for kind cli, not for a model")
+	}
+	known := protocols[p.Kind]
+	if p.Protocol == "" {
+		p.Protocol = known[0]
+	}
+	if !slices.Contains(known, p.Protocol) {
+		return fmt.Errorf("protocol is %q: for kind %s it is one of %s", p.Protocol, p.Kind, join(known))
+	}
+	if p.Model == "" {
+		return fmt.Errorf("model is empty: name the model that is asked when a request does not say")
+	}
+	if err := checkBase(p.BaseURL); err != nil {
+		return err
+	}
+	p.BaseURL = strings.TrimRight(p.BaseURL, "/")
+	if p.Kind == KindAPI && len(p.Keys) == 0 {
+		return fmt.Errorf("keys is empty: name the environment variable that holds the key, or use kind local for a server that needs none")
+	}
+	if fixed := fixedKeys[p.Protocol]; fixed != "" && !slices.Equal(p.Keys, []string{fixed}) {
+		return fmt.Errorf("keys is %s: with protocol %s the key is in %s", join(p.Keys), p.Protocol, fixed)
+	}
+	return nil
+}
+
+// checkBase refuses a base URL that is none, or that has a secret in it.
+func checkBase(base string) error {
+	u, err := url.Parse(base)
+	switch {
+	case base == "":
+		return fmt.Errorf("base_url is empty: give the address of the API, like https://api.example.com/v1")
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("base_url is no http or https URL: write it like https://api.example.com/v1")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("base_url has a user, a query or a fragment: leave them out; the key belongs into the environment")
+	}
+	return nil
+}
+
+func join[T ~string](words []T) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return strings.Join(out, ", ")
+}
+
+// show is a text of a caller's or a configuration's as an error may show it: short, and for the beginning only.
+func show(s string) string {
+	const most = 40
+	r := []rune(strings.ToValidUTF8(s, "\uFFFD"))
+	if len(r) <= most {
+		return string(r)
+	}
+	return string(r[:most-1]) + "…"
+}

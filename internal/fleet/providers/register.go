@@ -1,0 +1,183 @@
+package providers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// RegisterRequest is a tool for one agent or all of them.
+type RegisterRequest struct {
+	Name      string
+	Spec      json.RawMessage // a JSON object
+	Agent     string          // empty: every agent that takes tools
+	RequestID string
+}
+
+// Registered is what became of a tool.
+type Registered struct {
+	With     []string // the agents that can call it from now on
+	Warnings []string
+}
+
+// Register keeps the tool for the principal's own requests, in place of one of the same name for the same agents. A
+// specification that is none is INVALID_ARGUMENT, also an agent that there is not or that takes no tools;
+// PERMISSION_DENIED says what only an admin may register, LIMIT_REACHED that the principal has too many.
+func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered, error) {
+	who, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if n := utf8.RuneCountInString(r.RequestID); n > fleet.MaxRequestID {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, fleet.MaxRequestID)
+	}
+	tool, err := parseTool(r.Name, r.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.mayHave(who, &tool); err != nil {
+		return nil, err
+	}
+	with, agent, err := s.takers(r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	out := &Registered{With: with}
+	for _, v := range variables(&tool) {
+		if s.cfg.Getenv(v) == "" {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("The variable %s is not set in the server's environment: the tool fails until it is", v))
+		}
+	}
+	hash, err := bodyHash(r.Name, agent, tool)
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		kept = nil
+		if done, err := doneBefore(tx, who, r.RequestID, hash); err != nil || done {
+			return err
+		}
+		now := s.cfg.Now().UTC()
+		all, err := tx.Tools(who.Name)
+		if err != nil {
+			return err
+		}
+		kept = alsoThere(all, r.Name, agent)
+		same := func(t *fleet.RegisteredTool) bool { return t.Name == r.Name && t.Agent == agent }
+		if len(all) >= s.cfg.MaxTools && !slices.ContainsFunc(all, same) {
+			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools, and at most %d are taken: replace one by registering it under its name",
+				len(all), s.cfg.MaxTools).With("limit", "registered tools")
+		}
+		replaced, err := tx.PutTool(&fleet.RegisteredTool{Tool: tool, Owner: who.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})
+		if err != nil {
+			return err
+		}
+		if replaced {
+			kept = append([]string{overwritten(r.Name, agent)}, kept...)
+		}
+		if r.RequestID == "" {
+			return nil
+		}
+		return tx.PutRequest(&fleet.Request{Principal: who.Name, ID: r.RequestID, Method: registerMethod, BodyHash: hash, CreatedAt: now})
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Warnings = append(kept, out.Warnings...)
+	return out, nil
+}
+
+const registerMethod = "RegisterToolWithAgent"
+
+// bodyHash tells requests apart.
+func bodyHash(body ...any) (string, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// doneBefore says whether the same request was done before. Another one with its id is INVALID_ARGUMENT.
+func doneBefore(tx fleet.ReadTx, who fleet.Principal, id, hash string) (bool, error) {
+	if id == "" {
+		return false, nil
+	}
+	old, err := tx.Request(who.Name, id)
+	if err != nil || old == nil {
+		return false, err
+	}
+	if old.Method != registerMethod || old.BodyHash != hash {
+		return false, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", id)
+	}
+	return true, nil
+}
+
+// takers are the agents that get a tool: the one that is named, or all that take any.
+func (s *Service) takers(name string) (with []string, agent string, err error) {
+	able := s.names((*Provider).TakesTools)
+	if name == "" {
+		return able, "", nil
+	}
+	p := s.find(name)
+	switch {
+	case p == nil:
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "there is no agent %q: tools can be registered with %s", show(name), strings.Join(able, ", "))
+	case p.Kind == KindCLI:
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q is a program that has its own tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
+	case !p.TakesTools():
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q calls no tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
+	}
+	return []string{p.Name}, p.Name, nil
+}
+
+// alsoThere warns of tools of the same name for other agents, which stay.
+func alsoThere(all []*fleet.RegisteredTool, name, agent string) (warnings []string) {
+	for _, t := range all {
+		switch {
+		case t.Name != name || t.Agent == agent:
+		case agent == "":
+			warnings = append(warnings, fmt.Sprintf("The agent %q has a tool %q of its own, and keeps it", t.Agent, name))
+		case t.Agent == "":
+			warnings = append(warnings, fmt.Sprintf("There is a tool %q for all agents: the agent %q has this one in its place", name, agent))
+		}
+	}
+	return warnings
+}
+
+// toolsFor are the principal's tools that the provider gets. One that was registered for it alone goes before one for
+// all of that name. What the principal may not have any more is left out, with a warning.
+func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider) (tools []fleet.Tool, warnings []string, err error) {
+	if !p.TakesTools() {
+		return nil, nil, nil
+	}
+	var all []*fleet.RegisteredTool
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		all, err = tx.Tools(who.Name)
+		return err
+	}); err != nil {
+		return nil, nil, err
+	}
+	for _, t := range all {
+		switch {
+		case t.Agent != "" && t.Agent != p.Name:
+		case t.Agent == "" && slices.ContainsFunc(all, func(o *fleet.RegisteredTool) bool { return o.Name == t.Name && o.Agent == p.Name }):
+		default:
+			if err := s.mayHave(who, &t.Tool); err != nil {
+				warnings = append(warnings, fmt.Sprintf("The tool %q is left out: %s", t.Name, fleet.Words(err)))
+				continue
+			}
+			tools = append(tools, t.Tool)
+		}
+	}
+	return tools, warnings, nil
+}

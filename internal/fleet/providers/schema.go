@@ -1,0 +1,64 @@
+package providers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// noArguments is the schema of a tool that takes none.
+const noArguments = `{"type":"object","properties":{}}`
+
+// nowhere loads no schema: one that refers to another document could have the server read a file or call somebody.
+type nowhere struct{}
+
+func (nowhere) Load(string) (any, error) {
+	return nil, errors.New("it refers to another document: put that under $defs")
+}
+
+// checkParameters checks that the parameters of a tool are a JSON Schema, of an object, against the metaschema of its
+// draft, and returns them as compact JSON.
+func checkParameters(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return json.RawMessage(noArguments), nil
+	}
+	var top struct {
+		Type any `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &top); err != nil || top.Type != "object" {
+		return nil, malformed("parameters", "is no JSON Schema of an object: begin it with {\"type\": \"object\", \"properties\": ...}")
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, malformed("parameters", "is not JSON: %s", oneLine(err.Error()))
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(nowhere{})
+	const url = "fleet:///parameters"
+	if err := c.AddResource(url, doc); err != nil {
+		return nil, malformed("parameters", "is no JSON Schema: %s", oneLine(err.Error()))
+	}
+	if _, err := c.Compile(url); err != nil {
+		return nil, malformed("parameters", "is no JSON Schema: %s", schemaWords(err))
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return nil, malformed("parameters", "is not JSON: %s", oneLine(err.Error()))
+	}
+	return b.Bytes(), nil
+}
+
+// schemaWords says what is wrong with a schema, and where: the last and deepest cause that the metaschema gives.
+func schemaWords(err error) string {
+	words := ""
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			words = line
+		}
+	}
+	return oneLine(strings.TrimPrefix(words, "- "))
+}

@@ -1,0 +1,137 @@
+package providers
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+)
+
+// Core is what of the core a Service needs.
+type Core interface {
+	Launch(ctx context.Context, r fleet.LaunchRequest) (*fleet.AgentView, error)
+	FollowTask(ctx context.Context, taskID string, after int64, sink func(fleet.Event) error) (*fleet.Task, error)
+	Payload(ctx context.Context, taskID string) ([]byte, error)
+	StopByUID(ctx context.Context, agentUID string) (*fleet.Task, error)
+	TraitsOf(host string) (fleet.Traits, bool)
+}
+
+// Service is what callers do with providers. Every method acts for the principal in its context. Methods are safe for
+// concurrent use.
+type Service struct {
+	core      Core
+	store     fleet.Store
+	outside   Outside
+	cfg       Config
+	log       *slog.Logger
+	table     []Provider // by name
+	variables []string   // that hold secrets
+	limits    *limits
+	probes    probes
+}
+
+// New returns a service over the core and its store. The error is about the configuration.
+func New(core Core, store fleet.Store, outside Outside, cfg Config) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	table, err := cfg.table()
+	if err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	s := &Service{
+		core: core, store: store, outside: outside, cfg: cfg, log: cfg.Logger, table: table,
+		limits: newLimits(cfg.MaxConcurrent, cfg.PerMinute, cfg.Now),
+	}
+	for i := range table {
+		s.variables = append(s.variables, table[i].Keys...)
+	}
+	s.variables = append(s.variables, cfg.ToolEnv...)
+	slices.Sort(s.variables)
+	s.variables = slices.DeleteFunc(slices.Compact(s.variables), notSecret)
+	return s, nil
+}
+
+// notSecret says whether a variable that a program gets holds a choice, not a secret.
+func notSecret(variable string) bool {
+	for _, end := range []string{"_MODEL", "_PROVIDER", "_URL", "_HOST", "_REGION", "_PROJECT"} {
+		if strings.HasSuffix(variable, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the provider of the name, which is compared without case; nil when there is none.
+func (s *Service) find(name string) *Provider {
+	name = strings.ToLower(strings.TrimSpace(name))
+	i, found := slices.BinarySearchFunc(s.table, name, func(p Provider, n string) int { return strings.Compare(p.Name, n) })
+	if !found {
+		return nil
+	}
+	return &s.table[i]
+}
+
+// names lists the providers that ok says yes of.
+func (s *Service) names(ok func(*Provider) bool) (names []string) {
+	for i := range s.table {
+		if ok(&s.table[i]) {
+			names = append(names, s.table[i].Name)
+		}
+	}
+	return names
+}
+
+func every(*Provider) bool { return true }
+
+// probes are the looks at providers that are under way: who asks for one that another caller has begun waits for that.
+type probes struct {
+	mu      sync.Mutex
+	running map[string]*running
+}
+
+type running struct {
+	done    chan struct{}
+	finding Finding // once done is closed
+}
+
+// look probes the provider, or waits for the probe of it that is under way. A probe belongs to nobody: that a caller goes
+// away does not spoil it for others.
+func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
+	s.probes.mu.Lock()
+	r := s.probes.running[p.Name]
+	if r == nil {
+		r = &running{done: make(chan struct{}), finding: Finding{
+			Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself broke; the server's log has the cause",
+		}}
+		if s.probes.running == nil {
+			s.probes.running = map[string]*running{}
+		}
+		s.probes.running[p.Name] = r
+		go s.run(context.WithoutCancel(ctx), p, r)
+	}
+	s.probes.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.finding, nil
+	case <-ctx.Done():
+		return Finding{}, ctx.Err()
+	}
+}
+
+func (s *Service) run(ctx context.Context, p *Provider, r *running) {
+	defer func() {
+		if broken := recover(); broken != nil { // one bad probe spoils nothing but itself
+			s.log.ErrorContext(ctx, "a probe broke", slog.String("agent", p.Name), slog.Any("panic", broken))
+		}
+		s.probes.mu.Lock()
+		delete(s.probes.running, p.Name)
+		s.probes.mu.Unlock()
+		close(r.done)
+	}()
+	r.finding = s.probe(ctx, p)
+}

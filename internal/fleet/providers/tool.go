@@ -1,0 +1,325 @@
+package providers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// MaxToolSpec is the largest specification of a tool, in bytes of JSON.
+const MaxToolSpec = 64 << 10
+
+const (
+	maxToolWords = 4 << 10 // of a description, in bytes
+	maxCommand   = 64      // arguments of a command
+)
+
+// toolName is what every model takes for the name of a tool.
+var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// ownTools are names of tools that agents have from Fleet itself.
+var ownTools = []string{"agent_complete", "append_payload", "run_subagent"}
+
+// methods are the HTTP methods that take a body.
+var methods = []string{"", "POST", "PUT", "PATCH"}
+
+// toolSpec is a tool as callers write it. One of HTTP, MCP and Command is what does the work.
+type toolSpec struct {
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+	HTTP        *fleet.HTTPTool `json:"http"`
+	MCP         *mcpSpec        `json:"mcp"`
+	Command     []string        `json:"command"`
+}
+
+type mcpSpec struct {
+	Server struct {
+		Name    string            `json:"name"`
+		Command string            `json:"command"`
+		Args    []string          `json:"args"`
+		Env     map[string]string `json:"env"`
+		URL     string            `json:"url"`
+		Headers map[string]string `json:"headers"`
+	} `json:"server"`
+	Tool string `json:"tool"`
+}
+
+// malformed is the error about a part of a tool's specification.
+func malformed(part, format string, args ...any) error {
+	field := "tool_spec"
+	if part != "" {
+		field += "." + part
+	}
+	return fleet.Invalid(fleet.ReasonInvalidArgument, field, field+" "+format, args...)
+}
+
+// parseTool reads a tool's specification and refuses what is not one.
+func parseTool(name string, raw []byte) (fleet.Tool, error) {
+	t := fleet.Tool{Name: name}
+	if !toolName.MatchString(name) {
+		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q: use a letter, then up to 63 letters, digits, _ and -", show(name))
+	}
+	if slices.Contains(ownTools, name) {
+		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q, which agents have from Fleet itself: choose another name", name)
+	}
+	if len(raw) > MaxToolSpec {
+		return t, malformed("", "has %d bytes, and at most %d are taken", len(raw), MaxToolSpec)
+	}
+	var s toolSpec
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return t, malformed("", "cannot be used: %s. It has description, parameters, and one of http, mcp and command", plain(err))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return t, malformed("", "is more than one JSON value")
+	}
+	if words := strings.TrimSpace(s.Description); words == "" || len(words) > maxToolWords || checkText("", words) != nil {
+		return t, malformed("description", "is needed, of at most %d bytes: say what the tool does and when to use it", maxToolWords)
+	}
+	t.Description = strings.TrimSpace(s.Description)
+	var err error
+	if t.Parameters, err = checkParameters(s.Parameters); err != nil {
+		return t, err
+	}
+	return t, s.implement(&t)
+}
+
+// implement takes over what does the work.
+func (s *toolSpec) implement(t *fleet.Tool) error {
+	given := 0
+	for _, is := range []bool{s.HTTP != nil, s.MCP != nil, s.Command != nil} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return malformed("", "has %d of http, mcp and command: give one, which does the work", given)
+	}
+	switch {
+	case s.HTTP != nil:
+		t.HTTP = s.HTTP
+		t.HTTP.Method = strings.ToUpper(t.HTTP.Method)
+		if !slices.Contains(methods, t.HTTP.Method) {
+			return malformed("http.method", "is %q: it is POST, PUT or PATCH, since the arguments are the body", show(t.HTTP.Method))
+		}
+		if err := checkURL("http.url", t.HTTP.URL); err != nil {
+			return err
+		}
+		return checkHeaders("http.headers", t.HTTP.Headers)
+	case s.MCP != nil:
+		m := s.MCP.Server
+		if m.Name == "" {
+			m.Name = t.Name
+		}
+		t.MCP = &fleet.MCPTool{Tool: s.MCP.Tool, Server: fleet.MCPServer{
+			Name: m.Name, Command: m.Command, Args: m.Args, Env: m.Env, URL: m.URL, Headers: m.Headers,
+		}}
+		return checkServer(t.MCP)
+	}
+	t.Command = s.Command
+	return checkCommand("command", t.Command)
+}
+
+func checkServer(m *fleet.MCPTool) error {
+	s := &m.Server
+	switch {
+	case !toolName.MatchString(s.Name):
+		return malformed("mcp.server.name", "is %q: use a letter, then up to 63 letters, digits, _ and -", show(s.Name))
+	case len(m.Tool) > 200 || checkText("", m.Tool) != nil:
+		return malformed("mcp.tool", "is no name of a tool")
+	case (s.Command == "") == (s.URL == ""):
+		return malformed("mcp.server", "has both or none of command and url: give one")
+	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0):
+		return malformed("mcp.server", "has args or env, which are for a command, beside a url")
+	case s.URL != "":
+		if err := checkURL("mcp.server.url", s.URL); err != nil {
+			return err
+		}
+		return checkHeaders("mcp.server.headers", s.Headers)
+	case len(s.Headers) > 0:
+		return malformed("mcp.server", "has headers, which are for a url, beside a command")
+	}
+	if err := checkCommand("mcp.server.command", append([]string{s.Command}, s.Args...)); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		if !variablePattern.MatchString(name) || reserved(name) {
+			return malformed("mcp.server.env", "has %q, which is no name of a variable that a tool can have", show(name))
+		}
+		if err := checkValue("mcp.server.env", name, s.Env[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkCommand(part string, argv []string) error {
+	if len(argv) == 0 || strings.TrimSpace(argv[0]) == "" || len(argv) > maxCommand {
+		return malformed(part, "is a list of 1 to %d texts: the program and its arguments", maxCommand)
+	}
+	for _, a := range argv {
+		if checkText("", a) != nil {
+			return malformed(part, "has a zero byte in it")
+		}
+	}
+	return nil
+}
+
+func checkURL(part, text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return malformed(part, "is no http or https URL: write it like https://tools.example.com/weather")
+	case u.User != nil:
+		return malformed(part, "has a user or a password in it: put the secret into the server's environment, and name it in a header as ${NAME}")
+	case u.Fragment != "":
+		return malformed(part, "has a fragment, which no server sees: leave it out")
+	case strings.Contains(text, "${"):
+		return malformed(part, "names a variable, which only headers can: an address goes into logs")
+	}
+	return nil
+}
+
+// notForTools are headers that belong to the connection or to Fleet.
+var notForTools = []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect"}
+
+func checkHeaders(part string, headers map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }) {
+			return malformed(part, "has %q, which is no name of a header", show(name))
+		}
+		if slices.Contains(notForTools, textproto.CanonicalMIMEHeaderKey(name)) {
+			return malformed(part, "has %s, which Fleet sets itself: leave it out", textproto.CanonicalMIMEHeaderKey(name))
+		}
+		if err := checkValue(part, name, headers[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secretName are names of headers and variables whose values are secrets.
+var secretName = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|credential|(^|[^a-z])key|api-?key|_key`)
+
+// checkValue refuses a secret that stands in the specification itself: that is kept in the database and seen by whoever
+// reads it there. It belongs into the server's environment.
+func checkValue(part, name, value string) error {
+	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) || len(value) > 4<<10 || checkText("", value) != nil {
+		return malformed(part, "has a value of %s that is no single line of text", name)
+	}
+	named, err := variablesIn(value)
+	if err != nil {
+		return malformed(part, "of %s: %s", name, fleet.Words(err))
+	}
+	for _, v := range named {
+		if reserved(v) {
+			return malformed(part, "of %s names %s, which is Fleet's own and never given to tools", name, v)
+		}
+	}
+	if len(named) == 0 && value != "" && secretName.MatchString(name) {
+		return malformed(part, "has the value of %s in it, which looks like a secret: put it into the server's environment, and write ${NAME} here", name)
+	}
+	return nil
+}
+
+// variablesIn returns the variables that a text names as ${NAME}.
+func variablesIn(text string) (names []string, err error) {
+	_, err = fleet.Expand(text, func(name string) (string, bool) {
+		names = append(names, name)
+		return "", true
+	})
+	return names, err
+}
+
+// variables are those that the tool names.
+func variables(t *fleet.Tool) (names []string) {
+	var values []string
+	switch {
+	case t.HTTP != nil:
+		values = slices.Collect(maps.Values(t.HTTP.Headers))
+	case t.MCP != nil:
+		values = append(slices.Collect(maps.Values(t.MCP.Server.Headers)), slices.Collect(maps.Values(t.MCP.Server.Env))...)
+	}
+	for _, v := range values {
+		named, _ := variablesIn(v) // it was checked
+		names = append(names, named...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// address is where the tool is called; "" for a program.
+func address(t *fleet.Tool) (part, text string) {
+	switch {
+	case t.HTTP != nil:
+		return "http.url", t.HTTP.URL
+	case t.MCP != nil && t.MCP.Server.URL != "":
+		return "mcp.server.url", t.MCP.Server.URL
+	}
+	return "", ""
+}
+
+// mayHave says whether the principal's agents may have the tool. A tool is called by the server itself, with what the
+// server can reach and the rights that it has: a program would be the server's user, a variable of its environment can be
+// anybody's secret, and an address on its own networks may answer whoever comes from there. So these are for admins, and
+// for the one person there is without tokens; the configuration can let everybody have some.
+func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
+	if who.Admin {
+		return nil
+	}
+	refuse := func(format string, args ...any) error {
+		return fleet.Errorf(fleet.ReasonPermissionDenied, format, args...).With("field", "tool_spec")
+	}
+	if t.Command != nil || t.MCP != nil && t.MCP.Server.Command != "" {
+		return refuse("%q may not register a tool that is a program: it would run as the server's own user, so it takes an admin; an http endpoint or the url of an MCP server will do", who.Name)
+	}
+	for _, v := range variables(t) {
+		if !slices.Contains(s.cfg.ToolEnv, v) {
+			return refuse("%q may not register a tool that gets the server's variable %s: it takes an admin, or an entry in providers.tool_env", who.Name, v)
+		}
+	}
+	_, text := address(t)
+	if u, err := url.Parse(text); err == nil && inside(u.Hostname()) && !slices.ContainsFunc(s.cfg.ToolHosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }) {
+		return refuse("%q may not register a tool on the server's own networks (%s): it takes an admin, or an entry in providers.tool_hosts", who.Name, u.Hostname())
+	}
+	return nil
+}
+
+// inside says whether a host is written as one on the server's machine or its own networks.
+func inside(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") ||
+			strings.HasSuffix(host, ".internal") || !strings.ContainsFunc(host[strings.LastIndexByte(host, '.')+1:], isLetter)
+	}
+	ip = ip.Unmap()
+	return !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()
+}
+
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r > 0x7f }
+
+// plain is what the JSON decoder says, without its package's name.
+func plain(err error) string {
+	return oneLine(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: "), "Go struct field toolSpec.", ""))
+}
+
+// overwritten warns of a tool that is there already.
+func overwritten(name, agent string) string {
+	if agent == "" {
+		return fmt.Sprintf("There was a tool %q already: it is replaced", name)
+	}
+	return fmt.Sprintf("There was a tool %q of the agent %q already: it is replaced", name, agent)
+}
