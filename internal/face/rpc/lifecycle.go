@@ -1,0 +1,133 @@
+package rpc
+
+import (
+	"context"
+
+	"google.golang.org/genproto/googleapis/api/httpbody"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet/lifecycle"
+)
+
+// Lifecycle serves LifecycleService.
+type Lifecycle struct {
+	fleetv1.UnimplementedLifecycleServiceServer
+	svc *lifecycle.Service
+}
+
+// NewLifecycle returns a server of the toolset.
+func NewLifecycle(svc *lifecycle.Service) *Lifecycle { return &Lifecycle{svc: svc} }
+
+// AgentStart starts an agent on a contract.
+func (l *Lifecycle) AgentStart(ctx context.Context, r *fleetv1.AgentStartRequest) (*fleetv1.AgentStartResponse, error) {
+	a, err := l.svc.Start(ctx, r.GetContract(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.AgentStartResponse{AgentId: a.ID, Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started)}, nil
+}
+
+// AgentStatus tells how far agents are.
+func (l *Lifecycle) AgentStatus(ctx context.Context, r *fleetv1.AgentStatusRequest) (*fleetv1.AgentStatusResponse, error) {
+	agents, err := l.svc.Status(ctx, r.GetAgentIds())
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.AgentStatusResponse{Agents: make([]*fleetv1.LifecycleAgent, len(agents))}
+	for i, a := range agents {
+		out.Agents[i] = l.agentOf(a)
+	}
+	return out, nil
+}
+
+func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
+	if !a.Known {
+		message := lifecycle.NotFound(a.ID).Message
+		return &fleetv1.LifecycleAgent{AgentId: textOf(a.ID), Error: &message}
+	}
+	status := lifecycleStatusOf(a.Status)
+	out := &fleetv1.LifecycleAgent{
+		AgentId: a.ID, Status: &status, StartedAt: timeOf(a.Started), Reason: some(textOf(a.Reason)), Preview: some(textOf(a.Preview)),
+	}
+	out.CompletedAt, out.StoppedAt = ends(a)
+	if a.Status == lifecycle.Completed {
+		out.Summary = some(textOf(a.Summary))
+	}
+	if a.Payload > 0 {
+		size := int32Of(a.Payload)
+		out.PayloadSize, out.PayloadUrl = &size, some(l.svc.PayloadURL(a.ID))
+	}
+	if a.CostUSD > 0 {
+		out.CostUsd = &a.CostUSD
+	}
+	return out
+}
+
+// AgentComplete records that a contract is fulfilled.
+func (l *Lifecycle) AgentComplete(ctx context.Context, r *fleetv1.AgentCompleteRequest) (*fleetv1.AgentCompleteResponse, error) {
+	a, err := l.svc.Complete(ctx, r.GetAgentId(), r.GetSummary(), r.GetPayload())
+	if err != nil {
+		return nil, err
+	}
+	completed, stopped := ends(a)
+	return &fleetv1.AgentCompleteResponse{
+		Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started), CompletedAt: completed, StoppedAt: stopped,
+	}, nil
+}
+
+// AgentStop stops an agent.
+func (l *Lifecycle) AgentStop(ctx context.Context, r *fleetv1.AgentStopRequest) (*fleetv1.AgentStopResponse, error) {
+	a, err := l.svc.Stop(ctx, r.GetAgentId())
+	if err != nil {
+		return nil, err
+	}
+	completed, stopped := ends(a)
+	return &fleetv1.AgentStopResponse{
+		Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started), CompletedAt: completed, StoppedAt: stopped,
+	}, nil
+}
+
+// AppendPayload adds to a payload.
+func (l *Lifecycle) AppendPayload(ctx context.Context, r *fleetv1.AppendPayloadRequest) (*fleetv1.AppendPayloadResponse, error) {
+	size, err := l.svc.Append(ctx, r.GetAgentId(), r.GetChunk(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.AppendPayloadResponse{PayloadSize: int32Of(size)}, nil
+}
+
+// payloadChunk is how much of a payload is in one message, in bytes.
+const payloadChunk = 256 << 10
+
+// DownloadPayload sends a payload, compressed by gzip.
+func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	packed, err := l.svc.Payload(out.Context(), r.GetAgentId())
+	for err == nil && len(packed) > 0 {
+		n := min(len(packed), payloadChunk)
+		err = out.Send(&httpbody.HttpBody{ContentType: "text/plain; charset=utf-8", Data: packed[:n]})
+		packed = packed[n:]
+	}
+	return err
+}
+
+func lifecycleStatusOf(s lifecycle.Status) fleetv1.LifecycleStatus {
+	return fleetv1.LifecycleStatus(fleetv1.LifecycleStatus_value[string(s)])
+}
+
+// ends is when the agent completed, or when it was stopped.
+func ends(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
+	if a.Status == lifecycle.Completed {
+		return timeOf(a.Ended), nil
+	}
+	return nil, timeOf(a.Ended)
+}
+
+// some is s as the value of an optional field; nil for none.
+func some(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,198 @@
+// Package lifecycle is the toolset of agents that work on one contract each: start one, ask how far it is, and have it
+// report that it is done. A contract is one task on an agent of its own; its rules are those of the core.
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Status says how far a contract's agent is.
+type Status string
+
+// The statuses.
+const (
+	Running   Status = "running"
+	Stopped   Status = "stopped"
+	Completed Status = "completed"
+)
+
+// Agent is how far an agent is.
+type Agent struct {
+	ID      string
+	Known   bool // false: there is no such agent that the caller may see, and nothing else is set
+	Status  Status
+	Started time.Time
+	Ended   time.Time // when it completed, or was stopped; zero: it runs
+	Summary string    // what it says of its work, when it completed
+	Reason  string    // why it was stopped, or failed
+	Preview string    // the end of its output, while it runs
+	Payload int       // bytes of its payload before compression
+	CostUSD float64
+}
+
+// Service starts agents on contracts and tells of them.
+type Service struct {
+	core *fleet.Service
+	cfg  Config
+	base func() string
+}
+
+// New returns the toolset over the core. base returns where this Fleet's REST face is, without a slash at its end, for
+// the addresses of payloads; "" when it has none.
+func New(core *fleet.Service, cfg Config, base func() string) *Service {
+	return &Service{core: core, cfg: cfg.withDefaults(), base: base}
+}
+
+// Start makes an agent and starts it on the contract. It returns at once.
+func (s *Service) Start(ctx context.Context, contract, requestID string) (*Agent, error) {
+	if strings.ContainsRune(contract, 0) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has a NUL character in it, which no agent can be given: take it out")
+	}
+	if strings.TrimSpace(contract) == "" {
+		return nil, fleet.Invalid(fleet.ReasonTaskRequired, "contract", "the contract is empty: say what the agent has to deliver")
+	}
+	id := s.core.NewID()
+	v, err := s.core.Launch(ctx, fleet.LaunchRequest{
+		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Backend: s.cfg.Backend, Project: s.cfg.Project, Role: s.cfg.Role,
+		UID: id, Spec: systemPrompt(id, contract), Recipe: s.recipe(id, contract), OneTask: true, Prompt: contract,
+		Timeout: s.cfg.Timeout, RequestID: requestID, Body: contract,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := agentOf(v.UID, v, "")
+	a.Status, a.Ended = Running, time.Time{} // what every answer to the same start says
+	return a, nil
+}
+
+// recipe is what the agent is made of.
+func (s *Service) recipe(id, contract string) *fleet.Recipe {
+	r := &fleet.Recipe{Driver: s.cfg.Driver, Reports: true}
+	if s.cfg.Driver == "" {
+		return r // the project says it all, and gets the system prompt as the agent's spec
+	}
+	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id, contract), s.cfg.Model, s.cfg.Command, s.cfg.Allow, s.cfg.Deny
+	r.PassEnv, r.Document = s.cfg.PassEnv, s.cfg.Document
+	if r.Driver == "cagent" && r.Document == "" {
+		r.Document = fmt.Sprintf("version: \"2\"\nagents:\n  root:\n    model: %q\n    description: works on one contract\n    instruction: Do what the contract says.\n", s.cfg.Model)
+		r.Model = ""
+	}
+	return r
+}
+
+// MaxIDs is how many agents one call can ask about.
+const MaxIDs = 1000
+
+// Status tells how far the agents are, in the order of the ids.
+func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
+	if len(ids) > MaxIDs {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids has %d ids: give at most %d, and call again for the others", len(ids), MaxIDs)
+	}
+	views, previews, err := s.core.AgentsByUID(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	agents := make([]*Agent, len(ids))
+	for i, id := range ids {
+		agents[i] = agentOf(id, views[i], previews[i])
+	}
+	return agents, nil
+}
+
+// agentOf tells of an agent; nil, or one of another toolset, is one that is not known.
+func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
+	if v == nil || v.Toolset != fleet.ToolsetLifecycle || v.Task == nil {
+		return &Agent{ID: id}
+	}
+	t := v.Task
+	a := &Agent{
+		ID: id, Known: true, Started: t.StartedAt, Ended: t.EndedAt, Summary: t.Summary, Reason: t.Reason, Preview: preview,
+		Payload: t.PayloadSize, CostUSD: t.CostUSD,
+	}
+	switch t.Status {
+	case fleet.TaskCompleted:
+		a.Status = Completed
+	case fleet.TaskStopped, fleet.TaskFailed:
+		a.Status = Stopped
+	case fleet.TaskPending, fleet.TaskRunning:
+		a.Status = Running
+	}
+	return a
+}
+
+// Complete records that the agent's contract is fulfilled. An agent that has ended stays as it ended.
+func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*Agent, error) {
+	if strings.TrimSpace(summary) == "" {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary is empty: say in a few sentences what was done")
+	}
+	if err := s.mine(ctx, id); err != nil {
+		return nil, err
+	}
+	t, err := s.core.CompleteByUID(ctx, id, summary, []byte(payload), s.cfg.MaxPayload)
+	return ended(id, t, err)
+}
+
+// Stop stops the agent: when Stop returns, the agent begins no further request to its model. An agent that has ended stays
+// as it ended.
+func (s *Service) Stop(ctx context.Context, id string) (*Agent, error) {
+	if err := s.mine(ctx, id); err != nil {
+		return nil, err
+	}
+	t, err := s.core.StopByUID(ctx, id)
+	return ended(id, t, err)
+}
+
+func ended(id string, t *fleet.Task, err error) (*Agent, error) {
+	if err != nil {
+		return nil, err
+	}
+	return agentOf(id, &fleet.AgentView{Agent: fleet.Agent{Toolset: fleet.ToolsetLifecycle}, Task: t}, ""), nil
+}
+
+// mine returns AGENT_NOT_FOUND for what is no agent of a contract that the caller may touch.
+func (s *Service) mine(ctx context.Context, id string) error {
+	views, _, err := s.core.AgentsByUID(ctx, []string{id})
+	if err == nil && (views[0] == nil || views[0].Toolset != fleet.ToolsetLifecycle) {
+		err = NotFound(id)
+	}
+	return err
+}
+
+// NotFound is the error about an agent that there is not.
+func NotFound(id string) *fleet.Error {
+	if len(id) > 60 {
+		id = strings.ToValidUTF8(id[:60], "") + "…"
+	}
+	return fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found: agent_start gives ids", id).With("agent_id", id)
+}
+
+// Append adds a piece to the payload of an agent that runs, and returns how large it is by then.
+func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int, error) {
+	if piece == "" {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "chunk", "chunk is empty: there is nothing to add")
+	}
+	if err := s.mine(ctx, id); err != nil {
+		return 0, err
+	}
+	return s.core.AppendPayload(ctx, id, []byte(piece), s.cfg.MaxPayload, requestID)
+}
+
+// Payload returns the payload of the agent, compressed by gzip. PAYLOAD_NOT_FOUND when there is none.
+func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
+	packed, _, err := s.core.PackedPayload(ctx, id)
+	return packed, err
+}
+
+// PayloadURL is where the payload of the agent can be downloaded, "" when this Fleet has no REST face.
+func (s *Service) PayloadURL(id string) string {
+	base := s.base()
+	if base == "" {
+		return ""
+	}
+	return base + "/api/agents/" + id + "/payload"
+}
