@@ -229,7 +229,7 @@ func (b *Backend) job(p project, a fleet.Agent, r fleet.Run, h home, run shim.Ru
 		Role: driver.Role{
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
-			Sealed: a.Recipe != nil, Alone: a.Recipe != nil && a.Recipe.SystemOnly,
+			Sealed: byRecipe(a), Alone: byRecipe(a) && a.Recipe.SystemOnly,
 		},
 	}, nil
 }

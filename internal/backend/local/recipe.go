@@ -22,12 +22,15 @@ func recipeDrivers() []string {
 	return names
 }
 
+// byRecipe says whether the agent's recipe says how it works, and not its project.
+func byRecipe(a fleet.Agent) bool { return a.Recipe != nil && a.Recipe.Driver != "" }
+
 // kind is how the agent works: as its project says, or its recipe.
 func (b *Backend) kind(a fleet.Agent) (project, error) {
-	if a.Recipe == nil {
-		return b.project(a.Project)
+	if byRecipe(a) {
+		return recipeProject(a)
 	}
-	return recipeProject(a)
+	return b.project(a.Project)
 }
 
 // recipeProject is a recipe as a project with one role, the agent's.
@@ -134,7 +137,7 @@ func recipeServers(r *fleet.Recipe) (map[string]driver.MCPServer, error) {
 // servers are the MCP servers of a run. Those of a recipe name variables of the server's environment, whose values are
 // put in now and go nowhere but into the run's own file.
 func (b *Backend) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
-	if a.Recipe == nil {
+	if !byRecipe(a) {
 		return role.MCPServers, nil
 	}
 	filled := map[string]driver.MCPServer{}

@@ -135,7 +135,7 @@ func TestRecipeIsRefused(t *testing.T) {
 		recipe fleet.Recipe
 	}{
 		{`no driver "cagent": it has shell, claude, command, codex`, fleet.Recipe{Driver: "cagent"}},
-		{`no driver ""`, fleet.Recipe{}},
+		{`there is no project ""`, fleet.Recipe{Reports: true}},
 		{`needs the option command`, fleet.Recipe{Driver: "command"}},
 		{`is not a good template`, fleet.Recipe{Driver: "command", Command: []string{"x", "{{.Nothing}}"}}},
 		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "shell", Allow: []string{}}},
@@ -212,6 +212,24 @@ func TestRecipeOfCommand(t *testing.T) {
 	echo := w.provision(made(fleet.Recipe{Driver: "command", Command: []string{"printf", "%s|", "{{.Model}}", "{{.Prompt}}"}, Model: "m"}))
 	output, _ = w.do(echo, "--Hi")
 	require.Equal(t, "m|--Hi|", output)
+}
+
+// TestRecipeThatOnlyReports has an agent of a project that reports.
+func TestRecipeThatOnlyReports(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{Prompt: "You write code."})
+	a := made(fleet.Recipe{Reports: true})
+	a.Project, a.Role = "claude", "coder"
+	w.provision(a)
+	w.script("s-1", "", claudeDone)
+	r := newRun("go")
+	r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	require.NoError(t, w.Dispatch(w.ctx, a, r))
+	w.follow(a, r)
+	require.Contains(t, w.argv(), "project", "its project's settings count")
+	require.Contains(t, w.argv(), "You write code.")
+	require.Contains(t, w.argv(), "mcp__fleet")
+	require.Contains(t, w.file("mcp.json"), "t0ken")
 }
 
 // TestRecipeOfKnownCLI runs an agent CLI that is known by its name alone.
