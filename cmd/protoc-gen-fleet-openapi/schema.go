@@ -120,6 +120,8 @@ func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef 
 		return openapi3.NewDateTimeSchema().NewRef()
 	case "google.protobuf.Duration", "google.protobuf.FieldMask":
 		return openapi3.NewStringSchema().NewRef()
+	case "google.protobuf.Struct": // any object
+		return openapi3.NewObjectSchema().WithAnyAdditionalProperties().NewRef()
 	}
 	if m.Desc.ParentFile().Package() == "google.protobuf" && len(m.Fields) == 1 { // a wrapper is the value it wraps
 		return b.single(m.Fields[0], d)

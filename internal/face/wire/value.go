@@ -54,6 +54,10 @@ func (c *checker) messageValue(f protoreflect.FieldDescriptor, m protoreflect.Me
 		if _, ok := t.(string); !ok {
 			return wrongType(f, at, "a string", t)
 		}
+	case "Struct":
+		if t != json.Delim('{') {
+			return wrongType(f, at, "an object", t)
+		}
 	}
 	return c.skip(t)
 }

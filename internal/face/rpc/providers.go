@@ -1,0 +1,133 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/fleet/providers"
+)
+
+// Providers serves ProviderService.
+type Providers struct {
+	fleetv1.UnimplementedProviderServiceServer
+	svc *providers.Service
+}
+
+// NewProviders returns the ProviderService over the toolset.
+func NewProviders(svc *providers.Service) *Providers { return &Providers{svc: svc} }
+
+// ExecuteAgentRequest gives a request to an agent and waits for what it comes to.
+func (s *Providers) ExecuteAgentRequest(ctx context.Context, r *fleetv1.ExecuteAgentRequestRequest) (*fleetv1.ExecuteAgentRequestResponse, error) {
+	a, err := s.svc.Execute(ctx, providers.ExecuteRequest{
+		Agent: r.GetAgentName(), Prompt: r.GetPrompt(), Context: r.GetContext().AsMap(), Capabilities: r.GetCapabilities(),
+		Timeout: intOf(r.Timeout), Config: r.GetConfig().AsMap(), RequestID: r.GetRequestId(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ExecuteAgentRequestResponse{
+		Status: fleetv1.ExecutionMetadata_success, Content: textOf(a.Content), ExecutionTime: a.Took.Seconds(),
+		TokensUsed: int32Of(a.Tokens()), Warnings: textsOf(a.Warnings),
+		Metadata: &fleetv1.ExecutionMetadata{
+			Model: textOf(a.Model), Agent: textOf(a.Agent), TaskId: a.TaskID, InputTokens: int32Of(int(a.Usage.InputTokens)),
+			OutputTokens: int32Of(int(a.Usage.OutputTokens)), ToolCalls: int32Of(a.Usage.ToolCalls), Turns: int32Of(a.Turns), CostUsd: a.CostUSD,
+		},
+	}
+	if a.Error != "" {
+		resp.Status, resp.Error = fleetv1.ExecutionMetadata_error, wrapperspb.String(textOf(a.Error))
+	}
+	return resp, nil
+}
+
+// ListAvailableAgents lists the providers.
+func (s *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvailableAgentsRequest) (*fleetv1.ListAvailableAgentsResponse, error) {
+	list, err := s.svc.List(ctx, r.GetCapabilityFilter(), r.GetIncludeStatus())
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListAvailableAgentsResponse{
+		Agents: make([]*fleetv1.AvailableAgent, len(list)), TotalCount: int32Of(len(list)), Capabilities: s.svc.Capabilities(),
+	}
+	for i, l := range list {
+		resp.Agents[i] = availableOf(l)
+	}
+	return resp, nil
+}
+
+// ProbeAgentStatus looks at a provider.
+func (s *Providers) ProbeAgentStatus(ctx context.Context, r *fleetv1.ProbeAgentStatusRequest) (*fleetv1.ProbeAgentStatusResponse, error) {
+	f, err := s.svc.Probe(ctx, r.GetAgentName())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ProbeAgentStatusResponse{
+		Name: textOf(f.Name), Status: probeStatusOf(f.Status), Detail: textOf(f.Detail), LatencyMs: float64(f.Latency.Microseconds()) / 1000,
+	}, nil
+}
+
+// RegisterToolWithAgent keeps a tool for providers.
+func (s *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.RegisterToolWithAgentRequest) (*fleetv1.RegisterToolWithAgentResponse, error) {
+	spec, err := specOf(r.GetToolSpec())
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.svc.Register(ctx, providers.RegisterRequest{
+		Name: r.GetToolName(), Spec: spec, Agent: r.GetAgentName(), RequestID: r.GetRequestId(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RegisterToolWithAgentResponse{
+		Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: done.With, Warnings: textsOf(done.Warnings),
+		Message: fmt.Sprintf("Tool '%s' is registered with %s", r.GetToolName(), orNobody(done.With)),
+	}, nil
+}
+
+// specOf is the specification as JSON; nothing for one that is not given.
+func specOf(spec *structpb.Struct) ([]byte, error) {
+	if spec == nil {
+		return nil, nil
+	}
+	b, err := spec.MarshalJSON()
+	if err != nil { // NaN and infinities, which gRPC alone can send
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_spec", "tool_spec has a number that JSON does not have").Because(err)
+	}
+	return b, nil
+}
+
+func orNobody(names []string) string {
+	if len(names) == 0 {
+		return "no agent: none of this server's takes tools"
+	}
+	return strings.Join(names, ", ")
+}
+
+func availableOf(l providers.Listed) *fleetv1.AvailableAgent {
+	a := &fleetv1.AvailableAgent{
+		Name: l.Name, Capabilities: l.Capabilities, Description: textOf(l.Description), Model: textOf(l.Model),
+		Kind: fleetv1.AvailableAgent_Kind(fleetv1.AvailableAgent_Kind_value[string(l.Kind)]),
+	}
+	if l.Finding != nil {
+		status, detail := probeStatusOf(l.Finding.Status), textOf(l.Finding.Detail)
+		a.Status, a.Detail = &status, &detail
+	}
+	return a
+}
+
+func probeStatusOf(s providers.Status) fleetv1.AvailableAgent_Status {
+	return fleetv1.AvailableAgent_Status(fleetv1.AvailableAgent_Status_value[string(s)])
+}
+
+func textsOf(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, t := range texts {
+		out[i] = textOf(t)
+	}
+	return out
+}
