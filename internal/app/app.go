@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 
 	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"google.golang.org/grpc"
@@ -16,6 +18,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
+	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/store/sqlite"
 )
 
@@ -25,11 +28,14 @@ type App struct {
 	log        *slog.Logger
 	store      fleet.Store
 	backend    fleet.Backend
+	hosts      map[string]fleet.Backend // backends besides it
 	service    *fleet.Service
 	reconciler *fleet.Reconciler
 	channel    *inprocgrpc.Channel
 	health     *health.Server
 	guard      *guard
+	lifecycle  *lifecycle.Service
+	address    atomic.Pointer[string] // where REST and MCP are, as "http://HOST:PORT"; nil while they are not served
 }
 
 // Options are what a test or the command line gives beside the configuration.
@@ -62,15 +68,24 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.closeBackends())
+		}
+	}()
+	if a.hosts, err = newHosts(cfg, a.backend, log); err != nil {
+		return nil, err
+	}
 	core := fleet.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, MaxOutput: cfg.MaxOutput,
-		Logger: log, Fault: o.Fault,
+		Logger: log, Fault: o.Fault, Hosts: a.hosts, MCPURL: a.mcpURL,
 	}
 	if o.Core != nil {
 		o.Core(&core)
 	}
 	a.service = fleet.NewService(a.store, a.backend, core)
 	a.reconciler = fleet.NewReconciler(a.service)
+	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
 
 	var auth rpc.Authenticator = rpc.NoAuth{Lookup: a.service.Authenticate}
 	if o.Auth != nil {
@@ -88,6 +103,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 // register adds the services to the in-process channel, or to a server on the network.
 func (a *App) register(r grpc.ServiceRegistrar) {
 	fleetv1.RegisterFleetServiceServer(r, rpc.NewFleet(a.service))
+	fleetv1.RegisterLifecycleServiceServer(r, rpc.NewLifecycle(a.lifecycle))
 	fleetv1.RegisterTokenServiceServer(r, rpc.NewTokens(a.service))
 	grpc_health_v1.RegisterHealthServer(r, a.health)
 }
@@ -104,7 +120,39 @@ func (a *App) Close() error {
 	a.guard.end()
 	a.guard.wait()
 	a.reconciler.Stop()
-	return errors.Join(a.backend.Close(), a.store.Close())
+	return errors.Join(a.closeBackends(), a.store.Close())
+}
+
+func (a *App) closeBackends() error {
+	errs := []error{a.backend.Close()}
+	for _, b := range a.hosts {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// baseURL is where callers find this Fleet: what the configuration says, else its own address; "" when it has none.
+func (a *App) baseURL() string {
+	if a.cfg.PublicURL != "" {
+		return strings.TrimSuffix(a.cfg.PublicURL, "/")
+	}
+	return a.ownURL()
+}
+
+// ownURL is where this process serves HTTP; "" while it does not.
+func (a *App) ownURL() string {
+	if p := a.address.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// mcpURL is where agents on this machine find the MCP endpoints.
+func (a *App) mcpURL() string {
+	if own := a.ownURL(); own != "" {
+		return own + "/mcp"
+	}
+	return ""
 }
 
 func newLogger(cfg Config, w io.Writer) (*slog.Logger, error) {

@@ -29,6 +29,19 @@ func newBackend(cfg Config, log *slog.Logger) (fleet.Backend, error) {
 	return nil, fmt.Errorf("backend is %q: it is local, coder or fake", cfg.Backend)
 }
 
+// newHosts returns the backends besides the fleet's own, for agents of the other toolsets.
+func newHosts(cfg Config, own fleet.Backend, log *slog.Logger) (map[string]fleet.Backend, error) {
+	hosts := map[string]fleet.Backend{}
+	if own.Traits().Name != "local" {
+		b, err := newLocal(cfg, log)
+		if err != nil {
+			return nil, err
+		}
+		hosts["local"] = b
+	}
+	return hosts, nil
+}
+
 func newLocal(cfg Config, log *slog.Logger) (fleet.Backend, error) {
 	self, err := os.Executable()
 	if err != nil {

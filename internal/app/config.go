@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/backend/coder"
 	"fleet/internal/backend/local"
+	"fleet/internal/fleet/lifecycle"
 )
 
 // Config is all that can be set of a server. Each scalar field is a key of fleet.yaml, a flag and an environment
@@ -26,10 +27,13 @@ type Config struct {
 	TaskTimeout  time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
 	StopGrace    time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed; 0s means what suits the backend"`
 	MaxOutput    int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
+	PublicURL    string        `yaml:"public_url" help:"where callers reach REST, for links in answers; the http address when empty"`
 	LogLevel     string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
 	LogFormat    string        `yaml:"log_format" help:"form of the log: text or json"`
 	Local        Local         `yaml:"local"`
 	Coder        coder.Config  `yaml:"coder"`
+	// Lifecycle says what the agents of contracts are made of.
+	Lifecycle lifecycle.Config `yaml:"lifecycle"`
 }
 
 // Local is the part of the configuration about agents on this machine.
@@ -73,6 +77,9 @@ func (c Config) Validate() error {
 	}
 	if c.Data == "" {
 		return fmt.Errorf("data is empty: name a directory")
+	}
+	if err := c.Lifecycle.Validate(); err != nil {
+		return err
 	}
 	for key, addr := range map[string]string{"http": c.HTTP, "grpc": c.GRPC} {
 		if err := c.validateAddress(key, addr); err != nil {

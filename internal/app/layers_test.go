@@ -19,11 +19,17 @@ type layer struct {
 }
 
 var layers = []layer{
+	{"fleet/internal/fleet/lifecycle", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/fleet/sessions", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/fleet/providers", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/fleet/subagents", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/fleet", nil, nil},
 	{"fleet/internal/backend/fake", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/backend/backendtest", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/backend/local", []string{"fleet/internal/fleet", "fleet/internal/backend/local"}, nil},
 	{"fleet/internal/backend/coder", []string{"fleet/internal/fleet", "fleet/internal/backend/coder"}, []string{"github.com/coder/coder"}},
+	{"fleet/internal/backend/cagent", []string{"fleet/internal/fleet", "fleet/internal/backend/cagent"}, []string{"github.com/docker/cagent"}},
+	{"fleet/internal/backend/probe", []string{"fleet/internal/fleet", "fleet/internal/backend/probe"}, nil},
 	{"fleet/internal/store/sqlite", []string{"fleet/internal/fleet", "fleet/internal/store/sqlite"}, []string{"modernc.org/sqlite", "github.com/pressly/goose"}},
 	{"fleet/internal/store/storetest", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/face/wire", []string{"fleet/internal/face/wire", "fleet/gen"}, nil},
@@ -50,6 +56,7 @@ func TestLayers(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0, "%s has no place in the layers", p.ImportPath)
 		for _, imp := range p.Imports {
 			if within(imp, "fleet") {
+				require.False(t, toolset(p.ImportPath) && toolset(imp) && p.ImportPath != imp, "%s may not import its sibling %s", p.ImportPath, imp)
 				require.True(t, slices.ContainsFunc(layers[i].may, func(m string) bool { return within(imp, m) }), "%s may not import %s", p.ImportPath, imp)
 			}
 			for j, l := range layers {
@@ -64,6 +71,9 @@ func TestLayers(t *testing.T) {
 		require.True(t, p.Standard || p.ImportPath == "fleet/internal/fleet", "the core depends on %s", p.ImportPath)
 	}
 }
+
+// toolset says whether the package is one of those that stand on the core.
+func toolset(path string) bool { return strings.HasPrefix(path, "fleet/internal/fleet/") }
 
 func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 

@@ -104,6 +104,8 @@ func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 
 // Serve lets the fleet work and answers calls until ctx is done, then lets calls end and closes everything.
 func (s *Server) Serve(ctx context.Context) error {
+	address := "http://" + s.HTTPAddr()
+	s.address.Store(&address)
 	s.Start()
 	ended := make(chan error, 2)
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()

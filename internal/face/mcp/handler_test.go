@@ -88,7 +88,7 @@ func TestToolsets(t *testing.T) {
 		a := post(t, ts.URL+path, initialize)
 		require.Equal(t, 404, a.status, path)
 		require.Equal(t, "application/json", a.header.Get("Content-Type"))
-		require.Contains(t, a.body, `"available":"all, fleet"`)
+		require.Contains(t, a.body, `"available":"all, fleet, lifecycle`)
 	}
 }
 

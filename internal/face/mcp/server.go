@@ -19,6 +19,7 @@ const allTools = "all"
 func toolsets(conn grpc.ClientConnInterface) []tool.Set {
 	return withAll([]tool.Set{
 		fleetv1.FleetServiceToolset(conn),
+		fleetv1.LifecycleServiceToolset(conn),
 	})
 }
 

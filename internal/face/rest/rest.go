@@ -73,7 +73,8 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 		patience:  30 * time.Second,
 	}
 	var err error
-	if f.routes, err = routesOf(fleetv1.File_fleet_v1_fleet_service_proto, fleetv1.File_fleet_v1_token_service_proto); err != nil {
+	if f.routes, err = routesOf(fleetv1.File_fleet_v1_fleet_service_proto, fleetv1.File_fleet_v1_token_service_proto,
+		fleetv1.File_fleet_v1_lifecycle_service_proto); err != nil {
 		return nil, err
 	}
 	for _, rt := range f.routes {
@@ -113,9 +114,14 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 	if err := fleetv1.RegisterTokenServiceHandlerClient(ctx, f.gateway, fleetv1.NewTokenServiceClient(conn)); err != nil {
 		return err
 	}
+	if err := fleetv1.RegisterLifecycleServiceHandlerClient(ctx, f.gateway, fleetv1.NewLifecycleServiceClient(conn)); err != nil {
+		return err
+	}
 	for _, rt := range f.routes { // the later registration counts
 		handler, err := runtime.HandlerFunc(f.watch), error(nil)
 		switch {
+		case rt.isDownload():
+			handler = f.download(rt)
 		case rt.isTurn():
 			handler, err = f.turn(rt)
 		case rt.method.FullName() != "fleet.v1.FleetService.WatchFleet":
@@ -155,7 +161,7 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // heard are the request headers that mean something to this face.
-var heard = []string{"Accept", "Authorization", "Content-Encoding", "Content-Type", "Last-Event-Id"}
+var heard = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Encoding", "Content-Type", "Last-Event-Id"}
 
 // forGateway returns the request without what the gateway would make metadata or deadlines of unasked (Grpc-Timeout,
 // X-Forwarded-Host and others), with a limit on the body, and with its path as the client escaped it: given an
