@@ -1,0 +1,103 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"fleet/internal/fleet/providers"
+)
+
+// maxOutput is how much of a program's output is kept, in bytes.
+const maxOutput = 4 << 10
+
+// basics are the variables that programs need to start at all, and that hold no secrets.
+var basics = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"}
+
+// harmless returns the variables that a program gets which is only asked for its version.
+func harmless(environ []string) (env []string) {
+	for _, v := range environ {
+		name, _, _ := strings.Cut(v, "=")
+		for _, b := range basics {
+			if name == b {
+				env = append(env, v)
+			}
+		}
+	}
+	return append(env, "NO_COLOR=1", "CI=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1")
+}
+
+// Version runs the program with --version, in a process group of its own that is killed in the end.
+func (o *Outside) Version(ctx context.Context, program string) (path, output string, err error) {
+	if path = o.find(program); path == "" {
+		return "", "", providers.ErrNoProgram
+	}
+	if err := ctx.Err(); err != nil {
+		return path, "", err
+	}
+	out := &head{left: maxOutput}
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = o.environ, "/", out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = kill
+	cmd.WaitDelay = 100 * time.Millisecond // for what it has started and what holds its output
+	if err := cmd.Start(); err != nil {
+		return path, "", errors.New("it cannot be started: " + cause(err).Error())
+	}
+	err = cmd.Wait()
+	_ = kill() // what it left behind; that there is nothing is no error
+	output = out.kept.String()
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ctx.Err() != nil:
+		return path, output, ctx.Err()
+	case failed && exit.ExitCode() >= 0:
+		return path, output, fmt.Errorf("%s --version ended with exit code %d", filepath.Base(path), exit.ExitCode())
+	case failed:
+		return path, output, fmt.Errorf("%s --version ended by a signal", filepath.Base(path))
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		return path, output, err
+	}
+	return path, output, nil
+}
+
+// find returns the file of the program; empty when there is none. A directory of the PATH that depends on where one is
+// does not count.
+func (o *Outside) find(program string) string {
+	if strings.ContainsRune(program, '/') {
+		if filepath.IsAbs(program) {
+			path, _ := exec.LookPath(program)
+			return path
+		}
+		return ""
+	}
+	for _, dir := range filepath.SplitList(o.path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// head keeps the beginning of what is written, and takes the rest.
+type head struct {
+	kept bytes.Buffer // not embedded: its ReadFrom would go by the limit
+	left int
+}
+
+func (h *head) Write(b []byte) (int, error) {
+	keep := b[:min(len(b), h.left)]
+	h.left -= len(keep)
+	_, _ = h.kept.Write(keep) // never fails
+	return len(b), nil
+}
