@@ -183,7 +183,7 @@ func (b *Backend) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Worksp
 			ws = w.view()
 			return nil
 		}
-		if _, err := b.project(a.Project); err != nil {
+		if _, err := b.project(a.Project); err != nil && a.Recipe == nil {
 			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q cannot be made: %s", a.Name, fleet.Words(err))
 		}
 		for _, w := range b.workspaces {

@@ -14,12 +14,15 @@
 //	listen            waits for a message and writes it
 //	payload TEXT      sets the payload; further lines of payload are added, each on a line of its own
 //	cost USD TURNS    sets what the run cost and how many turns it took, e.g. 0.25 3
+//	usage MODEL IN OUT  sets which model was used and how many tokens it read and wrote, e.g. claude-x 100 50
 //	done SUMMARY      ends, completed
 //	fail REASON       ends, failed
 //	exit CODE         ends, failed unless CODE is 0
 //	crash             ends, failed, as when the agent's process dies
 //	ignore-interrupt  anywhere before the end: the run does not end for a polite interrupt; it writes "interrupt ignored" instead
 //	ignore-kill       the same: the run does not end for a kill either, only with its workspace or at its time limit
+//
+// An agent with a Recipe needs no project of the world; Config.Before sees its Recipe in the Call.
 //
 // Any other line, and one whose arguments do not fit, ends the run at once. A run that ends without done, fail, exit or
 // crash is completed with the summary "Handled: " and the first line of the prompt; so a prompt in plain words is done

@@ -24,6 +24,7 @@ type run struct {
 	payload  []byte
 	cost     float64
 	turns    int
+	usage    fleet.Usage
 
 	outcome  fleet.Outcome
 	done     chan struct{} // closed at the end
@@ -70,7 +71,7 @@ func (b *Backend) end(r *run, o fleet.Outcome) {
 	if r.deadline != nil {
 		r.deadline.Stop()
 	}
-	o.Payload, o.CostUSD, o.Turns = r.payload, r.cost, r.turns
+	o.Payload, o.CostUSD, o.Turns, o.Usage = r.payload, r.cost, r.turns, r.usage
 	r.outcome = o
 	r.workspace.note("run %s ended: %s %s", r.task.TaskID, o.Status, o.Reason)
 	close(r.done)
@@ -146,6 +147,8 @@ func (b *Backend) do(r *run, in instruction) {
 		r.payload = append(r.payload, in.text...)
 	case "cost":
 		r.cost, r.turns = in.cost, in.count
+	case "usage":
+		r.usage = in.usage
 	case "done":
 		b.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: or(in.text, r.script.handled)})
 	case "fail":

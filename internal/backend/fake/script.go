@@ -1,9 +1,12 @@
 package fake
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 // script is a prompt as the agent understands it.
@@ -21,6 +24,7 @@ type instruction struct {
 	count int
 	wait  time.Duration
 	cost  float64
+	usage fleet.Usage
 }
 
 func parse(prompt string) script {
@@ -79,6 +83,17 @@ func parseLine(line string) (instruction, bool) {
 		if in.count, err = strconv.Atoi(n); err == nil {
 			in.text = what
 			return in, true
+		}
+	case "usage":
+		words := strings.Fields(text)
+		if len(words) == 3 {
+			var errs [2]error
+			in.usage.Model = words[0]
+			in.usage.InputTokens, errs[0] = strconv.ParseInt(words[1], 10, 64)
+			in.usage.OutputTokens, errs[1] = strconv.ParseInt(words[2], 10, 64)
+			if errors.Join(errs[:]...) == nil {
+				return in, true
+			}
 		}
 	case "cost":
 		usd, turns, _ := strings.Cut(text, " ")
