@@ -264,6 +264,8 @@ func (s *story) change(ctx context.Context, what string, v any) error {
 		s.world.SetKept(args[0], args[1])
 	case "append_log":
 		s.world.AppendLog(args[0], args[1:]...)
+	case "spec_is_task": // in this project, and there is no other one; before anything else
+		s.world.SetProjects(fake.Project{Project: fleet.Project{Name: args[0], SpecIsTask: true}})
 	case "release":
 		s.world.Release(args[0])
 	case "reached":

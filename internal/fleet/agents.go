@@ -93,7 +93,18 @@ func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest)
 		if err := c.remember(tx, uid, "", now); err != nil {
 			return err
 		}
-		return tx.Append(a.event(EventAgentCreated, now, fmt.Sprintf("agent created in project %s as %s", a.Project, a.Role)))
+		if err := tx.Append(a.event(EventAgentCreated, now, fmt.Sprintf("agent created in project %s as %s", a.Project, a.Role))); err != nil {
+			return err
+		}
+		if !project.SpecIsTask {
+			return nil
+		}
+		t := s.newTask(c.principal, a, a.Spec, 0, now)
+		t.SelfStarted = true
+		if err := tx.InsertTask(t); err != nil {
+			return err
+		}
+		return tx.Append(t.event(EventTaskCreated, now, t.Title()))
 	})
 	return uid, err
 }

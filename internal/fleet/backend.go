@@ -47,7 +47,8 @@ type Backend interface {
 	List(ctx context.Context) ([]Workspace, error)
 
 	// Dispatch hands the run to the agent and returns when the agent has it. A run that the agent was already given
-	// (same Run.TaskID) is not given again.
+	// (same Run.TaskID) is not given again. One that the agent begins by itself (Run.SelfStarted) is never given: Dispatch
+	// waits until the agent has begun it, and returns TASK_NOT_FOUND when the agent does not.
 	// AGENT_OFFLINE when the workspace does not run; AGENT_BUSY when the agent works on something else.
 	Dispatch(ctx context.Context, a Agent, r Run) error
 
@@ -114,6 +115,9 @@ type Run struct {
 	Timeout time.Duration // the agent's host ends the run by then, also when Fleet is down; always set
 	Started time.Time
 	Again   bool // Dispatch may have been called before for this run, and been cut off
+	// SelfStarted says that the agent begins the run by itself: it is in a project whose Project.SpecIsTask is set, and
+	// Prompt is its spec.
+	SelfStarted bool
 	// Report is how an agent outside this process reports, where its Recipe says that it does; nil otherwise. Only
 	// Dispatch gets it.
 	Report *Report

@@ -32,6 +32,8 @@ type LaunchRequest struct {
 	Body any `json:"-"`
 	// Also is done in the same transaction: what the toolset keeps beside the agent. nil: nothing.
 	Also func(tx Tx, a *Agent, t *Task) error `json:"-"`
+
+	selfStarted bool // the agent begins to work on its spec by itself
 }
 
 // Launch makes an agent and hands it its first task, in one transaction, and returns at once: the task counts as running,
@@ -73,6 +75,11 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, erro
 			Role: r.Role, Spec: r.Spec, Recipe: r.Recipe, OneTask: r.OneTask,
 			State: StatePending, Desired: DesiredRunning, CreatedAt: now, UpdatedAt: now,
 		}
+		prompt := r.Prompt
+		if r.selfStarted { // then one text is both
+			prompt = joinTexts(r.Spec, r.Prompt)
+			a.Spec = prompt
+		}
 		if err := tx.InsertAgent(a); err != nil {
 			return err
 		}
@@ -80,9 +87,9 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, erro
 			return err
 		}
 		v = &AgentView{Agent: *a}
-		if r.Prompt != "" {
-			v.Task = s.newTask(p, a, r.Prompt, r.Timeout, now)
-			v.Task.SessionID = r.SessionID
+		if prompt != "" {
+			v.Task = s.newTask(p, a, prompt, r.Timeout, now)
+			v.Task.SessionID, v.Task.SelfStarted = r.SessionID, r.selfStarted
 			if err := tx.InsertTask(v.Task); err != nil {
 				return err
 			}
@@ -123,8 +130,13 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 	if err != nil {
 		return asInvalid(err, "role")
 	}
-	r.Project, r.Role = project.Name, role.Name
+	r.Project, r.Role, r.selfStarted = project.Name, role.Name, project.SpecIsTask
 	return nil
+}
+
+// joinTexts is one text of those that are not empty.
+func joinTexts(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, isBlank), "\n\n")
 }
 
 // launched is what a request made, as it is now.

@@ -9,6 +9,9 @@ type Project struct {
 	Description  string
 	TemplateID   string
 	TemplateName string
+	// SpecIsTask says that an agent of the project begins to work on its spec by itself, as soon as it is there: the spec
+	// is its first task.
+	SpecIsTask bool
 }
 
 // Matches says whether a caller who writes s means the project. Its name, template name and display name are all

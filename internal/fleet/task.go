@@ -44,6 +44,9 @@ type Task struct {
 	Status      TaskStatus
 	Reason      string // why it failed or was stopped
 
+	// SelfStarted says that the agent begins the task by itself: it is not handed over.
+	SelfStarted bool
+
 	Timeout    time.Duration // 0: the server's own limit
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero: not started

@@ -320,5 +320,7 @@ func (s *Service) send(ctx context.Context, v *AgentView, id, message string) er
 
 // run is the task as its agent gets it.
 func (t *Task) run(again bool) Run {
-	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: again}
+	return Run{
+		TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: again, SelfStarted: t.SelfStarted,
+	}
 }

@@ -94,9 +94,13 @@ func timedOut(t *Task) string { return fmt.Sprintf("it ran longer than its limit
 // asked whether it has the task before it is given it again.
 func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) error {
 	if t.Dispatched.IsZero() {
+		text := "the task is handed to the agent"
+		if t.SelfStarted {
+			text = "the agent begins the task by itself"
+		}
 		if err := w.changeTask(ctx, t.ID, func(tx Tx, t *Task) error {
 			t.Dispatched = w.now()
-			return tx.Append(t.event(EventTaskStarted, t.Dispatched, "the task is handed to the agent"))
+			return tx.Append(t.event(EventTaskStarted, t.Dispatched, text))
 		}); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 "$BIN/terraform" fmt -check -diff -recursive "$TEMPLATE"
 "$BIN/terraform" fmt -check -diff -recursive "$HERE/tf"
-for layers in "" "local" "local legacy" "local plain"; do
+for layers in "" "local" "local legacy" "local prompt" "local plain"; do
   rm -rf "$tmp/t"
   cp -r "$TEMPLATE" "$tmp/t"
   for layer in $layers; do cp "$HERE/tf/$layer"/* "$tmp/t/"; done

@@ -137,7 +137,10 @@ func (b *bed) prompts(t testing.TB, name string) (said []string, ok bool) {
 	var all struct {
 		Messages []struct{ Role, Content string }
 	}
-	if b.try(t, http.MethodGet, "/@"+b.user+"/"+name+".main/apps/agentapi/messages", nil, &all) != http.StatusOK {
+	there := func(app string) bool {
+		return b.try(t, http.MethodGet, "/@"+b.user+"/"+name+".main/apps/"+app+"/messages", nil, &all) == http.StatusOK
+	}
+	if !there("agentapi") && !there("ccw") {
 		return nil, false
 	}
 	for _, m := range all.Messages {

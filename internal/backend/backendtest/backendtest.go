@@ -27,7 +27,9 @@ type Harness struct {
 
 	Project string // one that is there
 	Role    string // one of its roles
-	Owner   string // "alice" unless it is set
+	// Begins is a project whose agents begin to work on their spec by themselves; empty when there is none.
+	Begins string
+	Owner  string // "alice" unless it is set
 
 	Prompts Prompts
 
@@ -136,6 +138,9 @@ var cases = []struct {
 	{"dispatch again is one run", dispatchAgain},
 	{"dispatch to a busy agent", dispatchBusy},
 	{"dispatch to a stopped agent", dispatchStopped},
+	{"an agent begins by itself", beginsItself},
+	{"what an agent began by itself is interrupted", beginsInterrupted},
+	{"an agent that begins nothing", beginsNothing},
 	{"dispatch to no workspace", dispatchNothing},
 	{"follow from every cursor", followCursors},
 	{"follow after the sink gave up", followSinkError},

@@ -46,11 +46,13 @@ func newBench(t *testing.T, h Harness) *bench {
 }
 
 // agent returns an agent that has no workspace yet, and has it deleted at the end.
-func (x *bench) agent() fleet.Agent {
+func (x *bench) agent() fleet.Agent { return x.agentOf(x.h.Project, x.h.Role, "Do as the tests say.") }
+
+func (x *bench) agentOf(project, role, spec string) fleet.Agent {
 	uid := uuid.NewString()
 	a := fleet.Agent{
-		UID: uid, Name: "t-" + uid[:8], Owner: x.h.Owner, Project: x.h.Project, Role: x.h.Role,
-		Spec: "Do as the tests say.", State: fleet.StatePending, Desired: fleet.DesiredRunning,
+		UID: uid, Name: "t-" + uid[:8], Owner: x.h.Owner, Project: project, Role: role,
+		Spec: spec, State: fleet.StatePending, Desired: fleet.DesiredRunning,
 	}
 	x.own(a)
 	return a

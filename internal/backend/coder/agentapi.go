@@ -170,6 +170,14 @@ func (x *agentAPI) get(ctx context.Context, path string, into any) error {
 // ahead is how far the agent's clock is ahead of Fleet's.
 func (x *agentAPI) ahead() time.Duration { return time.Duration(x.skew.Load()) }
 
+// said are the messages that AgentAPI has.
+func (v *view) said() []message {
+	if len(v.messages) > 0 && v.messages[0].ID == shownID {
+		return v.messages[1:]
+	}
+	return v.messages
+}
+
 // state asks whether the agent works: statusRunning or statusStable.
 func (x *agentAPI) state(ctx context.Context) (status, agentType string, err error) {
 	var s struct {

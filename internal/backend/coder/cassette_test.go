@@ -57,6 +57,8 @@ func TestCassettes(t *testing.T) {
 		"task-offline":              {run: taskOffline},
 		"task-never-given":          {run: taskNeverGiven},
 		"task-first-with-spec":      {run: taskWithSpec, config: noSpecParameter},
+		"task-of-its-own":           {run: taskOfItsOwn},
+		"task-of-its-own-fails":     {run: taskNotBegun, config: specIsTask},
 		"interrupt":                 {run: interrupt},
 		"interrupt-by-force":        {run: interruptByForce},
 		"interrupt-idle":            {run: interruptIdle},
@@ -91,6 +93,8 @@ func onlyPrefix(p string) func(*coder.Config) { return func(c *coder.Config) { c
 func specAsRole(c *coder.Config) { c.SpecParameter, c.RoleParameter = "role", "no_such_parameter" }
 
 func noSpecParameter(c *coder.Config) { c.SpecParameter = "no_such_parameter" }
+
+func specIsTask(c *coder.Config) { c.SpecIsTask = new(true) }
 
 func badToken(c *coder.Config) {
 	c.Token = func(context.Context) (string, error) { return "0123456789-0123456789012345678901", nil }
@@ -621,6 +625,44 @@ func taskWithSpec(x *rig) {
 	x.NoError(x.b.Dispatch(x.ctx, a, second))
 	_, o = x.follow(a, second)
 	x.Equal("two", o.Summary)
+}
+
+// taskOfItsOwn is an agent of a template that takes the prompt itself: it begins to work on it at once.
+func taskOfItsOwn(x *rig) {
+	all, err := x.b.Roles(x.ctx, "Prompt first")
+	x.NoError(err)
+	x.Equal([]fleet.Role{{Name: "Coder", DisplayName: "Coder", Default: true}, {Name: "Operator", DisplayName: "Operator"}}, all)
+	a := x.agentOf("Prompt first", "begins")
+	a.Spec = "sleep 4 to begin with"
+	r := run(a.Spec)
+	r.SelfStarted = true
+	w, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	a.WorkspaceID = w.ID
+	x.await(a, fleet.StateRunning)
+	x.NoError(x.b.Dispatch(x.ctx, a, r))
+	r.Again = true
+	x.NoError(x.b.Dispatch(x.ctx, a, r))
+	text, o := x.follow(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Equal("[coder] Handled: sleep 4 to begin with", o.Summary)
+	x.Contains(text, "Handled: sleep 4 to begin with")
+	next := run("echo what next")
+	x.NoError(x.b.Dispatch(x.ctx, a, next))
+	_, o = x.follow(a, next)
+	x.Equal("what next", o.Summary)
+}
+
+// taskNotBegun is an agent that is said to begin by itself, and does not.
+func taskNotBegun(x *rig) {
+	a := x.ready("rests")
+	r := run(a.Spec)
+	r.SelfStarted = true
+	x.Contains(x.reason(x.b.Dispatch(x.ctx, a, r), fleet.ReasonTaskNotFound).Message, "spec_is_task")
+	next := run("echo ready for that")
+	x.NoError(x.b.Dispatch(x.ctx, a, next))
+	_, o := x.follow(a, next)
+	x.Equal("ready for that", o.Summary)
 }
 
 func interrupt(x *rig)        { x.interrupted("esc", false) }

@@ -134,6 +134,7 @@ func (b *Backend) projects(ctx context.Context, age time.Duration) ([]*project, 
 		}
 		p.Project = fleet.Project{
 			Name: name, DisplayName: display, Description: strings.TrimSpace(t.Description), TemplateID: t.ID.String(), TemplateName: t.Name,
+			SpecIsTask: p.begins(v),
 		}
 		found = append(found, p)
 	}

@@ -47,10 +47,13 @@ type Config struct {
 
 // Settings say how agents are hosted by a template. The zero value means the defaults.
 type Settings struct {
-	RoleParameter string  `yaml:"role_parameter"` // none: the first there is of role, agent_role and fleet_role
-	SpecParameter string  `yaml:"spec_parameter"` // none: the first there is of spec, fleet_spec, AI Prompt and ai_prompt
-	App           string  `yaml:"app"`            // slug of AgentAPI; none: the first there is of agentapi, ccw and claude-code
-	Prefix        *string `yaml:"prefix"`         // how the names of agents' workspaces begin; none: agent-
+	RoleParameter string `yaml:"role_parameter"` // none: the first there is of role, agent_role and fleet_role
+	SpecParameter string `yaml:"spec_parameter"` // none: the first there is of spec, fleet_spec, AI Prompt and ai_prompt
+	App           string `yaml:"app"`            // slug of AgentAPI; none: the first there is of agentapi, ccw and claude-code
+	// SpecIsTask says that the spec's parameter is the prompt itself, on which the agent begins to work at once; none:
+	// where it is AI Prompt or ai_prompt.
+	SpecIsTask *bool   `yaml:"spec_is_task"`
+	Prefix     *string `yaml:"prefix"` // how the names of agents' workspaces begin; none: agent-
 }
 
 // Project is a template that is named in the configuration.
@@ -195,6 +198,9 @@ func (s Settings) or(d Settings) Settings {
 	}
 	if s.App == "" {
 		s.App = d.App
+	}
+	if s.SpecIsTask == nil {
+		s.SpecIsTask = d.SpecIsTask
 	}
 	if s.Prefix == nil {
 		s.Prefix = d.Prefix

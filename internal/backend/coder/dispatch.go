@@ -33,6 +33,9 @@ func (b *Backend) Dispatch(ctx context.Context, a fleet.Agent, r fleet.Run) erro
 	if err != nil {
 		return err
 	}
+	if r.SelfStarted {
+		return b.begun(ctx, a, r, at, api)
+	}
 	since := at.reported()
 	t := b.runs.of(r.TaskID)
 	had, err := b.give(ctx, a, at, api, giving{

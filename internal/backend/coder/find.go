@@ -23,6 +23,9 @@ const (
 // locate returns where the message with the run is; -1 when it is not in the conversation.
 func (b *Backend) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
 	prompt := typed(r.Prompt)
+	if r.SelfStarted {
+		v.showPrompt(prompt)
+	}
 	first := true
 	at := -1
 	for i, m := range v.messages {
@@ -44,7 +47,8 @@ func (b *Backend) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int
 			at = i
 			break
 		}
-		if at < 0 && !m.Time.Before(r.Started.Add(v.skew-messageSkew)) && b.runs.taskOf(a.UID, m.Time, r.TaskID) == "" {
+		fits := m.ID == shownID || !m.Time.Before(r.Started.Add(v.skew-messageSkew))
+		if at < 0 && fits && b.runs.taskOf(a.UID, m.Time, r.TaskID) == "" {
 			at = i
 		}
 	}

@@ -291,7 +291,7 @@ func (f *follower) broken(ctx context.Context, err error) error {
 }
 
 func sameView(a, b *view) bool {
-	return a.status == b.status && slices.EqualFunc(a.messages, b.messages, func(x, y message) bool { return x.ID == y.ID && x.Content == y.Content })
+	return a.status == b.status && slices.EqualFunc(a.said(), b.said(), func(x, y message) bool { return x.ID == y.ID && x.Content == y.Content })
 }
 
 // deliver passes on what the sink has not taken yet.

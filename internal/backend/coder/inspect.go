@@ -154,7 +154,7 @@ func (b *Backend) askReady(ctx context.Context, at *place, api *agentAPI) (fleet
 		var v *view
 		if v, err = api.look(bounded); err == nil {
 			_, spec, _ := b.roleAndSpec(ctx, at)
-			ready = v.given(spec)
+			ready = v.given(spec) || b.firstTask(ctx, at) && v.showPrompt(spec)
 		}
 	}
 	var unreachable *unreachableError
@@ -178,6 +178,16 @@ func (b *Backend) askReady(ctx context.Context, at *place, api *agentAPI) (fleet
 		return fleet.StateUnhealthy, refusal.Error(), nil
 	}
 	return "", "", translate("asking AgentAPI of "+at.ws.Name, err)
+}
+
+// firstTask says whether what the workspace's agent began by itself is the agent's first task. After a later start it is
+// no task of anybody's: the agent is getting ready by it.
+func (b *Backend) firstTask(ctx context.Context, at *place) bool {
+	if at.ws.LatestBuild.BuildNumber != 1 {
+		return false
+	}
+	v, err := b.version(ctx, at.ws.LatestBuild.TemplateVersionID)
+	return err == nil && at.begins(v)
 }
 
 // values returns the parameters that the build was made with.

@@ -71,7 +71,7 @@ func newScribe(from position) *scribe { return &scribe{at: from, resumed: from.s
 // write returns what the agent has said since it was last called. messages are all of the run but its first; final says
 // that the last one changes no more.
 func (s *scribe) write(given message, messages []message, final bool, now time.Time) []fleet.Output {
-	s.at.given = given.ID
+	s.at.given = max(given.ID, 0)
 	var out []fleet.Output
 	for i, m := range messages {
 		if m.Role == roleUser || m.ID < s.at.message {

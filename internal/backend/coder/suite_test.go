@@ -36,7 +36,7 @@ func TestSuite(t *testing.T) {
 	backendtest.Run(t, backendtest.Harness{
 		New:     open,
 		Reopen:  func(t *testing.T, _ fleet.Backend) fleet.Backend { return open(t) },
-		Project: "Setup", Role: "operator",
+		Project: "Setup", Role: "operator", Begins: "Prompt first",
 		Prompts: backendtest.Prompts{
 			Says: backendtest.Prompt{
 				Text: "echo first of all\nsecond to none", Lines: []string{"first of all", "second to none"},

@@ -183,7 +183,8 @@ func (b *Backend) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Worksp
 			ws = w.view()
 			return nil
 		}
-		if _, err := b.project(a.Project); err != nil && a.Recipe == nil {
+		p, err := b.project(a.Project)
+		if err != nil && a.Recipe == nil {
 			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q cannot be made: %s", a.Name, fleet.Words(err))
 		}
 		for _, w := range b.workspaces {
@@ -191,7 +192,7 @@ func (b *Backend) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Worksp
 				return fleet.Errorf(fleet.ReasonAgentExists, "there is a workspace named %q already: choose another name", w.Name).With("field", "name")
 			}
 		}
-		w := &workspace{Workspace: fleet.Workspace{
+		w := &workspace{begins: p.SpecIsTask, Workspace: fleet.Workspace{
 			AgentUID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
 			Metadata: map[string]string{"fleet_mcp_agent_spec": a.Spec},
 		}}
@@ -310,6 +311,9 @@ func (b *Backend) Dispatch(ctx context.Context, a fleet.Agent, r fleet.Run) erro
 		b.settle(w)
 		if w.State != fleet.StateRunning {
 			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s: start the agent first", a.Name, w.State)
+		}
+		if r.SelfStarted {
+			return b.claim(w, r)
 		}
 		if w.run != nil && !w.run.ended() {
 			return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q works on another task: wait for it, or stop it", a.Name)

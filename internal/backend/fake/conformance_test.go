@@ -35,6 +35,7 @@ func TestBackend(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			backendtest.Run(t, backendtest.Harness{
 				New: func(t *testing.T) fleet.Backend {
+					tt.config.Projects = append(fake.DefaultProjects(), fake.Project{Project: fleet.Project{Name: "Prompt", SpecIsTask: true}})
 					b := fake.New(tt.config)
 					t.Cleanup(b.Destroy)
 					return b
@@ -42,6 +43,7 @@ func TestBackend(t *testing.T) {
 				Reopen:    func(_ *testing.T, b fleet.Backend) fleet.Backend { return b },
 				Project:   "Setup",
 				Role:      "operator",
+				Begins:    "Prompt",
 				Prompts:   tt.prompts,
 				TimeLimit: 20 * time.Millisecond,
 				Patience:  10 * time.Second,

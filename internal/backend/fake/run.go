@@ -16,6 +16,7 @@ type run struct {
 	script    script
 	workspace *workspace
 	gate      *Gate // that it waits at before it reads its prompt; nil: none
+	claimed   bool  // it was begun without a task, and has one now
 
 	outputs  []fleet.Output
 	messages []string        // that were sent
@@ -47,20 +48,42 @@ func (r *run) wake() {
 }
 
 // start begins the run. The world's mutex is held.
-func (b *Backend) start(w *workspace, task fleet.Run) {
+func (b *Backend) start(w *workspace, task fleet.Run) *run {
 	r := &run{task: task, script: parse(task.Prompt), workspace: w, gate: b.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
 	w.run = r
 	b.runs[task.TaskID] = r
 	b.deliveries[task.TaskID]++
 	w.note("run %s begins", task.TaskID)
-	if task.Timeout > 0 {
-		r.deadline = time.AfterFunc(task.Timeout, func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("it took longer than its time limit of %s", task.Timeout)})
-		})
-	}
+	b.limit(r, task.Timeout)
 	b.working.Go(func() { b.work(r) })
+	return r
+}
+
+// limit ends the run when its time is up. The world's mutex is held.
+func (b *Backend) limit(r *run, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	r.deadline = time.AfterFunc(d, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("it took longer than its time limit of %s", d)})
+	})
+}
+
+// claim makes what the agent has begun by itself the run of the task. The world's mutex is held.
+func (b *Backend) claim(w *workspace, task fleet.Run) error {
+	r := w.begun
+	if r == nil || r.claimed {
+		return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has begun nothing by itself", w.Name)
+	}
+	r.claimed = true
+	b.runs[task.TaskID] = r
+	b.deliveries[task.TaskID]++
+	if !r.ended() {
+		b.limit(r, task.Timeout)
+	}
+	return nil
 }
 
 // end ends the run with the outcome; who comes first wins. The world's mutex is held.

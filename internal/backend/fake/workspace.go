@@ -17,6 +17,9 @@ type workspace struct {
 	log  []string
 	kept string // what Delete says that it kept
 
+	begins bool // its agent begins to work on its spec by itself
+	begun  *run // what it began
+
 	// While State is starting: what the build waits for, and how it ends.
 	looks   int
 	ready   time.Time
@@ -58,6 +61,9 @@ func (b *Backend) settle(w *workspace) {
 	}
 	w.State = fleet.StateRunning
 	w.note("workspace runs")
+	if w.begins && w.begun == nil {
+		w.begun = b.start(w, fleet.Run{TaskID: w.ID, Prompt: w.Spec})
+	}
 }
 
 // look is what a poll of the workspace does to a build under way. The world's mutex is held.

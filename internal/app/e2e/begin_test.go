@@ -1,0 +1,41 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPromptFirst makes an agent of a template that takes the prompt itself: it is busy with it from the beginning on, also
+// for a server that comes after, and was given it once.
+func TestPromptFirst(t *testing.T) {
+	b := newBed(t, "bob")
+	first := b.serve(t, setup{}).through("rest")
+	const spec = "sleep 10 to begin with"
+	begun := time.Now()
+	r := first.call(t, "create_agent", object{"name": "Papi", "project": "prompt-first", "role": "operator", "spec": spec})
+	t.Logf("create → busy in %s", time.Since(begun).Round(10*time.Millisecond))
+	require.Equal(t, "busy", r.text("agent.status"), "%v", r)
+	require.Equal(t, spec, r.text("agent.current_task"))
+	id, ws := r.text("agent.current_task_id"), first.workspaceOf("Papi")
+	first.fail(t, "start_agent_task", object{"agent_name": "Papi", "task_description": "echo too early"}, "AGENT_BUSY", 409)
+	made, there := b.workspace(t, ws)
+	require.True(t, there)
+	require.Equal(t, map[string]string{"AI Prompt": spec, "system_prompt": "You keep it running."}, b.parameters(t, made))
+	first.kill(t)
+
+	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).through("mcp")
+	a := second.agent(t, "Papi")
+	require.Equal(t, "busy", a["status"], "%v", a)
+	require.Equal(t, id, a["current_task_id"])
+	done := second.wait(t, id)
+	require.Equal(t, "completed", done["status"], "%v", done)
+	require.Contains(t, done["summary"], "Handled: "+spec)
+	require.Equal(t, 1, b.given(t, ws, spec))
+	require.Equal(t, "ready again", second.wait(t, second.run(t, "Papi", "echo ready again")).text("summary"))
+
+	r = second.call(t, "restart_agent", object{"agent_name": "Papi", "role": "Coder"})
+	require.Equal(t, "Coder", r.text("agent.role"), "%v", r)
+	second.remove(t, "Papi")
+}
