@@ -173,7 +173,7 @@ func TestOpenToAll(t *testing.T) {
 			}
 			args := map[string]any{}
 			for i := range m.Input().Fields().Len() { // what a path needs
-				if f := string(m.Input().Fields().Get(i).Name()); f == "agent_name" || f == "task_id" || f == "name" || f == "project" {
+				if f := string(m.Input().Fields().Get(i).Name()); f == "agent_name" || f == "task_id" || f == "name" || f == "project" || f == "agent_id" || f == "agent_session_id" {
 					args[f] = "x"
 				}
 			}
@@ -204,7 +204,7 @@ func TestEveryRevisionOfMCP(t *testing.T) {
 		require.NoError(t, err, version)
 		var want []string
 		for name, m := range methods {
-			if hasTool(m) {
+			if hasTool(m) && toolsetOf(m) == "fleet" {
 				want = append(want, name)
 			}
 		}
@@ -213,11 +213,11 @@ func TestEveryRevisionOfMCP(t *testing.T) {
 			got = append(got, tool.Name)
 		}
 		require.ElementsMatch(t, want, got, version)
-		f.mcps[version] = c
+		f.mcps[version+"/fleet"] = c
 		r, err := f.callMCP(t.Context(), call{method: methods["list_agent_projects"], args: map[string]any{}, by: version})
 		require.NoError(t, err, version)
 		require.Nil(t, r.err, version)
-		delete(f.mcps, version)
+		delete(f.mcps, version+"/fleet")
 		require.NoError(t, c.Close())
 	}
 }

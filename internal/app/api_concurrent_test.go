@@ -314,7 +314,7 @@ func lastLine(t *testing.T, r io.Reader) string {
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
-	c, err := s.mcp(t.Context(), "")
+	c, err := s.mcp(t.Context(), "", "fleet")
 	require.NoError(t, err)
 	var mu sync.Mutex
 	var said []string

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,28 +69,57 @@ var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 	"mcp":  (*testFleet).callMCP,
 }
 
-// methods are the methods of the API, by the name that a tool has.
+// methods are the methods of the API, by the name that a tool has; "toolset/name" where two have the same.
 var methods = func() map[string]protoreflect.MethodDescriptor {
 	all := map[string]protoreflect.MethodDescriptor{}
-	for _, file := range []protoreflect.FileDescriptor{fleetv1.File_fleet_v1_fleet_service_proto, fleetv1.File_fleet_v1_token_service_proto} {
-		for i := range file.Services().Len() {
-			ms := file.Services().Get(i).Methods()
-			for j := range ms.Len() {
-				all[snake(string(ms.Get(j).Name()))] = ms.Get(j)
-			}
+	for _, m := range apiMethods() {
+		name := snake(string(m.Name()))
+		if all[name] != nil {
+			name = toolsetOf(m) + "/" + name
 		}
+		all[name] = m
 	}
 	return all
 }()
+
+// apiMethods are the methods of the API, those of the fleet first.
+func apiMethods() (all []protoreflect.MethodDescriptor) {
+	var services []protoreflect.ServiceDescriptor
+	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			services = append(services, file.Services().Get(i))
+		}
+		return true
+	})
+	slices.SortFunc(services, func(a, b protoreflect.ServiceDescriptor) int { return strings.Compare(string(a.Name()), string(b.Name())) })
+	for _, s := range services {
+		for i := range s.Methods().Len() {
+			all = append(all, s.Methods().Get(i))
+		}
+	}
+	return all
+}
 
 func snake(camel string) string {
 	return strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(camel, "${1}_${2}"))
 }
 
-// hasTool says whether the method has an MCP face.
-func hasTool(m protoreflect.MethodDescriptor) bool {
-	return proto.GetExtension(m.Parent().Options(), fleetv1.E_Toolset) != ""
+func toolsetOf(m protoreflect.MethodDescriptor) string {
+	name, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_Toolset).(string)
+	return name
 }
+
+// hasTool says whether the method has an MCP face.
+func hasTool(m protoreflect.MethodDescriptor) bool { return toolsetOf(m) != "" && !says(m, fleetv1.E_NoTool) }
+
+// says is the value of an option of the method that is yes or no.
+func says(m protoreflect.MethodDescriptor, option protoreflect.ExtensionType) bool {
+	yes, _ := proto.GetExtension(m.Options(), option).(bool)
+	return yes
+}
+
+// isDownload says whether the method sends content, not messages.
+func isDownload(m protoreflect.MethodDescriptor) bool { return m.Output().FullName() == "google.api.HttpBody" }
 
 // decode reads JSON with numbers as they are written.
 func decode(data []byte) (v any, err error) {
@@ -182,6 +212,9 @@ func (f *testFleet) invoke(ctx context.Context, conn grpc.ClientConnInterface, c
 			}
 			return err
 		}
+		if says(c.method, fleetv1.E_LastIsResult) {
+			proto.Reset(answer)
+		}
 		proto.Merge(answer, part)
 	}
 }
@@ -242,6 +275,9 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 		return reply{}, err
 	}
 	r.Header.Set("Accept", accept)
+	if isDownload(c.method) {
+		r.Header.Set("Accept-Encoding", "gzip") // and the client leaves it packed
+	}
 	resp, err := f.http.Do(r)
 	if err != nil {
 		return reply{}, err
@@ -259,10 +295,14 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 		return out, err
 	}
 	switch media := resp.Header.Get("Content-Type"); {
-	case media == "application/json" && !c.method.IsStreamingServer():
+	case isDownload(c.method):
+		out.answer, err = map[string]any{"content_type": media, "data": base64.StdEncoding.EncodeToString(data), "extensions": []any{}}, nil
+	case media == "application/json" && (!c.method.IsStreamingServer() || says(c.method, fleetv1.E_LastIsResult)):
 		out.answer, err = decode(data)
 	case media == "application/x-ndjson" && accept != "text/event-stream":
 		out.answer, out.err, err = mergeLines(data)
+	case media == "text/event-stream" && accept == media && says(c.method, fleetv1.E_LastIsResult):
+		out.answer, out.err, err = lastSSE(data)
 	case media == "text/event-stream" && accept == media:
 		out.answer, out.err, err = mergeSSE(data)
 	default:
@@ -407,9 +447,36 @@ func mergeSSE(data []byte) (any, *apiError, error) {
 	return map[string]any{"events": events, "cursor": cursor}, nil, lines.Err()
 }
 
+// lastSSE returns the last of the messages, each a server-sent event of its type's name.
+func lastSSE(data []byte) (answer any, failed *apiError, err error) {
+	name := ""
+	for line := range strings.Lines(string(data)) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch key {
+		case "event":
+			name = value
+		case "data":
+			if name == "error" {
+				failed, err = readError([]byte(value))
+				return nil, failed, err
+			}
+			if answer, err = decode([]byte(value)); err != nil {
+				return nil, nil, err
+			}
+			if m, _ := answer.(map[string]any); m["type"] != name {
+				return nil, nil, fmt.Errorf("event %s does not fit %s", name, value)
+			}
+		}
+	}
+	if name != "complete" {
+		return nil, nil, fmt.Errorf("the last event is %q", name)
+	}
+	return answer, nil, nil
+}
+
 // callMCP calls the method's tool with an MCP client.
 func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
-	mc, err := f.mcp(ctx, c.by)
+	mc, err := f.mcp(ctx, c.by, toolsetOf(c.method))
 	if err != nil {
 		return reply{}, err
 	}

@@ -20,6 +20,7 @@ import (
 
 	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/store/sqlite"
 )
 
@@ -51,7 +52,7 @@ type testFleet struct {
 	stop    func() error // ends the server and waits for it
 
 	mu   sync.Mutex
-	mcps map[string]*client.Client // by the name of the token
+	mcps map[string]*client.Client // by the name of the token and the toolset
 }
 
 // emptyStore is the file of a store in which nothing is yet: to copy it is quicker than to make it each time.
@@ -79,6 +80,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	cfg := DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
 	cfg.LogLevel = "debug"
+	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder"}
 	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)
 	if len(c.Tokens) > 0 {
 		cfg.Auth = AuthTokens
@@ -175,17 +177,18 @@ func (f *testFleet) as(ctx context.Context, name string) context.Context {
 }
 
 // mcp returns an MCP client of the holder of the token of the name.
-func (f *testFleet) mcp(ctx context.Context, name string) (*client.Client, error) {
+func (f *testFleet) mcp(ctx context.Context, name, toolset string) (*client.Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if c := f.mcps[name]; c != nil {
+	key := name + "/" + toolset
+	if c := f.mcps[key]; c != nil {
 		return c, nil
 	}
 	headers := map[string]string{}
 	if a := f.authorization(name); a != "" {
 		headers["Authorization"] = a
 	}
-	c, err := client.NewStreamableHttpClient("http://"+f.HTTPAddr()+"/mcp", transport.WithHTTPBasicClient(f.http), transport.WithHTTPHeaders(headers))
+	c, err := client.NewStreamableHttpClient("http://"+f.HTTPAddr()+"/mcp/"+toolset, transport.WithHTTPBasicClient(f.http), transport.WithHTTPHeaders(headers))
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +200,7 @@ func (f *testFleet) mcp(ctx context.Context, name string) (*client.Client, error
 	if _, err := c.Initialize(ctx, r); err != nil {
 		return nil, err
 	}
-	f.mcps[name] = c
+	f.mcps[key] = c
 	return c, nil
 }
 

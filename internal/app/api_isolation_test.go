@@ -14,8 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// target is what an attack is about: an agent by a name that the attacker may write, and a task.
-type target struct{ agent, task string }
+// target is what an attack is about: an agent by a name that the attacker may write, a task, and a contract's agent.
+type target struct{ agent, task, contract string }
 
 // attack is a request of the method about the target, with a value for every field that there is. A new field must find
 // its place here.
@@ -28,6 +28,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"request_id": "alice-1", "timeout_seconds": json.Number("50"), "page": json.Number("1"), "page_size": json.Number("100"),
 		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
+		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
 	}
 	args := map[string]any{}
 	for i := range m.Input().Fields().Len() {
@@ -71,21 +72,27 @@ func TestIsolation(t *testing.T) {
 	do(step{World: map[string]any{"append_log": []any{"papi", "classified log"}}})
 	do(step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 50}, By: "alice", Save: map[string]string{"task": "task.id"}})
 	do(step{Call: "show_task", With: map[string]any{"task_id": "${task}"}, By: "alice", Until: map[string]any{"task": map[string]any{"preview": "<says classified>"}}})
-	task := s.names["task"]
+	do(step{Call: "agent_start", With: map[string]any{"contract": "echo classified output\nlisten", "request_id": "alice-2"}, By: "alice", Save: map[string]string{"contract": "agent_id"}})
+	do(step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${contract}"}}, By: "alice", Until: map[string]any{"agents": []any{map[string]any{"preview": "<says classified>"}}}})
+	do(step{Call: "append_payload", With: map[string]any{"agent_id": "${contract}", "chunk": "classified payload"}, By: "alice"})
+	task, contract := s.names["task"], s.names["contract"]
 	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, s.secrets["alice"]}
 	const noTask = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
 
 	before := s.seen(t)
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return !hasTool(methods[name]) || name == "create_agent" })
-	names = append(names, "create_agent") // last: from then on the attacker has an agent of that name
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return toolsetOf(methods[name]) == "" || made(name) })
+	names = append(names, "create_agent", "agent_start") // last: from then on the attacker has an agent of that name
 	for _, attacker := range attackers {
 		face, _, _ := strings.Cut(attacker, "-")
 		for _, name := range names {
 			m := methods[name]
+			if face == "mcp" && !hasTool(m) {
+				continue
+			}
 			for _, pair := range [][2]target{
-				{{"nopi", noTask}, {"papi", task}},
-				{{"nopi@alice", noTask}, {"papi@alice", task}},
-				{{"nopi!", noTask}, {"papi!", task}},
+				{{"nopi", noTask, noTask}, {"papi", task, contract}},
+				{{"nopi@alice", noTask, noTask}, {"papi@alice", task, contract}},
+				{{"nopi!", noTask, noTask}, {"papi!", task, contract}},
 			} {
 				answer := func(x target) string {
 					r, err := faces[face](s.testFleet, t.Context(), call{method: m, args: x.attack(t, m), by: attacker})
@@ -102,7 +109,8 @@ func TestIsolation(t *testing.T) {
 					require.NotContains(t, got, secret, "%s by %s", name, attacker)
 				}
 				innocent = strings.NewReplacer("nopi", "papi", noTask, task).Replace(innocent)
-				if name != "create_agent" { // that makes one each, and gets it by its request id the second time
+				got = strings.ReplaceAll(got, contract, task) // innocent has the one id for both
+				if !made(name) { // that makes one each, and gets it by its request id the second time
 					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s tells what there is", name, attacker)
 				}
 			}
@@ -110,6 +118,9 @@ func TestIsolation(t *testing.T) {
 	}
 	require.Equal(t, before, s.seen(t), "something of alice's has changed")
 }
+
+// made says whether the method makes something of the attacker's own.
+func made(name string) bool { return name == "create_agent" || name == "agent_start" }
 
 // seen is all that alice can see of hers.
 func (s *story) seen(t *testing.T) (all []string) {
@@ -121,6 +132,8 @@ func (s *story) seen(t *testing.T) (all []string) {
 		{"show_task", `{"task_id":"` + s.names["task"] + `","include_payload":true}`},
 		{"watch_fleet", `{"agent_name":"papi"}`},
 		{"list_agents", `{}`},
+		{"agent_status", `{"agent_ids":["` + s.names["contract"] + `"]}`},
+		{"download_payload", `{"agent_id":"` + s.names["contract"] + `"}`},
 	} {
 		v, err := decode([]byte(c.with))
 		require.NoError(t, err)

@@ -18,11 +18,12 @@ import (
 
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/rest"
+	"fleet/internal/fleet/lifecycle"
 )
 
-// maxMessage is the largest gRPC message that is taken, in bytes: larger than any text may be, so that the core can
-// say what is wrong with it.
-const maxMessage = 16 << 20
+// maxMessage is the largest message that is taken, in bytes: larger than any text and any payload may be, also when it is
+// written as JSON, so that the core can say what is wrong with it.
+func (c Config) maxMessage() int { return 16<<20 + 2*max(c.Lifecycle.MaxPayload, lifecycle.DefaultMaxPayload) }
 
 // shutdownGrace is how long connections get to end by themselves when the server stops.
 const shutdownGrace = 5 * time.Second
@@ -49,7 +50,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 		return nil, errors.Join(err, s.httpListener.Close())
 	}
 	s.grpc = grpc.NewServer(
-		grpc.UnaryInterceptor(a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(maxMessage),
+		grpc.UnaryInterceptor(a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
 	a.register(s.grpc)
@@ -71,11 +72,11 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 
 // handler is REST with MCP beside it.
 func (a *App) handler(version string) (http.Handler, error) {
-	restFace, err := rest.Handler(a.Conn(), rest.Config{Hosts: a.cfg.AllowedHosts, Version: version})
+	restFace, err := rest.Handler(a.Conn(), rest.Config{Hosts: a.cfg.AllowedHosts, Version: version, MaxBodyBytes: int64(a.cfg.maxMessage())})
 	if err != nil {
 		return nil, err
 	}
-	mcpFace, err := mcp.Handler(a.Conn(), mcp.Config{Version: version, Hosts: a.cfg.AllowedHosts, Log: a.log})
+	mcpFace, err := mcp.Handler(a.Conn(), mcp.Config{Version: version, Hosts: a.cfg.AllowedHosts, Log: a.log, MaxBody: int64(a.cfg.maxMessage())})
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,9 @@ func (s *Service) Start(ctx context.Context, contract, requestID string) (*Agent
 	if strings.TrimSpace(contract) == "" {
 		return nil, fleet.Invalid(fleet.ReasonTaskRequired, "contract", "the contract is empty: say what the agent has to deliver")
 	}
+	if len(contract) > fleet.MaxText {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has %d bytes, and at most %d are taken: put the rest into a file the agent can read", len(contract), fleet.MaxText)
+	}
 	id := s.core.NewID()
 	v, err := s.core.Launch(ctx, fleet.LaunchRequest{
 		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Backend: s.cfg.Backend, Project: s.cfg.Project, Role: s.cfg.Role,
