@@ -1,0 +1,74 @@
+package subagents
+
+import (
+	"context"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// caller is who runs a subagent. It comes from the token of the call, and from nothing that the call says.
+type caller struct {
+	// name is the name of the principal or, of an agent, that of its definition; empty for an agent that has none.
+	name  string
+	agent bool
+	uid   string   // of the agent
+	calls []string // whom the agent may run
+	depth int      // how many agents stand above one that it runs
+	// owner is who answers for what the caller does: subagents belong to it, and those that they run.
+	owner fleet.Principal
+}
+
+// callerFrom returns who calls.
+func (s *Service) callerFrom(ctx context.Context) (caller, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return caller{}, err
+	}
+	if p.AgentUID == "" {
+		return caller{name: p.Name, agent: p.Kind == fleet.AgentKind, owner: p}, nil
+	}
+	a, err := s.agent(ctx, p.AgentUID)
+	if err != nil {
+		return caller{}, err
+	}
+	c := caller{agent: true, uid: p.AgentUID, owner: fleet.Principal{Name: p.Name, Kind: fleet.AgentKind}}
+	if a.Recipe != nil && a.Recipe.Name != "" {
+		c.name, c.calls, c.depth = a.Recipe.Name, a.Recipe.Calls, a.Recipe.Depth+1
+	}
+	return c, nil
+}
+
+// agent returns an agent that there is, or was.
+func (s *Service) agent(ctx context.Context, uid string) (a *fleet.Agent, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if a, err = tx.Agent(uid); err == nil && a == nil {
+			err = fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found", uid).With("agent_name", uid)
+		}
+		return err
+	})
+	return a, err
+}
+
+// may says whether the caller may run the subagent: its definition must name the caller, and that of the caller, where
+// it has one, must name it.
+func (s *Service) may(c caller, d *Definition) bool {
+	return d.allows(c) && (c.uid == "" || slices.Contains(c.calls, d.Name)) && c.depth < s.cfg.MaxDepth
+}
+
+// refused is the error of a caller that may not run the subagent.
+func (s *Service) refused(c caller, d *Definition) error {
+	who := "you"
+	if c.agent {
+		who = "the agent " + c.name
+	}
+	why := "its definition allows others"
+	switch {
+	case !d.allows(c):
+	case c.depth >= s.cfg.MaxDepth:
+		why = "too many subagents stand above it already"
+	default:
+		why = "subagents run no others but those that their own definition names under calls"
+	}
+	return fleet.Errorf(fleet.ReasonPermissionDenied, "%s may not run the subagent %q: %s", who, d.Name, why).With("agent_name", d.Name)
+}

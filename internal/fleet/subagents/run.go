@@ -1,0 +1,376 @@
+package subagents
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// method is the name of the call that the requests with an id are remembered under.
+const method = "RunSubagent"
+
+// Request says what a subagent is to do.
+type Request struct {
+	Agent   string
+	Prompt  string
+	Context string // more that it should know; may be empty
+
+	RequestID string `json:"-"`
+}
+
+// Result is what a subagent answered.
+type Result struct {
+	Text      string
+	Agent     string
+	Duration  time.Duration
+	TaskID    string // of the last task, when it was asked again
+	SessionID string // of the conversation; empty: none
+	CostUSD   float64
+	Usage     fleet.Usage
+}
+
+// Run has a subagent do what the request says and returns its answer. It waits as long as that takes: when ctx ends
+// before, the subagent is stopped, and has ended when Run returns.
+func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
+	begun := s.cfg.Now()
+	c, err := s.callerFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.definition(c, r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := r.text()
+	if err != nil {
+		return nil, err
+	}
+	k, err := newKey(c, r)
+	if err != nil {
+		return nil, err
+	}
+	run := &run{Service: s, caller: c, d: d, key: k, result: Result{Agent: d.Name}}
+	ctx = fleet.WithPrincipal(ctx, c.owner)
+	if d.Session {
+		err = run.inConversation(ctx, prompt)
+	} else {
+		err = run.alone(ctx, prompt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	run.result.Duration = s.cfg.Now().Sub(begun)
+	return &run.result, nil
+}
+
+// text is the prompt with its context.
+func (r Request) text() (string, error) {
+	if strings.TrimSpace(r.Prompt) == "" {
+		return "", fleet.Invalid(fleet.ReasonTaskRequired, "prompt", "the prompt is empty: say in prompt what the subagent is to do")
+	}
+	for _, f := range []struct{ name, text string }{{"prompt", r.Prompt}, {"context", r.Context}} {
+		switch {
+		case !utf8.ValidString(f.text):
+			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s is not valid UTF-8 text", f.name)
+		case strings.ContainsRune(f.text, 0):
+			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s has a zero byte in it: leave it out", f.name)
+		}
+	}
+	text, field := r.Prompt, "prompt"
+	if strings.TrimSpace(r.Context) != "" {
+		text, field = "Context:\n\n"+strings.TrimSpace(r.Context)+"\n\nTask:\n\n"+r.Prompt, "context"
+	}
+	if len(text) > fleet.MaxText {
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "the prompt and its context have %d bytes, and at most %d are taken: put the rest where the subagent can find it", len(text), fleet.MaxText)
+	}
+	return text, nil
+}
+
+// key is what a request with an id is remembered by. The request is what the caller said: what a definition says may be
+// another thing the next time, and the result is the first one's all the same.
+type key struct{ principal, id, hash string }
+
+func newKey(c caller, r Request) (key, error) {
+	if n := utf8.RuneCountInString(r.RequestID); n > fleet.MaxRequestID {
+		return key{}, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, fleet.MaxRequestID)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return key{}, err
+	}
+	sum := sha256.Sum256(b)
+	k := key{principal: c.owner.Name, id: r.RequestID, hash: hex.EncodeToString(sum[:])}
+	if c.uid != "" {
+		k.principal += "/" + c.uid
+	}
+	return k, nil
+}
+
+// done returns what the same request did before; nil when it is new.
+func (k key) done(tx fleet.ReadTx) (*fleet.Request, error) {
+	if k.id == "" {
+		return nil, nil //nolint:nilnil // a request without an id is always new
+	}
+	old, err := tx.Request(k.principal, k.id)
+	if err == nil && old != nil && (old.Method != method || old.BodyHash != k.hash) {
+		err = fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", k.id)
+	}
+	return old, err
+}
+
+// errRepeated says that a transaction found the request done before, and did nothing.
+var errRepeated = errors.New("the request was done before")
+
+// remember keeps the request in the transaction that does it. It is a fleet.LaunchRequest's Also.
+func (r *run) remember(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
+	if r.key.id == "" || t == nil {
+		return nil
+	}
+	switch old, err := r.key.done(tx); {
+	case err != nil:
+		return err
+	case old != nil:
+		return errRepeated
+	}
+	return tx.PutRequest(&fleet.Request{
+		Principal: r.key.principal, ID: r.key.id, Method: method, BodyHash: r.key.hash, AgentUID: a.UID, TaskID: t.ID, CreatedAt: r.cfg.Now().UTC(),
+	})
+}
+
+// before returns the task that the same request was done by, with its agent; nil when the request is new.
+func (r *run) before(ctx context.Context) (old *fleet.Request, err error) {
+	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
+		old, err = r.key.done(tx)
+		return err
+	})
+	return old, err
+}
+
+// run is one call.
+type run struct {
+	*Service
+	caller caller
+	d      *Definition
+	key    key
+	result Result
+}
+
+// launch is the request for the agent of the call.
+func (r *run) launch() fleet.LaunchRequest {
+	l := fleet.LaunchRequest{
+		Method: method, Toolset: fleet.ToolsetSubagents, Backend: r.d.RunsIn, Name: r.d.Name,
+		Recipe: r.d.recipe(r.caller.depth, r.cfg.MaxDepth), Timeout: r.d.Timeout,
+	}
+	if l.Recipe == nil {
+		l.Project, l.Role, l.Spec = r.d.Project, r.d.Role, r.d.instructions()
+		l.Name = workspaceName(r.d.Name)
+	}
+	return l
+}
+
+// workspaceName is the subagent's name as the beginning of one that every host takes for a workspace.
+func workspaceName(name string) string {
+	const most = 18 // of 32, less what the core adds
+	plain := strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' }), "-")
+	return strings.Trim(plain[:min(len(plain), most)], "-")
+}
+
+// alone has an agent that is made for the call do it.
+func (r *run) alone(ctx context.Context, prompt string) error {
+	if old, err := r.before(ctx); err != nil {
+		return err
+	} else if old != nil {
+		return r.repeated(ctx, old, prompt)
+	}
+	l := r.launch()
+	l.OneTask = r.d.OutputFormat != outputJSON // or it may be asked again
+	l.Prompt, l.Also = prompt, r.remember
+	if r.slow() {
+		l.Prompt, l.OneTask = "", false
+	}
+	v, err := r.fleet.Launch(ctx, l)
+	if errors.Is(err, errRepeated) {
+		return r.alone(ctx, prompt) // at the same time
+	}
+	if err != nil {
+		return err
+	}
+	if !l.OneTask {
+		defer r.remove(ctx, v.UID)
+	}
+	task := v.Task
+	if task == nil {
+		if task, err = r.begin(ctx, v.UID, prompt, r.remember); err != nil {
+			return err
+		}
+	}
+	return r.answer(ctx, task, prompt)
+}
+
+// repeated answers a request that was done before with what it came to.
+func (r *run) repeated(ctx context.Context, old *fleet.Request, prompt string) error {
+	task, err := r.follow(ctx, old.TaskID)
+	if err != nil {
+		return err
+	}
+	return r.answer(ctx, task, prompt)
+}
+
+// slow says whether it takes long to make the agent. The time limit of its task begins when it is there.
+func (r *run) slow() bool { return r.d.RunsIn != inLocal }
+
+// begin gives an agent that is being made its first task when it is ready.
+func (r *run) begin(ctx context.Context, uid, prompt string, also func(fleet.Tx, *fleet.Agent, *fleet.Task) error) (*fleet.Task, error) {
+	if err := r.ready(ctx, uid); err != nil {
+		return nil, err
+	}
+	return r.fleet.Turn(ctx, fleet.TurnRequest{Method: method, AgentUID: uid, Prompt: prompt, Timeout: r.d.Timeout, SessionID: r.result.SessionID, Also: also})
+}
+
+// ready waits until the agent runs.
+func (r *run) ready(ctx context.Context, uid string) error {
+	signal, cancel := r.store.Subscribe()
+	defer cancel()
+	late := time.NewTimer(r.cfg.StartWait)
+	defer late.Stop()
+	for {
+		v, err := r.agent(ctx, uid)
+		switch {
+		case err != nil:
+			return err
+		case v.State == fleet.StateRunning:
+			return nil
+		case v.State == fleet.StateFailed || v.State == fleet.StateCanceled || v.Desired != fleet.DesiredRunning:
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is %s: %s", r.d.Name, v.State, v.StateReason).With("agent_name", r.d.Name)
+		}
+		select {
+		case <-signal:
+		case <-late.C:
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.d.Name, r.cfg.StartWait, v.State).With("agent_name", r.d.Name)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// answer waits for the task and takes its answer. One that is not what the definition promises is sent back.
+func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error {
+	for attempt := 1; ; attempt++ {
+		text, err := r.take(ctx, task)
+		if err != nil {
+			return err
+		}
+		if r.d.OutputFormat != outputJSON {
+			r.result.Text = text
+			return nil
+		}
+		value, problems := r.d.check(text)
+		if len(problems) == 0 {
+			r.result.Text = value
+			return nil
+		}
+		r.cfg.Logger.DebugContext(ctx, "a subagent's answer is not what its definition promises", slog.String("subagent", r.d.Name), slog.String("task", r.result.TaskID), slog.Int("attempt", attempt))
+		again, err := r.again(ctx, task, attempt, prompt, text, problems)
+		if err != nil {
+			return err
+		}
+		task = again
+	}
+}
+
+// again asks the subagent once more, with what is wrong with its answer. OUTPUT_INVALID when it was asked often enough.
+func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, answer string, problems []string) (*fleet.Task, error) {
+	wrong := strings.Join(problems, "; ")
+	failed := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q did not answer as its definition promises, asked %d times: %s", r.d.Name, attempt, wrong).
+		With("agent_name", r.d.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", wrong).With("answer", shorten(answer, 2000))
+	if attempt > r.cfg.Retries {
+		return nil, failed
+	}
+	feedback := fmt.Sprintf("Your answer cannot be used: %s\n\nAnswer again, with the one JSON value that was asked for and nothing else.", strings.Join(problems, "\n"))
+	if !r.d.remembers() {
+		feedback = fmt.Sprintf("%s\n\nYou were asked this before, and answered:\n\n%s\n\n%s", prompt, shorten(answer, 100_000), feedback)
+	}
+	if len(feedback) > fleet.MaxText {
+		return nil, failed
+	}
+	next, err := r.fleet.Turn(ctx, fleet.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.d.Timeout, SessionID: task.SessionID})
+	switch fleet.ReasonOf(err) {
+	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
+		return nil, failed // a repeated request's agent is gone, or somebody else's turn has come
+	}
+	return next, err
+}
+
+// take waits for the task, and returns its answer in full.
+func (r *run) take(ctx context.Context, task *fleet.Task) (string, error) {
+	t, err := r.follow(ctx, task.ID)
+	if err != nil {
+		return "", err
+	}
+	r.result.TaskID = t.ID
+	r.result.CostUSD += t.CostUSD
+	u := &r.result.Usage
+	u.Model = t.Usage.Model
+	u.InputTokens, u.OutputTokens, u.ToolCalls = u.InputTokens+t.Usage.InputTokens, u.OutputTokens+t.Usage.OutputTokens, u.ToolCalls+t.Usage.ToolCalls
+	if t.Status != fleet.TaskCompleted {
+		return "", r.failed(t)
+	}
+	if t.PayloadSize == 0 {
+		return t.Summary, nil
+	}
+	payload, err := r.fleet.Payload(ctx, t.ID)
+	return string(payload), err
+}
+
+// failed is the error of a task that did not complete.
+func (r *run) failed(t *fleet.Task) error {
+	reason, words := fleet.ReasonTaskFailed, "failed"
+	switch {
+	case t.Status == fleet.TaskStopped:
+		words = "was stopped"
+	case t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // whoever ended it for that, nothing else ends one so late
+		reason, words = fleet.ReasonTaskTimedOut, "was too slow"
+	}
+	text := fmt.Sprintf("the subagent %q %s: %s", r.d.Name, words, t.Reason)
+	return fleet.Errorf(reason, "%s", text).With("agent_name", r.d.Name).With("task_id", t.ID)
+}
+
+// stopWait is how long a run gets to end when nobody waits for its answer any more. The core kills it long before.
+const stopWait = time.Minute
+
+// follow waits until the task has ended. When ctx ends before, it stops the task, and returns when that has ended.
+func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
+	t, err := r.fleet.FollowTask(ctx, taskID, 0, nil)
+	if ctx.Err() == nil {
+		return t, err
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	defer cancel()
+	err = r.fleet.AskStopTask(late, taskID)
+	if err == nil {
+		_, err = r.fleet.FollowTask(late, taskID, 0, nil)
+	}
+	if err != nil {
+		r.cfg.Logger.WarnContext(late, "a subagent that nobody waits for has not ended yet", slog.String("task", taskID), slog.Any("error", err))
+	}
+	return nil, ctx.Err()
+}
+
+// remove has the agent of a call deleted.
+func (r *run) remove(ctx context.Context, uid string) {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	defer cancel()
+	if err := r.fleet.Remove(late, uid); err != nil {
+		r.cfg.Logger.WarnContext(late, "a subagent was not removed and is later", slog.String("subagent", r.d.Name), slog.Any("error", err))
+	}
+}

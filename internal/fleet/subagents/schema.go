@@ -1,0 +1,110 @@
+package subagents
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// nothing loads no schema from anywhere: one that refers to a file or an address would have the server read it.
+type nothing struct{}
+
+func (nothing) Load(string) (any, error) {
+	return nil, errors.New("it refers to a schema that is not in it")
+}
+
+// compile returns the schema, ready for use.
+func compile(schema []byte) (*jsonschema.Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil, err
+	}
+	const here = "fleet:output_schema"
+	c := jsonschema.NewCompiler()
+	c.UseLoader(nothing{})
+	if err := c.AddResource(here, doc); err != nil {
+		return nil, err
+	}
+	s, err := c.Compile(here)
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		return nil, errors.New(strings.Join(problemsOf(invalid.Err), "; "))
+	}
+	return s, err
+}
+
+// maxProblems is how many problems of an answer are told.
+const maxProblems = 10
+
+// check returns the JSON value in a subagent's answer, and what is wrong with it.
+func (d *Definition) check(answer string) (value string, problems []string) {
+	value = unfence(answer)
+	decoder := json.NewDecoder(strings.NewReader(value))
+	var raw json.RawMessage
+	if err := decoder.Decode(&raw); err != nil {
+		return value, []string{"it is no JSON: " + err.Error()}
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return value, []string{"there is more than one JSON value in it"}
+	}
+	value = string(raw)
+	if d.schema == nil {
+		return value, nil
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return value, []string{"it is no JSON: " + err.Error()}
+	}
+	return value, problemsOf(d.schema.Validate(v))
+}
+
+// unfence returns what is in the answer's code block, when it is one as a whole, else the answer.
+func unfence(answer string) string {
+	s := strings.TrimSpace(answer)
+	inner, ok := strings.CutPrefix(s, "```")
+	if !ok {
+		return s
+	}
+	inner, ok = strings.CutSuffix(inner, "```")
+	if !ok {
+		return s
+	}
+	if first, rest, more := strings.Cut(inner, "\n"); more && !strings.ContainsAny(first, "{[\"") {
+		inner = rest
+	}
+	return strings.TrimSpace(inner)
+}
+
+var english = message.NewPrinter(language.English)
+
+// problemsOf says in words what a schema has against a value; nil when nothing.
+func problemsOf(err error) []string {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return []string{err.Error()}
+	}
+	var problems []string
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) == 0 {
+			problems = append(problems, fmt.Sprintf("at /%s: %s", strings.Join(e.InstanceLocation, "/"), shorten(e.ErrorKind.LocalizedString(english), 200)))
+		}
+		for _, c := range e.Causes {
+			walk(c)
+		}
+	}
+	walk(invalid)
+	if len(problems) > maxProblems {
+		problems = append(problems[:maxProblems], fmt.Sprintf("and %d more", len(problems)-maxProblems))
+	}
+	return problems
+}
