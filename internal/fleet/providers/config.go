@@ -22,8 +22,8 @@ type Settings struct {
 	PerMinute int `yaml:"per_minute"`
 	// MaxTools is how many tools a principal can register; 0 means 100.
 	MaxTools int `yaml:"max_tools"`
-	// ToolEnv names the environment variables of the server that every principal's tools may have in their headers, as
-	// ${NAME}. An admin's may have any.
+	// ToolEnv names the environment variables of the server that registered tools may have in their headers and
+	// environments, as ${NAME}. Whoever registers a tool can have them sent anywhere.
 	ToolEnv []string `yaml:"tool_env"`
 	// ToolHosts are the hosts on the server's own networks that every principal's tools may call. An admin's may call any.
 	ToolHosts []string `yaml:"tool_hosts"`

@@ -75,12 +75,8 @@ func documentOf(p *Provider, key string, config map[string]any) (string, error) 
 		}
 		d.Providers = map[string]docProvider{custom: own}
 	}
-	words := instruction
-	if own, ok := config["system"].(string); ok {
-		words = own
-	}
 	d.Models = map[string]docModel{"model": m}
-	d.Agents = map[string]docAgent{"root": {Model: "model", Description: p.Description, Instruction: words}}
+	d.Agents = map[string]docAgent{"root": {Model: "model", Description: p.Description, Instruction: instruction}}
 	b, err := json.Marshal(d)
 	return string(b), err
 }
@@ -111,10 +107,10 @@ func intOf(config map[string]any, key string) *int64 {
 // recipeOf is how the agent of a request is made.
 func (s *Service) recipeOf(p *Provider, key string, config map[string]any, tools []fleet.Tool) (*fleet.Recipe, error) {
 	r := &fleet.Recipe{Name: p.Name}
+	r.System, r.SystemOnly = config["system"].(string)
 	if p.Kind == KindCLI {
-		r.Driver, r.Command, r.PassEnv = p.Driver, p.Command, p.Keys
-		r.Model = modelOf(p, config)
-		r.System, _ = config["system"].(string)
+		r.Driver, r.Command, r.PassEnv, r.Model = p.Driver, p.Command, p.Keys, modelOf(p, config)
+		r.SystemOnly = false // it is what makes a program the agent that it is
 		return r, nil
 	}
 	doc, err := documentOf(p, key, config)

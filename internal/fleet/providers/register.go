@@ -42,6 +42,9 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered,
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkVariables(&tool); err != nil {
+		return nil, err
+	}
 	if err := s.mayHave(who, &tool); err != nil {
 		return nil, err
 	}

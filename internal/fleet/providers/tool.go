@@ -261,20 +261,31 @@ func variables(t *fleet.Tool) (names []string) {
 }
 
 // address is where the tool is called; "" for a program.
-func address(t *fleet.Tool) (part, text string) {
+func address(t *fleet.Tool) string {
 	switch {
 	case t.HTTP != nil:
-		return "http.url", t.HTTP.URL
-	case t.MCP != nil && t.MCP.Server.URL != "":
-		return "mcp.server.url", t.MCP.Server.URL
+		return t.HTTP.URL
+	case t.MCP != nil:
+		return t.MCP.Server.URL
 	}
-	return "", ""
+	return ""
+}
+
+// checkVariables refuses variables that the operator has not listed: whoever registers a tool says where its headers go,
+// and so could have any secret of the server's environment sent there.
+func (s *Service) checkVariables(t *fleet.Tool) error {
+	for _, v := range variables(t) {
+		if !slices.Contains(s.cfg.ToolEnv, v) {
+			return malformed("", "names the variable %s, which tools do not get: the operator lists those that they do in providers.tool_env", v)
+		}
+	}
+	return nil
 }
 
 // mayHave says whether the principal's agents may have the tool. A tool is called by the server itself, with what the
-// server can reach and the rights that it has: a program would be the server's user, a variable of its environment can be
-// anybody's secret, and an address on its own networks may answer whoever comes from there. So these are for admins, and
-// for the one person there is without tokens; the configuration can let everybody have some.
+// server can reach and the rights that it has: a program would be the server's user, and an address on its own networks
+// may answer whoever comes from there. So these are for admins, and for the one person there is without tokens; the
+// configuration can let everybody call some hosts.
 func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
 	if who.Admin {
 		return nil
@@ -285,12 +296,7 @@ func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
 	if t.Command != nil || t.MCP != nil && t.MCP.Server.Command != "" {
 		return refuse("%q may not register a tool that is a program: it would run as the server's own user, so it takes an admin; an http endpoint or the url of an MCP server will do", who.Name)
 	}
-	for _, v := range variables(t) {
-		if !slices.Contains(s.cfg.ToolEnv, v) {
-			return refuse("%q may not register a tool that gets the server's variable %s: it takes an admin, or an entry in providers.tool_env", who.Name, v)
-		}
-	}
-	_, text := address(t)
+	text := address(t)
 	if u, err := url.Parse(text); err == nil && inside(u.Hostname()) && !slices.ContainsFunc(s.cfg.ToolHosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }) {
 		return refuse("%q may not register a tool on the server's own networks (%s): it takes an admin, or an entry in providers.tool_hosts", who.Name, u.Hostname())
 	}
