@@ -19,6 +19,7 @@ import (
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/lifecycle"
+	"fleet/internal/fleet/providers"
 	"fleet/internal/store/sqlite"
 )
 
@@ -35,6 +36,7 @@ type App struct {
 	health     *health.Server
 	guard      *guard
 	lifecycle  *lifecycle.Service
+	providers  *providers.Service
 	address    atomic.Pointer[string] // where REST and MCP are, as "http://HOST:PORT"; nil while they are not served
 }
 
@@ -46,6 +48,9 @@ type Options struct {
 	Fault   func(point string)       // see fleet.Config
 	Core    func(c *fleet.Config)    // changes to the core's configuration
 	Auth    func() rpc.Authenticator // nil: as the configuration says
+	// Providers changes the configuration of providers; Outside is what their probes look at, nil: this machine.
+	Providers func(c *providers.Config)
+	Outside   providers.Outside
 }
 
 // Open opens the fleet in cfg.Data. Nothing happens to agents before Start.
@@ -86,6 +91,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.service = fleet.NewService(a.store, a.backend, core)
 	a.reconciler = fleet.NewReconciler(a.service)
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
+	if a.providers, err = newProviders(cfg, o, a.service, a.store, log); err != nil {
+		return nil, err
+	}
 
 	var auth rpc.Authenticator = rpc.NoAuth{Lookup: a.service.Authenticate}
 	if o.Auth != nil {
@@ -104,6 +112,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 func (a *App) register(r grpc.ServiceRegistrar) {
 	fleetv1.RegisterFleetServiceServer(r, rpc.NewFleet(a.service))
 	fleetv1.RegisterLifecycleServiceServer(r, rpc.NewLifecycle(a.lifecycle))
+	fleetv1.RegisterProviderServiceServer(r, rpc.NewProviders(a.providers))
 	fleetv1.RegisterTokenServiceServer(r, rpc.NewTokens(a.service))
 	grpc_health_v1.RegisterHealthServer(r, a.health)
 }

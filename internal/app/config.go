@@ -12,6 +12,7 @@ import (
 	"fleet/internal/backend/coder"
 	"fleet/internal/backend/local"
 	"fleet/internal/fleet/lifecycle"
+	"fleet/internal/fleet/providers"
 )
 
 // Config is all that can be set of a server. Each scalar field is a key of fleet.yaml, a flag and an environment
@@ -34,6 +35,8 @@ type Config struct {
 	Coder        coder.Config  `yaml:"coder"`
 	// Lifecycle says what the agents of contracts are made of.
 	Lifecycle lifecycle.Config `yaml:"lifecycle"`
+	// Providers are the agents that single requests can be given to.
+	Providers providers.Settings `yaml:"providers"`
 }
 
 // Local is the part of the configuration about agents on this machine.
@@ -79,6 +82,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("data is empty: name a directory")
 	}
 	if err := c.Lifecycle.Validate(); err != nil {
+		return err
+	}
+	if err := c.Providers.Validate(); err != nil {
 		return err
 	}
 	for key, addr := range map[string]string{"http": c.HTTP, "grpc": c.GRPC} {

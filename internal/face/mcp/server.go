@@ -20,6 +20,7 @@ func toolsets(conn grpc.ClientConnInterface) []tool.Set {
 	return withAll([]tool.Set{
 		fleetv1.FleetServiceToolset(conn),
 		fleetv1.LifecycleServiceToolset(conn),
+		fleetv1.ProviderServiceToolset(conn),
 	})
 }
 

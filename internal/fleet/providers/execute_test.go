@@ -122,7 +122,7 @@ func TestExecuteInvalid(t *testing.T) {
 		{"capabilities", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Capabilities: make([]string, 51)}, "51 entries"},
 		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: ptr(0)}, "timeout is 0"},
 		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: ptr(86401)}, "1 to 86400"},
-		{"config.temperture", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"temperture": 0.7}}, "it takes max_tokens, model"},
+		{"config.heat", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"heat": 0.7}}, "it takes max_tokens, model"},
 		{"config.base_url", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"base_url": "http://evil"}}, "does not take"},
 		{"config.token_key", providers.ExecuteRequest{Agent: "custom", Prompt: "p", Config: map[string]any{"token_key": "HOME"}}, "does not take"},
 		{"config.temperature", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"temperature": "hot"}}, `the string "hot": it takes a number from 0 to 2`},
