@@ -1,0 +1,22 @@
+package app
+
+import (
+	"log/slog"
+
+	looks "fleet/internal/backend/probe"
+	"fleet/internal/fleet"
+	"fleet/internal/fleet/providers"
+)
+
+// newProviders returns the toolset of providers, which looks at this machine and its network unless a test says otherwise.
+func newProviders(cfg Config, o Options, core *fleet.Service, store fleet.Store, log *slog.Logger) (*providers.Service, error) {
+	c := providers.Config{Settings: cfg.Providers, Logger: log}
+	if o.Providers != nil {
+		o.Providers(&c)
+	}
+	outside := o.Outside
+	if outside == nil {
+		outside = looks.New(looks.Config{})
+	}
+	return providers.New(core, store, outside, c)
+}
