@@ -101,8 +101,12 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		}
 		return nil
 	}
+	if c.World.Traits.Drivers == nil {
+		c.World.Traits.Drivers = []string{"cagent", "claude", "command", "codex", "gemini", "opencode"}
+	}
 	f.world = fake.New(c.World)
 	o := Options{Version: "test", Backend: f.world, Core: func(c *fleet.Config) { c.PollInterval = 50 * time.Millisecond }}
+	o.Outside, o.Providers = testOutside{}, testProviders
 	if testing.Verbose() {
 		o.Log = logWriter{t}
 	}

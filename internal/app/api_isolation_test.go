@@ -29,6 +29,8 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
+		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
+		"capability_filter": "tool_use", "include_status": true, "tool_name": "attack", "tool_spec": map[string]any{"description": "an attack"},
 	}
 	args := map[string]any{}
 	for i := range m.Input().Fields().Len() {

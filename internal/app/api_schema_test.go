@@ -35,6 +35,10 @@ var goodRequests = map[string]string{
 	"stop_agent":              `{"agent_name":"sony"}`,
 	"restart_agent":           `{"agent_name":"sony"}`,
 	"show_agent_log":          `{"agent_name":"papi"}`,
+	"execute_agent_request":    `{"agent_name":"claude","prompt":"p"}`,
+	"list_available_agents":    `{}`,
+	"probe_agent_status":       `{"agent_name":"claude"}`,
+	"register_tool_with_agent": `{"tool_name":"calc","tool_spec":{"description":"d","http":{"url":"https://tools.example.com"}}}`,
 	"create_token":            `{"name":"fresh"}`,
 	"revoke_token":            `{"name":"nobody"}`,
 }
@@ -79,6 +83,8 @@ func probes(t *testing.T, task string) (all []probe) {
 			case !slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED):
 			case f.IsList():
 				add("required", []any{}, false)
+			case f.Kind() == protoreflect.MessageKind:
+				add("required", nil, false)
 			default:
 				add("required", "", false)
 			}

@@ -129,7 +129,7 @@ func TestRegisterRefuses(t *testing.T) {
 		{"agent_complete", "", good, "tool_name", "from Fleet itself"},
 		{"calc", "nobody", good, "agent_name", `no agent "nobody"`},
 		{"calc", "claude-code", good, "agent_name", "has its own tools"},
-		{"calc", "", ``, "tool_spec", "cannot be used"},
+		{"calc", "", ``, "tool_spec", "is needed"},
 		{"calc", "", `[]`, "tool_spec", "cannot be used"},
 		{"calc", "", `null`, "tool_spec.description", "is needed"},
 		{"calc", "", `{}`, "tool_spec.description", "is needed"},

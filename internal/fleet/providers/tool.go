@@ -73,6 +73,9 @@ func parseTool(name string, raw []byte) (fleet.Tool, error) {
 	if slices.Contains(ownTools, name) {
 		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q, which agents have from Fleet itself: choose another name", name)
 	}
+	if len(raw) == 0 {
+		return t, malformed("", "is needed: it has description, parameters, and one of http, mcp and command")
+	}
 	if len(raw) > MaxToolSpec {
 		return t, malformed("", "has %d bytes, and at most %d are taken", len(raw), MaxToolSpec)
 	}
