@@ -173,11 +173,9 @@ func (r *run) open(ctx context.Context, prompt string) (*fleet.Task, error) {
 	now := r.cfg.Now().UTC()
 	session := fleet.Session{
 		ID: r.result.SessionID, Toolset: fleet.ToolsetSubagents, Owner: r.caller.owner.Name, Name: r.d.Name, Key: r.conversation(),
-		Agent: r.d.Name, Source: r.told(), CreatedAt: now, UsedAt: now,
+		Agent: r.d.Name, Source: r.told(), CreatedAt: now, UsedAt: now, Messages: 1,
 	}
-	if !r.slow() {
-		l.Prompt, session.Messages = prompt, 1
-	}
+	l.Prompt = prompt
 	l.Also = func(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
 		s := session
 		s.AgentUID = a.UID
@@ -190,10 +188,7 @@ func (r *run) open(ctx context.Context, prompt string) (*fleet.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.Task != nil {
-		return v.Task, nil
-	}
-	return r.begin(ctx, v.UID, prompt, r.remember)
+	return v.Task, r.ready(ctx, v.Task)
 }
 
 // end closes a conversation and has its agent deleted.

@@ -162,6 +162,7 @@ type run struct {
 	caller caller
 	d      *Definition
 	key    key
+	limit  time.Duration // of a task, where the task itself has more; 0: it has not
 	result Result
 }
 
@@ -174,6 +175,7 @@ func (r *run) launch() fleet.LaunchRequest {
 	if l.Recipe == nil {
 		l.Project, l.Role, l.Spec = r.d.Project, r.d.Role, r.d.instructions()
 		l.Name = workspaceName(r.d.Name)
+		l.Timeout += r.cfg.StartWait
 	}
 	return l
 }
@@ -195,9 +197,6 @@ func (r *run) alone(ctx context.Context, prompt string) error {
 	l := r.launch()
 	l.OneTask = r.d.OutputFormat != outputJSON // or it may be asked again
 	l.Prompt, l.Also = prompt, r.remember
-	if r.slow() {
-		l.Prompt, l.OneTask = "", false
-	}
 	v, err := r.fleet.Launch(ctx, l)
 	if errors.Is(err, errRepeated) {
 		return r.alone(ctx, prompt) // at the same time
@@ -208,13 +207,10 @@ func (r *run) alone(ctx context.Context, prompt string) error {
 	if !l.OneTask {
 		defer r.remove(ctx, v.UID)
 	}
-	task := v.Task
-	if task == nil {
-		if task, err = r.begin(ctx, v.UID, prompt, r.remember); err != nil {
-			return err
-		}
+	if err := r.ready(ctx, v.Task); err != nil {
+		return err
 	}
-	return r.answer(ctx, task, prompt)
+	return r.answer(ctx, v.Task, prompt)
 }
 
 // repeated answers a request that was done before with what it came to.
@@ -226,40 +222,40 @@ func (r *run) repeated(ctx context.Context, old *fleet.Request, prompt string) e
 	return r.answer(ctx, task, prompt)
 }
 
-// slow says whether it takes long to make the agent. The time limit of its task begins when it is there.
-func (r *run) slow() bool { return r.d.RunsIn != inLocal }
-
-// begin gives an agent that is being made its first task when it is ready.
-func (r *run) begin(ctx context.Context, uid, prompt string, also func(fleet.Tx, *fleet.Agent, *fleet.Task) error) (*fleet.Task, error) {
-	if err := r.ready(ctx, uid); err != nil {
-		return nil, err
+// ready waits until the agent of the task is there, where that takes long. The time that its definition gives the
+// subagent begins then, so the task itself has more.
+func (r *run) ready(ctx context.Context, task *fleet.Task) error {
+	if r.d.RunsIn == inLocal {
+		return nil
 	}
-	return r.fleet.Turn(ctx, fleet.TurnRequest{Method: method, AgentUID: uid, Prompt: prompt, Timeout: r.d.Timeout, SessionID: r.result.SessionID, Also: also})
-}
-
-// ready waits until the agent runs.
-func (r *run) ready(ctx context.Context, uid string) error {
+	r.limit = r.d.Timeout
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
 	late := time.NewTimer(r.cfg.StartWait)
 	defer late.Stop()
 	for {
-		v, err := r.agent(ctx, uid)
-		switch {
-		case err != nil:
+		a, t := &fleet.Agent{}, &fleet.Task{}
+		err := r.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			if a, err = tx.Agent(task.AgentUID); err == nil {
+				t, err = tx.Task(task.ID)
+			}
 			return err
-		case v.State == fleet.StateRunning:
+		})
+		if err == nil && (a.State == fleet.StateRunning || !t.Active()) {
 			return nil
-		case v.State == fleet.StateFailed || v.State == fleet.StateCanceled || v.Desired != fleet.DesiredRunning:
-			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is %s: %s", r.d.Name, v.State, v.StateReason).With("agent_name", r.d.Name)
 		}
-		select {
-		case <-signal:
-		case <-late.C:
-			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.d.Name, r.cfg.StartWait, v.State).With("agent_name", r.d.Name)
-		case <-ctx.Done():
-			return ctx.Err()
+		if err == nil {
+			select {
+			case <-signal:
+				continue
+			case <-late.C:
+				err = fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.d.Name, r.cfg.StartWait, a.State).With("agent_name", r.d.Name)
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
 		}
+		r.halt(ctx, task.ID)
+		return err
 	}
 }
 
@@ -348,22 +344,38 @@ func (r *run) failed(t *fleet.Task) error {
 // stopWait is how long a run gets to end when nobody waits for its answer any more. The core kills it long before.
 const stopWait = time.Minute
 
-// follow waits until the task has ended. When ctx ends before, it stops the task, and returns when that has ended.
+// follow waits until the task has ended. When ctx ends before, or the subagent's time is over, it stops the task, and
+// returns when that has ended.
 func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
-	t, err := r.fleet.FollowTask(ctx, taskID, 0, nil)
-	if ctx.Err() == nil {
+	within := ctx
+	if r.limit > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, r.limit)
+		defer cancel()
+	}
+	t, err := r.fleet.FollowTask(within, taskID, 0, nil)
+	if within.Err() == nil {
 		return t, err
 	}
+	r.halt(ctx, taskID)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, fleet.Errorf(fleet.ReasonTaskTimedOut, "the subagent %q was too slow: it ran longer than its limit of %s", r.d.Name, r.limit).
+		With("agent_name", r.d.Name).With("task_id", taskID)
+}
+
+// halt stops the task and waits until it has ended, also when ctx has.
+func (r *run) halt(ctx context.Context, taskID string) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	err = r.fleet.AskStopTask(late, taskID)
+	err := r.fleet.AskStopTask(late, taskID)
 	if err == nil {
 		_, err = r.fleet.FollowTask(late, taskID, 0, nil)
 	}
 	if err != nil {
 		r.cfg.Logger.WarnContext(late, "a subagent that nobody waits for has not ended yet", slog.String("task", taskID), slog.Any("error", err))
 	}
-	return nil, ctx.Err()
 }
 
 // remove has the agent of a call deleted.

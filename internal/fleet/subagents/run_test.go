@@ -236,7 +236,13 @@ func TestRunInWorkspace(t *testing.T) {
 	require.InDelta(t, 0.5, r.CostUSD, 1e-9)
 	w.until(func() bool { return len(w.agents()) == 0 })
 
-	_, err := w.run("lost", "done x")
+	// Its time begins when its workspace is there, and ends it.
+	w.define("slow", "{container: coder, project: setup, timeout_ms: 100}", "You review.")
+	_, err := w.run("slow", "listen")
+	fails(t, err, fleet.ReasonTaskTimedOut, "was too slow", "100ms")
+	w.until(func() bool { return len(w.agents()) == 0 })
+
+	_, err = w.run("lost", "done x")
 	fails(t, err, fleet.ReasonProjectNotFound, "nowhere")
 
 	one := w.does("talk", "done one")

@@ -1,0 +1,164 @@
+package subagents
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const plain = "---\ndescription: x\n---\nDo it."
+
+func TestDirectory(t *testing.T) {
+	t.Parallel()
+	d, write := newDirectory(t)
+	_, err := d.get("good")
+	require.ErrorIs(t, err, errNoDefinition, "a directory that is not there has none")
+	list, broken, err := d.all()
+	require.NoError(t, err)
+	require.Empty(t, list)
+	require.Empty(t, broken)
+
+	write("agents/good/agent.md", plain)
+	write("agents/bad/agent.md", "nothing")
+	write("agents/main/agent.md", plain)
+	write("agents/main/system-prompt.md", "x")
+	write("agents/empty/notes.md", "x")
+	write("agents/.hidden/agent.md", plain)
+	write("agents/a b/agent.md", plain)
+	write("agents/README.md", "x")
+	write("agents/big/agent.md", plain+strings.Repeat("x", maxFile))
+	write("agents/forgetful/agent.md", plain)
+	write("agents/forgetful/memory.md", strings.Repeat("x", maxFile+1))
+	write("outside/agent.md", plain)
+	write("outside/memory.md", "outside")
+	agents := d.path
+	require.NoError(t, os.Symlink(filepath.Join(agents, "..", "outside"), filepath.Join(agents, "linked")))
+	require.NoError(t, os.Symlink("../outside", filepath.Join(agents, "linked2")))
+	require.NoError(t, os.Mkdir(filepath.Join(agents, "file"), 0o700))
+	require.NoError(t, os.Symlink("../../outside/agent.md", filepath.Join(agents, "file", "agent.md")))
+	write("agents/memory/agent.md", plain)
+	require.NoError(t, os.Symlink("../../outside/memory.md", filepath.Join(agents, "memory", "memory.md")))
+	require.NoError(t, os.Symlink("good", filepath.Join(agents, "alias")))
+	require.NoError(t, os.MkdirAll(filepath.Join(agents, "pipe"), 0o700))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(agents, "pipe", "agent.md"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(agents, "directory", "agent.md"), 0o700))
+
+	list, broken, err = d.all()
+	require.NoError(t, err)
+	var names []string
+	for _, l := range list {
+		names = append(names, l.Name)
+	}
+	require.Equal(t, []string{"alias", "good"}, names)
+	for name, want := range map[string]string{
+		"bad":       "bad/agent.md: it does not begin with a frontmatter",
+		"a b":       "rename its directory",
+		"big":       "big/agent.md has 262",
+		"forgetful": "forgetful/memory.md has 262145 bytes, and at most 262144 are taken",
+		"linked":    "linked/agent.md cannot be read: path escapes from parent",
+		"linked2":   "linked2/agent.md cannot be read: path escapes from parent",
+		"file":      "file/agent.md cannot be read: path escapes from parent",
+		"memory":    "memory/memory.md cannot be read: path escapes from parent",
+		"pipe":      "pipe/agent.md is not a plain file",
+		"directory": "directory/agent.md is not a plain file",
+	} {
+		require.ErrorContains(t, broken[name], want)
+		require.NotContains(t, broken[name].Error(), filepath.Dir(agents), "the server's paths are its own")
+		delete(broken, name)
+	}
+	require.Empty(t, broken)
+	for _, name := range []string{"main", ".hidden", "", ".", "..", "../outside", "good/", "a b", "empty", "README.md", "/etc", "good\x00"} {
+		_, err := d.get(name)
+		require.ErrorIs(t, err, errNoDefinition, name)
+	}
+	_, err = d.get("linked")
+	require.ErrorContains(t, err, "escapes")
+}
+
+// TestDirectoryChanges holds that what changes is seen with the next look, also when it changes right away.
+func TestDirectoryChanges(t *testing.T) {
+	t.Parallel()
+	d, write := newDirectory(t)
+	for i := range 50 {
+		write("agents/a/agent.md", fmt.Sprintf("---\n---\nVersion %02d", i))
+		got, err := d.get("a")
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("Version %02d", i), got.System)
+	}
+	write("agents/a/memory.md", "one")
+	got, err := d.get("a")
+	require.NoError(t, err)
+	require.Equal(t, "Version 49\n\n# Memory\n\none", got.System)
+	require.NoError(t, os.Remove(filepath.Join(d.path, "a", "memory.md")))
+	got, err = d.get("a")
+	require.NoError(t, err)
+	require.Equal(t, "Version 49", got.System)
+
+	// What has not changed for a while is not read again.
+	old := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(d.path, "a", "agent.md"), old, old))
+	first, err := d.get("a")
+	require.NoError(t, err)
+	again, err := d.get("a")
+	require.NoError(t, err)
+	require.Same(t, first, again)
+	write("agents/a/agent.md", "no more")
+	_, err = d.get("a")
+	require.ErrorContains(t, err, "frontmatter")
+	require.NoError(t, os.RemoveAll(filepath.Join(d.path, "a")))
+	_, err = d.get("a")
+	require.ErrorIs(t, err, errNoDefinition)
+	_, _, err = d.all()
+	require.NoError(t, err)
+	require.Empty(t, d.known)
+}
+
+// thousand makes a directory with 1,000 definitions that were written some time ago.
+func thousand(t testing.TB) *directory {
+	d, write := newDirectory(t)
+	old := time.Now().Add(-time.Hour)
+	for i := range 1000 {
+		path := fmt.Sprintf("agents/agent-%04d/agent.md", i)
+		write(path, "---\ndescription: one of many\npermissions: {allow: [Read, \"Bash(ls:*)\"]}\nmcp_servers: [{name: a, command: b, env: {K: v}}]\n---\nDo it.")
+		path = filepath.Join(filepath.Dir(d.path), path)
+		require.NoError(t, os.Chtimes(path, old, old))
+	}
+	return d
+}
+
+func TestThousandDefinitions(t *testing.T) {
+	t.Parallel()
+	d := thousand(t)
+	begun := time.Now()
+	list, broken, err := d.all()
+	require.NoError(t, err)
+	require.Len(t, list, 1000)
+	require.Empty(t, broken)
+	first := time.Since(begun)
+	begun = time.Now()
+	again, _, err := d.all()
+	require.NoError(t, err)
+	require.Same(t, list[999], again[999], "none is read again")
+	t.Logf("first %s, again %s", first, time.Since(begun))
+}
+
+func BenchmarkThousandDefinitions(b *testing.B) {
+	d := thousand(b)
+	_, _, _ = d.all()
+	b.Run("all", func(b *testing.B) {
+		for b.Loop() {
+			_, _, _ = d.all()
+		}
+	})
+	b.Run("one", func(b *testing.B) {
+		for b.Loop() {
+			_, _ = d.get("agent-0500")
+		}
+	})
+}

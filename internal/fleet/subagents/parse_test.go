@@ -1,0 +1,236 @@
+package subagents
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var someDrivers = []string{"shell", "claude", "command", "codex"}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	d, err := parse("web-search", []byte("\ufeff\n---\r\n"+strings.ReplaceAll(`name: web-search
+description: " Searches. "
+session: true
+allowed_callers: [main, lead]
+calls: [other]
+timeout_ms: 30000
+model: haiku
+permissions:
+  allow: ["Bash(curl:*)", Read]
+  deny: ["Bash(rm:*)", "mcp__brave__*"]
+mcp_servers:
+  - name: brave
+    command: npx
+    args: ["-y", "x"]
+    env: {KEY: "${KEY}"}
+  - {name: web, url: "https://example.com/mcp", headers: {Authorization: "Bearer ${T}"}}
+pass_env: [AWS_*]
+output_schema: {type: object}
+`, "\n", "\r\n")+"--- \r\n\r\nYou search.\r\n\r\n---\r\nNot a frontmatter.\r\n"), []byte(" likes birds \n"), someDrivers)
+	require.NoError(t, err)
+	require.NotNil(t, d.schema)
+	d.schema = nil
+	require.Equal(t, &Definition{
+		Name: "web-search", Description: "Searches.", Session: true, AllowedCallers: []string{"main", "lead"}, Calls: []string{"other"},
+		Timeout: 30 * time.Second, RunsIn: "local", Driver: "claude", Model: "haiku", Allow: []string{"Bash(curl:*)", "Read"},
+		Deny: []string{"Bash(rm:*)", "mcp__brave__*"}, PassEnv: []string{"AWS_*"}, OutputFormat: "json", Schema: []byte(`{"type":"object"}`),
+		MCPServers: []fleet.MCPServer{
+			{Name: "brave", Command: "npx", Args: []string{"-y", "x"}, Env: map[string]string{"KEY": "${KEY}"}},
+			{Name: "web", URL: "https://example.com/mcp", Headers: map[string]string{"Authorization": "Bearer ${T}"}},
+		},
+		System: "You search.\r\n\r\n---\r\nNot a frontmatter.\n\n# Memory\n\nlikes birds",
+	}, d)
+
+	d, err = parse("a", []byte("---\n---\n"), nil, someDrivers)
+	require.NoError(t, err)
+	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "local", Driver: "claude", OutputFormat: "text"}, d)
+	d, err = parse("a", []byte("---\npermissions: {allow: []}\nallowed_callers: []\n---"), nil, someDrivers)
+	require.NoError(t, err)
+	require.Equal(t, []string{}, d.Allow, "no tools is not the same as nothing said")
+	require.Empty(t, d.AllowedCallers)
+	d, err = parse("a", []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, someDrivers)
+	require.NoError(t, err)
+	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "coder", Project: "Setup", Role: "Coder", OutputFormat: "text", System: "Do it."}, d)
+	require.Nil(t, d.recipe(0, 3))
+	for _, front := range []string{"driver: codex", "container: local", "driver: command\ncommand: [cat]", "output_format: json"} {
+		_, err := parse("a", []byte("---\n"+front+"\n---\n"), nil, someDrivers)
+		require.NoError(t, err, front)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	bomb := "a: &a [x, x, x, x, x, x, x, x, x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+", ", 9) + "]\n"
+	}
+	for _, tc := range []struct{ front, want string }{
+		{"sesion: true", `line 2: there is no key "sesion": did you mean "session"?`},
+		{"description: x\nallowedCallers: [main]", `line 3: there is no key "allowedCallers": did you mean "allowed_callers"?`},
+		{"permissions: {alow: []}", `did you mean "allow"?`},
+		{"completely_else: 1", "the keys are allow, allowed_callers, args"},
+		{"session: maybe", "line 2: true or false is needed here"},
+		{"timeout_ms: soon", "line 2: a number is needed here"},
+		{"allowed_callers: main", "line 2: string was used where sequence is expected"},
+		{"mcp_servers: {a: b}", "line 2: mapping was used where sequence is expected"},
+		{"session: true\nsession: false", `line 3: mapping key "session" already defined`},
+		{"- a list", "sequence was used where mapping is expected"},
+		{"just words", "string was used where mapping is expected"},
+		{"name: [", "line 2: sequence end token ']' not found"},
+		{"\tname: x", "tab character"},
+		{bomb, "anchors and aliases are not taken"},
+		{"name: &x a", "anchors and aliases are not taken"},
+		{"output_schema: {<<: {type: object}}", "anchors and aliases are not taken"},
+		{"output_schema: " + strings.Repeat("[", 20000), "nested too deep"},
+		{"output_schema: " + strings.Repeat("{a: ", 15000), "nested too deep"},
+		{"output_schema:\n " + strings.Repeat("- ", 30000) + "a", "nested too deep"},
+		{"description: " + strings.Repeat("x", maxHeader), "put the instructions below it"},
+
+		{"name: other", `name is "other", and its directory "a": give both the same name`},
+		{"allowed_callers: ['']", `allowed_callers: "" is no name`},
+		{"calls: [main]", `"main" is not a subagent`},
+		{"calls: ['a b']", `calls: "a b" is no name`},
+		{"permissions: {allow: ['Bash(ls', Read]}", `"Bash(ls" is not a tool`},
+		{"permissions: {deny: ['Read,Write']}", `"Read,Write" is not a tool`},
+		{"permissions: {allow: ['--dangerously-skip-permissions']}", "is not a tool"},
+		{"pass_env: [FLEET_TOKEN]", `pass_env: "FLEET_TOKEN"`},
+		{"pass_env: ['*']", `pass_env: "*"`},
+		{"timeout_ms: 0", "timeout_ms is not a whole number from 1 to 2592000000"},
+		{"timeout_ms: 1.5", "timeout_ms is not a whole number"},
+		{"timeout_ms: -1", "timeout_ms is not a whole number"},
+		{"timeout_ms: 1e300", "timeout_ms is not a whole number"},
+		{"timeout_ms: .nan", "timeout_ms is not a whole number"},
+
+		{"mcp_servers: [{command: a}]", `mcp_servers[0] "": a server needs a name`},
+		{"mcp_servers: [{name: a__b, command: a}]", "a server needs a name"},
+		{"mcp_servers: [{name: fleet, command: a}]", "choose another one"},
+		{"mcp_servers: [{name: a, command: a}, {name: a, command: b}]", "choose another one"},
+		{"mcp_servers: [{name: a}]", "a command or a url, and not both"},
+		{"mcp_servers: [{name: a, command: a, url: 'http://x'}]", "a command or a url, and not both"},
+		{"mcp_servers: [{name: a, url: 'file:///etc/passwd'}]", "not an http or https address"},
+		{"mcp_servers: [{name: a, url: 'http://x', env: {A: b}}]", "for servers with a command"},
+		{"mcp_servers: [{name: a, command: x, headers: {A: b}}]", "for servers with a url"},
+		{"mcp_servers: [{name: a, command: x, args: ['${KEY}']}]", "variables are put into env and headers only"},
+		{"mcp_servers: [{name: a, url: 'http://x/${KEY}'}]", "variables are put into env and headers only"},
+		{"mcp_servers: [{name: a, command: x, env: {'A B': c}}]", "no name of an environment variable"},
+
+		{"output_format: xml", `output_format is text or json, not "xml"`},
+		{"output_format: text\noutput_schema: {type: object}", "output_schema is for output_format: json"},
+		{"output_schema: {type: thing}", "output_schema is no good JSON Schema: at /type"},
+		{"output_schema: {$ref: 'file:///etc/passwd'}", "it refers to a schema that is not in it"},
+		{"output_schema: {$ref: 'https://example.com/x'}", "it refers to a schema that is not in it"},
+		{"output_schema: {pattern: '('}", "output_schema is no good JSON Schema"},
+
+		{"container: docker", "container is coder, or left out for this machine"},
+		{"container: coder", "container: coder needs a project"},
+		{"project: x", "project and role are for container: coder"},
+		{"container: coder\nproject: x\npermissions: {allow: []}", "cannot be held to there"},
+		{"container: coder\nproject: x\nmodel: y", "cannot be held to there"},
+		{"driver: shell", "driver is one of claude, command, codex, not"},
+		{"driver: nope", "driver is one of claude, command, codex, not"},
+		{"driver: command", "needs a command"},
+		{"driver: codex\npermissions: {deny: [Read]}", "cannot hold an agent to permissions"},
+		{"driver: command\ncommand: [x]\ncalls: [b]", "cannot hold an agent to permissions"},
+	} {
+		begun := time.Now()
+		_, err := parse("a", []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
+		require.ErrorContains(t, err, tc.want, shorten(tc.front, 60))
+		require.Less(t, time.Since(begun), 5*time.Second, shorten(tc.front, 60))
+		require.Less(t, len(err.Error()), 1000)
+	}
+	for text, want := range map[string]string{
+		"":                              "does not begin with a frontmatter",
+		"You search.":                   "does not begin with a frontmatter",
+		"---\nname: a\nYou search.":     "does not begin with a frontmatter",
+		"x\n---\nname: a\n---\n":        "does not begin with a frontmatter",
+		"---\nname: a\n---\nzero\x00":   "zero byte",
+		"---\nname: a\n---\n\xff":       "not UTF-8",
+		"---\nname: \"s3cret\": x\n---": "line 2",
+	} {
+		_, err := parse("a", []byte(text), nil, someDrivers)
+		require.ErrorContains(t, err, want, "%q", text)
+		require.NotContains(t, err.Error(), "s3cret")
+	}
+	_, err := parse("a", []byte("---\n---\n"), []byte("\x00"), someDrivers)
+	require.ErrorContains(t, err, "zero byte")
+}
+
+// FuzzParse holds that no file, whatever is in it, makes anything but a definition or an error in words.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("---\nname: a\nsession: true\n---\nDo it."), []byte("memory"))
+	f.Add([]byte("---\nmcp_servers: [{name: a, command: b, env: {K: '${V}'}}]\npermissions: {allow: [Read]}\n---\n"), []byte(nil))
+	f.Add([]byte("---\noutput_schema: {type: object, properties: {a: {$ref: '#'}}}\n---\n"), []byte(nil))
+	f.Add([]byte("---\na: &a [*a]\n---\n"), []byte(nil))
+	f.Fuzz(func(t *testing.T, data, memory []byte) {
+		if len(data) > maxFile {
+			t.Skip()
+		}
+		late := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("it hangs on %q", data)) })
+		defer late.Stop()
+		d, err := parse("a", data, memory, someDrivers)
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		require.Equal(t, "a", d.Name)
+		require.Contains(t, []string{"text", "json"}, d.OutputFormat)
+		if d.RunsIn == inLocal {
+			require.NotNil(t, d.recipe(0, 3))
+			require.NotEqual(t, "shell", d.Driver)
+		}
+		_ = d.missing(func(string) (string, bool) { return "", false })
+		d.check(string(memory))
+	})
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	any := &Definition{OutputFormat: outputJSON}
+	for answer, want := range map[string]string{
+		` {"a": 1} `:                      `{"a": 1}`,
+		"```json\n{\"a\": 1}\n```":        `{"a": 1}`,
+		"```\n[1]\n```":                   `[1]`,
+		"```{\"a\":\n1}```":               "{\"a\":\n1}",
+		"null":                            "null",
+		`"text"`:                          `"text"`,
+		`12345678901234567890.1234567890`: `12345678901234567890.1234567890`,
+	} {
+		value, problems := any.check(answer)
+		require.Empty(t, problems, answer)
+		require.Equal(t, want, value)
+	}
+	for answer, want := range map[string]string{
+		"":                   "it is no JSON",
+		"Sure! {\"a\": 1}":   "it is no JSON",
+		"{} {}":              "more than one",
+		"{\"a\": 1} I hope.": "more than one",
+		"{'a': 1}":           "it is no JSON",
+	} {
+		_, problems := any.check(answer)
+		require.Len(t, problems, 1, answer)
+		require.Contains(t, problems[0], want)
+	}
+	d, err := parse("a", []byte("---\noutput_schema: {type: array, items: {type: integer}}\n---\n"), nil, someDrivers)
+	require.NoError(t, err)
+	_, problems := d.check(`["a","b","c","d","e","f","g","h","i","j","k","l"]`)
+	require.Len(t, problems, maxProblems+1)
+	require.Equal(t, "and 2 more", problems[maxProblems])
+}
+
+func newDirectory(t testing.TB) (*directory, func(path, text string)) {
+	dir := t.TempDir()
+	return &directory{path: filepath.Join(dir, "agents"), drivers: someDrivers, now: time.Now}, func(path, text string) {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+}
