@@ -20,6 +20,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/fleet/providers"
+	"fleet/internal/fleet/subagents"
 	"fleet/internal/store/sqlite"
 )
 
@@ -37,6 +38,7 @@ type App struct {
 	guard      *guard
 	lifecycle  *lifecycle.Service
 	providers  *providers.Service
+	subagents  *subagents.Service
 	address    atomic.Pointer[string] // where REST and MCP are, as "http://HOST:PORT"; nil while they are not served
 }
 
@@ -51,6 +53,7 @@ type Options struct {
 	// Providers changes the configuration of providers; Outside is what their probes look at, nil: this machine.
 	Providers func(c *providers.Config)
 	Outside   providers.Outside
+	Subagents func(c *subagents.Config) // changes to the configuration of subagents
 }
 
 // Open opens the fleet in cfg.Data. Nothing happens to agents before Start.
@@ -94,6 +97,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if a.providers, err = newProviders(cfg, o, a.service, a.store, log); err != nil {
 		return nil, err
 	}
+	a.subagents = newSubagents(cfg, o, a.service, a.store, log)
 
 	var auth rpc.Authenticator = rpc.NoAuth{Lookup: a.service.Authenticate}
 	if o.Auth != nil {
@@ -113,6 +117,7 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 	fleetv1.RegisterFleetServiceServer(r, rpc.NewFleet(a.service))
 	fleetv1.RegisterLifecycleServiceServer(r, rpc.NewLifecycle(a.lifecycle))
 	fleetv1.RegisterProviderServiceServer(r, rpc.NewProviders(a.providers))
+	fleetv1.RegisterSubagentServiceServer(r, rpc.NewSubagents(a.subagents))
 	fleetv1.RegisterTokenServiceServer(r, rpc.NewTokens(a.service))
 	grpc_health_v1.RegisterHealthServer(r, a.health)
 }
@@ -121,13 +126,17 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 func (a *App) Conn() grpc.ClientConnInterface { return inProcess{a.channel} }
 
 // Start lets the fleet work: agents are made, tasks run.
-func (a *App) Start() { a.reconciler.Start() }
+func (a *App) Start() {
+	a.reconciler.Start()
+	a.subagents.Start()
+}
 
 // Close ends the work, waits for it, and closes the store. Agents and their runs go on, and are found again.
 func (a *App) Close() error {
 	a.health.Shutdown()
 	a.guard.end()
 	a.guard.wait()
+	a.subagents.Stop()
 	a.reconciler.Stop()
 	return errors.Join(a.closeBackends(), a.store.Close())
 }

@@ -13,6 +13,7 @@ import (
 	"fleet/internal/backend/local"
 	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/fleet/providers"
+	"fleet/internal/fleet/subagents"
 )
 
 // Config is all that can be set of a server. Each scalar field is a key of fleet.yaml, a flag and an environment
@@ -37,6 +38,8 @@ type Config struct {
 	Lifecycle lifecycle.Config `yaml:"lifecycle"`
 	// Providers are the agents that single requests can be given to.
 	Providers providers.Settings `yaml:"providers"`
+	// Subagents are agents that are defined by files.
+	Subagents subagents.Settings `yaml:"subagents"`
 }
 
 // Local is the part of the configuration about agents on this machine.
@@ -85,6 +88,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := c.Providers.Validate(); err != nil {
+		return err
+	}
+	if err := c.Subagents.Validate(); err != nil {
 		return err
 	}
 	for key, addr := range map[string]string{"http": c.HTTP, "grpc": c.GRPC} {

@@ -1,25 +1,49 @@
 package subagents
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
 )
+
+// Settings are the part of the server's configuration about subagents. The zero value works.
+type Settings struct {
+	// Dir is the directory of the definitions: DIR/NAME/agent.md. One that is not there has none.
+	Dir string `yaml:"dir"`
+	// Timeout is how long a run may take when its definition does not say; 0 means 10 min.
+	Timeout time.Duration `yaml:"timeout"`
+	// MaxDepth is how many subagents may stand above one another: with 1, none runs another one; 0 means 3.
+	MaxDepth int `yaml:"max_depth"`
+	// Retries is how often a subagent is asked again when its answer is not what its definition promises; 0 means 2,
+	// less than 0 never.
+	Retries int `yaml:"output_retries"`
+}
+
+// Validate says what is wrong with the settings, by key.
+func (s Settings) Validate() error {
+	if s.Timeout < 0 || s.Timeout > fleet.MaxTaskTimeout {
+		return fmt.Errorf("subagents.timeout is %s: it is from 0s, for 10 minutes, to %s", s.Timeout, fleet.MaxTaskTimeout)
+	}
+	if s.MaxDepth < 0 || s.MaxDepth > 10 {
+		return fmt.Errorf("subagents.max_depth is %d: it is from 1 to 10", s.MaxDepth)
+	}
+	if s.Retries > 10 {
+		return fmt.Errorf("subagents.output_retries is %d: it is at most 10", s.Retries)
+	}
+	return nil
+}
 
 // Config configures a Service. The zero value works: it knows no subagents.
 type Config struct {
-	// Dir is the directory of the definitions: DIR/NAME/agent.md. One that is not there has none.
-	Dir string
-	// Timeout is how long a run may take when its definition does not say; 0 means 10 min.
-	Timeout time.Duration
-	// MaxDepth is how many subagents may stand above one another: with 1, none runs another one; 0 means 3.
-	MaxDepth int
-	// Retries is how often a subagent is asked again when its answer is not what its definition promises; 0 means 2,
-	// less than 0 never.
-	Retries int
+	Settings
+	// Local is the backend that runs subagents on this machine; empty: "local".
+	Local string
 	// MaxWaiting is how many calls may wait for their turn in one conversation; 0 means 8. QueueWait is how long; 0 means
 	// 10 min.
 	MaxWaiting int
@@ -49,6 +73,9 @@ func (c Config) withDefaults() Config {
 		if *d.value <= 0 {
 			*d.value = d.standard
 		}
+	}
+	if c.Local == "" {
+		c.Local = inLocal
 	}
 	if c.MaxDepth <= 0 {
 		c.MaxDepth = 3

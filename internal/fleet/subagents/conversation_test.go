@@ -133,10 +133,11 @@ func TestConversationWaits(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	// Another server's turn counts too.
-	other := subagents.New(w.core, w.store, subagents.Config{Dir: w.dir + "/agents", QueueWait: 50 * time.Millisecond})
+	same := subagents.Settings{Dir: w.dir + "/agents"}
+	other := subagents.New(w.core, w.store, subagents.Config{Settings: same, QueueWait: 50 * time.Millisecond})
 	_, err = other.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	fails(t, err, fleet.ReasonAgentBusy)
-	patient := subagents.New(w.core, w.store, subagents.Config{Dir: w.dir + "/agents"})
+	patient := subagents.New(w.core, w.store, subagents.Config{Settings: same})
 	go w.open()
 	r, err := patient.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	require.NoError(t, err)

@@ -158,7 +158,7 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 		Hosts: map[string]fleet.Backend{"coder": w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
 		PollInterval: 20 * time.Millisecond, Logger: log,
 	})
-	cfg := subagents.Config{Dir: filepath.Join(dir, "agents"), Logger: log, Lookup: func(name string) (string, bool) {
+	cfg := subagents.Config{Settings: subagents.Settings{Dir: filepath.Join(dir, "agents")}, Logger: log, Lookup: func(name string) (string, bool) {
 		for _, v := range environ {
 			if value, ok := strings.CutPrefix(v, name+"="); ok {
 				return value, true

@@ -169,7 +169,7 @@ type run struct {
 // launch is the request for the agent of the call.
 func (r *run) launch() fleet.LaunchRequest {
 	l := fleet.LaunchRequest{
-		Method: method, Toolset: fleet.ToolsetSubagents, Backend: r.d.RunsIn, Name: r.d.Name,
+		Method: method, Toolset: fleet.ToolsetSubagents, Backend: r.backend(r.d), Name: r.d.Name,
 		Recipe: r.d.recipe(r.caller.depth, r.cfg.MaxDepth), Timeout: r.d.Timeout,
 	}
 	if l.Recipe == nil {

@@ -26,7 +26,7 @@ type Service struct {
 func New(core *fleet.Service, store fleet.Store, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	drivers := []string{"claude"}
-	if t, ok := core.TraitsOf(inLocal); ok {
+	if t, ok := core.TraitsOf(cfg.Local); ok {
 		drivers = t.Drivers
 	}
 	return &Service{
@@ -130,7 +130,7 @@ func (s *Service) notFound(c caller, name string) error {
 
 // usable says why the subagent cannot be run here and now, though its file is good.
 func (s *Service) usable(d *Definition) error {
-	if _, ok := s.fleet.TraitsOf(d.RunsIn); !ok {
+	if _, ok := s.fleet.TraitsOf(s.backend(d)); !ok {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "this server has no backend %q to run it", d.RunsIn)
 	}
 	if err := d.missing(s.cfg.Lookup); err != nil {
@@ -140,6 +140,14 @@ func (s *Service) usable(d *Definition) error {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "its calls lead back to itself: %s", cycle)
 	}
 	return nil
+}
+
+// backend is the name of the backend that runs the subagent.
+func (s *Service) backend(d *Definition) string {
+	if d.RunsIn == inLocal {
+		return s.cfg.Local
+	}
+	return d.RunsIn
 }
 
 // cycle returns the way on which the definition's calls lead back to itself; empty when they do not.

@@ -1,0 +1,62 @@
+package rpc
+
+import (
+	"context"
+	"math"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/fleet/subagents"
+)
+
+// Subagents serves SubagentService.
+type Subagents struct {
+	fleetv1.UnimplementedSubagentServiceServer
+	svc *subagents.Service
+}
+
+// NewSubagents returns a server of the toolset.
+func NewSubagents(svc *subagents.Service) *Subagents { return &Subagents{svc: svc} }
+
+// RunSubagent runs a subagent and waits for its answer.
+func (s *Subagents) RunSubagent(ctx context.Context, r *fleetv1.RunSubagentRequest) (*fleetv1.RunSubagentResponse, error) {
+	result, err := s.svc.Run(ctx, subagents.Request{
+		Agent: r.GetAgentName(), Prompt: r.GetPrompt(), Context: r.GetContext(), RequestID: r.GetRequestId(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RunSubagentResponse{
+		Result: textOf(result.Text), Agent: result.Agent, DurationMs: int32Of(int(result.Duration.Milliseconds())), TaskId: result.TaskID,
+		SessionId: some(result.SessionID), CostUsd: result.CostUSD, Usage: subagentUsageOf(result.Usage),
+	}, nil
+}
+
+func subagentUsageOf(u fleet.Usage) *fleetv1.SubagentUsage {
+	return &fleetv1.SubagentUsage{
+		Model: textOf(u.Model), InputTokens: tokensOf(u.InputTokens), OutputTokens: tokensOf(u.OutputTokens), ToolCalls: int32Of(u.ToolCalls),
+	}
+}
+
+func tokensOf(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) } //nolint:gosec // clamped
+
+// ListSubagents lists the subagents.
+func (s *Subagents) ListSubagents(ctx context.Context, _ *fleetv1.ListSubagentsRequest) (*fleetv1.ListSubagentsResponse, error) {
+	listed, broken, err := s.svc.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListSubagentsResponse{
+		Subagents: make([]*fleetv1.Subagent, len(listed)), Broken: make([]*fleetv1.BrokenSubagent, len(broken)),
+	}
+	for i, l := range listed {
+		resp.Subagents[i] = &fleetv1.Subagent{
+			Name: l.Name, Description: textOf(l.Description), AllowedCallers: l.AllowedCallers, Allowed: l.Allowed, Session: l.Session,
+			Calls: l.Calls, TimeoutMs: int32Of(int(l.Timeout.Milliseconds())), OutputFormat: l.OutputFormat, RunsIn: l.RunsIn,
+		}
+	}
+	for i, b := range broken {
+		resp.Broken[i] = &fleetv1.BrokenSubagent{Name: textOf(b.Name), Reason: textOf(b.Reason)}
+	}
+	return resp, nil
+}
