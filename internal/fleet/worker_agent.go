@@ -130,8 +130,9 @@ const lingerMost = 2 * time.Minute
 
 // linger returns how long to wait before the workspace of an agent that reports is deleted: its task has ended, and its
 // run was told, and is still followed.
-func (w *worker) linger(a *Agent) time.Duration {
-	if w.follow == nil || !a.OneTask || a.Recipe == nil || !a.Recipe.Reports {
+func (w *worker) linger(v *AgentView) time.Duration {
+	a := &v.Agent
+	if w.follow == nil || v.Task != nil || !a.OneTask || a.Recipe == nil || !a.Recipe.Reports {
 		return 0
 	}
 	select {
@@ -145,7 +146,7 @@ func (w *worker) linger(a *Agent) time.Duration {
 // delete destroys the agent's workspace, and ends its task with it.
 func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error) {
 	a := &v.Agent
-	if d := w.linger(a); d > 0 {
+	if d := w.linger(v); d > 0 {
 		return d, nil
 	}
 	w.unfollow() // or the end of its run would be recorded as a failure

@@ -297,7 +297,7 @@ func (b *Backend) List(ctx context.Context) (all []fleet.Workspace, err error) {
 
 // Dispatch gives the run to the agent.
 func (b *Backend) Dispatch(ctx context.Context, a fleet.Agent, r fleet.Run) error {
-	return b.call(ctx, Call{Method: Dispatch, Agent: a, TaskID: r.TaskID}, func() error {
+	return b.call(ctx, Call{Method: Dispatch, Agent: a, TaskID: r.TaskID, Report: r.Report}, func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.dispatches[r.TaskID]++

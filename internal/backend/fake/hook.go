@@ -31,9 +31,10 @@ const (
 // Call is one call of the port.
 type Call struct {
 	Method Method
-	Agent  fleet.Agent // zero for Projects, Roles and List
-	TaskID string      // of Dispatch, Follow, Interrupt and Send
-	Kill   bool        // of Interrupt
+	Agent  fleet.Agent   // zero for Projects, Roles and List
+	TaskID string        // of Dispatch, Follow, Interrupt and Send
+	Kill   bool          // of Interrupt
+	Report *fleet.Report // of Dispatch
 }
 
 // moment is a method before it has done anything, or after it has done everything but answer.

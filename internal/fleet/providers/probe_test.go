@@ -190,8 +190,8 @@ func TestProbesAreShared(t *testing.T) {
 		}
 		synctest.Wait()
 		leave()
-		require.ErrorIs(t, <-gone, context.Canceled)
 		close(open)
+		require.ErrorIs(t, <-gone, context.Canceled)
 		waiting.Wait()
 		for _, f := range found {
 			require.Equal(t, providers.StatusOperative, f.Status)

@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -99,34 +100,36 @@ type running struct {
 	finding Finding // once done is closed
 }
 
-// look probes the provider, or waits for the probe of it that is under way. A probe belongs to nobody: that a caller goes
-// away does not spoil it for others.
+// look probes the provider, or waits for the probe of it that is under way. A probe belongs to nobody: whoever began it
+// ends it, also when its own caller is gone by then, so that it spoils nothing for others.
 func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
 	s.probes.mu.Lock()
 	r := s.probes.running[p.Name]
-	if r == nil {
-		r = &running{done: make(chan struct{}), finding: Finding{
-			Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself broke; the server's log has the cause",
-		}}
-		if s.probes.running == nil {
-			s.probes.running = map[string]*running{}
+	if r != nil {
+		s.probes.mu.Unlock()
+		select {
+		case <-r.done:
+			return r.finding, nil
+		case <-ctx.Done():
+			return Finding{}, ctx.Err()
 		}
-		s.probes.running[p.Name] = r
-		go s.run(context.WithoutCancel(ctx), p, r)
 	}
+	r = &running{done: make(chan struct{}), finding: Finding{
+		Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself broke; the server's log has the cause",
+	}}
+	if s.probes.running == nil {
+		s.probes.running = map[string]*running{}
+	}
+	s.probes.running[p.Name] = r
 	s.probes.mu.Unlock()
-	select {
-	case <-r.done:
-		return r.finding, nil
-	case <-ctx.Done():
-		return Finding{}, ctx.Err()
-	}
+	s.run(context.WithoutCancel(ctx), p, r)
+	return r.finding, ctx.Err()
 }
 
 func (s *Service) run(ctx context.Context, p *Provider, r *running) {
 	defer func() {
 		if broken := recover(); broken != nil { // one bad probe spoils nothing but itself
-			s.log.ErrorContext(ctx, "a probe broke", slog.String("agent", p.Name), slog.Any("panic", broken))
+			s.log.ErrorContext(ctx, "a probe broke", slog.String("agent", p.Name), slog.String("panic", s.redact(fmt.Sprint(broken))))
 		}
 		s.probes.mu.Lock()
 		delete(s.probes.running, p.Name)
