@@ -39,6 +39,13 @@ type Harness struct {
 	// NoResume says that Follow always begins at the beginning of the run.
 	NoResume bool
 
+	// RunsEndAtClose says that runs are in the backend's own process: one that is under way when the backend is closed has
+	// failed, and is not given to its agent again.
+	RunsEndAtClose bool
+
+	// OfRecipe is what all agents are made of, in place of Project and Role; nil: they are made of those.
+	OfRecipe *fleet.Recipe
+
 	// NoLog says that workspaces have no log.
 	NoLog bool
 

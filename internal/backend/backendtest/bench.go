@@ -54,6 +54,9 @@ func (x *bench) agentOf(project, role, spec string) fleet.Agent {
 		UID: uid, Name: "t-" + uid[:8], Owner: x.h.Owner, Project: project, Role: role,
 		Spec: spec, State: fleet.StatePending, Desired: fleet.DesiredRunning,
 	}
+	if x.h.OfRecipe != nil {
+		a.Project, a.Role, a.Recipe = "", "", x.h.OfRecipe
+	}
 	x.own(a)
 	return a
 }

@@ -42,9 +42,26 @@ func closeLeaves(x *bench) {
 		taken = nil
 	}
 	f = x.follow(x.ctx, a, r, cursor)
-	x.stopped(a, r, f)
+	if x.h.RunsEndAtClose {
+		x.cutDown(a, r)
+	} else {
+		x.stopped(a, r, f)
+	}
 	rest, _, _ := f.end()
 	x.says(append(taken, rest...), p.Lines...)
+}
+
+// cutDown wants that the run ended with the backend, once and for all, and that its agent goes on with others.
+func (x *bench) cutDown(a fleet.Agent, r fleet.Run) {
+	x.Helper()
+	r.Again = true
+	x.NoError(x.b.Dispatch(x.ctx, a, r))
+	outputs, o := x.whole(a, r)
+	x.failed(o)
+	x.says(outputs, x.h.Prompts.Works.Lines...)
+	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	_, same := x.whole(a, r)
+	x.Equal(o, same)
 }
 
 // takeOver is a server that crashed right after each of its calls: the next one calls again.
@@ -61,20 +78,21 @@ func takeOver(x *bench) {
 	x.await(a, fleet.StateRunning)
 
 	r := x.dispatch(a, x.h.Prompts.Says)
+	if x.h.RunsEndAtClose {
+		x.completes(a, r, x.h.Prompts.Says)
+	}
 	x.reopen()
 	r.Again = true
 	x.NoError(x.b.Dispatch(x.ctx, a, r))
 	x.completes(a, r, x.h.Prompts.Says)
 
-	r = x.dispatch(a, x.h.Prompts.Works)
-	x.reopen()
-	x.reason(x.b.Dispatch(x.ctx, a, x.run(x.h.Prompts.Says)), fleet.ReasonAgentBusy)
-	r.Again = true
-	x.NoError(x.b.Dispatch(x.ctx, a, r))
-	x.NoError(x.b.Interrupt(x.ctx, a, r, true))
-	x.reopen()
-	_, o := x.whole(a, r)
-	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
+	if x.h.RunsEndAtClose {
+		r, _ = x.working(a, x.h.Prompts.Works)
+		x.reopen()
+		x.cutDown(a, r)
+	} else {
+		x.leftBehind(a)
+	}
 	_, _, err = x.follow(x.ctx, a, x.run(x.h.Prompts.Says), "").end()
 	x.reason(err, fleet.ReasonTaskNotFound)
 
@@ -96,8 +114,25 @@ func takeOver(x *bench) {
 	x.Empty(x.listed(a))
 }
 
+// leftBehind has a run go on when the backend is gone, and be stopped by the next one.
+func (x *bench) leftBehind(a fleet.Agent) {
+	x.Helper()
+	r := x.dispatch(a, x.h.Prompts.Works)
+	x.reopen()
+	x.reason(x.b.Dispatch(x.ctx, a, x.run(x.h.Prompts.Says)), fleet.ReasonAgentBusy)
+	r.Again = true
+	x.NoError(x.b.Dispatch(x.ctx, a, r))
+	x.NoError(x.b.Interrupt(x.ctx, a, r, true))
+	x.reopen()
+	_, o := x.whole(a, r)
+	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
+}
+
 // timeLimitAlone has a run reach its time limit when no backend is open.
 func timeLimitAlone(x *bench) {
+	if x.h.RunsEndAtClose {
+		x.Skip("runs end with the backend")
+	}
 	a := x.ready()
 	r := x.run(x.h.Prompts.Works)
 	r.Timeout = x.h.TimeLimit

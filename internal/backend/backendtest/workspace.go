@@ -125,7 +125,7 @@ func provisionMany(x *bench) {
 
 func provisionUnknownProject(x *bench) {
 	a := x.agent()
-	a.Project = "no-such-project"
+	a.Project, a.Recipe = "no-such-project", nil
 	_, err := x.b.Provision(x.ctx, a)
 	x.reason(err, fleet.ReasonProvisioningFailed)
 	x.Empty(x.listed(a))

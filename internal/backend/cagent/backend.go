@@ -1,0 +1,206 @@
+package cagent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Driver is what the recipes of this backend name.
+const Driver = "cagent"
+
+// Backend is a fleet.Backend. Make one with New.
+type Backend struct {
+	config      Config
+	lock        *os.File
+	secrets     *secrets // for definitions
+	toolSecrets *secrets // for registered tools
+
+	closing context.Context // done when the backend is closed
+	closed  context.CancelFunc
+
+	mu     sync.Mutex
+	agents map[string]*member // that exist, by uid
+	runs   sync.WaitGroup
+}
+
+// member is an agent that exists.
+type member struct {
+	home home
+	rec  *record
+
+	mu      sync.Mutex
+	stopped bool
+	gone    bool
+	run     *run // under way, or the last one of this process
+}
+
+// New returns a backend over the agents in the directory. It starts nothing.
+func New(c Config) (*Backend, error) {
+	c.fill()
+	if err := stayHome(); err != nil {
+		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "cagent needs a home directory: set HOME").Because(err)
+	}
+	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := lockFile(filepath.Join(c.Dir, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{
+		config: c, lock: lock, agents: map[string]*member{},
+		secrets:     &secrets{lookup: c.LookupEnv},
+		toolSecrets: &secrets{lookup: c.LookupEnv, only: append([]string{}, c.ToolEnv...)},
+	}
+	b.closing, b.closed = context.WithCancel(context.Background())
+	if err := b.load(); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// lockFile locks the file until it is closed.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the directory %s is in use by another server: give each its own", filepath.Dir(path))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// load reads which agents there are. What was being made or deleted when the process ended is finished.
+func (b *Backend) load() error {
+	dirs, err := os.ReadDir(filepath.Join(b.config.Dir, "agents"))
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		h := home(filepath.Join(b.config.Dir, "agents", d.Name()))
+		var rec record
+		if strings.HasPrefix(d.Name(), ".") || !h.exists("agent.json") {
+			if err := os.RemoveAll(string(h)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := h.read("agent.json", &rec); err != nil {
+			return err
+		}
+		b.agents[rec.UID] = &member{home: h, rec: &rec, stopped: h.exists("stopped")}
+	}
+	return nil
+}
+
+func (b *Backend) startTimeout() time.Duration { return min(b.config.ToolTimeout, 30*time.Second) }
+
+// agent returns the agent; nil when there is none.
+func (b *Backend) agent(uid string) *member {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.agents[uid]
+}
+
+// Traits implements fleet.Backend.
+func (*Backend) Traits() fleet.Traits { return fleet.Traits{Name: "cagent", Drivers: []string{Driver}} }
+
+// Projects implements fleet.Backend: the definitions in the agents directory.
+func (b *Backend) Projects(ctx context.Context) ([]fleet.Project, error) {
+	if err := ctx.Err(); err != nil || b.config.Catalog == nil {
+		return nil, err
+	}
+	files, err := b.config.Catalog.Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []fleet.Project
+	for _, f := range files {
+		if f.Problem == "" && !strings.Contains(f.Name, "/") {
+			all = append(all, fleet.Project{Name: f.Name, Description: f.Description})
+		}
+	}
+	slices.SortFunc(all, func(x, y fleet.Project) int { return cmp.Compare(x.Name, y.Name) })
+	return all, nil
+}
+
+// Roles implements fleet.Backend: the agents of a definition.
+func (b *Backend) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	_, d, err := b.project(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	var roles []fleet.Role
+	for i, name := range d.agents {
+		roles = append(roles, fleet.Role{Name: name, Description: d.config.Agents[name].Description, Default: i == 0})
+	}
+	return roles, nil
+}
+
+// project returns the document of a project, and what is in it.
+func (b *Backend) project(ctx context.Context, name string) (string, *definition, error) {
+	if b.config.Catalog != nil {
+		files, err := b.config.Catalog.Files(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		for _, f := range files {
+			if f.Name == name && f.Problem == "" {
+				d, err := parse([]byte(f.Document))
+				return f.Document, d, err
+			}
+		}
+	}
+	return "", nil, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no definition %q in the agents directory", clip(name, 60))
+}
+
+// Log implements fleet.Backend.
+func (b *Backend) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
+	x := b.agent(a.UID)
+	if err := ctx.Err(); err != nil || x == nil {
+		return nil, false, err
+	}
+	lines, more, err := x.home.lines(n)
+	if err != nil {
+		return nil, false, hostError("the agent's log cannot be read", err)
+	}
+	return lines, more, nil
+}
+
+// Close implements fleet.Backend. Runs that are under way have failed, and say why.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	again := b.closing.Err() != nil
+	b.closed()
+	b.mu.Unlock()
+	if again {
+		return nil
+	}
+	b.runs.Wait()
+	return b.lock.Close()
+}
+
+// hostError is an error of this machine. It may pass.
+func hostError(what string, err error) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s; the server's log has the cause", what).Because(err)
+}

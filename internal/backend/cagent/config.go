@@ -1,0 +1,65 @@
+package cagent
+
+import (
+	"cmp"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+)
+
+// Config of a Backend. The zero value works but for Dir.
+type Config struct {
+	// Dir is where the agents are. One Backend has it at a time.
+	Dir string
+	// Catalog has the definitions that are projects; nil: there are none.
+	Catalog *Catalog
+
+	// Model is what agents think with whose recipe and document name none, as provider/model; empty: the first provider
+	// whose key is in the environment.
+	Model string
+	// Approve are the types of toolsets whose tools agents may use without a word about it in their definitions; nil
+	// means DefaultApprove.
+	Approve []string
+	// ToolEnv names the variables of the environment that registered tools may have in their headers and environments.
+	ToolEnv []string
+	// Prices of models besides the known ones, by provider/model.
+	Prices map[string]Price
+
+	// ToolTimeout bounds one call of a tool, and the start of a toolset; 0 means 5 min.
+	ToolTimeout time.Duration
+	// MaxToolOutput is how much of a tool's result the model gets, in bytes; 0 means 256 KiB.
+	MaxToolOutput int
+	// MaxOutput is how much a run may put out before it is ended, in bytes; 0 means 32 MiB.
+	MaxOutput int64
+	// MaxRequests is how often a run may ask its model; 0 means 500.
+	MaxRequests int
+
+	LookupEnv func(string) (string, bool) // nil means os.LookupEnv
+	Now       func() time.Time            // nil means time.Now
+	Logger    *slog.Logger                // nil means no log
+}
+
+// DefaultApprove are the types of toolsets that do what their definition says and no more. Those of shell, filesystem
+// and lsp let a model touch anything of the server's user, so a definition that wants them has to say which of their
+// tools it allows.
+var DefaultApprove = []string{"think", "todo", "memory", "fetch", "mcp", "api", "a2a", "script"}
+
+func (c *Config) fill() {
+	if c.Approve == nil {
+		c.Approve = slices.Clone(DefaultApprove)
+	}
+	c.ToolTimeout = cmp.Or(c.ToolTimeout, 5*time.Minute)
+	c.MaxToolOutput = cmp.Or(c.MaxToolOutput, 256<<10)
+	c.MaxOutput = cmp.Or(c.MaxOutput, 32<<20)
+	c.MaxRequests = cmp.Or(c.MaxRequests, 500)
+	if c.LookupEnv == nil {
+		c.LookupEnv = os.LookupEnv
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}

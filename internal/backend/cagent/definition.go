@@ -1,0 +1,178 @@
+package cagent
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/docker/cagent/pkg/config"
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// MaxDocument is the largest definition, in bytes.
+const MaxDocument = 256 << 10
+
+const (
+	maxDepth    = 200     // of brackets, and of lists in one line
+	maxExpanded = 4 << 20 // bytes that aliases add up to
+	root        = "root"  // the agent that the library begins with
+)
+
+// definition is a document that was read.
+type definition struct {
+	config *latest.Config
+	agents []string // the one that is meant when none is named, then the others by name
+}
+
+// parse reads a definition. Its errors are for the people who wrote it.
+func parse(document []byte) (*definition, error) {
+	if err := harmless(document); err != nil {
+		return nil, err
+	}
+	c, err := config.Load(context.Background(), config.NewBytesSource("definition", document))
+	if err != nil {
+		return nil, fmt.Errorf("it is not a definition of cagent: %s", plain(err.Error()))
+	}
+	d := &definition{config: c, agents: slices.Sorted(maps.Keys(c.Agents))}
+	if len(d.agents) == 0 {
+		return nil, fmt.Errorf("it is not a definition of cagent: it has no agents")
+	}
+	if i := slices.Index(d.agents, root); i > 0 {
+		d.agents = append([]string{root}, slices.Delete(d.agents, i, i+1)...)
+	}
+	for _, name := range d.agents {
+		a := c.Agents[name]
+		if len(a.RAG) > 0 {
+			return nil, fmt.Errorf("agent %q wants rag, which Fleet's agents do not have", name)
+		}
+		for _, other := range a.Handoffs {
+			if _, ok := c.Agents[other]; !ok {
+				return nil, fmt.Errorf("agent %q hands off to %q, which is not there", name, other)
+			}
+		}
+		for _, t := range a.Toolsets {
+			for _, tool := range t.Shell {
+				for arg, schema := range tool.Args {
+					m, _ := schema.(map[string]any)
+					if _, ok := m["description"].(string); !ok {
+						return nil, fmt.Errorf("agent %q has a script with the argument %q, which needs a description", name, arg)
+					}
+				}
+			}
+		}
+	}
+	return d, nil
+}
+
+// agent returns the name of the agent that is meant by name, "" for the one that the document begins with.
+func (d *definition) agent(name string) (string, error) {
+	if name == "" {
+		return d.agents[0], nil
+	}
+	if !slices.Contains(d.agents, name) {
+		return "", fmt.Errorf("the definition has no agent %q: it has %s", name, strings.Join(d.agents, ", "))
+	}
+	return name, nil
+}
+
+// description says in a line what the definition is for.
+func (d *definition) description() string {
+	return strings.Join(strings.Fields(d.config.Agents[d.agents[0]].Description), " ")
+}
+
+var (
+	escapes   = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	deepLists = regexp.MustCompile(fmt.Sprintf(`(?m)^\s*([-?]\s+){%d}`, maxDepth))
+)
+
+// plain is an error of the library without colours.
+func plain(s string) string {
+	return clip(strings.TrimSpace(escapes.ReplaceAllString(s, "")), 2000)
+}
+
+// harmless refuses documents that would cost more to read than they are worth: the parser follows nesting and aliases
+// wherever they lead.
+func harmless(document []byte) error {
+	switch {
+	case len(document) > MaxDocument:
+		return fmt.Errorf("it is larger than a definition can be, %d bytes", MaxDocument)
+	case len(bytes.TrimSpace(document)) == 0:
+		return fmt.Errorf("it is empty")
+	case bytes.IndexByte(document, 0) >= 0:
+		return fmt.Errorf("it is not text: it has NUL bytes")
+	case deepLists.Match(document):
+		return fmt.Errorf("its lists are nested too deeply")
+	}
+	depth := 0
+	for _, c := range document {
+		switch c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+		if depth > maxDepth {
+			return fmt.Errorf("its brackets are nested too deeply")
+		}
+	}
+	if !bytes.ContainsRune(document, '&') {
+		return nil // without anchors there are no aliases
+	}
+	file, err := parser.ParseBytes(document, 0)
+	if err != nil {
+		return fmt.Errorf("it is not YAML: %s", plain(err.Error()))
+	}
+	w := &aliases{sizes: map[string]int{}}
+	for _, d := range file.Docs {
+		if d.Body != nil {
+			ast.Walk(w, d.Body)
+		}
+	}
+	return w.err
+}
+
+// aliases adds up what aliases stand for. An alias inside of what has an anchor is refused, since that is how a small
+// document becomes a huge one, and nothing else needs it.
+type aliases struct {
+	sizes map[string]int // of anchors, in bytes
+	total int
+	err   error
+}
+
+// Visit implements ast.Visitor.
+func (w *aliases) Visit(n ast.Node) ast.Visitor {
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		inner := &inside{}
+		ast.Walk(inner, n.Value)
+		if inner.alias {
+			w.err = fmt.Errorf("it has an alias inside of an anchor, which definitions cannot have")
+		}
+		w.sizes[n.Name.String()] = len(n.Value.String())
+	case *ast.AliasNode:
+		if w.total += w.sizes[n.Value.String()]; w.total > maxExpanded {
+			w.err = fmt.Errorf("its aliases stand for more than %d bytes", maxExpanded)
+		}
+	}
+	if w.err != nil {
+		return nil
+	}
+	return w
+}
+
+// inside looks for aliases.
+type inside struct{ alias bool }
+
+// Visit implements ast.Visitor.
+func (w *inside) Visit(n ast.Node) ast.Visitor {
+	if _, ok := n.(*ast.AliasNode); ok {
+		w.alias = true
+	}
+	return w
+}

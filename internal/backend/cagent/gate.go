@@ -1,0 +1,205 @@
+package cagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/docker/cagent/pkg/chat"
+	"github.com/docker/cagent/pkg/model/provider"
+	"github.com/docker/cagent/pkg/model/provider/base"
+	"github.com/docker/cagent/pkg/tools"
+)
+
+// tokens are what one request used.
+type tokens struct{ input, output, cached, written int64 }
+
+// used is one request that was answered.
+type used struct {
+	model string
+	tokens
+	usd float64
+}
+
+// gate is between a run and its models. When the run is over, no request goes through any more: the library is told
+// instead that the model has nothing to add, which ends it in order.
+type gate struct {
+	config  *Config
+	secrets *secrets
+	over    func() bool // the run is to end
+	limit   func()      // the run has asked as often as it may
+	max     int
+
+	mu       sync.Mutex
+	requests int
+	used     []used // and not yet taken
+}
+
+// take returns what was used since it was asked last.
+func (g *gate) take() []used {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	u := g.used
+	g.used = nil
+	return u
+}
+
+// asked is how often a model was asked.
+func (g *gate) asked() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.requests
+}
+
+// pass says whether the next request may go through, and counts it.
+func (g *gate) pass(max int) bool {
+	if g.over() {
+		return false
+	}
+	g.mu.Lock()
+	full := g.requests >= max
+	if !full {
+		g.requests++
+	}
+	g.mu.Unlock()
+	if full {
+		g.limit()
+	}
+	return !full
+}
+
+// gated is a model behind the gate.
+type gated struct {
+	provider.Provider
+	gate *gate
+	max  int // how often it may be asked in a run
+}
+
+// BaseConfig implements provider.Provider. It says nothing, since the library would make another model of it, beside
+// the gate.
+func (m *gated) BaseConfig() base.Config { return base.Config{} }
+
+// CreateChatCompletionStream implements provider.Provider.
+func (m *gated) CreateChatCompletionStream(ctx context.Context, messages []chat.Message, offered []tools.Tool) (s chat.MessageStream, err error) {
+	if !m.gate.pass(m.max) {
+		return nothing{}, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			m.gate.config.Logger.ErrorContext(ctx, "a model's client panicked", "panic", p, "stack", string(debug.Stack()))
+			err = errors.New("the model's client broke down")
+		}
+		err = m.hidden(err)
+	}()
+	s, err = m.Provider.CreateChatCompletionStream(ctx, answered(messages), offered)
+	if err != nil {
+		return nil, err
+	}
+	return &metered{MessageStream: s, model: m}, nil
+}
+
+// hidden is the error without secrets. It still is what it was to errors.Is.
+func (m *gated) hidden(err error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return errors.New(m.gate.secrets.hide(err.Error()))
+}
+
+// answered gives an answer to calls of tools that have none: of tools that the model made up, which the library passes
+// over, and of those that a run was cut off in. No API takes a conversation with a call that was not answered.
+func answered(messages []chat.Message) []chat.Message {
+	var out []chat.Message
+	var open []tools.ToolCall
+	settle := func() {
+		for _, c := range open {
+			out = append(out, chat.Message{
+				Role: chat.MessageRoleTool, ToolCallID: c.ID,
+				Content: fmt.Sprintf("The tool %q gave no answer: there is no such tool, or the work was cut off.", c.Function.Name),
+			})
+		}
+		open = nil
+	}
+	for _, m := range messages {
+		if m.Role == chat.MessageRoleTool {
+			i := indexOfCall(open, m.ToolCallID)
+			if i < 0 {
+				continue // an answer to nothing
+			}
+			open = append(open[:i:i], open[i+1:]...)
+		} else {
+			settle()
+			open = m.ToolCalls
+		}
+		out = append(out, m)
+	}
+	settle()
+	return out
+}
+
+func indexOfCall(calls []tools.ToolCall, id string) int {
+	for i, c := range calls {
+		if c.ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// metered counts what the answer used.
+type metered struct {
+	chat.MessageStream
+	model *gated
+	name  string
+	last  *chat.Usage
+}
+
+// Recv implements chat.MessageStream.
+func (s *metered) Recv() (r chat.MessageStreamResponse, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errors.New("the model's answer could not be read")
+		}
+	}()
+	r, err = s.MessageStream.Recv()
+	if r.Usage != nil {
+		s.last = r.Usage
+	}
+	if r.Model != "" {
+		s.name = r.Model
+	}
+	return r, s.model.hidden(err)
+}
+
+// Close implements chat.MessageStream.
+func (s *metered) Close() {
+	s.MessageStream.Close()
+	g := s.model.gate
+	u := used{model: s.name}
+	id := s.model.ID()
+	if u.model == "" {
+		_, u.model, _ = strings.Cut(id, "/")
+	}
+	if s.last != nil {
+		u.tokens = tokens{s.last.InputTokens, s.last.OutputTokens, s.last.CachedInputTokens, s.last.CacheWriteTokens}
+		u.usd = g.config.priceOf(id).usd(u.tokens)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.used = append(g.used, u)
+}
+
+// nothing is the answer of a model that has nothing to add.
+type nothing struct{}
+
+// Recv implements chat.MessageStream.
+func (nothing) Recv() (chat.MessageStreamResponse, error) {
+	return chat.MessageStreamResponse{Choices: []chat.MessageStreamChoice{{FinishReason: chat.FinishReasonStop}}}, nil
+}
+
+// Close implements chat.MessageStream.
+func (nothing) Close() {}

@@ -1,0 +1,112 @@
+package cagent
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/docker/cagent/pkg/config/latest"
+)
+
+// Policy says what definitions may want that come from a registry, where anybody can put one. Files in the agents
+// directory are the operator's own and may want anything. The zero value is the safe one.
+type Policy struct {
+	// Toolsets are the types of toolsets they may have; nil means DefaultToolsets.
+	Toolsets []string
+	// ModelHosts are the hosts, as host or host:port, that they may name as base_url of a model. They get the keys.
+	ModelHosts []string
+}
+
+// DefaultToolsets reach nothing but the agent's own directory and conversation.
+var DefaultToolsets = []string{"think", "todo", "memory"}
+
+// keys are the names of variables that hold a key for a model and nothing else, by provider.
+var keys = map[string]string{
+	"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "mistral": "MISTRAL_API_KEY",
+	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",
+}
+
+// check says what the definition wants and may not have; nil when there is nothing.
+func (p Policy) check(d *definition) error {
+	c := d.config
+	for name, a := range c.Agents {
+		if err := p.checkAgent(name, &a); err != nil {
+			return err
+		}
+	}
+	for name, m := range c.Models {
+		custom, isCustom := c.Providers[m.Provider]
+		if isCustom {
+			if err := p.checkKey(name, custom.TokenKey); err != nil {
+				return err
+			}
+			if err := p.checkHost(name, custom.BaseURL); err != nil {
+				return err
+			}
+		} else if _, ok := keys[m.Provider]; !ok {
+			return fmt.Errorf("its model %q is of the provider %q, which is not for definitions from a registry", name, m.Provider)
+		}
+		if err := p.checkKey(name, m.TokenKey); err != nil {
+			return err
+		}
+		if err := p.checkHost(name, m.BaseURL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Policy) checkAgent(name string, a *latest.AgentConfig) error {
+	allowed := p.Toolsets
+	if allowed == nil {
+		allowed = DefaultToolsets
+	}
+	for _, t := range a.Toolsets {
+		if !slices.Contains(allowed, t.Type) {
+			return fmt.Errorf("its agent %q has the toolset %q; definitions from a registry may have %s", name, t.Type, strings.Join(allowed, ", "))
+		}
+		if len(t.PostEdit) > 0 {
+			return fmt.Errorf("its agent %q runs commands after edits", name)
+		}
+	}
+	var wants string
+	switch {
+	case !a.Hooks.IsEmpty():
+		wants = "hooks, which run commands"
+	case len(a.AddPromptFiles) > 0:
+		wants = "prompt files of this machine"
+	case a.Skills != nil && *a.Skills:
+		wants = "the skills of this machine's user"
+	case a.CodeModeTools:
+		wants = "to run code"
+	case a.AddEnvironmentInfo:
+		wants = "to know about this machine"
+	default:
+		return nil
+	}
+	return fmt.Errorf("its agent %q wants %s, which is not for definitions from a registry", name, wants)
+}
+
+func (p Policy) checkKey(model, name string) error {
+	if name == "" {
+		return nil
+	}
+	for _, key := range keys {
+		if key == name {
+			return nil
+		}
+	}
+	return fmt.Errorf("its model %q wants the variable %q as its key, which is not one of a known provider's", model, clip(name, 60))
+}
+
+func (p Policy) checkHost(model, base string) error {
+	if base == "" {
+		return nil
+	}
+	u, err := url.Parse(base)
+	if err == nil && (slices.Contains(p.ModelHosts, u.Host) || slices.Contains(p.ModelHosts, u.Hostname())) {
+		return nil
+	}
+	return fmt.Errorf("its model %q is at %q, a host that this server does not send its keys to for definitions from a registry", model, clip(base, 100))
+}

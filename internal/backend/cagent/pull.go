@@ -1,0 +1,230 @@
+package cagent
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"fleet/internal/fleet"
+	"fleet/internal/fleet/sessions"
+)
+
+// maxTransfer is the largest answer of a registry that is read, in bytes.
+const maxTransfer = 4 << 20
+
+// agentAnnotation is on what `cagent push` has made.
+const agentAnnotation = "io.docker.cagent.version"
+
+// Pull implements sessions.Catalog. Registries are asked without a login, so that nobody gets what only the server's
+// user may have.
+func (c *Catalog) Pull(ctx context.Context, reference string) (sessions.Pulled, error) {
+	if c.config.StoreDir == "" {
+		return sessions.Pulled{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server keeps no agents of registries")
+	}
+	ref, err := parseReference(reference)
+	if err != nil {
+		return sessions.Pulled{}, fleet.Invalid(fleet.ReasonInvalidArgument, "registry_ref",
+			"%q is not a reference to an artifact: write it like \"docker/echo-agent:latest\" or \"registry.example.com/team/agent:v1\"", clip(reference, 200))
+	}
+	host := ref.Context().RegistryStr()
+	if c.config.Registries != nil && !slices.Contains(c.config.Registries, host) {
+		return sessions.Pulled{}, fleet.Errorf(fleet.ReasonPermissionDenied, "this server pulls agents from %s only, not from %s",
+			strings.Join(c.config.Registries, ", "), host)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.config.PullTimeout)
+	defer cancel()
+	a, err := c.fetch(ctx, ref)
+	if err != nil {
+		return sessions.Pulled{}, c.pullError(ctx, ref, err)
+	}
+	if err := c.keep(a); err != nil {
+		return sessions.Pulled{}, hostError("the agent cannot be kept", err)
+	}
+	return sessions.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
+}
+
+// errArtifact is an artifact that is not an agent that can be used.
+type errArtifact struct{ why string }
+
+func (e *errArtifact) Error() string { return e.why }
+
+func refuse(format string, args ...any) error { return &errArtifact{fmt.Sprintf(format, args...)} }
+
+// fetch gets the artifact and looks at it.
+func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, error) {
+	t := newRegistryTransport(ref.Context().RegistryStr())
+	defer t.base.CloseIdleConnections()
+	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(t), remote.WithAuth(authn.Anonymous))
+	if err != nil {
+		return nil, err
+	}
+	if !desc.MediaType.IsImage() {
+		return nil, refuse("it is of the type %s, which is not an agent", clip(string(desc.MediaType), 100))
+	}
+	img, err := desc.Image()
+	if err != nil {
+		return nil, err
+	}
+	document, err := documentOf(img)
+	if err != nil {
+		return nil, err
+	}
+	d, err := parse(document)
+	if err != nil {
+		return nil, refuse("%v", err)
+	}
+	if err := c.config.Policy.check(d); err != nil {
+		return nil, refuse("%v; the server's configuration says what they may have (sessions.pulled)", err)
+	}
+	return &artifact{Reference: ref.String(), Canonical: ref.Name(), Digest: desc.Digest.String(), Document: string(document), PulledAt: time.Now().UTC()}, nil
+}
+
+// documentOf is the definition in an artifact, in its first layer.
+func documentOf(img v1.Image) ([]byte, error) {
+	m, err := img.Manifest()
+	if err != nil {
+		return nil, refuse("its manifest cannot be read: %v", err)
+	}
+	if _, ok := m.Annotations[agentAnnotation]; !ok {
+		return nil, refuse("it was not made by `cagent push`: it has no annotation %s", agentAnnotation)
+	}
+	if len(m.Layers) == 0 {
+		return nil, refuse("it is empty: it has no layer")
+	}
+	if m.Layers[0].Size > MaxDocument {
+		return nil, refuse("its definition is %d bytes, more than %d", m.Layers[0].Size, MaxDocument)
+	}
+	layer, err := img.LayerByDigest(m.Layers[0].Digest)
+	if err != nil {
+		return nil, err
+	}
+	r, err := layer.Compressed() // which checks the digest
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(r, MaxDocument+1))
+	if err != nil {
+		return nil, err
+	}
+	document, err := unpack(raw)
+	if err != nil {
+		return nil, refuse("its definition cannot be unpacked: %v", err)
+	}
+	if len(document) > MaxDocument {
+		return nil, refuse("its definition is more than %d bytes", MaxDocument)
+	}
+	return document, nil
+}
+
+// pullError says in words what went wrong.
+func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) error {
+	host := ref.Context().RegistryStr()
+	if bad, ok := errors.AsType[*errArtifact](err); ok {
+		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not an agent that can be used: %s", ref, bad.why)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s did not give %s within %s", host, ref, c.config.PullTimeout).Because(err)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if t, ok := errors.AsType[*transport.Error](err); ok {
+		switch t.StatusCode {
+		case http.StatusNotFound:
+			return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s", host, ref).Because(err)
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s that can be had without a login", host, ref).Because(err)
+		}
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s answered %d", host, t.StatusCode).Because(err)
+	}
+	if errors.Is(err, errTooLarge) {
+		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not an agent that can be used: %v", ref, errTooLarge)
+	}
+	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s cannot be reached", host).Because(err)
+	}
+	return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is broken: %s", ref, clip(clean(err.Error()), 300)).Because(err)
+}
+
+// errTooLarge is the error of an answer that does not end.
+var errTooLarge = fmt.Errorf("the registry's answer is larger than %d bytes", maxTransfer)
+
+// registryTransport speaks to registries: plain HTTP on this machine alone, and answers of a bounded size. A registry
+// elsewhere cannot send it to this machine's own services.
+type registryTransport struct {
+	base  *http.Transport
+	local bool
+}
+
+func newRegistryTransport(host string) *registryTransport {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	return &registryTransport{base: base, local: loopback(&url.URL{Host: host})}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *registryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case loopback(r.URL) && !t.local:
+		return nil, fmt.Errorf("the registry refers to this machine")
+	case r.URL.Scheme != "https" && !loopback(r.URL):
+		return nil, fmt.Errorf("%s is not spoken to without TLS", r.URL.Host)
+	}
+	res, err := t.base.RoundTrip(r)
+	if err == nil {
+		res.Body = &limitedBody{res.Body, maxTransfer}
+	}
+	return res, err
+}
+
+// loopback says whether the host is this machine.
+func loopback(u *url.URL) bool {
+	h := u.Hostname()
+	ip := net.ParseIP(h)
+	return h == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// limitedBody is a body that fails when it is too large.
+type limitedBody struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements io.Reader.
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// gzipMagic is how compressed layers begin.
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// unpack returns the layer's content, of which nobody reads more than a definition can be.
+func unpack(raw []byte) ([]byte, error) {
+	if !bytes.HasPrefix(raw, gzipMagic) {
+		return raw, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(z, MaxDocument+1))
+}

@@ -1,0 +1,161 @@
+package cagent
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"fleet/internal/fleet"
+	"fleet/internal/fleet/sessions"
+)
+
+// artifact is what is kept of one that was pulled, a file each.
+type artifact struct {
+	Reference string    `json:"reference"` // as people write it
+	Canonical string    `json:"canonical"`
+	Digest    string    `json:"digest"`
+	Document  string    `json:"document"`
+	PulledAt  time.Time `json:"pulled_at"`
+}
+
+// short is the last part of the reference, which is a name for it as well.
+func (a *artifact) short() string {
+	if i := strings.LastIndexByte(a.Canonical, '/'); i >= 0 {
+		return a.Canonical[i+1:]
+	}
+	return a.Canonical
+}
+
+func (c *Catalog) artifactPath(canonical string) string {
+	sum := sha256.Sum256([]byte(canonical))
+	return filepath.Join(c.config.StoreDir, hex.EncodeToString(sum[:])+".json")
+}
+
+// keep writes the artifact down.
+func (c *Catalog) keep(a *artifact) error {
+	if err := os.MkdirAll(c.config.StoreDir, 0o700); err != nil {
+		return err
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return writeFile(c.artifactPath(a.Canonical), b)
+}
+
+// artifacts reads all that is kept, by reference.
+func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
+	if c.config.StoreDir == "" {
+		return nil, nil
+	}
+	files, err := os.ReadDir(c.config.StoreDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, hostError("the store of agents cannot be read", err)
+	}
+	var all []*artifact
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if path.Ext(f.Name()) != ".json" {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(c.config.StoreDir, f.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		a := &artifact{}
+		if err == nil {
+			err = json.Unmarshal(b, a)
+		}
+		if err != nil {
+			return nil, hostError("the store of agents cannot be read", err)
+		}
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(x, y *artifact) int { return cmp.Compare(x.Reference, y.Reference) })
+	return all, nil
+}
+
+// definition is what the artifact defines. The policy may have changed since it was pulled.
+func (c *Catalog) definition(a *artifact) sessions.Definition {
+	d := sessions.Definition{Name: a.short(), Source: sessions.SourceStore, Reference: a.Reference, Digest: a.Digest}
+	if p := describe(&d, []byte(a.Document)); p != nil {
+		if err := c.config.Policy.check(p); err != nil {
+			d.Problem = err.Error()
+		}
+	}
+	return d
+}
+
+// Stored implements sessions.Catalog.
+func (c *Catalog) Stored(ctx context.Context) ([]sessions.Definition, error) {
+	kept, err := c.artifacts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]sessions.Definition, len(kept))
+	for i, a := range kept {
+		all[i] = c.definition(a)
+	}
+	return all, nil
+}
+
+// Artifact implements sessions.Catalog.
+func (c *Catalog) Artifact(ctx context.Context, reference string) (sessions.Definition, error) {
+	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q in the store; pull_agent gets it from its registry", clip(reference, 200))
+	ref, err := parseReference(reference)
+	if err != nil {
+		return sessions.Definition{}, missing
+	}
+	kept, err := c.artifacts(ctx)
+	if err != nil {
+		return sessions.Definition{}, err
+	}
+	var found []*artifact
+	for _, a := range kept {
+		if a.Canonical == ref.Name() {
+			found = []*artifact{a}
+			break
+		}
+		if a.short() == reference || a.short() == reference+":latest" {
+			found = append(found, a)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return sessions.Definition{}, missing
+	case 1:
+		d := c.definition(found[0])
+		if d.Problem != "" {
+			return d, fleet.Errorf(fleet.ReasonDefinitionInvalid, "the agent %q cannot be used: %s", d.Reference, d.Problem)
+		}
+		return d, nil
+	}
+	var names []string
+	for _, a := range found {
+		names = append(names, a.Reference)
+	}
+	return sessions.Definition{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "%q may be one of several agents: say which of %s",
+		clip(reference, 200), strings.Join(names, ", "))
+}
+
+// parseReference reads a reference to an artifact.
+func parseReference(s string) (name.Reference, error) {
+	if len(s) > 512 {
+		return nil, errors.New("it is too long")
+	}
+	return name.ParseReference(s)
+}

@@ -1,0 +1,25 @@
+package cagent
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// clean returns s as text that every database takes.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// clip returns the beginning of s, at most n bytes, with an ellipsis where there was more.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// oneLine is s on one line of at most n bytes.
+func oneLine(s string, n int) string { return clip(strings.Join(strings.Fields(s), " "), n) }

@@ -1,0 +1,291 @@
+package cagent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/docker/cagent/pkg/environment"
+	"github.com/docker/cagent/pkg/teamloader"
+	"github.com/docker/cagent/pkg/tools"
+	"github.com/docker/cagent/pkg/tools/mcp"
+
+	"fleet/internal/fleet"
+)
+
+// declared is a toolset of scripts whose arguments are those that they declare. The library makes variables of the
+// environment of them, so another one could be PATH.
+type declared struct {
+	tools.ToolSet
+	scripts map[string]latest.ScriptShellToolConfig
+}
+
+// Tools implements tools.ToolSet.
+func (d *declared) Tools(ctx context.Context) ([]tools.Tool, error) {
+	all, err := d.ToolSet.Tools(ctx)
+	for i, t := range all {
+		all[i].Handler = func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+			var args map[string]any
+			if err := json.Unmarshal([]byte(c.Function.Arguments), &args); err != nil {
+				return tools.ResultError("The arguments are not a JSON object: " + err.Error()), nil
+			}
+			for name := range args {
+				if _, ok := d.scripts[t.Name].Args[name]; !ok {
+					return tools.ResultError(fmt.Sprintf("There is no argument %q.", name)), nil
+				}
+			}
+			return t.Handler(ctx, c)
+		}
+	}
+	return all, err
+}
+
+// reporter is the tool with which an agent ends its task.
+type reporter struct {
+	tools.BaseToolSet
+	run *run
+}
+
+// reportTool is its name.
+const reportTool = "agent_complete"
+
+// Instructions implements tools.ToolSet.
+func (reporter) Instructions() string {
+	return "When your task is done, call the tool " + reportTool + ". It ends your work at once: nothing after it is heard."
+}
+
+// Tools implements tools.ToolSet.
+func (t *reporter) Tools(context.Context) ([]tools.Tool, error) {
+	return []tools.Tool{{
+		Name:        reportTool,
+		Description: "Reports that your task is done, with its result, and ends your work.",
+		Parameters: map[string]any{
+			"type": "object", "required": []string{"summary"},
+			"properties": map[string]any{
+				"summary": map[string]any{"type": "string", "description": "What was done and what came of it, in a few sentences."},
+				"payload": map[string]any{"type": "string", "description": "The result in full, where there is more than the summary."},
+				"agent_id": map[string]any{
+					"type": "string", "description": "Your own id. It may be left out.",
+				},
+			},
+		},
+		Handler: func(_ context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+			var in struct {
+				Summary string          `json:"summary"`
+				Payload json.RawMessage `json:"payload"`
+				AgentID string          `json:"agent_id"`
+			}
+			err := json.Unmarshal([]byte(c.Function.Arguments), &in)
+			switch {
+			case err != nil:
+				return tools.ResultError("The arguments are not what the tool takes: " + err.Error()), nil
+			case strings.TrimSpace(in.Summary) == "":
+				return tools.ResultError("summary is required: say what was done."), nil
+			case in.AgentID != "" && in.AgentID != t.run.agent.rec.UID:
+				return tools.ResultError("agent_id is not yours: your id is " + t.run.agent.rec.UID + "."), nil
+			}
+			t.run.report(clean(in.Summary), payload(in.Payload))
+			return tools.ResultSuccess("Your report was taken. Your work has ended."), nil
+		},
+	}}, nil
+}
+
+// payload is the text of a string, and anything else as the JSON that it is.
+func payload(raw json.RawMessage) []byte {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return []byte(s)
+	}
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// server makes a toolset of an MCP server. Variables of the environment come from env alone.
+func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets) (tools.ToolSet, error) {
+	if m.Command != "" {
+		values, err := environment.ExpandAll(ctx, environment.ToValues(m.Env), env)
+		if err != nil {
+			return nil, fmt.Errorf("MCP server %q: %w", m.Name, err)
+		}
+		return mcp.NewToolsetCommand(m.Name, m.Command, m.Args, append(b.run.b.environ(b.recipe.PassEnv, b.work), values...), b.work), nil
+	}
+	headers, err := expandAll(ctx, m.Headers, env)
+	if err != nil {
+		return nil, fmt.Errorf("MCP server %q: %w", m.Name, err)
+	}
+	return mcp.NewRemoteToolset(m.Name, m.URL, "streamable", headers), nil
+}
+
+func expandAll(ctx context.Context, values map[string]string, env *secrets) (map[string]string, error) {
+	out := maps.Clone(values)
+	for k, v := range values {
+		x, err := environment.Expand(ctx, v, env)
+		if err != nil {
+			return nil, err
+		}
+		out[k] = x
+	}
+	return out, nil
+}
+
+// registered makes toolsets of the tools that were registered for the agent.
+func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
+	env := b.run.b.toolSecrets
+	own := &registry{}
+	sets := []tools.ToolSet{own}
+	for _, t := range b.recipe.Tools {
+		switch {
+		case t.MCP != nil:
+			m := t.MCP.Server
+			m.Name = "" // or the library puts it before the tools' names
+			s, err := b.server(ctx, m, env)
+			if err != nil {
+				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+			}
+			remote := t.MCP.Tool
+			if remote == "" {
+				remote = t.Name
+			}
+			sets = append(sets, &renamed{teamloader.WithToolsFilter(s, remote), remote, t})
+		case t.HTTP != nil:
+			headers, err := expandAll(ctx, t.HTTP.Headers, env)
+			if err != nil {
+				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+			}
+			own.add(t, httpTool(t.HTTP, headers, b.run.b.config.MaxToolOutput))
+		case len(t.Command) > 0:
+			own.add(t, commandTool(t.Command, b.work, b.run.b.environ(nil, b.work), b.run.b.config.MaxToolOutput))
+		default:
+			return nil, fmt.Errorf("tool %q has nothing that does its work", t.Name)
+		}
+	}
+	return sets, nil
+}
+
+// registry is a toolset of single tools.
+type registry struct {
+	tools.BaseToolSet
+	all []tools.Tool
+}
+
+func (r *registry) add(t fleet.Tool, h tools.ToolHandler) {
+	var schema any
+	if json.Unmarshal(t.Parameters, &schema) != nil || schema == nil {
+		schema = map[string]any{"type": "object", "properties": map[string]any{}}
+	}
+	r.all = append(r.all, tools.Tool{Name: t.Name, Description: t.Description, Parameters: schema, Handler: h})
+}
+
+// Tools implements tools.ToolSet.
+func (r *registry) Tools(context.Context) ([]tools.Tool, error) { return slices.Clone(r.all), nil }
+
+// renamed is one tool of an MCP server under the name that it was registered with.
+type renamed struct {
+	tools.ToolSet
+	remote string
+	as     fleet.Tool
+}
+
+// Tools implements tools.ToolSet.
+func (r *renamed) Tools(ctx context.Context) ([]tools.Tool, error) {
+	all, err := r.ToolSet.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the MCP server has no tool %q", r.remote)
+	}
+	t := all[0]
+	inner := t.Handler
+	t.Name = r.as.Name
+	if r.as.Description != "" {
+		t.Description = r.as.Description
+	}
+	t.Handler = func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+		c.Function.Name = r.remote
+		return inner(ctx, c)
+	}
+	return []tools.Tool{t}, nil
+}
+
+// httpTool posts the arguments and answers with the body.
+func httpTool(t *fleet.HTTPTool, headers map[string]string, limit int) tools.ToolHandler {
+	method := t.Method
+	if method == "" {
+		method = http.MethodPost
+	}
+	client := &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // headers may be secret
+	}
+	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+		q, err := http.NewRequestWithContext(ctx, method, t.URL, strings.NewReader(c.Function.Arguments))
+		if err != nil {
+			return nil, err
+		}
+		q.Header.Set("Content-Type", "application/json")
+		for k, v := range headers {
+			q.Header.Set(k, v)
+		}
+		res, err := client.Do(q)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(io.LimitReader(res.Body, int64(limit)+1))
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode >= http.StatusMultipleChoices {
+			return tools.ResultError(fmt.Sprintf("The endpoint answered %s: %s", res.Status, body)), nil
+		}
+		return tools.ResultSuccess(string(body)), nil
+	}
+}
+
+// commandTool runs a program that gets the arguments on its standard input.
+func commandTool(argv []string, dir string, env []string, limit int) tools.ToolHandler {
+	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(c.Function.Arguments)
+		out, said := &beginning{limit: limit}, &beginning{limit: 4 << 10}
+		cmd.Stdout, cmd.Stderr = out, said
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // and what it has started
+		cmd.WaitDelay = time.Second
+		if err := cmd.Run(); err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return tools.ResultError(strings.TrimSpace(fmt.Sprintf("The command failed: %v\n%s\n%s", err, said, out))), nil
+		}
+		return tools.ResultSuccess(out.String()), nil
+	}
+}
+
+// beginning keeps the beginning of what is written.
+type beginning struct {
+	kept  bytes.Buffer
+	limit int
+}
+
+// Write implements io.Writer.
+func (b *beginning) Write(p []byte) (int, error) {
+	if room := b.limit + 1 - b.kept.Len(); room > 0 {
+		b.kept.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+func (b *beginning) String() string { return b.kept.String() }
