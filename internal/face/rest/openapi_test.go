@@ -131,7 +131,7 @@ func fill(m protoreflect.Message, full bool) {
 			}
 			fill(list.AppendMutable().Message(), full)
 		case f.Message() != nil && f.Message().FullName() == "google.protobuf.Timestamp":
-			if full || f.Name() == "created_at" || f.Name() == "updated_at" {
+			if full || f.Name() == "created_at" || f.Name() == "updated_at" || f.Name() == "started_at" {
 				m.Mutable(f)
 			}
 		case f.Message() != nil && f.Message().ParentFile().Package() == "google.protobuf":
