@@ -106,7 +106,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	}
 	f.world = fake.New(c.World)
 	o := Options{Version: "test", Backend: f.world, Core: func(c *fleet.Config) { c.PollInterval = 50 * time.Millisecond }}
-	o.Outside, o.Providers = testOutside{}, testProviders
+	o.Outside, o.Providers, o.Subagents = testOutside{}, testProviders, testSubagents
 	if testing.Verbose() {
 		o.Log = logWriter{t}
 	}

@@ -37,6 +37,9 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		f := string(m.Input().Fields().Get(i).Name())
 		v, ok := values[f]
 		require.True(t, ok, "say in the test how to attack with %s of %s", f, m.FullName())
+		if f == "context" && m.Name() == "RunSubagent" { // of a request to a provider it is an object
+			v = "an attack"
+		}
 		args[f] = v
 	}
 	if m.Name() == "WatchFleet" && strings.HasSuffix(x.agent, "!") { // the same without the task
