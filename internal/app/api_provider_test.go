@@ -16,7 +16,7 @@ const providerKey = "sk-ant-test-Zq81LmTk0x"
 // testProviders are the table's, which run in the fake world: claude has a key, and nothing else has one.
 func testProviders(c *providers.Config) {
 	c.APIBackend, c.CLIBackend = "fake", "fake"
-	c.ToolEnv = []string{"CALC_TOKEN"}
+	c.ToolEnv, c.PerMinute = []string{"CALC_TOKEN"}, 20
 	c.Getenv = func(name string) string {
 		return map[string]string{"ANTHROPIC_API_KEY": providerKey, "CALC_TOKEN": providerKey}[name]
 	}
