@@ -47,7 +47,7 @@ func (r *run) crew(ctx context.Context, rec *record) (*crew, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{run: r, def: d, recipe: recipe, main: name, work: rec.work(r.home), rules: newRules(d.config.Permissions, recipe)}
+	b := &builder{run: r, def: d, recipe: recipe, main: name, work: rec.work(r.agent.home), rules: newRules(d.config.Permissions, recipe)}
 	agents := map[string]*agent.Agent{}
 	var all []*agent.Agent
 	for _, n := range d.agents {
