@@ -34,9 +34,15 @@ type server struct {
 // serve starts a server and waits until it is ready. It ends with the test, in good order.
 func serve(t *testing.T, h home, args ...string) *server {
 	t.Helper()
+	return serveIn(t, h, h.env(), args...)
+}
+
+// serveIn is serve with the environment of the server.
+func serveIn(t *testing.T, h home, env []string, args ...string) *server {
+	t.Helper()
 	args = append([]string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--data", h.path("data"), "--log-format", "json"}, args...)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program(t), args...)
-	cmd.Env, cmd.Dir = h.env(), string(h)
+	cmd.Env, cmd.Dir = env, string(h)
 	isolate(cmd)
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)

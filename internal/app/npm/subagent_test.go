@@ -1,0 +1,248 @@
+package npm
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// keySecret is a secret of the server's environment that a subagent's MCP server needs.
+const keySecret = "s3cret-of-the-subagent"
+
+// staff is a fleet with subagents that are Claude Code.
+type staff struct {
+	*server
+	*model
+	home home
+	subs fleetv1.SubagentServiceClient
+	env  []string
+}
+
+// newStaff starts one with these definitions: the frontmatter and the body of each agent.md.
+func newStaff(t *testing.T, definitions map[string]string) *staff {
+	t.Helper()
+	path := claude(t)
+	s := &staff{model: newModel(t), home: newHome(t)}
+	s.env = append(s.home.env(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "SERVICE_KEY="+keySecret)
+	for k, v := range s.model.env() {
+		s.env = append(s.env, k+"="+v)
+	}
+	for name, text := range definitions {
+		require.NoError(t, os.MkdirAll(s.home.path("agents", name), 0o700))
+		require.NoError(t, os.WriteFile(s.home.path("agents", name, "agent.md"), []byte("---\n"+strings.TrimSpace(text)), 0o600))
+	}
+	s.server = serveIn(t, s.home, s.env)
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	s.subs = fleetv1.NewSubagentServiceClient(conn)
+	return s
+}
+
+func (s *staff) run(t *testing.T, name string, prompt ...string) *fleetv1.RunSubagentResponse {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := s.subs.RunSubagent(ctx, &fleetv1.RunSubagentRequest{AgentName: name, Prompt: strings.Join(prompt, "\n")})
+	require.NoError(t, err)
+	return r
+}
+
+// told returns the requests with the text in what the model is told about itself.
+func (s *staff) told(text string) (found []request) {
+	s.model.mu.Lock()
+	defer s.model.mu.Unlock()
+	for _, q := range s.requests {
+		if strings.Contains(q.System.text(), text) {
+			found = append(found, q)
+		}
+	}
+	return found
+}
+
+// TestClaudeSubagent holds that Claude Code has what a subagent's definition gives it, and nothing else.
+func TestClaudeSubagent(t *testing.T) {
+	claude(t) // asks whether it is wanted before anything is built
+	tools := newHome(t)
+	inner, err := json.Marshal([]any{map[string]any{
+		"name": "inner", "command": program(t), "args": []string{"mcp", "--embedded", "--data", tools.path("data")}, "env": map[string]string{"SERVICE_TOKEN": "${SERVICE_KEY}"},
+	}})
+	require.NoError(t, err)
+	s := newStaff(t, map[string]string{"web-search": `
+name: web-search
+description: "Searches the web"
+model: ` + priced + `
+timeout_ms: 100000
+permissions:
+  allow: ["Bash(echo:*)"]
+  deny: ["Bash(echo secret:*)"]
+mcp_servers: ` + string(inner) + `
+---
+You are a web search agent.
+`})
+	done := make(chan *fleetv1.RunSubagentResponse, 1)
+	go func() {
+		done <- s.run(t, "web-search", "--Find the birds.",
+			`model: tool Bash {"command":"echo allowed"}`,
+			`model: tool Bash {"command":"echo secret"}`,
+			`model: tool Bash {"command":"touch denied.txt"}`,
+			`model: tool mcp__inner__list_agent_projects {}`,
+			"model: hang found",
+		)
+	}()
+	g := s.gate("found")
+	pass(t, g.arrived, "the subagent does not get that far")
+
+	// The secret is in a file that only the agent reads, and in no command line.
+	files, err := filepath.Glob(s.home.path("data", "agents", "*", "runs", "*", "mcp.json"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	info, err := os.Stat(files[0])
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.Contains(t, string(read(t, files[0])), keySecret)
+	for _, p := range s.home.processes() {
+		require.NotContains(t, p.command, keySecret)
+	}
+	close(g.open)
+
+	r := <-done
+	require.Equal(t, "Went on", r.GetResult())
+	require.Equal(t, "web-search", r.GetAgent())
+	require.Positive(t, r.GetDurationMs())
+	require.InDelta(t, 5*answerCost, r.GetCostUsd(), 1e-9)
+	require.Equal(t, priced, r.GetUsage().GetModel())
+	require.EqualValues(t, 5000, r.GetUsage().GetInputTokens())
+	require.EqualValues(t, 2500, r.GetUsage().GetOutputTokens())
+	require.EqualValues(t, 4, r.GetUsage().GetToolCalls())
+
+	asked := s.asked("--Find the birds.")
+	require.Len(t, asked, 5)
+	q := asked[4]
+	require.Equal(t, priced, q.Model)
+	require.Contains(t, q.System.text(), "You are a web search agent.")
+	require.NotContains(t, q.System.text(), "software engineering", "its own prompt is all that it is told")
+	require.Contains(t, q.tools(), "Bash")
+	require.Contains(t, q.tools(), "mcp__inner__list_agent_projects")
+	for _, tool := range []string{"Read", "Write", "Edit", "WebFetch", "Task", "Agent", "mcp__fleet__run_subagent"} {
+		require.NotContains(t, q.tools(), tool)
+	}
+	results := q.results()
+	require.Len(t, results, 4)
+	require.Equal(t, []bool{false, true, true, false}, []bool{results[0].IsError, results[1].IsError, results[2].IsError, results[3].IsError})
+	require.Contains(t, results[0].Content.text(), "allowed")
+	require.Contains(t, results[3].Content.text(), `"shell"`)
+
+	// Nothing is left of it: no process, no file, no secret, no conversation.
+	require.Eventually(t, func() bool {
+		left, _ := filepath.Glob(s.home.path("data", "agents", "*"))
+		return len(left) == 0
+	}, patience, 10*time.Millisecond, "its directory stays")
+	require.NoError(t, filepath.WalkDir(string(s.home), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			require.NotContains(t, string(read(t, path)), keySecret, path)
+			require.False(t, strings.Contains(path, ".claude/projects/") && filepath.Ext(path) == ".jsonl", "a conversation that nobody goes on with: %s", path)
+		}
+		return err
+	}))
+	for _, line := range s.said() {
+		require.NotContains(t, line, keySecret)
+	}
+}
+
+// TestClaudeSubagents has subagents talk, keep to a schema, and run one another.
+func TestClaudeSubagents(t *testing.T) {
+	s := newStaff(t, map[string]string{
+		"memo":    "session: true\npermissions: {allow: []}\n---\nYou remember.",
+		"counter": "output_schema: {type: object, required: [count]}\n---\nYou count.",
+		"lead":    "calls: [helper]\npermissions: {allow: []}\n---\nYou lead.",
+		"helper":  "allowed_callers: [lead]\n---\nYou help.",
+	})
+	t.Run("a conversation", func(t *testing.T) {
+		one := s.run(t, "memo", "Name the birds.", "model: say Ducks")
+		require.Equal(t, "Ducks", one.GetResult())
+		two := s.run(t, "memo", "Count them.", "model: say Seven")
+		require.Equal(t, "Seven", two.GetResult())
+		require.Equal(t, one.GetSessionId(), two.GetSessionId())
+		q := s.asked("Count them.")[0]
+		require.Contains(t, q.said(), "assistant: Ducks")
+		for _, tool := range q.tools() {
+			require.Equal(t, "DeferredToolPlaceholder", tool, "an empty list is no tools")
+		}
+	})
+	t.Run("an answer that keeps to its schema the second time", func(t *testing.T) {
+		r := s.run(t, "counter", "How many?", "model: say Many", `model: say {"count": 7}`)
+		require.JSONEq(t, `{"count":7}`, r.GetResult())
+		asked := s.asked("How many?")
+		require.Contains(t, asked[0].System.text(), `"required":["count"]`)
+		require.Contains(t, asked[len(asked)-1].said(), "Your answer cannot be used: it is no JSON")
+	})
+	t.Run("one runs another", func(t *testing.T) {
+		r := s.run(t, "lead", "Delegate.", `model: tool mcp__fleet__run_subagent {"agent_name":"helper","prompt":"Help.\nmodel: say from below"}`,
+			`model: tool mcp__fleet__run_subagent {"agent_name":"memo","prompt":"model: say no"}`, "model: say done")
+		require.Equal(t, "done", r.GetResult())
+		asked := s.asked("Delegate.")
+		results := asked[len(asked)-1].results()
+		require.Len(t, results, 2)
+		require.False(t, results[0].IsError, results[0].Content.text())
+		require.Contains(t, results[0].Content.text(), `"result":"from below"`)
+		require.True(t, results[1].IsError)
+		require.Contains(t, results[1].Content.text(), "PERMISSION_DENIED")
+		require.Contains(t, asked[0].tools(), "mcp__fleet__run_subagent")
+		for _, tool := range s.told("You help.")[0].tools() {
+			require.NotContains(t, tool, "mcp__fleet", "who runs nobody has no tool for it")
+		}
+		_, err := s.subs.RunSubagent(t.Context(), &fleetv1.RunSubagentRequest{AgentName: "helper", Prompt: "model: say no"})
+		require.Equal(t, codes.PermissionDenied, status.Code(err))
+	})
+	t.Run("a call that is cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.subs.RunSubagent(ctx, &fleetv1.RunSubagentRequest{AgentName: "memo", Prompt: "model: hang cancelled"})
+			ended <- err
+		}()
+		g := s.gate("cancelled")
+		pass(t, g.arrived, "it does not begin")
+		cancel()
+		require.Equal(t, codes.Canceled, status.Code(<-ended))
+		pass(t, g.left, "the model was not told that nobody waits")
+		require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "a process is left")
+	})
+}
+
+// TestClaudeMainAgent lets Claude Code be the main agent, which delegates to a subagent over MCP.
+func TestClaudeMainAgent(t *testing.T) {
+	path := claude(t)
+	s := newStaff(t, map[string]string{"web-search": "description: Searches the web\n---\nYou search."})
+	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"jarvis-subagents": map[string]any{"type": "http", "url": s.mcp() + "/subagents"}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(s.home.path("main.json"), config, 0o600))
+	stdout, stderr, code := run(t, s.env, string(s.home), path, "-p", "--verbose", "--output-format", "stream-json",
+		"--mcp-config", s.home.path("main.json"), "--strict-mcp-config", "--allowedTools", "mcp__jarvis-subagents", "--",
+		"Find out.\nmodel: tool mcp__jarvis-subagents__list_subagents {}\n"+
+			`model: tool mcp__jarvis-subagents__run_subagent {"agent_name":"web-search","prompt":"model: say Ducks","context":"About birds."}`+"\nmodel: say They are ducks.")
+	require.Zero(t, code, stdout+stderr)
+	_, end := firstAndLast(t, stdout)
+	require.Equal(t, "They are ducks.", end.Result)
+	asked := s.asked("Find out.")
+	results := asked[len(asked)-1].results()
+	require.Len(t, results, 2)
+	require.Contains(t, results[0].Content.text(), `"name":"web-search"`)
+	require.Contains(t, results[1].Content.text(), `"result":"Ducks"`)
+	require.Contains(t, results[1].Content.text(), `"agent":"web-search"`)
+	require.Contains(t, s.told("You search.")[0].said(), "Context:\n\nAbout birds.")
+}
