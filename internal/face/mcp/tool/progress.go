@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"google.golang.org/grpc"
@@ -139,4 +140,29 @@ func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop f
 			}
 		}
 	}
+}
+
+// pulse is how often a call whose progress nobody knows says that it goes on. Clients give up after a minute of silence.
+const pulse = 15 * time.Second
+
+// reassure sends, now and then, that the call goes on, until the returned function is called.
+func reassure(p *progress) (stop func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	begun := time.Now()
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(pulse)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-over:
+				return
+			}
+			if p.say([]string{"at work for " + time.Since(begun).Round(time.Second).String()}) != nil {
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-done }
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
@@ -188,4 +190,29 @@ func TestArgumentsNeedNotBeJSONAlready(t *testing.T) {
 		require.True(t, r.IsError)
 		require.Contains(t, text(r), c.want)
 	}
+}
+
+// TestALongCallSaysThatItGoesOn has a client that gives up when it hears nothing.
+func TestALongCallSaysThatItGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(_ context.Context, s *structpb.Struct, _ ...grpc.CallOption) (*structpb.Struct, error) {
+			time.Sleep(40 * time.Second)
+			return s, nil
+		}
+		var said []string
+		ctx := tool.WithNotify(t.Context(), func(n mcp.JSONRPCNotification) error {
+			text, _ := n.Params.AdditionalFields["message"].(string)
+			said = append(said, text)
+			return nil
+		})
+		u := tool.Unary(tool.Spec{Name: "slow"}, slow)
+		r := mcp.CallToolRequest{}
+		_, err := u.Handler(ctx, r)
+		require.NoError(t, err)
+		require.Empty(t, said, "it was not asked to")
+		r.Params.Meta = &mcp.Meta{ProgressToken: "t"}
+		_, err = u.Handler(ctx, r)
+		require.NoError(t, err)
+		require.Equal(t, []string{"at work for 15s", "at work for 30s"}, said)
+	})
 }

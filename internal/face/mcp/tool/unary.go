@@ -18,8 +18,11 @@ func Unary[Q, R any, PQ message[Q], PR message[R]](
 			return failure(err)
 		}
 		stop := func() {}
-		if p := progressOf(ctx, r); p != nil && o.watch != nil {
+		switch p := progressOf(ctx, r); {
+		case p != nil && o.watch != nil:
 			stop = follow(ctx, p, o.watch, o.agent(q))
+		case p != nil:
+			stop = reassure(p)
 		}
 		m, err := call(ctx, q)
 		stop()
