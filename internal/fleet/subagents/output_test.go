@@ -70,6 +70,17 @@ func TestOutput(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Len(t, w.calls(), n+3)
+
+			// Also when its answer was sent back the first time.
+			w.better(`{"results": ["b"]}`)
+			id = subagents.Request{Agent: "j", Prompt: "say Sorry", RequestID: "s"}
+			for range 2 {
+				r, err = w.Run(w.ctx(), id)
+				require.NoError(t, err)
+				require.JSONEq(t, `{"results":["b"]}`, r.Text)
+				require.InDelta(t, 0.5, r.CostUSD, 1e-9)
+			}
+			require.Len(t, w.calls(), n+5)
 		})
 	}
 }
@@ -78,12 +89,13 @@ func TestOutputOfCommand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *subagents.Config) { c.Retries = 1 })
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "bin", "tool"), []byte(`#!/bin/sh
-in=$(cat); case "$in" in *"You were asked this before"*) echo "$in" >"$HOME/again"; echo '{"ok": true}';; *) echo no;; esac
+in=$(cat); case "$in" in *"You were asked:"*) echo "$in" >"$HOME/again"; echo '{"ok": true}';; *) echo no;; esac
 `), 0o700))
 	w.define("t", "driver: command\ncommand: [tool]\noutput_format: json", "You are a tool.")
 	require.JSONEq(t, `{"ok":true}`, w.does("t", "Do it.").Text)
 	again, err := os.ReadFile(filepath.Join(w.dir, "home", "again"))
 	require.NoError(t, err)
 	require.Contains(t, string(again), "You are a tool.")
-	require.Contains(t, string(again), "Do it.\n\nYou were asked this before, and answered:\n\nno\n\nYour answer cannot be used: it is no JSON")
+	require.Contains(t, string(again), "Your answer cannot be used: it is no JSON")
+	require.Contains(t, string(again), "You were asked:\n\nDo it.\n\nAnd you answered:\n\nno\n")
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -284,17 +285,23 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 	}
 }
 
+// sentBack is how a task begins that sends an answer back.
+const sentBack = "Your answer cannot be used: "
+
 // again asks the subagent once more, with what is wrong with its answer. OUTPUT_INVALID when it was asked often enough.
 func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, answer string, problems []string) (*fleet.Task, error) {
+	if next, err := r.askedAgain(ctx, task); err != nil || next != nil {
+		return next, err
+	}
 	wrong := strings.Join(problems, "; ")
 	failed := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q did not answer as its definition promises, asked %d times: %s", r.d.Name, attempt, wrong).
 		With("agent_name", r.d.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", wrong).With("answer", shorten(answer, 2000))
 	if attempt > r.cfg.Retries {
 		return nil, failed
 	}
-	feedback := fmt.Sprintf("Your answer cannot be used: %s\n\nAnswer again, with the one JSON value that was asked for and nothing else.", strings.Join(problems, "\n"))
+	feedback := sentBack + strings.Join(problems, "\n") + "\n\nAnswer again, with the one JSON value that was asked for and nothing else."
 	if !r.d.remembers() {
-		feedback = fmt.Sprintf("%s\n\nYou were asked this before, and answered:\n\n%s\n\n%s", prompt, shorten(answer, 100_000), feedback)
+		feedback = fmt.Sprintf("%s\n\nYou were asked:\n\n%s\n\nAnd you answered:\n\n%s", feedback, prompt, shorten(answer, 100_000))
 	}
 	if len(feedback) > fleet.MaxText {
 		return nil, failed
@@ -304,6 +311,24 @@ func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, 
 	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
 		return nil, failed // a repeated request's agent is gone, or somebody else's turn has come
 	}
+	return next, err
+}
+
+// askedAgain returns the task by which the answer of this one was sent back already, when the request was done before.
+func (r *run) askedAgain(ctx context.Context, task *fleet.Task) (next *fleet.Task, err error) {
+	const recent = 100
+	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
+		next = nil
+		tasks, _, err := tx.Tasks(task.AgentUID, recent, 0) // the newest first
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(tasks, func(t *fleet.Task) bool { return t.ID == task.ID })
+		if i > 0 && strings.HasPrefix(tasks[i-1].Description, sentBack) {
+			next = tasks[i-1]
+		}
+		return nil
+	})
 	return next, err
 }
 
