@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"time"
@@ -182,6 +183,9 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		if err := tx.UpdateTask(t); err != nil {
 			return err
 		}
+		if err := tx.Append(t.event(EventTaskStep, s.now(), fmt.Sprintf("%d bytes were added to the payload", len(piece)))); err != nil {
+			return err
+		}
 		return c.remember(tx, uid, t.ID, s.now())
 	})
 	return size, err
@@ -302,39 +306,43 @@ func (s *Service) Remove(ctx context.Context, uid string) error {
 }
 
 // AgentsByUID returns the agents, also deleted ones, each with its newest task; nil in the place of one that there is not,
-// or that is another one's. It returns the last output of those whose task runs too, at most 4 KiB of each.
+// or that is another one's. It returns the last output of those whose task runs too, at most 4 KiB of each. Of an agent
+// that is deleted, what it was made of may be left out.
 func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*AgentView, previews []string, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := s.snap.refresh(ctx); err != nil {
+		return nil, nil, err
+	}
+	found := make(map[string]*AgentView, len(uids))
+	var others []string
+	for _, uid := range uids {
+		v := s.snap.get(uid)
+		if v == nil || v.Task == nil {
+			v = s.ended.get(uid)
+		}
+		if v == nil {
+			others = append(others, uid)
+		}
+		found[uid] = v
+	}
 	views, previews = make([]*AgentView, len(uids)), make([]string, len(uids))
 	err = s.store.View(ctx, func(tx ReadTx) error {
-		agents, err := tx.AgentViews(uids)
-		if err != nil {
+		if err := s.loadEnded(tx, others, found); err != nil {
 			return err
-		}
-		tasks, err := tx.LastTasks(uids)
-		if err != nil {
-			return err
-		}
-		byUID := map[string]*AgentView{}
-		for _, v := range agents {
-			if p.MayTouch(&v.Agent) {
-				byUID[v.UID] = v
-			}
-		}
-		for _, t := range tasks {
-			if v := byUID[t.AgentUID]; v != nil {
-				v.Task = t
-			}
 		}
 		for i, uid := range uids {
-			v := byUID[uid]
-			views[i] = v
-			if v == nil || v.Task == nil || !v.Task.Active() || v.Task.OutputSize == 0 {
+			v := found[uid]
+			if v == nil || !p.MayTouch(&v.Agent) {
 				continue
 			}
+			views[i] = v
+			if v.Task == nil || !v.Task.Active() || v.Task.OutputSize == 0 {
+				continue
+			}
+			var err error
 			if previews[i], err = preview(tx, v.Task.ID); err != nil {
 				return err
 			}
@@ -342,4 +350,29 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*Agen
 		return nil
 	})
 	return views, previews, err
+}
+
+// loadEnded puts the agents, each with its newest task, into found.
+func (s *Service) loadEnded(tx ReadTx, uids []string, found map[string]*AgentView) error {
+	if len(uids) == 0 {
+		return nil
+	}
+	agents, err := tx.AgentViews(uids)
+	if err != nil {
+		return err
+	}
+	tasks, err := tx.LastTasks(uids)
+	if err != nil {
+		return err
+	}
+	for _, v := range agents {
+		found[v.UID] = v
+	}
+	for _, t := range tasks {
+		if v := found[t.AgentUID]; v != nil {
+			v.Task = t
+			s.ended.put(v)
+		}
+	}
+	return nil
 }

@@ -60,7 +60,7 @@ func NewReconciler(s *Service) *Reconciler {
 
 // Start begins to work in the background, until Stop.
 func (r *Reconciler) Start() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(Background(context.Background()))
 	r.cancel = cancel
 	r.running.Go(func() { r.watch(ctx) })
 	r.running.Go(func() { r.poll(ctx) })

@@ -22,6 +22,7 @@ type Service struct {
 	log     *slog.Logger
 	snap    *snapshot
 	catalog *catalog
+	ended   endedAgents
 	// observed is when the backend last listed its workspaces with success, in Unix milliseconds; 0: never.
 	observed atomic.Int64
 	// down is what the backend said when it was last asked and did not answer; nil: it did.

@@ -127,7 +127,10 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		}
 		printCalls(out, fmt.Sprintf("start_agent_task until wait_tasks says completed, %s, an agent each", callers(n)), "task", rows)
 	}
-	return printEvents(ctx, out, t, o)
+	if err := printEvents(ctx, out, t, o); err != nil {
+		return err
+	}
+	return printContracts(ctx, out, o)
 }
 
 func callers(n int) string {

@@ -44,6 +44,7 @@ type Store struct {
 	writer *pool
 	reader *pool
 	pulse  *pulse
+	copier *checkpointer
 
 	mu     sync.Mutex
 	closed bool
@@ -75,6 +76,7 @@ func (s *Store) open(ctx context.Context) error {
 	writing := url.Values{
 		"_busy_timeout": {"250"}, // short: nothing interrupts SQLite's own waiting, so retry does the rest
 		"_txlock":       {"immediate"},
+		"_pragma":       {"wal_autocheckpoint(16384)"}, // pages: the checkpointer comes first
 	}
 	reading := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
 	readers := max(4, runtime.GOMAXPROCS(0))
@@ -91,7 +93,13 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	s.writer, s.reader = newPool(w, 1), newPool(r, readers)
-	s.pulse, err = newPulse(ctx, r)
+	if s.pulse, err = newPulse(ctx, r); err != nil {
+		return err
+	}
+	beside, err := s.db(path, url.Values{"_busy_timeout": {"250"}}, 1)
+	if err == nil {
+		s.copier = newCheckpointer(beside, path)
+	}
 	return err
 }
 
@@ -159,6 +167,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.pulse.close()
+	s.copier.close()
 	return s.closePools()
 }
 

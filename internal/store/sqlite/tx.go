@@ -44,6 +44,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		})
 		if err == nil {
 			s.pulse.reached(commits)
+			s.copier.committed()
 		}
 		return err
 	})

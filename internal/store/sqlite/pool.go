@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"sync"
+
+	"fleet/internal/fleet"
+)
+
+// foregroundTurns is how many calls that somebody waits for go before one in the background, when both are waiting.
+const foregroundTurns = 4
+
+// pool hands out connections, which it opens when they are needed first. Calls get them in the order in which they come,
+// but those in the background wait for the others, most of the time.
+type pool struct {
+	db *sql.DB
+
+	mu          sync.Mutex
+	free        []*conn // nil: not open yet
+	front, back []chan *conn
+	turns       int // calls of the front that went before a waiting one of the back
+}
+
+func newPool(db *sql.DB, n int) *pool { return &pool{db: db, free: make([]*conn, n)} }
+
+// take waits for a connection that nobody uses.
+func (p *pool) take(ctx context.Context) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c, waiting := p.request(fleet.IsBackground(ctx))
+	if waiting != nil {
+		select {
+		case c = <-waiting:
+		case <-ctx.Done():
+			p.withdraw(waiting)
+			return nil, ctx.Err()
+		}
+	}
+	if c != nil {
+		return c, nil
+	}
+	c, err := newConn(ctx, p.db)
+	if err != nil {
+		p.give(nil)
+		return nil, plain(ctx, err)
+	}
+	return c, nil
+}
+
+// request takes a connection, or a place in a queue.
+func (p *pool) request(background bool) (*conn, chan *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		c := p.free[n-1]
+		p.free = p.free[:n-1]
+		return c, nil
+	}
+	waiting := make(chan *conn, 1)
+	if background {
+		p.back = append(p.back, waiting)
+	} else {
+		p.front = append(p.front, waiting)
+	}
+	return nil, waiting
+}
+
+// withdraw gives up a place in a queue, and the connection, if it has come at the last moment.
+func (p *pool) withdraw(waiting chan *conn) {
+	p.mu.Lock()
+	is := func(w chan *conn) bool { return w == waiting }
+	p.front, p.back = slices.DeleteFunc(p.front, is), slices.DeleteFunc(p.back, is)
+	p.mu.Unlock()
+	select {
+	case c := <-waiting:
+		p.give(c)
+	default:
+	}
+}
+
+// give hands the connection to the next in turn.
+func (p *pool) give(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	queue := &p.front
+	switch {
+	case len(p.front) == 0 && len(p.back) == 0:
+		p.free = append(p.free, c)
+		return
+	case len(p.back) == 0:
+	case len(p.front) == 0 || p.turns >= foregroundTurns:
+		queue, p.turns = &p.back, 0
+	default:
+		p.turns++
+	}
+	next := (*queue)[0]
+	*queue = slices.Delete(*queue, 0, 1)
+	next <- c
+}
+
+// with calls f with a connection that nobody else uses.
+func (p *pool) with(ctx context.Context, f func(*conn) error) error {
+	c, err := p.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { p.give(c) }()
+	defer func() {
+		if c.broken {
+			_ = c.close() // what broke it was told
+			c = nil
+		}
+	}()
+	return f(c)
+}
+
+// close closes every connection. None may be taken.
+func (p *pool) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, c := range p.free {
+		if c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	p.free = nil
+	return errors.Join(errs...)
+}
