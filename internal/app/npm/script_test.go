@@ -9,7 +9,8 @@ import (
 // step is one answer of the model. A prompt says which answers it gets, each by a line:
 //
 //	model: say TEXT         a text, and the end of the turn
-//	model: tool NAME JSON   a call of a tool; ${a.b} in the JSON is what the latest result that has it says at a.b
+//	model: tool NAME JSON   a call of a tool; ${a.b} in the JSON is what the latest result that has it says at a.b, and
+//	                        ${self} the agent_id that the model is told in its system prompt
 //	model: hang NAME        no answer until the test opens the gate
 //	model: refuse MESSAGE   an error of the API
 //
@@ -49,10 +50,23 @@ func (r request) next() step {
 		name, input, _ := strings.Cut(s.text, " ")
 		s.tool = name
 		s.input = json.RawMessage(reference.ReplaceAllStringFunc(input, func(ref string) string {
+			if ref == "${self}" {
+				return first(selfLine.FindStringSubmatch(r.System.text()))
+			}
 			return r.lookup(strings.Split(ref[2:len(ref)-1], "."))
 		}))
 	}
 	return s
+}
+
+var selfLine = regexp.MustCompile(`Your agent_id is ([0-9a-f-]+)\.`)
+
+// first is the first group of a match, "" when there was none.
+func first(match []string) string {
+	if len(match) < 2 {
+		return ""
+	}
+	return match[1]
 }
 
 var reference = regexp.MustCompile(`\$\{[\w.]+\}`)

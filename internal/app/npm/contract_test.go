@@ -1,0 +1,133 @@
+package npm
+
+import (
+	"compress/gzip"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// contracts is the client of a fleet whose contracts are worked on by Claude Code.
+func contracts(t *testing.T) (*staff, fleetv1.LifecycleServiceClient) {
+	t.Helper()
+	s := newStaff(t, nil)
+	conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	return s, fleetv1.NewLifecycleServiceClient(conn)
+}
+
+func agentStatus(t *testing.T, c fleetv1.LifecycleServiceClient, id string) *fleetv1.LifecycleAgent {
+	t.Helper()
+	r, err := c.AgentStatus(t.Context(), &fleetv1.AgentStatusRequest{AgentIds: []string{id}})
+	require.NoError(t, err)
+	return r.GetAgents()[0]
+}
+
+func (s *staff) quiet(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "a process is left")
+}
+
+// TestClaudeContract has Claude Code report on its contract over MCP, with the token that it has for itself alone.
+func TestClaudeContract(t *testing.T) {
+	s, c := contracts(t)
+	other, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: "Wait.\nmodel: hang other"})
+	require.NoError(t, err)
+	started, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: strings.Join([]string{
+		"Find the birds.",
+		`model: tool mcp__fleet__agent_status {"agent_ids":["${self}","` + other.GetAgentId() + `"]}`,
+		`model: tool mcp__fleet__agent_complete {"agent_id":"` + other.GetAgentId() + `","summary":"not mine"}`,
+		`model: tool mcp__fleet__agent_start {"contract":"more of me"}`,
+		`model: tool mcp__fleet__append_payload {"agent_id":"${self}","chunk":"ducks, "}`,
+		`model: tool mcp__fleet__agent_complete {"agent_id":"${self}","summary":"They are found.","payload":"geese"}`,
+		"model: say Never said",
+	}, "\n")})
+	require.NoError(t, err)
+	id := started.GetAgentId()
+	var got *fleetv1.LifecycleAgent
+	require.Eventually(t, func() bool {
+		got = agentStatus(t, c, id)
+		return got.GetStatus() != fleetv1.LifecycleStatus_running
+	}, patience, 50*time.Millisecond)
+	require.Equal(t, fleetv1.LifecycleStatus_completed, got.GetStatus(), got.GetReason())
+	require.Equal(t, "They are found.", got.GetSummary())
+	require.EqualValues(t, len("ducks, geese"), got.GetPayloadSize())
+	require.Equal(t, "ducks, geese", s.download(t, got.GetPayloadUrl()))
+
+	asked := s.asked("Find the birds.")
+	require.Len(t, asked, 5, "no further request to the model")
+	require.Contains(t, asked[0].System.text(), "Your agent_id is "+id)
+	require.Contains(t, asked[0].System.text(), "Find the birds.")
+	results := asked[4].results()
+	require.Contains(t, results[0].Content.text(), `"status":"running"`)
+	require.Contains(t, results[0].Content.text(), "not found", "an agent does not see others of its owner's")
+	require.Contains(t, results[1].Content.text(), "AGENT_NOT_FOUND")
+	require.Contains(t, results[2].Content.text(), "PERMISSION_DENIED")
+	require.False(t, results[3].IsError, results[3].Content.text())
+
+	// The other one is stopped while its model thinks: that request ends by itself, and no further one is made.
+	g := s.gate("other")
+	pass(t, g.arrived, "the other one does not begin")
+	begun := time.Now()
+	stopped, err := c.AgentStop(t.Context(), &fleetv1.AgentStopRequest{AgentId: other.GetAgentId()})
+	require.NoError(t, err)
+	require.Equal(t, fleetv1.LifecycleStatus_stopped, stopped.GetStatus())
+	t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
+	select {
+	case <-g.left:
+		require.Fail(t, "the request under way was cut off")
+	case <-time.After(500 * time.Millisecond):
+	}
+	close(g.open)
+	s.quiet(t)
+	require.Len(t, s.asked("Wait."), 1)
+	require.Equal(t, fleetv1.LifecycleStatus_stopped, agentStatus(t, c, other.GetAgentId()).GetStatus())
+}
+
+// TestClaudeContractInWords has Claude Code say that its contract is fulfilled, or cannot be.
+func TestClaudeContractInWords(t *testing.T) {
+	s, c := contracts(t)
+	for words, want := range map[string]fleetv1.LifecycleStatus{
+		"They are ducks. [CONTRACT COMPLETE]":   fleetv1.LifecycleStatus_completed,
+		"There are no birds. [CONTRACT FAILED]": fleetv1.LifecycleStatus_stopped,
+	} {
+		r, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: "Find the birds.\nmodel: say " + words})
+		require.NoError(t, err)
+		var got *fleetv1.LifecycleAgent
+		require.Eventually(t, func() bool {
+			got = agentStatus(t, c, r.GetAgentId())
+			return got.GetStatus() != fleetv1.LifecycleStatus_running
+		}, patience, 50*time.Millisecond)
+		require.Equal(t, want, got.GetStatus())
+		said, _, _ := strings.Cut(words, " [")
+		require.Equal(t, said, got.GetSummary()+got.GetReason())
+	}
+	s.quiet(t)
+}
+
+// download returns what is at the address of a payload.
+func (s *staff) download(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	r.Header.Set("Accept-Encoding", "gzip")
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(t, "gzip", resp.Header.Get("Content-Encoding"))
+	z, err := gzip.NewReader(resp.Body)
+	require.NoError(t, err)
+	b, err := io.ReadAll(z)
+	require.NoError(t, err)
+	return string(b)
+}
