@@ -71,7 +71,7 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, erro
 		}
 		now := s.now()
 		a := &Agent{
-			UID: r.UID, Name: launchName(r.Name, r.UID), Owner: p.Name, Toolset: r.Toolset, Backend: r.Backend, Project: r.Project,
+			UID: r.UID, Name: launchName(r), Owner: p.Name, Toolset: r.Toolset, Backend: r.Backend, Project: r.Project,
 			Role: r.Role, Spec: r.Spec, Recipe: r.Recipe, OneTask: r.OneTask,
 			State: StatePending, Desired: DesiredRunning, CreatedAt: now, UpdatedAt: now,
 		}
@@ -152,12 +152,22 @@ func launched(tx ReadTx, old *Request) (*AgentView, error) {
 	return v, err
 }
 
-// launchName is a name for events that no other agent has.
-func launchName(name, uid string) string {
-	if name == "" {
-		return uid
+// launchName is a name for events that no other agent has. The name of an agent that a project makes names its workspace
+// too, so it is one that a person could have chosen.
+func launchName(r LaunchRequest) string {
+	id := strings.ReplaceAll(r.UID, "-", "")
+	if r.Recipe == nil || r.Recipe.Driver == "" {
+		const tail = 12
+		plain := strings.Join(strings.FieldsFunc(r.Name, func(c rune) bool { return !namePattern.MatchString(string(c)) }), "-")
+		if plain = strings.Trim(plain[:min(len(plain), MaxNameLength-tail-1)], "-"); plain != "" {
+			return plain + "-" + id[:min(len(id), tail)]
+		}
+		return id[:min(len(id), MaxNameLength)]
 	}
-	return name + "-" + strings.ReplaceAll(uid, "-", "")[:12]
+	if r.Name == "" {
+		return r.UID
+	}
+	return r.Name + "-" + id[:min(len(id), 12)]
 }
 
 func taskID(t *Task) string {

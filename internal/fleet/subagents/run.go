@@ -175,17 +175,9 @@ func (r *run) launch() fleet.LaunchRequest {
 	}
 	if l.Recipe == nil {
 		l.Project, l.Role, l.Spec = r.d.Project, r.d.Role, r.d.instructions()
-		l.Name = workspaceName(r.d.Name)
 		l.Timeout += r.cfg.StartWait
 	}
 	return l
-}
-
-// workspaceName is the subagent's name as the beginning of one that every host takes for a workspace.
-func workspaceName(name string) string {
-	const most = 18 // of 32, less what the core adds
-	plain := strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' }), "-")
-	return strings.Trim(plain[:min(len(plain), most)], "-")
 }
 
 // alone has an agent that is made for the call do it.
