@@ -1,8 +1,19 @@
 package mcp
 
-// instructions tell the model of a client how to use the tools. Clients put them before the conversation, so they are
-// short, and say what the descriptions of the single tools cannot.
-const instructions = `Fleet runs AI coding agents. Each agent has a workspace of its own and works on one task at a time.
+// instructionsOf tells the model of a client how to use the tools of a toolset. Clients put it before the conversation, so
+// it is short, and says what the descriptions of the single tools cannot.
+func instructionsOf(toolset string) string {
+	text, ok := map[string]string{
+		"lifecycle": lifecycleInstructions, "sessions": sessionsInstructions, "providers": providersInstructions,
+		"subagents": subagentsInstructions, allTools: fleetInstructions + "\n\n" + othersInstructions,
+	}[toolset]
+	if !ok {
+		text = fleetInstructions
+	}
+	return text + "\n\n" + failureInstructions
+}
+
+const fleetInstructions = `Fleet runs AI coding agents. Each agent has a workspace of its own and works on one task at a time.
 
 To get work done:
 1. list_agents shows who is there. To make a new agent, choose with list_agent_projects and list_agent_roles, then call create_agent; it waits until the agent is idle.
@@ -11,7 +22,35 @@ To get work done:
 4. show_task with include_payload gives the result; show_agent_task_history lists what an agent has done, by pages.
 
 While a task runs, show_task previews its output, watch_fleet reads events after a cursor, send_task_message adds to the task, and stop_agent_task ends it.
-
-A failed call answers with JSON {"error", "message", "details"}. Act on "error": AGENT_BUSY means wait or use another agent, AGENT_OFFLINE means start_agent first, BACKEND_UNAVAILABLE means try again later; the message says what else can be done.
-Give calls that change something a request_id of your own: when a call was cut off, the same call with the same request_id is safe.
 stop_agent keeps a workspace, delete_agent destroys it.`
+
+const lifecycleInstructions = `Fleet starts AI agents that work on one contract each, alone.
+
+1. agent_start hands a new agent its contract and returns at once with an agent_id. The agent does not see this conversation: put the objective, the context and how to tell that it is done into the contract.
+2. agent_status tells how far agents are, several in one call. While one runs, preview is the end of its output. Ask now and then, not in a loop without a pause.
+3. A completed agent has a summary, and where its result is more than that, payload_url: a download, compressed by gzip.
+
+agent_stop ends an agent that is not wanted any more. agent_complete and append_payload are for the agents themselves.`
+
+const sessionsInstructions = `Fleet holds conversations with agents: agents that are defined in files or in a store, and agents of the fleet.
+
+1. list_agents shows the agents there are; pull_agent brings one from a registry.
+2. create_agent_session begins a conversation, and send_message takes it one turn further: the agent remembers what was said. invoke_agent asks once, without a conversation.
+3. get_agent_session_history shows what was said; close_agent_session ends a conversation and what it is doing.
+
+Turns of one session come one after the other. A session that is not used for long is closed by itself.`
+
+const providersInstructions = `Fleet asks AI models and agent programs of many providers.
+
+1. list_available_agents shows them, with what they can do; with include_status also whether they can be used now, and probe_agent_status tells why one cannot.
+2. execute_agent_request sends one of them a prompt and waits for the answer. status "error" in the answer means that the agent failed, and error says why.
+3. register_tool_with_agent gives them a tool of yours to call.`
+
+const subagentsInstructions = `Fleet runs specialized subagents, each with permissions, tools and instructions of its own.
+
+list_subagents shows which there are and what they are for. run_subagent gives one a prompt and waits for its result. It does not see this conversation: put what it needs into prompt and context. What a subagent is for is better left to it than done yourself.`
+
+const othersInstructions = `Besides the fleet there are tools for contracts (agent_start, agent_status), conversations (create_agent_session, send_message), models of other providers (execute_agent_request) and subagents (run_subagent).`
+
+const failureInstructions = `A failed call answers with JSON {"error", "message", "details"}. Act on "error": AGENT_BUSY means wait or use another agent, AGENT_OFFLINE means start_agent first, BACKEND_UNAVAILABLE means try again later, LIMIT_REACHED means do less at a time; the message says what else can be done.
+Give calls that change something a request_id of your own, where they take one: when a call was cut off, the same call with the same request_id is safe.`

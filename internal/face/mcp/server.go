@@ -69,7 +69,7 @@ func newServer(set tool.Set, c Config) *server.MCPServer {
 	s := server.NewMCPServer("fleet", c.Version,
 		server.WithTitle("Fleet"),
 		server.WithDescription("Creates AI coding agents, hands them tasks, follows them and keeps their history."),
-		server.WithInstructions(instructions),
+		server.WithInstructions(instructionsOf(set.Name)),
 		server.WithToolCapabilities(false),
 	)
 	s.AddTools(set.Tools...)
