@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,6 +252,7 @@ func TestTimeout(t *testing.T) {
 			task, _, _, err := h.core.ShowTask(h.as("alice"), a.TaskID, false)
 			require.NoError(t, err)
 			require.Equal(t, fleet.TaskStopped, task.Status)
+			require.Equal(t, 6*time.Second, task.Timeout, "its host ends it a little later, also when nobody is there to stop it")
 		})
 	}
 }
@@ -291,7 +293,12 @@ func TestRequestID(t *testing.T) {
 // TestLimits holds that one who asks for too much is told so, and nobody else is in the way.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(c *providers.Config) { c.MaxConcurrent, c.PerMinute = 1, 3 })
+	var minutes atomic.Int64
+	start := time.Now()
+	h := newHarness(t, func(c *providers.Config) {
+		c.MaxConcurrent, c.PerMinute = 1, 3
+		c.Now = func() time.Time { return start.Add(time.Duration(minutes.Load()) * time.Minute) }
+	})
 	ended := make(chan *providers.Answer, 1)
 	go func() {
 		a, _ := h.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate"})
@@ -316,6 +323,8 @@ func TestLimits(t *testing.T) {
 	require.Positive(t, e.RetryAfter)
 	require.LessOrEqual(t, e.RetryAfter, time.Minute)
 	h.execute(providers.ExecuteRequest{Agent: "nobody", Prompt: "p"}) // what nothing is begun for does not count
+	minutes.Add(1)
+	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 }
 
 // TestTroubleInside has a core that does not work: that is an error of the call, and nothing of the inside is told.

@@ -314,7 +314,6 @@ func inside(host string) bool {
 		return !strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") ||
 			strings.HasSuffix(host, ".internal") || !strings.ContainsFunc(host[strings.LastIndexByte(host, '.')+1:], isLetter)
 	}
-	ip = ip.Unmap()
 	return !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()
 }
 
