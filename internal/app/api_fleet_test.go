@@ -28,8 +28,10 @@ import (
 type fleetConfig struct {
 	CreateWait time.Duration // 0: a minute
 	StopGrace  time.Duration // 0: 50 ms
-	World      fake.Config
-	Tokens     map[string]tokenConfig // by name; any make it a fleet that asks for tokens
+	// MessageWait is how long the sender of a message waits; 0: a minute.
+	MessageWait time.Duration
+	World       fake.Config
+	Tokens      map[string]tokenConfig // by name; any make it a fleet that asks for tokens
 }
 
 // tokenConfig is a token that there is from the beginning.
@@ -105,7 +107,9 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		c.World.Traits.Drivers = []string{"cagent", "claude", "command", "codex", "gemini", "opencode"}
 	}
 	f.world = fake.New(c.World)
-	o := Options{Version: "test", Backend: f.world, Core: func(c *fleet.Config) { c.PollInterval = 50 * time.Millisecond }}
+	o := Options{Version: "test", Backend: f.world, Core: func(core *fleet.Config) {
+		core.PollInterval, core.MessageWait = 50*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
+	}}
 	o.Outside, o.Providers, o.Subagents = testOutside{}, testProviders, testSubagents
 	if testing.Verbose() {
 		o.Log = logWriter{t}

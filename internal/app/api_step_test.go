@@ -254,6 +254,8 @@ func (s *story) change(ctx context.Context, what string, v any) error {
 		s.world.FailBuild(args[0], args[1])
 	case "hold_builds":
 		s.gates["builds"] = s.world.HoldBuilds()
+	case "hold_sends":
+		s.gates["sends"] = s.world.Hold(fake.Send)
 	case "hold_runs":
 		s.gates["runs"] = s.world.HoldRuns()
 	case "open": // what was held

@@ -33,6 +33,7 @@ type behaviour struct {
 	Server struct {
 		CreateWait  string `yaml:"create_wait"`
 		StopGrace   string `yaml:"stop_grace"`
+		MessageWait string `yaml:"message_wait"`
 		UniqueNames bool   `yaml:"unique_names"`
 		NoMessages  bool   `yaml:"no_messages"`
 	} `yaml:"server"`
@@ -142,7 +143,7 @@ func (c *apiCase) on(face string) bool {
 
 func (b *behaviour) run(t *testing.T, face string) {
 	c := fleetConfig{Tokens: b.Tokens, World: fake.Config{NoMessages: b.Server.NoMessages, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames}}}
-	for given, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace} {
+	for given, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace, b.Server.MessageWait: &c.MessageWait} {
 		if given != "" {
 			var err error
 			*d, err = time.ParseDuration(given)

@@ -63,7 +63,9 @@ type Backend interface {
 	// A run that has ended is no error.
 	Interrupt(ctx context.Context, a Agent, r Run, kill bool) error
 
-	// Send gives a message to a run that is under way. A message of the same id is not given to the run again.
+	// Send gives a message to a run that is under way, and returns when the agent has it. An agent that can only take it
+	// later is waited for, and the run does not end meanwhile. A message of the same id is not given to the run again,
+	// also by another process, which is told in Run.Messages what the run has by then.
 	// UNIMPLEMENTED when the agent cannot take messages while it works; NO_RUNNING_TASK when the run has ended.
 	Send(ctx context.Context, a Agent, r Run, id, message string) error
 
@@ -118,6 +120,8 @@ type Run struct {
 	// SelfStarted says that the agent begins the run by itself: it is in a project whose Project.SpecIsTask is set, and
 	// Prompt is its spec.
 	SelfStarted bool
+	// Messages are those that the run was given so far, oldest first. Follow and Send get them.
+	Messages []Message
 	// Report is how an agent outside this process reports, where its Recipe says that it does; nil otherwise. Only
 	// Dispatch gets it.
 	Report *Report

@@ -12,6 +12,8 @@ type Config struct {
 	// CreateWait is how long create, start, stop, restart and delete of an agent wait for it to be done before they
 	// answer how far it is; 0 means 45 s.
 	CreateWait time.Duration
+	// MessageWait is how long sending a message waits for the agent to have it, before it answers that it is kept; 0 means 2 s.
+	MessageWait time.Duration
 	// TaskTimeout is how long a task may run when its request does not say; 0 means 24 h.
 	TaskTimeout time.Duration
 	// StopGrace is how long a run gets to end by itself after it was interrupted, before it is killed; 0 means the
@@ -54,6 +56,7 @@ func (c Config) withDefaults(t Traits) Config {
 		}
 	}
 	set(&c.CreateWait, 45*time.Second)
+	set(&c.MessageWait, 2*time.Second)
 	set(&c.TaskTimeout, 24*time.Hour)
 	set(&c.StopGrace, t.StopGrace, 5*time.Second)
 	set(&c.PollInterval, t.PollInterval, 5*time.Second)

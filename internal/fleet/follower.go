@@ -13,7 +13,9 @@ const outputQueue = 64
 // was busy goes into the next transaction together.
 type follower struct {
 	taskID  string
+	ctx     context.Context //nolint:containedctx // of following, also for the messages meanwhile
 	cancel  context.CancelFunc
+	post    *postman      // of the run's messages; nil: there were none yet
 	done    chan struct{} // closed at the end
 	outcome Outcome
 	err     error
@@ -22,13 +24,20 @@ type follower struct {
 // followRun begins to follow the task's run where the event log ends.
 func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{taskID: t.ID, cancel: cancel, done: make(chan struct{})}
+	f := &follower{taskID: t.ID, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
 	host, agent, run, cursor := w.host(a), *a, t.run(true), t.Cursor
 	queue, written := make(chan Output, outputQueue), make(chan error, 1)
 	go func() {
 		defer close(f.done)
 		defer cancel()
+		_, given, err := w.messages(ctx, t.ID)
+		if run.Messages = given; err != nil {
+			f.err = err
+			close(queue)
+			_ = <-written
+			return
+		}
 		f.outcome, f.err = host.Follow(ctx, agent, run, cursor, func(o Output) error {
 			select {
 			case queue <- o:
@@ -132,6 +141,7 @@ func (w *worker) unfollow() {
 	if w.follow != nil {
 		w.follow.cancel()
 		<-w.follow.done
+		w.follow.post.end()
 		w.follow = nil
 	}
 }

@@ -15,6 +15,8 @@ const (
 	FaultDispatchRecorded = "dispatch.recorded"  // the dispatch is recorded and not done
 	FaultDispatchAfter    = "dispatch.after"     // the agent has the run
 	FaultFollowOutput     = "follow.output"      // output is recorded while the task runs
+	FaultMessageBefore    = "message.before"     // a message is recorded and not given to the agent
+	FaultMessageAfter     = "message.after"      // the agent has the message and that is not recorded
 	FaultFinishBefore     = "finish.before"      // the run has ended and that is not recorded
 	FaultInterruptBefore  = "interrupt.before"   // a stop is asked for and nothing was done
 	FaultInterruptAfter   = "interrupt.after"    // the run was interrupted
@@ -29,7 +31,7 @@ const (
 // FaultPoints lists the points of Config.Fault.
 var FaultPoints = []string{
 	FaultCreateCommitted, FaultProvisionBefore, FaultProvisionAfter, FaultDispatchRecorded, FaultDispatchAfter,
-	FaultFollowOutput, FaultFinishBefore, FaultInterruptBefore, FaultInterruptAfter, FaultAgentStopBefore,
+	FaultFollowOutput, FaultMessageBefore, FaultMessageAfter, FaultFinishBefore, FaultInterruptBefore, FaultInterruptAfter, FaultAgentStopBefore,
 	FaultAgentStopAfter, FaultAgentStartBefore, FaultAgentStartAfter, FaultDeleteBefore, FaultDeleteAfter,
 }
 

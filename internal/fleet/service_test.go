@@ -116,7 +116,7 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, fleet.ReasonInvalidArgument, reason(err))
 	_, _, _, err = h.StopTask(h.ctx(), "papi", "")
 	require.Equal(t, fleet.ReasonNoRunningTask, reason(err))
-	_, err = h.SendMessage(h.ctx(), "papi", "hi", "")
+	_, _, err = h.SendMessage(h.ctx(), "papi", "hi", "")
 	require.Equal(t, fleet.ReasonNoRunningTask, reason(err))
 	_, err = h.ListRoles(h.ctx(), "nope")
 	require.Equal(t, fleet.ReasonProjectNotFound, reason(err))
@@ -417,21 +417,6 @@ func TestBackendDown(t *testing.T) {
 		_, err := h.StartTask(h.ctx(), fleet.StartTaskRequest{Agent: "papi", Description: "wait gate"})
 		return err == nil
 	}, 10*time.Second, 10*time.Millisecond)
-}
-
-func TestMessages(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, fake.Config{}, nil)
-	h.create("papi")
-	task := h.start("papi", "echo ready\nwait gate\nlisten\ndone")
-	<-h.world.Reached("gate")
-	for range 2 {
-		_, err := h.SendMessage(h.ctx(), "papi", "more light", "m1")
-		require.NoError(t, err)
-	}
-	h.world.Release("gate")
-	h.end(task.ID)
-	require.Equal(t, []string{"more light"}, h.world.Messages(task.ID))
 }
 
 func TestTimeout(t *testing.T) {

@@ -81,6 +81,12 @@ type ReadTx interface {
 	// SessionTasks returns the last tasks of the session, at most limit, oldest first.
 	SessionTasks(sessionID string, limit int) ([]*Task, error)
 
+	// Message returns a message to a task.
+	Message(id string) (*Message, error)
+
+	// Messages returns the messages to the task, oldest first.
+	Messages(taskID string) ([]*Message, error)
+
 	// Payload returns the task's payload; nil when it has none.
 	Payload(taskID string) ([]byte, error)
 
@@ -136,6 +142,12 @@ type Tx interface {
 
 	// UpdateTask writes every field of a task that is there, and sets its Revision. A task that has ended is never changed.
 	UpdateTask(t *Task) error
+
+	// InsertMessage adds a message to a task. One of the same id is an error.
+	InsertMessage(m *Message) error
+
+	// UpdateMessage writes what has become of a message that is there. That it was given, or refused, never changes.
+	UpdateMessage(m *Message) error
 
 	// PutPayload keeps the task's payload, compressed.
 	PutPayload(taskID string, payload []byte) error

@@ -97,13 +97,17 @@ func (w *worker) drain() {
 func (w *worker) wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
-	var ended <-chan struct{}
+	var ended, posted <-chan struct{}
 	if w.follow != nil {
 		ended = w.follow.done
+		if w.follow.post != nil {
+			posted = w.follow.post.done
+		}
 	}
 	select {
 	case <-w.poked:
 	case <-ended:
+	case <-posted:
 	case <-t.C:
 	case <-ctx.Done():
 	}

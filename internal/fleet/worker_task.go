@@ -45,6 +45,7 @@ func (w *worker) stepTask(ctx context.Context, v *AgentView) (next time.Duration
 		select {
 		case <-f.done:
 			w.follow = nil
+			f.post.end()
 			return 0, false, w.followed(ctx, v, f)
 		default:
 		}
@@ -71,6 +72,9 @@ func (w *worker) stepTask(ctx context.Context, v *AgentView) (next time.Duration
 			return min(left, d), a.State.Moving(), nil
 		}
 		w.followRun(ctx, a, t)
+	}
+	if err := w.stepMessages(ctx, a, t); err != nil {
+		return 0, false, err
 	}
 	if t.StopAsked.IsZero() {
 		return min(left, retryMost), a.State.Moving(), nil
@@ -139,6 +143,9 @@ func (w *worker) followed(ctx context.Context, v *AgentView, f *follower) error 
 		return ctx.Err()
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
+		if err := w.lastCall(ctx, a, t); err != nil {
+			return err
+		}
 		return w.finish(ctx, t.ID, a.outcome(f.outcome))
 	case ReasonOf(f.err) == ReasonTaskNotFound && !t.StopAsked.IsZero():
 		return w.finish(ctx, t.ID, Outcome{Status: TaskStopped})
@@ -294,6 +301,9 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 		if err := tx.UpdateAgent(a); err != nil {
 			return err
 		}
+	}
+	if err := refuseMessages(tx, t, t.EndedAt); err != nil {
+		return err
 	}
 	if err := tx.UpdateTask(t); err != nil {
 		return err

@@ -195,6 +195,18 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
 			require.Equal(t, "line 1\nline 2\nline 3\nline 4\nline 5\nwell\n", s.output(short))
 
+			told := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
+				AgentName: "papi", RequestId: "told", TaskDescription: "while read -t 60 line && [ \"$line\" != end ]; do echo got $line; done",
+			}).GetTask().GetId()
+			for i, text := range []string{"more light", "more light", "end"} {
+				call(s, fleetv1.FleetServiceClient.SendTaskMessage, &fleetv1.SendTaskMessageRequest{
+					AgentName: "papi", Message: text, RequestId: fmt.Sprint("message ", i),
+				})
+			}
+			waited = call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{told}})
+			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+			require.Equal(t, "got more light\ngot more light\n", s.output(told))
+
 			long := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
 				AgentName: "papi", RequestId: "long", TaskDescription: fmt.Sprintf("echo ran >>%s\ntrap '' TERM\nwhile :; do sleep 0.1; done", count),
 			}).GetTask().GetId()

@@ -60,6 +60,25 @@ func TestReplicas(t *testing.T) {
 		require.Equal(t, 1, b.given(t, ws, prompt))
 		p[0] = b.serve(whole, setup{prefix: first.prefix, data: first.data}).through("rest")
 	})
+	t.Run("a message outlives its server", func(t *testing.T) {
+		const prompt = "sleep 15 while messages wait"
+		ws := first.workspaceOf("Twin")
+		id := p[0].run(t, "Twin", prompt)
+		b.eventually(t, "the agent works", func() bool { return b.given(t, ws, prompt) == 1 })
+		for i, m := range []string{"echo heard of one", "echo heard of another"} { // by the one that follows the task, and by the other
+			r := p[i].call(t, "send_task_message", object{"agent_name": "Twin", "message": m})
+			require.Contains(t, r["message"], "is kept", "it works: %v", r)
+			require.Equal(t, id, r.text("task.id"))
+			p[i].kill(t)
+			p[i] = b.serve(whole, setup{prefix: first.prefix, data: first.data}).through("grpc")
+		}
+		done := p[0].wait(t, id)
+		require.Equal(t, "completed", done["status"], "%v", done)
+		require.Contains(t, done["summary"], "heard of another")
+		for _, m := range []string{prompt, "echo heard of one", "echo heard of another"} {
+			require.Equal(t, 1, b.given(t, ws, m), m)
+		}
+	})
 	t.Run("and a person", func(t *testing.T) { p.withPerson(t, "Once") })
 	for _, name := range []string{"Once", "Twin"} {
 		p[0].remove(t, name)

@@ -167,5 +167,6 @@ var cases = []struct {
 	{"calls that are cut off half-way", cutOff},
 	{"close leaves workspaces and runs", closeLeaves},
 	{"a second backend takes over", takeOver},
+	{"a second backend sends messages", sendTakeOver},
 	{"a time limit holds while nobody looks", timeLimitAlone},
 }

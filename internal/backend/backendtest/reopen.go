@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"context"
+	"strings"
 
 	"fleet/internal/fleet"
 )
@@ -62,6 +63,34 @@ func (x *bench) cutDown(a fleet.Agent, r fleet.Run) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 	_, same := x.whole(a, r)
 	x.Equal(o, same)
+}
+
+// sendTakeOver has servers crash that have sent a run messages: the next one sends again what was not written down, and then
+// the same words once more, as another message.
+func sendTakeOver(x *bench) {
+	p := x.h.Prompts.Listens
+	x.need(p, "messages")
+	if x.h.RunsEndAtClose {
+		x.Skip("runs end with their backend")
+	}
+	a := x.ready()
+	r := x.dispatch(a, p)
+	ctx, cancel := context.WithCancel(x.ctx)
+	f := x.follow(ctx, a, r, "")
+	f.until(p.Lines[0])
+	cancel()
+	<-f.done
+	const words = "Go on, please."
+	x.NoError(x.b.Send(x.ctx, a, r, "message-1", words))
+	x.reopen()
+	r.Again = true
+	x.NoError(x.b.Send(x.ctx, a, r, "message-1", words))
+	x.reopen()
+	r.Messages = []fleet.Message{{ID: "message-1", Text: words}}
+	x.NoError(x.b.Send(x.ctx, a, r, "message-2", words))
+	outputs, o := x.whole(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
+	x.Equal(2, strings.Count(text(outputs), words), "the run says:\n%s", text(outputs))
 }
 
 // takeOver is a server that crashed right after each of its calls: the next one calls again.

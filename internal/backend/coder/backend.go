@@ -25,7 +25,6 @@ type Backend struct {
 	verdict verdicts
 	crowd   crowd
 	runs    runs
-	queue   queue
 
 	// wait waits for something to change that tells nobody. Tests that replay do not wait.
 	wait func(context.Context, time.Duration) error
@@ -53,7 +52,6 @@ func New(c Config) (*Backend, error) {
 	b.verdict.init()
 	b.crowd.init()
 	b.runs.init()
-	b.queue.init()
 	return b, nil
 }
 
@@ -70,7 +68,6 @@ const stopGrace = 6 * time.Second
 
 // Close implements fleet.Backend.
 func (b *Backend) Close() error {
-	b.queue.close()
 	b.owners.close(b)
 	b.close()
 	return nil

@@ -120,17 +120,16 @@ func (b *Backend) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 			return "", err
 		}
 		if at == nil {
-			b.forget(a, id)
+			b.forget(id)
 		}
 	}
 	return "", nil
 }
 
 // forget drops what is remembered of a workspace that is gone.
-func (b *Backend) forget(a fleet.Agent, id uuid.UUID) {
+func (b *Backend) forget(id uuid.UUID) {
 	b.known.forget(id)
 	b.verdict.forget(id)
-	b.queue.drop(a.UID)
 }
 
 // build asks for a build; false means that another one goes on and must end first.

@@ -14,3 +14,11 @@ func (b *Backend) ForgetTemplates() {
 	defer b.catalog.mu.Unlock()
 	b.catalog.at = time.Time{}
 }
+
+// Waiting is how many messages wait for the run.
+func (b *Backend) Waiting(taskID string) int {
+	t := b.runs.of(taskID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.waiting)
+}

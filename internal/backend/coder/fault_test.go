@@ -410,34 +410,6 @@ func TestReports(t *testing.T) {
 }
 
 // TestMessagesWait has messages sent to an agent that works: it gets them one by one, and the run goes on until then.
-func TestMessagesWait(t *testing.T) {
-	t.Parallel()
-	x := newWorld(t)
-	b := x.backend()
-	a, r := x.agent(), x.run("work")
-	x.NoError(b.Dispatch(t.Context(), a, r))
-	x.says("* working 1/9", "running")
-	outputs, done := x.follow(b, r, "")
-	<-outputs
-	for range 2 {
-		x.NoError(b.Send(t.Context(), a, r, "m1", "use tabs"))
-	}
-	x.NoError(b.Send(t.Context(), a, r, "m2", "use tabs")) // the same words, meant twice
-	x.Len(x.prompts(), 1)
-	for n := 2; n <= 3; n++ {
-		x.says("answer "+strings.Repeat("i", n), "stable")
-		x.Eventually(func() bool { return len(x.prompts()) == n }, 10*time.Second, time.Millisecond)
-	}
-	x.says("the end", "stable")
-	o := <-done
-	x.NoError(o.err)
-	x.Equal(fleet.TaskCompleted, o.Status)
-	x.Equal("the end", o.Summary)
-	x.Equal("answer ii\nanswer iii\nthe end", string(o.Payload))
-	x.Equal([]string{"A spec.\n\nwork", "use tabs", "use tabs"}, x.prompts())
-	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(b.Send(t.Context(), a, r, "m3", "more")))
-}
-
 func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -39,6 +39,7 @@ func (b *Backend) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int
 		}
 		if known, ok := t.message(); ok {
 			if known.Equal(m.Time) {
+				t.recall(v.messages[i+1:], r.Messages)
 				return i
 			}
 			continue
@@ -54,6 +55,7 @@ func (b *Backend) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int
 	}
 	if at >= 0 {
 		t.found(a.UID, v.messages[at])
+		t.recall(v.messages[at+1:], r.Messages)
 	}
 	return at
 }
@@ -63,7 +65,7 @@ func (b *Backend) segment(v *view, a fleet.Agent, t *transcript, i int) (end int
 	for end = i + 1; end < len(v.messages); end++ {
 		m := v.messages[end]
 		// A message that is on its way stands here before it is known to have arrived.
-		if m.Role != roleUser || t.hasLetterAt(m.Time) || b.queue.isLetter(a.UID, m.Content) {
+		if m.Role != roleUser || t.hasLetterAt(m.Time) || t.isWaiting(m.Content) {
 			continue
 		}
 		if b.runs.taskOf(a.UID, m.Time, "") != "" || m.Time.Sub(v.messages[end-1].Time) > followUp {
@@ -71,20 +73,6 @@ func (b *Backend) segment(v *view, a fleet.Agent, t *transcript, i int) (end int
 		}
 	}
 	return end, true
-}
-
-// hasLetter says whether the later message was given to the run whose message is at i.
-func (b *Backend) hasLetter(v *view, t *transcript, i int, id, text string) bool {
-	if t.hasLetter(id) {
-		return true
-	}
-	for _, m := range v.messages[i+1:] {
-		if m.Role == roleUser && m.Content == typed(text) && !t.hasLetterAt(m.Time) {
-			t.gotLetter(id, m.Time)
-			return true
-		}
-	}
-	return false
 }
 
 // given says whether the agent was ever given anything but that.

@@ -41,6 +41,9 @@ func (b *Backend) Follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 		return fleet.Outcome{}, err
 	}
 	o, err := f.follow(ctx)
+	if err != nil {
+		t.unseal()
+	}
 	var sunk sinkError
 	if errors.As(err, &sunk) {
 		return fleet.Outcome{}, sunk.error
@@ -49,7 +52,7 @@ func (b *Backend) Follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 		return fleet.Outcome{}, err
 	}
 	t.end(o)
-	b.queue.dropRun(a.UID, r.TaskID)
+	t.drop()
 	return o, nil
 }
 
@@ -326,7 +329,7 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 	if err := f.said(i, end, false); err != nil {
 		return o, false, err
 	}
-	if f.atRest(f.view, i, end) && !f.b.queue.has(f.agent.UID, f.run.TaskID) {
+	if f.atRest(f.view, i, end) && !f.transcript.waits() {
 		// A message may have been given since, or be on its way.
 		v, err := f.api.look(ctx)
 		if err != nil {
@@ -336,7 +339,7 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 		if i = f.find(v); i < 0 {
 			return f.missing()
 		}
-		if end, last = f.segment(v, i); !last || f.atRest(v, i, end) {
+		if end, last = f.segment(v, i); !last || f.atRest(v, i, end) && f.transcript.seal() {
 			return f.finish(ctx, v, i, end, last)
 		}
 	}
@@ -401,12 +404,12 @@ func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ende
 	}
 	_, app := f.at.agent()
 	since := f.since(i)
-	if app == nil || f.b.queue.has(f.agent.UID, f.run.TaskID) {
+	if app == nil || f.transcript.waits() {
 		return o, false, nil
 	}
 	for _, s := range app.Statuses {
 		done := s.State == "complete" || s.State == "failure"
-		if done && s.CreatedAt.After(since) && now.Add(f.b.gate.ahead()).Sub(s.CreatedAt) > reportGrace {
+		if done && s.CreatedAt.After(since) && now.Add(f.b.gate.ahead()).Sub(s.CreatedAt) > reportGrace && f.transcript.seal() {
 			return f.finish(ctx, f.view, i, end, true)
 		}
 	}
@@ -446,7 +449,7 @@ func (f *follower) limit(ctx context.Context, i, end int) (o fleet.Outcome, ende
 		return o, false, nil
 	}
 	f.overdue = now
-	f.b.queue.dropRun(f.agent.UID, f.run.TaskID)
+	f.transcript.drop()
 	f.pressed++
 	switch f.pressed {
 	case 1:

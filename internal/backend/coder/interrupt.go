@@ -29,11 +29,11 @@ func (b *Backend) Interrupt(ctx context.Context, a fleet.Agent, r fleet.Run, kil
 			if i < 0 {
 				return nil
 			}
-			if _, last := b.segment(v, a, t, i); !last || v.status == statusStable && !b.queue.has(a.UID, r.TaskID) {
+			if _, last := b.segment(v, a, t, i); !last || v.status == statusStable && !t.waits() {
 				return nil
 			}
-			b.queue.dropRun(a.UID, r.TaskID)
 			t.interrupt()
+			t.drop()
 			key := keyEscape
 			if kill {
 				key = keyInterrupt

@@ -1,6 +1,7 @@
 package coder
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -30,13 +31,21 @@ func (r *runs) of(taskID string) *transcript {
 		return t
 	}
 	if len(r.order) >= maxTranscripts {
-		delete(r.byTask, r.order[0])
-		r.order = r.order[1:]
+		r.forget()
 	}
 	t := &transcript{turn: make(chan struct{}, 1), letters: map[string]time.Time{}}
 	r.byTask[taskID] = t
 	r.order = append(r.order, taskID)
 	return t
+}
+
+// forget drops the oldest of the runs that nobody follows.
+func (r *runs) forget() {
+	i := slices.IndexFunc(r.order, func(task string) bool { return len(r.byTask[task].turn) == 0 })
+	if i >= 0 {
+		delete(r.byTask, r.order[i])
+		r.order = slices.Delete(r.order, i, i+1)
+	}
 }
 
 // taskOf returns the task that the agent's message of that time is known to belong to, other than except.
@@ -68,6 +77,8 @@ type transcript struct {
 	agent       string               // uid
 	at          time.Time            // of the run's message, by the agent's clock; zero: not known
 	letters     map[string]time.Time // the same of later messages, by id
+	waiting     []*letter            // later messages that are on their way
+	sealed      bool                 // it is ending: nothing can be on its way any more
 	given       bool                 // this process has given the agent the run
 	since       time.Time            // by Coder's clock: what the agent reported up to then is not about the run
 	interrupted bool

@@ -42,11 +42,11 @@ func (f *Fleet) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskReque
 
 // SendTaskMessage sends a message to the running task.
 func (f *Fleet) SendTaskMessage(ctx context.Context, r *fleetv1.SendTaskMessageRequest) (*fleetv1.SendTaskMessageResponse, error) {
-	t, err := f.svc.SendMessage(ctx, r.GetAgentName(), r.GetMessage(), r.GetRequestId())
+	t, message, err := f.svc.SendMessage(ctx, r.GetAgentName(), r.GetMessage(), r.GetRequestId())
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.SendTaskMessageResponse{Task: taskOf(t), Message: "Message sent to the running task"}, nil
+	return &fleetv1.SendTaskMessageResponse{Task: taskOf(t), Message: message}, nil
 }
 
 // ShowAgentTaskHistory shows a page of tasks.

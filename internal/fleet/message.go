@@ -1,0 +1,131 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// Message is a follow-up to a task that runs. It is kept until the agent has it, so that it outlives the process that
+// took it: whoever follows the task gives it to the agent.
+type Message struct {
+	ID        string
+	TaskID    string
+	Text      string
+	CreatedAt time.Time
+	GivenAt   time.Time // when the agent had it; zero: not yet
+
+	// Refused is why the agent will never have it, and RefusedText the same in words; empty: it may.
+	Refused     Reason
+	RefusedText string
+}
+
+// Open says whether the message is still to be given to the agent.
+func (m *Message) Open() bool { return m.GivenAt.IsZero() && m.Refused == "" }
+
+// SendMessage gives a follow-up to the agent's running task. It waits, at most Config.MessageWait, until the agent has
+// it; what it returns beside the task says whether it has. An agent that cannot take a message now gets it when it can,
+// and its task does not end before. NO_RUNNING_TASK when it has no task, UNIMPLEMENTED when the agent takes no messages
+// while it works.
+func (s *Service) SendMessage(ctx context.Context, ref, message, requestID string) (*Task, string, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := checkText(ReasonInvalidArgument, "message", "the message", message); err != nil {
+		return nil, "", err
+	}
+	c, err := newCall(p, "SendTaskMessage", requestID, []string{ref, message})
+	if err != nil {
+		return nil, "", err
+	}
+	id := s.cfg.NewID()
+	if requestID != "" { // the same for a repeat
+		id = p.Name + "/" + requestID
+	}
+	task, err := s.doneTask(ctx, c)
+	if err == nil && task == nil {
+		task, err = s.insertMessage(ctx, c, ref, id, message)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	m, err := s.awaitMessage(ctx, id)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case m == nil: // of a time when they were not kept
+	case m.Refused == ReasonNoRunningTask:
+		return nil, "", Errorf(m.Refused, "%s", m.RefusedText).With("agent_name", task.AgentName)
+	case m.Refused != "":
+		return nil, "", Errorf(m.Refused, "%s", m.RefusedText)
+	case m.Open():
+		return task, "The message is kept: the agent gets it as soon as it can take it", nil
+	}
+	return task, "Message sent to the running task", nil
+}
+
+// insertMessage puts the message into the store, where the worker of the agent finds it.
+func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message string) (task *Task, err error) {
+	v, _, err := s.agent(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx Tx) error {
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				task, err = tx.Task(old.TaskID)
+			}
+			return err
+		}
+		a, err := touch(tx, v)
+		if err != nil {
+			return err
+		}
+		if task, err = tx.ActiveTask(a.UID); err != nil {
+			return err
+		}
+		switch now := (&AgentView{Agent: *a, Task: task}); {
+		case task == nil:
+			return idle(now)
+		case now.Status() != StatusBusy:
+			return agentOffline(a)
+		case !task.StopAsked.IsZero():
+			return Errorf(ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, and start another one", a.Name).With("agent_name", a.Name)
+		}
+		if err := s.available(); err != nil {
+			return err
+		}
+		now := s.now()
+		if err := tx.InsertMessage(&Message{ID: id, TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
+			return err
+		}
+		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
+			return err
+		}
+		return tx.Append(task.event(EventTaskMessage, now, message))
+	})
+	return task, err
+}
+
+// awaitMessage waits until it is known what has become of the message, at most Config.MessageWait.
+func (s *Service) awaitMessage(ctx context.Context, id string) (m *Message, err error) {
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	timer := time.NewTimer(s.cfg.MessageWait)
+	defer timer.Stop()
+	for {
+		if err := s.store.View(ctx, func(tx ReadTx) (err error) {
+			m, err = tx.Message(id)
+			return err
+		}); err != nil || m == nil || !m.Open() {
+			return m, err
+		}
+		select {
+		case <-signal:
+		case <-timer.C:
+			return m, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

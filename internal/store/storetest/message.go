@@ -1,0 +1,83 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var messageCases = []testCase{
+	{"every field comes back, in the order of insertion", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour)}
+		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, GivenAt: noon.Add(time.Second)}
+		refused := &fleet.Message{ID: "m2", TaskID: "t1", Text: "x", CreatedAt: noon, Refused: fleet.ReasonNoRunningTask, RefusedText: "too late"}
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			for _, m := range []*fleet.Message{open, given, refused} {
+				require.NoError(t, tx.InsertMessage(m))
+			}
+			return nil
+		})
+		require.Equal(t, []*fleet.Message{open, given, refused}, getMessages(t, s, "t1"))
+		require.Empty(t, getMessages(t, s, "t2"))
+		require.Equal(t, open, getMessage(t, s, open.ID))
+		require.Nil(t, getMessage(t, s, "M0"))
+		require.True(t, open.Open())
+		require.False(t, given.Open() || refused.Open())
+	}},
+
+	{"what has become of it never changes", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		one := &fleet.Message{ID: "m1", TaskID: "t1", Text: "one", CreatedAt: noon}
+		two := &fleet.Message{ID: "m2", TaskID: "t1", Text: "two", CreatedAt: noon}
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			require.NoError(t, tx.InsertMessage(one))
+			return tx.InsertMessage(two)
+		})
+		one.GivenAt = noon.Add(time.Minute)
+		two.Refused, two.RefusedText = fleet.ReasonUnimplemented, "it takes none"
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.UpdateMessage(one))
+			return tx.UpdateMessage(two)
+		})
+		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
+		for _, m := range []fleet.Message{
+			{ID: "m1", GivenAt: noon}, {ID: "m1"}, {ID: "m2", Refused: fleet.ReasonNoRunningTask}, {ID: "m2", GivenAt: noon}, {ID: "m3", GivenAt: noon},
+		} {
+			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateMessage(&m) }))
+		}
+		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
+	}},
+
+	{"a message is of one id, and of a task that is there", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			return tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: "t1", CreatedAt: noon})
+		})
+		for _, m := range []fleet.Message{
+			{ID: "m1", TaskID: "t1"},
+			{ID: "m2", TaskID: "none"},
+			{ID: "", TaskID: "t1"},
+			{ID: "m2", TaskID: "t1", GivenAt: noon, Refused: fleet.ReasonInternal},
+		} {
+			m.CreatedAt = noon
+			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertMessage(&m) }))
+		}
+	}},
+}
+
+func getMessage(t tb, s fleet.Store, id string) *fleet.Message {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) { return tx.Message(id) })
+}
+
+func getMessages(t tb, s fleet.Store, taskID string) []*fleet.Message {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(taskID) })
+}
