@@ -18,8 +18,12 @@ build: ## build bin/fleet
 run: build ## run a server on the default addresses and say what to do with it
 	@docs/run.sh
 
-demo: build ## the main job, from nothing, in under 30 s
+demo: build bin/model-stub ## the main job, from nothing, in under 30 s, and one exchange of each other toolset
 	@docs/demo.sh
+	@docs/toolsets.sh
+
+bin/model-stub: build # for what needs a model: a stub, so that no key is needed
+	$(GO) build -o $@ ./internal/backend/backendtest/model/stub
 
 test: vet lint generated proto-lint race ## all that must hold before a change lands
 

@@ -25,7 +25,7 @@ var layers = []layer{
 	{"fleet/internal/fleet/subagents", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/fleet", nil, nil},
 	{"fleet/internal/backend/fake", []string{"fleet/internal/fleet"}, nil},
-	{"fleet/internal/backend/backendtest", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/backend/backendtest", []string{"fleet/internal/fleet", "fleet/internal/backend/backendtest"}, nil},
 	{"fleet/internal/backend/local", []string{"fleet/internal/fleet", "fleet/internal/backend/local"}, nil},
 	{"fleet/internal/backend/coder", []string{"fleet/internal/fleet", "fleet/internal/backend/coder"}, []string{"github.com/coder/coder"}},
 	{"fleet/internal/backend/cagent", []string{"fleet/internal/fleet", "fleet/internal/backend/cagent"}, []string{"github.com/docker/cagent"}},
