@@ -33,9 +33,8 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 		defer cancel()
 		_, given, err := w.messages(ctx, t.ID)
 		if run.Messages = given; err != nil {
-			f.err = err
 			close(queue)
-			_ = <-written
+			f.err = errors.Join(err, <-written)
 			return
 		}
 		f.outcome, f.err = host.Follow(ctx, agent, run, cursor, func(o Output) error {
