@@ -48,6 +48,8 @@ type setup struct {
 	data   string        // "": a directory of its own
 	url    string        // of Coder; "": the bed's
 	wait   time.Duration // create_wait; 0: 90 s
+	// agents are definitions of subagents: the frontmatter and the body of each agent.md.
+	agents map[string]string
 }
 
 // serve starts a server and waits until it answers. It ends with the test, in good order.
@@ -69,6 +71,10 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	config := filepath.Join(dir, "fleet.yaml")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: coder\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.wait, c.prefix), 0o600))
 
+	for name, text := range c.agents {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents", name), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "agents", name, "agent.md"), []byte("---\n"+text), 0o600))
+	}
 	s := &server{bed: b, prefix: c.prefix, data: c.data, ended: make(chan struct{})}
 	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "serve", "--config", config,
 		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--data", c.data, "--log-format", "json")

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestSubagentInWorkspace runs subagents in workspaces of their own: for one call, for a conversation, and for one that
+// is cancelled.
+func TestSubagentInWorkspace(t *testing.T) {
+	b := newBed(t, "bob")
+	s := b.serve(t, setup{agents: map[string]string{
+		"code_review": "container: coder\nproject: Setup\nrole: operator\n---\nYou review code.",
+		"github":      "container: coder\nproject: Setup\nsession: true\n---\nYou know GitHub.",
+		"lost":        "container: coder\nproject: Nowhere\n---\nYou are lost.",
+	}})
+	subs := fleetv1.NewSubagentServiceClient(s.grpc)
+	run := func(ctx context.Context, name, prompt string) (*fleetv1.RunSubagentResponse, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*patience)
+		defer cancel()
+		return subs.RunSubagent(ctx, &fleetv1.RunSubagentRequest{AgentName: name, Prompt: prompt})
+	}
+	none := func() bool {
+		return len(b.workspaces(t, "owner:me name:"+s.prefix)) == 0
+	}
+
+	begun := time.Now()
+	r, err := run(t.Context(), "code_review", "echo all is well")
+	require.NoError(t, err)
+	require.Equal(t, "all is well", strings.TrimSpace(r.GetResult()))
+	require.Equal(t, "code_review", r.GetAgent())
+	t.Logf("a workspace, a run and its answer in %s", time.Since(begun).Round(10*time.Millisecond))
+	b.eventually(t, "its workspace goes with it", none)
+
+	one, err := run(t.Context(), "github", "echo one")
+	require.NoError(t, err)
+	left := b.workspaces(t, "owner:me name:"+s.prefix)
+	require.Len(t, left, 1)
+	require.True(t, strings.HasPrefix(left[0].Name, s.prefix+"github-"), left[0].Name)
+	two, err := run(t.Context(), "github", "echo two")
+	require.NoError(t, err)
+	require.Equal(t, "two", strings.TrimSpace(two.GetResult()))
+	require.Equal(t, one.GetSessionId(), two.GetSessionId())
+	require.Len(t, b.workspaces(t, "owner:me name:"+s.prefix), 1, "the next call goes on in the same workspace")
+
+	_, err = run(t.Context(), "lost", "echo x")
+	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
+	require.ErrorContains(t, err, "Nowhere")
+
+	// Its answer is not waited for any more while it works.
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := run(ctx, "github", "sleep 600 for nobody")
+		ended <- err
+	}()
+	b.eventually(t, "it has begun", func() bool { return b.given(t, left[0].Name, "sleep 600 for nobody") > 0 })
+	cancel()
+	require.Equal(t, codes.Canceled, status.Code(<-ended))
+	three, err := run(t.Context(), "github", "echo three")
+	require.NoError(t, err, "it is ready again")
+	require.Equal(t, "three", strings.TrimSpace(three.GetResult()))
+}
