@@ -94,12 +94,16 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, mcps: map[string]*client.Client{},
 		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
-	c.World.Before = func(_ context.Context, call fake.Call) error {
+	before := c.World.Before
+	c.World.Before = func(ctx context.Context, call fake.Call) error {
 		if call.Method == fake.List {
 			select {
 			case f.listed <- struct{}{}:
 			default:
 			}
+		}
+		if before != nil {
+			return before(ctx, call)
 		}
 		return nil
 	}

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+)
+
+// TestAgentsOwnToken calls every method through every face with the token that an agent has for itself alone: it may report
+// on its own task, and nothing else, whoever else needs a token; and nothing at all when its task has ended.
+func TestAgentsOwnToken(t *testing.T) {
+	t.Parallel()
+	for name, tokens := range map[string]map[string]tokenConfig{"auth none": nil, "auth tokens": {"alice": {}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reports := make(chan fleet.Report, 10)
+			f := newTestFleet(t, fleetConfig{Tokens: tokens, World: fake.Config{
+				Traits: fleet.Traits{TakesReport: true},
+				Before: func(_ context.Context, c fake.Call) error {
+					if c.Method == fake.Dispatch && c.Report != nil {
+						reports <- *c.Report
+					}
+					return nil
+				},
+			}})
+			by := ""
+			if tokens != nil {
+				by = "alice"
+			}
+			s := &story{testFleet: f, names: map[string]string{}}
+			for _, name := range []string{"self", "other"} {
+				require.NoError(t, s.do(t.Context(), step{
+					Call: "agent_start", With: map[string]any{"contract": "echo secret of " + name + "\nlisten"}, By: by, Save: map[string]string{name: "agent_id"},
+				}))
+				f.secrets[name] = (<-reports).Token
+			}
+			f.everyMethodAs(t, "self")
+			s.reports(t, by)
+		})
+	}
+}
+
+// everyMethodAs calls every method that is not for agents.
+func (f *testFleet) everyMethodAs(t *testing.T, name string) {
+	t.Helper()
+	x := target{agent: "papi", task: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", contract: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"}
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		for _, method := range slices.Sorted(maps.Keys(methods)) {
+			m := methods[method]
+			if says(m, fleetv1.E_ForAgents) || face == "mcp" && !hasTool(m) || toolsetOf(m) == "" {
+				continue
+			}
+			r, err := faces[face](f, t.Context(), call{method: m, args: x.attack(t, m), by: name})
+			require.NoError(t, err, "%s on %s", method, face)
+			require.NotNil(t, r.err, "%s on %s", method, face)
+			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %s", method, face, r.err)
+		}
+	}
+}
+
+// reports has the agent "self" report on itself, and try to on the other one of its owner.
+func (s *story) reports(t *testing.T, owner string) {
+	t.Helper()
+	do := func(face, method string, args map[string]any) reply {
+		expanded, _ := s.expand(args).(map[string]any)
+		r, err := faces[face](s.testFleet, t.Context(), call{method: methods[method], args: expanded, by: "self"})
+		require.NoError(t, err)
+		return r
+	}
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		r := do(face, "agent_status", map[string]any{"agent_ids": []any{"${self}", "${other}"}})
+		require.Empty(t, mismatches(s.expect(map[string]any{"agents": []any{
+			map[string]any{"status": "running"}, map[string]any{"agent_id": "${other}", "error": "<says not found>"},
+		}}), r.answer, false))
+		for method, args := range map[string]map[string]any{
+			"agent_complete": {"agent_id": "${other}", "summary": "not mine"}, "append_payload": {"agent_id": "${other}", "chunk": "not mine"},
+		} {
+			require.Equal(t, "AGENT_NOT_FOUND", do(face, method, args).err.Reason)
+		}
+	}
+	require.Nil(t, do("mcp", "append_payload", map[string]any{"agent_id": "${self}", "chunk": "mine"}).err)
+	require.Nil(t, do("mcp", "agent_complete", map[string]any{"agent_id": "${self}", "summary": "mine"}).err)
+	for _, face := range []string{"grpc", "rest", "mcp"} { // the token is replayed when its task has ended
+		for _, method := range []string{"agent_status", "agent_complete", "list_agents"} {
+			x := target{agent: "papi", task: s.names["self"], contract: s.names["self"]}
+			r, err := faces[face](s.testFleet, t.Context(), call{method: methods[method], args: x.attack(t, methods[method]), by: "self"})
+			require.NoError(t, err)
+			require.Equal(t, "UNAUTHENTICATED", r.err.Reason, "%s on %s", method, face)
+		}
+	}
+	require.NoError(t, s.do(t.Context(), step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${self}", "${other}"}}, By: owner, Until: map[string]any{
+		"agents": []any{map[string]any{"status": "completed", "summary": "mine"}, map[string]any{"status": "running"}},
+	}}))
+}
