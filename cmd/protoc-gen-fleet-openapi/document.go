@@ -21,8 +21,9 @@ const about = "Fleet manages AI coding agents the way a cluster manager manages 
 
 // builder makes one document of all services.
 type builder struct {
-	doc     *openapi3.T
-	reasons *protogen.Enum
+	doc        *openapi3.T
+	reasons    *protogen.Enum
+	operations map[string]bool // the ids that are taken
 }
 
 func newBuilder(plugin *protogen.Plugin) *builder {
@@ -92,6 +93,19 @@ func (b *builder) service(s *protogen.Service) error {
 	return nil
 }
 
+// operation is the id of the method's operation: its tool's name, unless a service before has one of that name.
+func (b *builder) operation(m *protogen.Method) string {
+	id := snake(m.GoName)
+	if b.operations[id] {
+		id = snake(m.Parent.GoName) + "_" + id
+	}
+	if b.operations == nil {
+		b.operations = map[string]bool{}
+	}
+	b.operations[id] = true
+	return id
+}
+
 func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 	verb, path := binding(rule)
 	if verb == "" {
@@ -101,7 +115,7 @@ func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 		return errors.New(`only one binding, with body "*" or none, is known`)
 	}
 	op := openapi3.NewOperation()
-	op.OperationID = snake(m.GoName)
+	op.OperationID = b.operation(m)
 	op.Tags = []string{m.Parent.GoName}
 	op.Summary, op.Description = split(text(m.Comments))
 

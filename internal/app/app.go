@@ -16,10 +16,12 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/backend/cagent"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/fleet/providers"
+	"fleet/internal/fleet/sessions"
 	"fleet/internal/fleet/subagents"
 	"fleet/internal/store/sqlite"
 )
@@ -39,6 +41,7 @@ type App struct {
 	lifecycle  *lifecycle.Service
 	providers  *providers.Service
 	subagents  *subagents.Service
+	sessions   *sessions.Service
 	address    atomic.Pointer[string] // where REST and MCP are, as "http://HOST:PORT"; nil while they are not served
 }
 
@@ -54,6 +57,8 @@ type Options struct {
 	Providers func(c *providers.Config)
 	Outside   providers.Outside
 	Subagents func(c *subagents.Config) // changes to the configuration of subagents
+	Sessions  func(c *sessions.Config)  // changes to the configuration of sessions
+	Cagent    func(c *cagent.Config)    // changes to the configuration of agents that are models
 }
 
 // Open opens the fleet in cfg.Data. Nothing happens to agents before Start.
@@ -81,7 +86,8 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.closeBackends())
 		}
 	}()
-	if a.hosts, err = newHosts(cfg, a.backend, log); err != nil {
+	catalog := newCatalog(cfg)
+	if a.hosts, err = newHosts(cfg, o, a.backend, catalog, log); err != nil {
 		return nil, err
 	}
 	core := fleet.Config{
@@ -98,6 +104,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.subagents = newSubagents(cfg, o, a.service, a.store, log)
+	a.sessions = newSessions(cfg, o, a.service, a.store, catalog, log)
 
 	var auth rpc.Authenticator = rpc.NoAuth{Lookup: a.service.Authenticate}
 	if o.Auth != nil {
@@ -118,6 +125,7 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 	fleetv1.RegisterLifecycleServiceServer(r, rpc.NewLifecycle(a.lifecycle))
 	fleetv1.RegisterProviderServiceServer(r, rpc.NewProviders(a.providers))
 	fleetv1.RegisterSubagentServiceServer(r, rpc.NewSubagents(a.subagents))
+	fleetv1.RegisterSessionServiceServer(r, rpc.NewSessions(a.sessions))
 	fleetv1.RegisterTokenServiceServer(r, rpc.NewTokens(a.service))
 	grpc_health_v1.RegisterHealthServer(r, a.health)
 }
@@ -129,6 +137,7 @@ func (a *App) Conn() grpc.ClientConnInterface { return inProcess{a.channel} }
 func (a *App) Start() {
 	a.reconciler.Start()
 	a.subagents.Start()
+	a.sessions.Start()
 }
 
 // Close ends the work, waits for it, and closes the store. Agents and their runs go on, and are found again.
@@ -136,17 +145,14 @@ func (a *App) Close() error {
 	a.health.Shutdown()
 	a.guard.end()
 	a.guard.wait()
+	a.sessions.Stop()
 	a.subagents.Stop()
 	a.reconciler.Stop()
 	return errors.Join(a.closeBackends(), a.store.Close())
 }
 
 func (a *App) closeBackends() error {
-	errs := []error{a.backend.Close()}
-	for _, b := range a.hosts {
-		errs = append(errs, b.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(a.backend.Close(), closeAll(a.hosts))
 }
 
 // baseURL is where callers find this Fleet: what the configuration says, else its own address; "" when it has none.

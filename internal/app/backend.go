@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 
+	"fleet/internal/backend/cagent"
 	"fleet/internal/backend/coder"
 	"fleet/internal/backend/fake"
 	"fleet/internal/backend/local"
@@ -30,16 +31,43 @@ func newBackend(cfg Config, log *slog.Logger) (fleet.Backend, error) {
 }
 
 // newHosts returns the backends besides the fleet's own, for agents of the other toolsets.
-func newHosts(cfg Config, own fleet.Backend, log *slog.Logger) (map[string]fleet.Backend, error) {
+func newHosts(cfg Config, o Options, own fleet.Backend, catalog *cagent.Catalog, log *slog.Logger) (map[string]fleet.Backend, error) {
 	hosts := map[string]fleet.Backend{}
+	models, err := newCagent(cfg, o, catalog, log)
+	if err != nil {
+		return nil, err
+	}
+	if models != nil {
+		hosts["cagent"] = models
+	}
 	if own.Traits().Name != "local" {
 		b, err := newLocal(cfg, log)
 		if err != nil {
+			if models != nil {
+				err = errors.Join(err, models.Close())
+			}
 			return nil, err
 		}
 		hosts["local"] = b
 	}
+	// One that `coder login` left on this machine is not asked unless the configuration names it.
+	if own.Traits().Name != "coder" && cfg.Coder.URL != "" {
+		b, err := newCoder(cfg, log)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(hosts))
+		}
+		hosts["coder"] = b
+	}
 	return hosts, nil
+}
+
+// closeAll closes the backends.
+func closeAll(hosts map[string]fleet.Backend) error {
+	var errs []error
+	for _, b := range hosts {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func newLocal(cfg Config, log *slog.Logger) (fleet.Backend, error) {

@@ -13,6 +13,7 @@ import (
 	"fleet/internal/backend/local"
 	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/fleet/providers"
+	"fleet/internal/fleet/sessions"
 	"fleet/internal/fleet/subagents"
 )
 
@@ -40,6 +41,10 @@ type Config struct {
 	Providers providers.Settings `yaml:"providers"`
 	// Subagents are agents that are defined by files.
 	Subagents subagents.Settings `yaml:"subagents"`
+	// Sessions are conversations with agents that are defined in files or artifacts.
+	Sessions sessions.Settings `yaml:"sessions"`
+	// Cagent says what agents may do that are models in this process.
+	Cagent Cagent `yaml:"cagent"`
 }
 
 // Local is the part of the configuration about agents on this machine.
@@ -91,6 +96,9 @@ func (c Config) Validate() error {
 		return err
 	}
 	if err := c.Subagents.Validate(); err != nil {
+		return err
+	}
+	if err := c.Sessions.Validate(); err != nil {
 		return err
 	}
 	for key, addr := range map[string]string{"http": c.HTTP, "grpc": c.GRPC} {

@@ -107,6 +107,9 @@ func (m *gated) hidden(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return err
 	}
+	if m.gate.over() {
+		return context.Canceled // whatever the client makes of it
+	}
 	return errors.New(m.gate.secrets.hide(err.Error()))
 }
 

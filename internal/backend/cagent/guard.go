@@ -122,6 +122,9 @@ func (g *guard) Instructions() (s string) {
 // Tools implements tools.ToolSet.
 func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
 	all, err := bounded(ctx, g.run, g.run.b.startTimeout(), g.ToolSet.Tools)
+	if err != nil && g.run.over() {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, g.run.hide(err)
 	}

@@ -22,17 +22,17 @@ var (
 	reference = regexp.MustCompile(`\$\{[\w.]+\}`)
 )
 
-// Prompt is the latest prompt of the conversation that is a script, else the latest prompt, and answers is how many
-// answers it got.
+// Prompt is the prompt that the conversation is about now, and answers is how many answers it got. That is the latest
+// one, but a script that was begun goes on with what is said in between until it is done.
 func (r Request) Prompt() (text string, answers int) {
-	scripted := false
+	left := 0 // of the script's answers
 	for _, m := range r.Messages {
 		switch {
 		case m.Role == "assistant":
 			answers++
-		case m.Role == "user" && (stepLine.MatchString(m.Text) || !scripted):
-			scripted = stepLine.MatchString(m.Text)
-			text, answers = m.Text, 0
+		case m.Role != "user" || strings.HasPrefix(strings.TrimSpace(m.Text), "<system-reminder>"):
+		case answers == 0 || answers >= left || stepLine.MatchString(m.Text):
+			text, answers, left = m.Text, 0, len(stepLine.FindAllString(m.Text, -1))
 		}
 	}
 	return text, answers
@@ -43,13 +43,7 @@ func Scripted(r Request) Step {
 	text, answers := r.Prompt()
 	lines := stepLine.FindAllStringSubmatch(text, -1)
 	if len(lines) == 0 {
-		last := ""
-		for _, m := range r.Messages {
-			if m.Role == "user" {
-				last = m.Text
-			}
-		}
-		return Step{Text: "You said: " + last}
+		return Step{Text: "You said: " + text}
 	}
 	if answers >= len(lines) {
 		return Step{Text: "There is nothing more to do."}

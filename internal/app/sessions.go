@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/adrg/xdg"
+
+	"fleet/internal/backend/cagent"
+	"fleet/internal/fleet"
+	"fleet/internal/fleet/sessions"
+)
+
+// Cagent is the part of the configuration about agents that are models in this process.
+type Cagent struct {
+	// Model is what agents think with whose definitions name none, as provider/model. When it is empty, it is one of the
+	// first provider whose key is in the environment.
+	Model string `yaml:"model"`
+	// Approve are the types of toolsets whose tools agents may use though their definitions do not allow them.
+	Approve []string `yaml:"approve"`
+	// ToolEnv names the variables of the environment that registered tools may have.
+	ToolEnv []string `yaml:"tool_env"`
+	// Prices of models, by provider/model, in US dollars for a million tokens.
+	Prices map[string]cagent.Price `yaml:"prices"`
+}
+
+// newCatalog returns the definitions of agents in files and artifacts.
+func newCatalog(cfg Config) *cagent.Catalog {
+	s := cfg.Sessions
+	dir := s.AgentsDir
+	if dir == "" {
+		dir = filepath.Join(xdg.ConfigHome, "fleet", agentsDir)
+		if info, err := os.Stat(agentsDir); err == nil && info.IsDir() {
+			dir = agentsDir
+		}
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	c := cagent.CatalogConfig{AgentsDir: dir, StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
+	c.Policy.ModelHosts = s.Pulled.ModelHosts
+	if len(s.Pulled.Toolsets) > 0 {
+		c.Policy.Toolsets = s.Pulled.Toolsets
+	}
+	if len(s.Pulled.Registries) > 0 {
+		c.Registries = s.Pulled.Registries
+	}
+	return cagent.NewCatalog(c)
+}
+
+// newCagent returns the backend of agents that are models in this process. A second server on the same data has none, and
+// says so.
+func newCagent(cfg Config, o Options, catalog *cagent.Catalog, log *slog.Logger) (fleet.Backend, error) {
+	c := cagent.Config{
+		Dir: filepath.Join(cfg.Data, "cagent"), Catalog: catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Cagent.ToolEnv,
+		Prices: cfg.Cagent.Prices, Logger: log,
+	}
+	if o.Cagent != nil {
+		o.Cagent(&c)
+	}
+	b, err := cagent.New(c)
+	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+		log.WarnContext(context.Background(), "no agents of cagent on this server", slog.Any("error", err))
+		return nil, nil
+	}
+	return b, err
+}
+
+// newSessions returns the toolset of sessions.
+func newSessions(cfg Config, o Options, core *fleet.Service, store fleet.Store, catalog sessions.Catalog, log *slog.Logger) *sessions.Service {
+	c := sessions.Config{Settings: cfg.Sessions, Logger: log}
+	if o.Sessions != nil {
+		o.Sessions(&c)
+	}
+	return sessions.New(core, store, catalog, c)
+}

@@ -1,0 +1,214 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+	"fleet/internal/fleet/sessions"
+)
+
+// Sessions serves SessionService.
+type Sessions struct {
+	fleetv1.UnimplementedSessionServiceServer
+	svc *sessions.Service
+}
+
+// NewSessions returns a server of the toolset.
+func NewSessions(svc *sessions.Service) *Sessions { return &Sessions{svc: svc} }
+
+// CreateAgentSession begins a session.
+func (s *Sessions) CreateAgentSession(ctx context.Context, r *fleetv1.CreateAgentSessionRequest) (*fleetv1.CreateAgentSessionResponse, error) {
+	x, err := s.svc.Create(ctx, r.GetAgent(), r.GetSessionName(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.CreateAgentSessionResponse{AgentSessionId: x.ID, Agent: textOf(x.Agent)}, nil
+}
+
+// SendMessage sends a message to the agent of a session, and what it does until its answer is there.
+func (s *Sessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.ServerStreamingServer[fleetv1.SendMessageResponse]) error {
+	a, err := s.svc.Send(out.Context(), r.GetAgentSessionId(), r.GetMessage(), r.GetRequestId(), func(c sessions.Content) error {
+		return out.Send(&fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_partial, Content: contentOf(c)})
+	})
+	if err != nil {
+		return err
+	}
+	text := textOf(a.Text)
+	return out.Send(&fleetv1.SendMessageResponse{
+		Type: fleetv1.SendMessageResponse_complete, Response: &text, Events: contentsOf(a.Events), Metadata: turnMetadataOf(a),
+	})
+}
+
+// InvokeAgent asks an agent one thing.
+func (s *Sessions) InvokeAgent(r *fleetv1.InvokeAgentRequest, out grpc.ServerStreamingServer[fleetv1.InvokeAgentResponse]) error {
+	a, err := s.svc.Invoke(out.Context(), r.GetAgent(), r.GetMessage(), r.GetRequestId(), func(c sessions.Content) error {
+		return out.Send(&fleetv1.InvokeAgentResponse{Type: fleetv1.InvokeAgentResponse_partial, Content: contentOf(c)})
+	})
+	if err != nil {
+		return err
+	}
+	text := textOf(a.Text)
+	return out.Send(&fleetv1.InvokeAgentResponse{
+		Type: fleetv1.InvokeAgentResponse_complete, Response: &text, Events: contentsOf(a.Events), Metadata: turnMetadataOf(a),
+	})
+}
+
+func contentsOf(all []sessions.Content) []*fleetv1.TurnContent {
+	out := make([]*fleetv1.TurnContent, len(all))
+	for i, c := range all {
+		out[i] = contentOf(c)
+	}
+	return out
+}
+
+func contentOf(c sessions.Content) *fleetv1.TurnContent {
+	out := &fleetv1.TurnContent{
+		ToolCall: some(textOf(c.Tool)), Status: some(c.Status), ToolCallId: some(textOf(c.CallID)), AgentMessage: some(textOf(c.Message)),
+		Arguments: valueOf(c.Arguments),
+	}
+	if c.Result != nil {
+		out.ToolResponse = &fleetv1.ToolResponse{Result: textOf(c.Result.Text), IsError: c.Result.IsError}
+	}
+	if c.Usage != nil {
+		out.Usage = &fleetv1.TurnUsage{
+			Model: textOf(c.Usage.Model), InputTokens: tokensOf(c.Usage.InputTokens), OutputTokens: tokensOf(c.Usage.OutputTokens),
+		}
+	}
+	return out
+}
+
+// valueOf is a JSON value; nil for none.
+func valueOf(raw json.RawMessage) *structpb.Value {
+	var v any
+	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
+		return nil
+	}
+	out, err := structpb.NewValue(v)
+	if err != nil { // a string in it is no UTF-8
+		return nil
+	}
+	return out
+}
+
+func turnMetadataOf(a *sessions.Answer) *fleetv1.TurnMetadata {
+	return &fleetv1.TurnMetadata{
+		DurationMs: int32Of(int(a.Duration.Milliseconds())), ToolCalls: int32Of(a.Usage.ToolCalls),
+		TokensUsed: tokensOf(a.Usage.InputTokens + a.Usage.OutputTokens), Model: textOf(a.Usage.Model), CostUsd: a.CostUSD, TaskId: a.TaskID,
+	}
+}
+
+var sessionSources = map[fleetv1.SessionAgentSource]sessions.Source{
+	fleetv1.SessionAgentSource_session_agent_source_unspecified: sessions.SourceAll, fleetv1.SessionAgentSource_all: sessions.SourceAll,
+	fleetv1.SessionAgentSource_files: sessions.SourceFiles, fleetv1.SessionAgentSource_store: sessions.SourceStore,
+	fleetv1.SessionAgentSource_fleet: sessions.SourceFleet,
+}
+
+// ListAgents lists the agents that sessions can be held with.
+func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceListAgentsRequest) (*fleetv1.SessionServiceListAgentsResponse, error) {
+	source, ok := sessionSources[r.GetSource()]
+	if !ok {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "source", "source %d is none of files, store, fleet, all", r.GetSource())
+	}
+	all, err := s.svc.Agents(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.SessionServiceListAgentsResponse{Agents: make([]*fleetv1.AgentInfo, len(all))}
+	for i, d := range all {
+		out.Agents[i] = &fleetv1.AgentInfo{
+			Name: textOf(d.Name), Description: textOf(d.Description), Source: agentSourceOf(d.Source), Path: some(textOf(d.Path)),
+			Reference: some(d.Reference), Digest: some(d.Digest), Problem: some(textOf(d.Problem)),
+		}
+	}
+	return out, nil
+}
+
+// agentSourceOf is what an agent's source is called: one file, where the source is all of them.
+func agentSourceOf(s sessions.Source) string {
+	if s == sessions.SourceFiles {
+		return "file"
+	}
+	return string(s)
+}
+
+// GetAgentSessionInfo tells about a session.
+func (s *Sessions) GetAgentSessionInfo(ctx context.Context, r *fleetv1.GetAgentSessionInfoRequest) (*fleetv1.GetAgentSessionInfoResponse, error) {
+	x, err := s.svc.Info(ctx, r.GetAgentSessionId())
+	if err != nil {
+		return nil, err
+	}
+	i := sessionOf(x)
+	return &fleetv1.GetAgentSessionInfoResponse{
+		AgentSessionId: i.AgentSessionId, Agent: i.Agent, Source: i.Source, SessionName: i.SessionName, MessageCount: i.MessageCount,
+		Created: i.Created, LastUsed: i.LastUsed, Status: i.Status, Closed: i.Closed, CloseReason: i.CloseReason,
+	}, nil
+}
+
+func sessionOf(x *sessions.Info) *fleetv1.SessionInfo {
+	out := &fleetv1.SessionInfo{
+		AgentSessionId: x.ID, Agent: textOf(x.Agent), Source: agentSourceOf(sessions.Source(x.Source)), SessionName: textOf(x.Name),
+		MessageCount: int32Of(x.Messages), Created: timeOf(x.CreatedAt), LastUsed: timeOf(x.UsedAt), Status: fleetv1.SessionStatus_open,
+	}
+	switch {
+	case !x.ClosedAt.IsZero():
+		out.Status, out.Closed, out.CloseReason = fleetv1.SessionStatus_closed, timeOf(x.ClosedAt), some(textOf(x.CloseReason))
+	case x.Working:
+		out.Status = fleetv1.SessionStatus_working
+	}
+	return out
+}
+
+// GetAgentSessionHistory shows what was said in a session.
+func (s *Sessions) GetAgentSessionHistory(ctx context.Context, r *fleetv1.GetAgentSessionHistoryRequest) (*fleetv1.GetAgentSessionHistoryResponse, error) {
+	var limit *int
+	if r.Limit != nil {
+		n := int(r.GetLimit())
+		limit = &n
+	}
+	all, err := s.svc.History(ctx, r.GetAgentSessionId(), limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.GetAgentSessionHistoryResponse{Messages: make([]*fleetv1.SessionMessage, len(all))}
+	for i, m := range all {
+		out.Messages[i] = &fleetv1.SessionMessage{
+			Role: m.Role, Content: textOf(m.Text), Created: timeOf(m.Time), TaskId: m.TaskID, Status: some(string(m.Status)), Reason: some(textOf(m.Problem)),
+		}
+	}
+	return out, nil
+}
+
+// ListAgentSessions lists the caller's open sessions.
+func (s *Sessions) ListAgentSessions(ctx context.Context, _ *fleetv1.ListAgentSessionsRequest) (*fleetv1.ListAgentSessionsResponse, error) {
+	all, err := s.svc.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.ListAgentSessionsResponse{Sessions: make([]*fleetv1.SessionInfo, len(all))}
+	for i, x := range all {
+		out.Sessions[i] = sessionOf(x)
+	}
+	return out, nil
+}
+
+// CloseAgentSession closes a session.
+func (s *Sessions) CloseAgentSession(ctx context.Context, r *fleetv1.CloseAgentSessionRequest) (*fleetv1.CloseAgentSessionResponse, error) {
+	if err := s.svc.Close(ctx, r.GetAgentSessionId()); err != nil {
+		return nil, err
+	}
+	return &fleetv1.CloseAgentSessionResponse{Success: true}, nil
+}
+
+// PullAgent gets an agent from a registry.
+func (s *Sessions) PullAgent(ctx context.Context, r *fleetv1.PullAgentRequest) (*fleetv1.PullAgentResponse, error) {
+	pulled, err := s.svc.Pull(ctx, r.GetRegistryRef())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.PullAgentResponse{Digest: pulled.Digest, Reference: pulled.Reference}, nil
+}

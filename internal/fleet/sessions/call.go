@@ -1,0 +1,55 @@
+package sessions
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// call is a call that begins a session, and may carry an id to be done once.
+type call struct {
+	principal        string
+	method, id, hash string
+}
+
+func newCall(p fleet.Principal, method, id string, body any) (call, error) {
+	if n := utf8.RuneCountInString(id); n > fleet.MaxRequestID {
+		return call{}, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, fleet.MaxRequestID)
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return call{}, err
+	}
+	sum := sha256.Sum256(b)
+	return call{p.Name, method, id, hex.EncodeToString(sum[:])}, nil
+}
+
+// done returns the session that the same call made before; nil when there is none.
+func (c call) done(tx fleet.ReadTx) (*fleet.Session, error) {
+	if c.id == "" {
+		return nil, nil
+	}
+	r, err := tx.Request(c.principal, c.id)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	if r.Method != c.method || r.BodyHash != c.hash {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", c.id)
+	}
+	return tx.Session(r.TaskID)
+}
+
+// remember keeps which session the call made, in the transaction that makes it. A request has no field for a session, so
+// its id is where that of a task would be.
+func (c call) remember(tx fleet.Tx, x *fleet.Session, now time.Time) error {
+	if c.id == "" {
+		return nil
+	}
+	return tx.PutRequest(&fleet.Request{
+		Principal: c.principal, ID: c.id, Method: c.method, BodyHash: c.hash, AgentUID: x.AgentUID, TaskID: x.ID, CreatedAt: now,
+	})
+}

@@ -1,0 +1,193 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// found is what a caller's name for an agent stands for: a definition, or an agent of the fleet.
+type found struct {
+	definition *Definition
+	agent      *fleet.AgentView
+	source     Source
+}
+
+// The longest names, in characters.
+const (
+	maxReference = 512
+	maxName      = 200
+)
+
+// find looks for an agent: a file that is written as one, a definition by its name, an agent of the fleet, an artifact.
+// What is the operator's comes before what anybody can pull, and a caller's own agents too.
+func (s *Service) find(ctx context.Context, name string) (found, error) {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty: list_agents shows which there are")
+	case len(name) > maxReference || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
+		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is no file, reference or name", shorten(strings.ToValidUTF8(name, "?"), 60))
+	}
+	d, err := s.catalog.File(ctx, name)
+	if err == nil {
+		return found{definition: &d, source: SourceFiles}, nil
+	}
+	if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound || isPath(name) {
+		return found{}, err
+	}
+	if v, err := s.core.ShowAgent(ctx, name); err == nil {
+		return found{agent: v, source: SourceFleet}, nil
+	} else if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Code != fleet.NotFound && e.Code != fleet.InvalidArgument {
+		return found{}, err
+	}
+	d, err = s.catalog.Artifact(ctx, name)
+	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
+		err = fleet.Errorf(fleet.ReasonAgentNotFound,
+			"there is no agent %q: no file in the agents directory, no agent that was pulled and none of the fleet has the name; list_agents shows which there are",
+			shorten(name, 200)).With("agent", shorten(name, 200))
+	}
+	if err != nil {
+		return found{}, err
+	}
+	return found{definition: &d, source: SourceStore}, nil
+}
+
+// isPath says whether nothing but a file can be meant.
+func isPath(name string) bool {
+	for _, prefix := range []string{"./", "../", "/", "~"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+func (s *Service) recipe(d *Definition) *fleet.Recipe {
+	return &fleet.Recipe{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document}
+}
+
+// Create begins a session with an agent.
+func (s *Service) Create(ctx context.Context, agent, name, requestID string) (*fleet.Session, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if utf8.RuneCountInString(name) > maxName || strings.ContainsRune(name, 0) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "session_name", "the session's name has more than %d characters, or one that no name has", maxName)
+	}
+	c, err := newCall(p, "CreateAgentSession", requestID, []string{agent, name})
+	if err != nil {
+		return nil, err
+	}
+	if x, err := s.created(ctx, c); x != nil || err != nil {
+		return x, err
+	}
+	f, err := s.find(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.makeRoom(ctx, p); err != nil {
+		return nil, err
+	}
+	now := s.now()
+	x := &fleet.Session{
+		ID: s.core.NewID(), Toolset: fleet.ToolsetSessions, Owner: p.Name, Name: name, Agent: agent, Source: string(f.source), CreatedAt: now, UsedAt: now,
+	}
+	insert := func(tx fleet.Tx, a *fleet.Agent) error {
+		open, err := tx.Sessions(fleet.ToolsetSessions, p.Name)
+		if err != nil {
+			return err
+		}
+		if len(open) >= s.cfg.MaxSessions {
+			return s.tooMany()
+		}
+		x.AgentUID = a.UID
+		if err := tx.InsertSession(x); err != nil {
+			return err
+		}
+		return c.remember(tx, x, now)
+	}
+	if f.agent != nil {
+		err = s.store.Update(ctx, func(tx fleet.Tx) error {
+			if old, err := c.done(tx); old != nil || err != nil {
+				x = old
+				return err
+			}
+			return insert(tx, &f.agent.Agent)
+		})
+	} else {
+		_, err = s.core.Launch(ctx, fleet.LaunchRequest{
+			Method: c.method, Toolset: fleet.ToolsetSessions, Backend: s.cfg.Backend, Recipe: s.recipe(f.definition), Name: "session",
+			Also: func(tx fleet.Tx, a *fleet.Agent, _ *fleet.Task) error { return insert(tx, a) },
+		})
+	}
+	if err == nil {
+		return x, nil
+	}
+	if again, e := s.created(ctx, c); again != nil && e == nil { // the same request was faster
+		return again, nil
+	}
+	return nil, err
+}
+
+// created returns the session that the same call made before; nil when there is none.
+func (s *Service) created(ctx context.Context, c call) (x *fleet.Session, err error) {
+	if c.id == "" {
+		return nil, nil
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		x, err = c.done(tx)
+		return err
+	})
+	return x, err
+}
+
+func (s *Service) tooMany() *fleet.Error {
+	return fleet.Errorf(fleet.ReasonLimitReached, "you have %d open sessions, which is as many as there may be: close one with close_agent_session", s.cfg.MaxSessions).
+		With("limit", "sessions")
+}
+
+// makeRoom closes what need not be open any more, when the principal has as many sessions as there may be.
+func (s *Service) makeRoom(ctx context.Context, p fleet.Principal) error {
+	var open []*fleet.Session
+	busy := map[string]bool{}
+	err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		clear(busy)
+		if open, err = tx.Sessions(fleet.ToolsetSessions, p.Name); err != nil || len(open) < s.cfg.MaxSessions {
+			return err
+		}
+		for _, x := range open {
+			t, err := tx.ActiveTask(x.AgentUID)
+			if err != nil {
+				return err
+			}
+			busy[x.ID] = t != nil && t.SessionID == x.ID
+		}
+		return nil
+	})
+	if err != nil || len(open) < s.cfg.MaxSessions {
+		return err
+	}
+	left := len(open)
+	for i := len(open) - 1; i >= 0 && left >= s.cfg.MaxSessions; i-- { // the one used last is the first
+		x := open[i]
+		switch {
+		case busy[x.ID] || s.turns.taken(x.ID):
+			continue
+		case s.idle(x):
+			err = s.close(ctx, x, s.idleReason())
+		case s.cfg.Evict:
+			err = s.close(ctx, x, "it made room for a new session, as the one that was not used for the longest time")
+		default:
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		left--
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package sessions
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Answer is what an agent answered to a message.
+type Answer struct {
+	Text     string
+	Events   []Content // what it did, at most the last maxEvents
+	TaskID   string
+	Duration time.Duration
+	Usage    fleet.Usage
+	CostUSD  float64
+}
+
+const (
+	maxEvents    = 1000
+	maxEventSize = 1 << 20 // bytes of all events in an answer
+)
+
+// Send sends a message to the agent of a session and waits for the answer. sink, which may be nil, gets what the agent does
+// meanwhile. A caller who goes away loses the answer; it is in the history.
+func (s *Service) Send(ctx context.Context, id, message, requestID string, sink func(Content) error) (*Answer, error) {
+	began := s.cfg.Now()
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x, err := s.writable(ctx, p, id, requestID)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMessage(message); err != nil {
+		return nil, err
+	}
+	leave, err := s.turns.take(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	t, err := s.turn(ctx, fleet.TurnRequest{
+		Method: "SendMessage", AgentUID: x.AgentUID, Prompt: message, Timeout: s.cfg.TurnTimeout, SessionID: id, RequestID: requestID,
+		Also: func(tx fleet.Tx, _ *fleet.Agent, _ *fleet.Task) error { return s.count(tx, id) },
+	})
+	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
+		if _, e := s.writable(ctx, p, id, ""); e != nil { // its agent is gone because it was closed
+			return nil, e
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, t, began, sink)
+}
+
+// checkMessage checks what all agents can be given.
+func checkMessage(message string) error {
+	switch {
+	case strings.TrimSpace(message) == "":
+		return fleet.Invalid(fleet.ReasonTaskRequired, "message", "the message is empty: say something to the agent")
+	case len(message) > fleet.MaxText:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message has %d bytes, and at most %d are taken", len(message), fleet.MaxText)
+	case strings.ContainsRune(message, 0):
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message has a NUL character in it, which no agent can be given: take it out")
+	}
+	return nil
+}
+
+// writable returns a session that takes messages. One that was idle for too long is closed now.
+func (s *Service) writable(ctx context.Context, p fleet.Principal, id, requestID string) (x *fleet.Session, err error) {
+	var active *fleet.Task
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if x, err = session(tx, p, id); err != nil {
+			return err
+		}
+		active, err = tx.ActiveTask(x.AgentUID)
+		return err
+	})
+	if err != nil || requestID != "" && !x.ClosedAt.IsZero() { // the same message may have been answered before
+		return x, err
+	}
+	if x.ClosedAt.IsZero() && s.idle(x) && active == nil && !s.turns.taken(id) {
+		if err := s.close(ctx, x, s.idleReason()); err != nil {
+			return nil, err
+		}
+		x.ClosedAt, x.CloseReason = s.now(), s.idleReason()
+	}
+	if !x.ClosedAt.IsZero() {
+		return nil, isClosed(x)
+	}
+	return x, nil
+}
+
+// count counts a message of the session, in the transaction that begins it.
+func (s *Service) count(tx fleet.Tx, id string) error {
+	x, err := tx.Session(id)
+	switch {
+	case err != nil:
+		return err
+	case x == nil:
+		return notFound(id)
+	case !x.ClosedAt.IsZero():
+		return isClosed(x)
+	case x.Messages >= s.cfg.MaxMessages:
+		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is as many as a session takes: begin another one", x.Messages).
+			With("limit", "messages")
+	}
+	x.Messages++
+	x.UsedAt = s.now()
+	return tx.UpdateSession(x)
+}
+
+// turn begins a turn. An agent that works on something else, another caller's task for one, is waited for.
+func (s *Service) turn(ctx context.Context, r fleet.TurnRequest) (*fleet.Task, error) {
+	for {
+		t, err := s.core.Turn(ctx, r)
+		busy, ok := errors.AsType[*fleet.Error](err)
+		if !ok || busy.Reason != fleet.ReasonAgentBusy || busy.Metadata["task_id"] == "" {
+			return t, err
+		}
+		if _, err := s.core.FollowTask(ctx, busy.Metadata["task_id"], 0, nil); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// answer waits for the end of the turn.
+func (s *Service) answer(ctx context.Context, t *fleet.Task, began time.Time, sink func(Content) error) (*Answer, error) {
+	a := &Answer{TaskID: t.ID}
+	kept := &recent{}
+	ended, err := s.core.FollowTask(ctx, t.ID, 0, func(e fleet.Event) error {
+		c, ok := contentOf(e)
+		if !ok {
+			return nil
+		}
+		kept.add(c)
+		if sink == nil {
+			return nil
+		}
+		return sink(c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if ended.Status != fleet.TaskCompleted {
+		return nil, failed(ended)
+	}
+	if a.Text, err = s.text(ctx, ended); err != nil {
+		return nil, err
+	}
+	a.Events, a.Usage, a.CostUSD = kept.all, ended.Usage, ended.CostUSD
+	a.Duration = max(s.cfg.Now().Sub(began), 0)
+	return a, nil
+}
+
+// text is all that the agent answered: its summary, unless that is only the beginning of the payload.
+func (s *Service) text(ctx context.Context, t *fleet.Task) (string, error) {
+	begin, cut := strings.CutSuffix(t.Summary, "…")
+	if t.PayloadSize == 0 || !cut && t.Summary != "" {
+		return t.Summary, nil
+	}
+	payload, err := s.core.Payload(ctx, t.ID)
+	if err != nil || !bytes.HasPrefix(payload, []byte(begin)) {
+		return t.Summary, err
+	}
+	return string(payload), nil
+}
+
+// recent keeps the last contents.
+type recent struct {
+	all  []Content
+	size int
+}
+
+func (r *recent) add(c Content) {
+	r.all = append(r.all, c)
+	r.size += size(c)
+	for len(r.all) > maxEvents || r.size > maxEventSize && len(r.all) > 1 {
+		r.size -= size(r.all[0])
+		r.all = r.all[1:]
+	}
+}
+
+func size(c Content) int {
+	n := len(c.Tool) + len(c.Arguments) + len(c.Message)
+	if c.Result != nil {
+		n += len(c.Result.Text)
+	}
+	return n
+}
+
+// failed is the error of a turn that has no answer.
+func failed(t *fleet.Task) error {
+	reason, words := fleet.ReasonTaskFailed, "failed"
+	switch {
+	case t.Status == fleet.TaskStopped:
+		words = "was stopped"
+	case t.Timeout > 0 && t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // whoever ended it for that, nothing else ends one so late
+		reason, words = fleet.ReasonTaskTimedOut, "was too slow"
+	}
+	return fleet.Errorf(reason, "the agent %s: %s", words, t.Reason).With("task_id", t.ID).With("agent_name", t.AgentName)
+}
+
+// Invoke asks an agent one thing and waits for the answer.
+func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, sink func(Content) error) (*Answer, error) {
+	began := s.cfg.Now()
+	if _, err := fleet.PrincipalFrom(ctx); err != nil {
+		return nil, err
+	}
+	if err := checkMessage(message); err != nil {
+		return nil, err
+	}
+	f, err := s.find(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	var t *fleet.Task
+	if f.agent != nil {
+		t, err = s.turn(ctx, fleet.TurnRequest{
+			Method: "InvokeAgent", AgentUID: f.agent.UID, Prompt: message, Timeout: s.cfg.TurnTimeout, RequestID: requestID,
+		})
+	} else {
+		var v *fleet.AgentView
+		v, err = s.core.Launch(ctx, fleet.LaunchRequest{
+			Method: "InvokeAgent", Toolset: fleet.ToolsetSessions, Backend: s.cfg.Backend, Recipe: s.recipe(f.definition), Name: "invoke", OneTask: true,
+			Prompt: message, Timeout: s.cfg.TurnTimeout, RequestID: requestID, Body: []string{agent, message},
+		})
+		if err == nil {
+			t = v.Task
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.answer(ctx, t, began, sink)
+	if err != nil && ctx.Err() != nil && f.agent == nil {
+		s.giveUp(ctx, t)
+	}
+	return a, err
+}
+
+// giveUp ends a turn whose answer nobody waits for, and which nobody can ask about.
+func (s *Service) giveUp(ctx context.Context, t *fleet.Task) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if _, err := s.core.StopByUID(ctx, t.AgentUID); err != nil {
+		s.cfg.Logger.WarnContext(ctx, "an agent that nobody waits for was not stopped", "task", t.ID, "error", err)
+	}
+}

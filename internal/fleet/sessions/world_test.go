@@ -1,0 +1,209 @@
+package sessions_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/backend/backendtest/model"
+	"fleet/internal/backend/cagent"
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+	"fleet/internal/fleet/sessions"
+	"fleet/internal/store/sqlite"
+)
+
+// world is a fleet with sessions over a real store, agents that are models with a stub for a model, and a fake host for
+// the fleet's own.
+type world struct {
+	t       testing.TB
+	dir     string
+	model   *model.Server
+	cfg     sessions.Config
+	tweak   func(*cagent.CatalogConfig)
+	fake    *fake.Backend
+	store   fleet.Store
+	core    *fleet.Service
+	svc     *sessions.Service
+	catalog *cagent.Catalog
+	close   func()
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newWorld(t testing.TB, with func(*world)) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), model: model.New(t), fake: fake.New(fake.Config{}), now: time.Now().UTC()}
+	w.cfg.Now = w.clock
+	w.cfg.SweepEvery = time.Hour // tests sweep when they mean it
+	if with != nil {
+		with(w)
+	}
+	w.define("echo.yaml", w.document("Says what it is told."))
+	w.open()
+	t.Cleanup(func() {
+		w.close()
+		w.fake.Destroy()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	})
+	return w
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+// pass has time pass.
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) document(description string) string {
+	return fmt.Sprintf(`
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: %q}
+agents:
+  root:
+    model: stub
+    description: %s
+    instruction: You do as you are told.
+    toolsets: [{type: think}]
+`, w.model.URL, description)
+}
+
+// define writes a file into the agents directory.
+func (w *world) define(name, document string) {
+	w.t.Helper()
+	p := filepath.Join(w.dir, "agents", name)
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(p), 0o700))
+	require.NoError(w.t, os.WriteFile(p, []byte(document), 0o600))
+}
+
+// open starts the fleet.
+func (w *world) open() {
+	w.t.Helper()
+	store, err := sqlite.Open(context.Background(), filepath.Join(w.dir, "fleet.db"), sqlite.Config{})
+	require.NoError(w.t, err)
+	c := cagent.CatalogConfig{AgentsDir: filepath.Join(w.dir, "agents"), StoreDir: filepath.Join(w.dir, "store")}
+	host, _, _ := strings.Cut(strings.TrimPrefix(w.model.URL, "http://"), "/")
+	c.Policy.ModelHosts = []string{host}
+	if w.tweak != nil {
+		w.tweak(&c)
+	}
+	w.catalog = cagent.NewCatalog(c)
+	models, err := cagent.New(cagent.Config{Dir: filepath.Join(w.dir, "cagent"), Catalog: w.catalog, LookupEnv: func(name string) (string, bool) {
+		return "sk-stub-0123456789", name == "ANTHROPIC_API_KEY"
+	}})
+	require.NoError(w.t, err)
+	log := slog.New(slog.NewTextHandler(logWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w.store = store
+	w.core = fleet.NewService(store, w.fake, fleet.Config{
+		CreateWait: 20 * time.Second, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, Logger: log,
+		Hosts: map[string]fleet.Backend{"cagent": models},
+	})
+	rec := fleet.NewReconciler(w.core)
+	rec.Start()
+	w.svc = sessions.New(w.core, store, w.catalog, w.cfg)
+	w.close = func() {
+		rec.Stop()
+		require.NoError(w.t, models.Close())
+		require.NoError(w.t, store.Close())
+	}
+}
+
+// restart ends the fleet and starts it again, as another process would.
+func (w *world) restart() {
+	w.t.Helper()
+	w.close()
+	w.open()
+}
+
+type logWriter struct{ t testing.TB }
+
+func (l logWriter) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// as returns a context of a principal's calls.
+func (w *world) as(name string) context.Context {
+	return fleet.WithPrincipal(w.t.Context(), fleet.Principal{Name: name, Kind: fleet.Controller})
+}
+
+// begin begins a session.
+func (w *world) begin(name, agent string) string {
+	w.t.Helper()
+	x, err := w.svc.Create(w.as(name), agent, "", "")
+	require.NoError(w.t, err)
+	return x.ID
+}
+
+// say sends a message and wants an answer.
+func (w *world) say(name, id, message string) *sessions.Answer {
+	w.t.Helper()
+	a, err := w.svc.Send(w.as(name), id, message, "", nil)
+	require.NoError(w.t, err)
+	return a
+}
+
+// fails wants an error of the reason, with the words in its text.
+func fails(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet.Error {
+	t.Helper()
+	e, ok := errors.AsType[*fleet.Error](err)
+	require.True(t, ok, "%T: %v", err, err)
+	require.Equal(t, reason, e.Reason, "%v", err)
+	for _, word := range words {
+		require.Contains(t, e.Message, word)
+	}
+	return e
+}
+
+// events are the texts of all events of the principal.
+func (w *world) events(name string) (texts []string) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
+		all, err := tx.Events(fleet.EventFilter{Owner: name}, 0, 100000)
+		for _, e := range all {
+			texts = append(texts, e.Text)
+		}
+		return err
+	}))
+	return texts
+}
+
+// until waits until the fleet has become so; it has no signal for that.
+func (w *world) until(ok func() bool) {
+	w.t.Helper()
+	require.Eventually(w.t, ok, 20*time.Second, 5*time.Millisecond)
+}
+
+// agents is how many agents of sessions there are.
+func (w *world) agents() (n int) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
+		n = 0
+		all, err := tx.LiveAgentViews()
+		for _, v := range all {
+			if v.Toolset == fleet.ToolsetSessions {
+				n++
+			}
+		}
+		return err
+	}))
+	return n
+}
