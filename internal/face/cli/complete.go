@@ -28,12 +28,15 @@ func (p *program) ask(cmd *cobra.Command, question func(ctx context.Context, s *
 	}
 	ctx, cancel := context.WithTimeout(parent, completionTime)
 	defer cancel()
-	conn, closeIt, err := p.deps.Dial(ctx, target)
+	connection, closeIt, err := p.deps.Dial(ctx, target)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer closeIt() //nolint:errcheck // nothing was written
-	s := &session{program: p, cmd: cmd, fleet: fleetv1.NewFleetServiceClient(conn), tokens: fleetv1.NewTokenServiceClient(conn)}
+	s := &session{
+		program: p, cmd: cmd, calls: &conn{ClientConnInterface: connection},
+		fleet: fleetv1.NewFleetServiceClient(connection), tokens: fleetv1.NewTokenServiceClient(connection),
+	}
 	return question(ctx, s), cobra.ShellCompDirectiveNoFileComp
 }
 

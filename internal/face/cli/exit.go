@@ -29,7 +29,7 @@ const exitHelp = `Every command ends with one of these exit codes:
     5  the state does not allow it: the agent is offline, or a limit is reached
     6  unavailable: the server, or what hosts the agents, does not answer
     7  the server does not know the caller, or does not let it do this
-    8  a task failed
+    8  a task failed, or a request to an agent did
     9  a task was stopped
    10  the time given with --timeout is over; tasks go on
   130  interrupted with Ctrl-C; tasks go on

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -42,24 +43,22 @@ func statusCell(word string) cell { return cell{word, colorOf(word)} }
 
 const gap = 2
 
+// wideColumn is the width from which on a column makes those behind it hard to find.
+const wideColumn = 30
+
+// lastWidth is what is left of the last column at least.
+const lastWidth = 12
+
 // render lays the table out for a width in columns, 0 for any. In color the head is bold.
 func (g *grid) render(width int, color bool) string {
-	widths := make([]int, len(g.head))
-	for i, h := range g.head {
-		widths[i] = runewidth.StringWidth(h)
-	}
-	for _, row := range g.rows {
-		for i, c := range row {
-			widths[i] = max(widths[i], runewidth.StringWidth(c.text))
-		}
-	}
+	widths := g.widths()
 	last := len(widths) - 1
 	if width > 0 {
 		rest := width
 		for _, w := range widths[:last] {
 			rest -= w + gap
 		}
-		widths[last] = min(widths[last], max(rest, 12))
+		widths[last] = min(widths[last], max(rest, lastWidth))
 	}
 	var b strings.Builder
 	head := make([]cell, len(g.head))
@@ -82,6 +81,72 @@ func (g *grid) render(width int, color bool) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// fit makes a wide column the last one, which is the one that gives way, and takes columns out until the rest has room
+// in a width in columns. It returns the heads of those.
+func (g *grid) fit(width int) (left []string) {
+	if len(g.rows) == 0 || len(g.head) < 2 {
+		return nil
+	}
+	for {
+		widths, total := g.widths(), 0
+		widest := len(widths) - 1
+		for i, w := range widths {
+			if i > 0 && w > widths[widest] {
+				widest = i
+			}
+			total += w + gap
+		}
+		fits := width == 0 || total-gap <= width
+		if fits && widths[widest] <= wideColumn {
+			return left
+		}
+		g.move(widest)
+		if fits || len(g.head) <= 2 || total-widths[widest]+lastWidth <= width {
+			return left
+		}
+		second := len(g.head) - 2
+		widths = g.widths()
+		for i := 1; i < second; i++ {
+			if widths[i] > widths[second] {
+				second = i
+			}
+		}
+		left = append(left, g.head[second])
+		g.take(second)
+	}
+}
+
+func (g *grid) widths() []int {
+	widths := make([]int, len(g.head))
+	for i, h := range g.head {
+		widths[i] = runewidth.StringWidth(h)
+	}
+	for _, row := range g.rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], runewidth.StringWidth(c.text))
+		}
+	}
+	return widths
+}
+
+// move makes column i the last one.
+func (g *grid) move(i int) {
+	head := g.head[i]
+	g.head = append(slices.Delete(g.head, i, i+1), head)
+	for r, row := range g.rows {
+		c := row[i]
+		g.rows[r] = append(slices.Delete(row, i, i+1), c)
+	}
+}
+
+// take takes column i out.
+func (g *grid) take(i int) {
+	g.head = slices.Delete(g.head, i, i+1)
+	for r, row := range g.rows {
+		g.rows[r] = slices.Delete(row, i, i+1)
+	}
 }
 
 // names is the first column alone.

@@ -32,6 +32,12 @@ func TestHelpTexts(t *testing.T) {
 			c := newCommand("")
 			args := append([]string{"help"}, strings.Fields(cmd.CommandPath())[1:]...)
 			require.Equal(t, ExitOK, c.run(args...), c.err.String())
+			for line := range strings.Lines(c.out.String()) {
+				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 130, line)
+			}
+			if isDerived(cmd) { // it says what the proto files say, which are read there
+				return
+			}
 			golden := filepath.Join("../../../testdata/cli/help", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt")
 			if *update {
 				require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
@@ -40,11 +46,13 @@ func TestHelpTexts(t *testing.T) {
 			want, err := os.ReadFile(golden)
 			require.NoError(t, err, "go test ./internal/face/cli -run TestHelpTexts -update writes it")
 			require.Equal(t, string(want), c.out.String())
-			for line := range strings.Lines(c.out.String()) {
-				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 130, line)
-			}
 		})
 	})
+}
+
+// isDerived says whether the command is one of a toolset, or the toolset itself.
+func isDerived(cmd *cobra.Command) bool {
+	return cmd.GroupID == GroupTools || cmd.HasParent() && isDerived(cmd.Parent())
 }
 
 func TestEveryCommandTeaches(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"fleet/internal/face/wire"
 )
@@ -50,7 +51,10 @@ var errTimeout = &failure{
 }
 
 // explain turns any error into one that says how the program ends, for the target that the command talked to.
-func explain(ctx context.Context, err error, t Target) *failure {
+func explain(ctx context.Context, err error, t Target) *failure { return explainIn(ctx, err, t, nil) }
+
+// explainIn is as explain, for an error of a toolset's method.
+func explainIn(ctx context.Context, err error, t Target, set *toolset) *failure {
 	var own *failure
 	if errors.As(err, &own) {
 		return own
@@ -76,9 +80,9 @@ func explain(ctx context.Context, err error, t Target) *failure {
 		return unreachable(s.Message(), t)
 	}
 	w := wire.ErrorOf(err)
-	next := hint(w)
+	next := set.hint(w)
 	return &failure{
-		code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: inCommands(w.Message, next), hint: next, details: w.Details, api: w.Message,
+		code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: inCommands(w.Message, next, set), hint: next, details: w.Details, api: w.Message,
 	}
 }
 
@@ -149,6 +153,23 @@ func exitCode(reason string, code codes.Code) int {
 		return ExitTimeout
 	}
 	return ExitError
+}
+
+// hint says what to type next after an error of a toolset's method: what is not there, a list of the toolset may have
+// under another name. The agents and tasks that others know are not the toolset's.
+func (t *toolset) hint(e wire.Error) string {
+	noun, missing := strings.CutSuffix(e.Reason, "_NOT_FOUND")
+	if t == nil || !missing {
+		return hint(e)
+	}
+	m, _ := t.list(func(list protoreflect.FieldDescriptor) bool {
+		name := singular(string(list.Name()))
+		return name == strings.ToLower(noun) || noun == "AGENT" && string(list.Name()) == t.name
+	})
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("%q shows what there is", m.line())
 }
 
 // hint says what to type next after an error of the API.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -44,20 +46,89 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 		if err == nil || !broken(ctx, err) {
 			return err
 		}
-		if sent && !repeatable {
-			return Fail(ExitUnavailable, "look before you try again", "the connection broke: nobody knows whether it was done")
-		}
-		patience := firstContact
-		if c.reached.Load() {
-			patience = c.patience
-		}
-		if wait.tries == 0 && c.reached.Load() {
-			c.lost()
-		}
-		if !wait.next(ctx, patience) {
+		if err := c.again(ctx, &wait, sent, repeatable, err); err != nil {
 			return err
 		}
 	}
+}
+
+// receive makes a call whose answers are a stream, and returns the function that waits for the next one; its error is
+// io.EOF after the last. When the connection breaks, the call is made again, where that is safe, and answers that came
+// already are left out: the same request is answered with the same.
+func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType) func() (proto.Message, error) {
+	repeatable := c.prepare(method, req)
+	var stream grpc.ClientStream
+	var wait pause
+	var from peer.Peer
+	came, taken := 0, 0
+	next := func() (m proto.Message, err error) {
+		if stream == nil {
+			came, from = 0, peer.Peer{}
+			if stream, err = c.open(ctx, method, req, &from); err != nil {
+				return nil, err
+			}
+		}
+		m = answer.New().Interface()
+		return m, stream.RecvMsg(m)
+	}
+	return func() (proto.Message, error) {
+		for {
+			m, err := next()
+			if err == nil {
+				c.reached.Store(true)
+				wait = pause{}
+				if came++; came > taken {
+					taken = came
+					return m, nil
+				}
+				continue
+			}
+			stream = nil
+			sent := from.Addr != nil || taken > 0
+			if sent {
+				c.reached.Store(true)
+			}
+			if isEnd(err) || !broken(ctx, err) {
+				return nil, err
+			}
+			if err := c.again(ctx, &wait, sent, repeatable, err); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// open makes a call whose answers are a stream.
+func (c *conn) open(ctx context.Context, method string, req proto.Message, from *peer.Peer) (grpc.ClientStream, error) {
+	s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method, grpc.Peer(from))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.SendMsg(req); err != nil && !isEnd(err) { // why there is an end, RecvMsg knows
+		return nil, err
+	}
+	return s, s.CloseSend()
+}
+
+// isEnd says whether a stream has ended as it should.
+func isEnd(err error) bool { return errors.Is(err, io.EOF) }
+
+// again waits before a call that broke is made again. It returns the error of the call, or a better one, when it is not.
+func (c *conn) again(ctx context.Context, wait *pause, sent, repeatable bool, err error) error {
+	if sent && !repeatable {
+		return Fail(ExitUnavailable, "look before you try again", "the connection broke: nobody knows whether it was done")
+	}
+	patience := firstContact
+	if c.reached.Load() {
+		patience = c.patience
+	}
+	if wait.tries == 0 && c.reached.Load() {
+		c.lost()
+	}
+	if !wait.next(ctx, patience) {
+		return err
+	}
+	return nil
 }
 
 // prepare sets the request_id of a mutation that has none, and says whether the call can be repeated.

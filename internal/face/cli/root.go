@@ -16,6 +16,7 @@ import (
 // The groups of commands in the help of the root; the app puts its own commands into GroupServer.
 const (
 	GroupWork   = "work"
+	GroupTools  = "tools"
 	GroupServer = "server"
 	GroupMore   = "more"
 )
@@ -74,6 +75,7 @@ Start a server with "fleet serve", then see what agents can work on with
 
 	root.AddGroup(
 		&cobra.Group{ID: GroupWork, Title: "Agents and their work:"},
+		&cobra.Group{ID: GroupTools, Title: "Toolsets:"},
 		&cobra.Group{ID: GroupServer, Title: "The server:"},
 		&cobra.Group{ID: GroupMore, Title: "More:"},
 	)
@@ -82,6 +84,11 @@ Start a server with "fleet serve", then see what agents can work on with
 	group(root)
 	for _, cmd := range []*cobra.Command{p.newProject(), p.newRole(), p.newAgent(), p.newTask(), p.newWatch()} {
 		cmd.GroupID = GroupWork
+		root.AddCommand(cmd)
+	}
+	for _, t := range toolsets() {
+		cmd := p.newToolset(t)
+		cmd.GroupID = GroupTools
 		root.AddCommand(cmd)
 	}
 	token, version := p.newToken(), p.newVersion()

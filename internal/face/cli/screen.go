@@ -16,6 +16,8 @@ type screen struct {
 	colors   bool // of standard error
 	clean    *sanitizer
 
+	cleanAside *sanitizer // of standard error, once it is needed
+
 	progress string // the line at the bottom; empty when there is none
 	midline  bool   // the terminal's last line of output has no end yet
 	fault    error  // why standard output does not take what is written
@@ -47,6 +49,27 @@ func (s *screen) write(text string) {
 		s.fault = err
 	}
 	if s.onOut.is() {
+		s.midline = !strings.HasSuffix(text, "\n")
+	}
+	s.draw()
+}
+
+// aside writes what an agent wrote to standard error, as output does to standard output.
+func (s *screen) aside(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.onErr.is() {
+		if s.cleanAside == nil {
+			s.cleanAside = &sanitizer{colors: s.colors}
+		}
+		text = s.cleanAside.clean(text)
+	}
+	if text == "" {
+		return
+	}
+	s.erase()
+	_, _ = io.WriteString(s.err, text) // nobody is left to be told
+	if s.onErr.is() {
 		s.midline = !strings.HasSuffix(text, "\n")
 	}
 	s.draw()

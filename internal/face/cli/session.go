@@ -20,6 +20,11 @@ type session struct {
 	screen *screen
 	fleet  fleetv1.FleetServiceClient
 	tokens fleetv1.TokenServiceClient
+	calls  *conn
+	// stdinIs names what standard input was read for; it can be read once.
+	stdinIs string
+	// spoken is what a person has seen of the answer on standard output already.
+	spoken string
 	// printed says that a document was printed already, for those who separate documents.
 	printed bool
 }
@@ -48,6 +53,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 			}
 		}()
 		c := &conn{ClientConnInterface: connection, newID: p.deps.NewID, patience: p.deps.patience, lost: s.tellLost}
+		s.calls = c
 		s.fleet, s.tokens = fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
 		if err := do(ctx, s, args); err != nil {
 			return explain(ctx, err, target)
@@ -96,34 +102,51 @@ func (s *session) say(message, name string) {
 	s.screen.raw(printable(message) + "\n")
 }
 
-// text returns a text argument: itself, what is in the file of "@FILE", or for "-" all of standard input. what names
-// it in errors.
-func (s *session) text(arg, what string) (string, error) {
-	file, isFile := strings.CutPrefix(arg, "@")
-	switch {
-	case arg == "-":
-		return s.read(s.deps.Stdin, what, "standard input")
-	case isFile:
-		f, err := os.Open(file)
-		if err != nil {
-			return "", usagef("cannot read the %s: %v", what, err)
-		}
-		defer f.Close()
-		return s.read(f, what, file)
-	}
-	return arg, nil
-}
-
 // maxText is the longest text that the API takes, in bytes.
 const maxText = 1 << 20
 
-func (s *session) read(r io.Reader, what, from string) (string, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxText+1))
+// text returns a text argument: itself, what is in the file of "@FILE", or for "-" all of standard input. what names
+// it in errors.
+func (s *session) text(arg, what string) (string, error) { return s.textUpTo(maxText, arg, what) }
+
+// textUpTo is as text, for texts of a length in bytes.
+func (s *session) textUpTo(limit int, arg, what string) (string, error) {
+	file, isFile := strings.CutPrefix(arg, "@")
+	switch {
+	case arg == "-":
+		if s.stdinIs != "" {
+			return "", usagef("standard input cannot be both the %s and the %s; put one of them into a file, as @FILE", s.stdinIs, what)
+		}
+		s.stdinIs = what
+		return s.read(s.deps.Stdin, limit, what, "standard input")
+	case isFile:
+		f, err := os.Open(file)
+		if err != nil {
+			return "", usagef("cannot read the %s: %v; a text that begins with @ is written \\@", what, err)
+		}
+		defer f.Close()
+		return s.read(f, limit, what, file)
+	}
+	return unescaped(arg), nil
+}
+
+// unescaped takes one backslash off a text that would mean something else without: \@ is @, and \- alone is -. Other
+// backslashes are what they are.
+func unescaped(arg string) string {
+	rest := strings.TrimLeft(arg, `\`)
+	if len(rest) < len(arg) && (strings.HasPrefix(rest, "@") || rest == "-") {
+		return arg[1:]
+	}
+	return arg
+}
+
+func (s *session) read(r io.Reader, limit int, what, from string) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
 		return "", Fail(ExitError, "", "cannot read the %s from %s: %v", what, from, err)
-	case len(data) > maxText:
-		return "", usagef("the %s from %s is longer than 1 MiB; put what is long into a file of the agent's workspace", what, from)
+	case len(data) > limit:
+		return "", usagef("the %s from %s is longer than %s; put what is long into a file of the agent's workspace", what, from, size(int32(limit)))
 	case strings.TrimSpace(string(data)) == "":
 		return "", usagef("the %s from %s is empty", what, from)
 	}

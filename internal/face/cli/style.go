@@ -24,13 +24,13 @@ func paint(on bool, c color, text string) string {
 // colorOf is the colour of a status or a state, the same for agents and tasks.
 func colorOf(status string) color {
 	switch status {
-	case "idle", "running", "completed":
+	case "idle", "running", "completed", "ready", "open", "operative", "success":
 		return green
-	case "busy", "pending", "starting", "stopping", "deleting", "canceling":
+	case "busy", "pending", "starting", "stopping", "deleting", "canceling", "working", "key_missing":
 		return yellow
-	case "failed", "unhealthy":
+	case "failed", "unhealthy", "error", "unreachable", "unavailable":
 		return red
-	case "stopped", "offline", "canceled", "deleted":
+	case "stopped", "offline", "canceled", "deleted", "closed":
 		return dim
 	}
 	return noColor

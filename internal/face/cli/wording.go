@@ -19,21 +19,55 @@ var tool = regexp.MustCompile(`\b[a-z]+(_[a-z]+)+\b`)
 
 // inCommands says a message of the server in the words of the command line. Its advice, the last clause, gives way to
 // the hint, which names the agent too.
-func inCommands(message, hint string) string {
-	if i := strings.LastIndex(message, ": "); i > 0 && hint != "" && namesTool(message[i:]) {
+func inCommands(message, hint string, set *toolset) string {
+	if i := strings.LastIndex(message, ": "); i > 0 && hint != "" && namesTool(message[i:], set) {
 		return message[:i]
 	}
-	return tool.ReplaceAllStringFunc(message, func(name string) string {
-		if c, ok := commands[name]; ok {
+	return inCommandsOf(message, set)
+}
+
+// inCommandsOf says a text with the commands for the tools that it names.
+func inCommandsOf(text string, set *toolset) string {
+	return tool.ReplaceAllStringFunc(text, func(name string) string {
+		if c := commandOf(name, set); c != "" {
 			return `"fleet ` + c + `"`
 		}
 		return name
 	})
 }
 
-func namesTool(text string) bool {
+// commandOf is the command for a tool; empty when there is none. Names mean the tools of the toolset that speaks, if it
+// has one of the name, then those of the fleet's agents and tasks, then any.
+func commandOf(name string, set *toolset) string {
+	if c := set.commandOf(name); c != "" {
+		return c
+	}
+	if c := commands[name]; c != "" {
+		return c
+	}
+	for _, t := range toolsets() {
+		if c := t.commandOf(name); c != "" {
+			return c
+		}
+	}
+	return ""
+}
+
+// commandOf is the toolset's own command for a tool.
+func (t *toolset) commandOf(name string) string {
+	if t != nil {
+		for _, m := range t.methods {
+			if m.tool() == name {
+				return t.name + " " + m.command
+			}
+		}
+	}
+	return ""
+}
+
+func namesTool(text string, set *toolset) bool {
 	for _, name := range tool.FindAllString(text, -1) {
-		if _, ok := commands[name]; ok {
+		if commandOf(name, set) != "" {
 			return true
 		}
 	}

@@ -13,9 +13,9 @@ import (
 func TestMessagesNameCommands(t *testing.T) {
 	t.Parallel()
 	const busy = `agent "papi" has a running task, 1 (echo: x): wait for it with wait_tasks, or stop it with stop_agent_task`
-	require.Equal(t, `agent "papi" has a running task, 1 (echo: x)`, inCommands(busy, "a hint"))
-	require.Equal(t, `agent "papi" has a running task, 1 (echo: x): wait for it with "fleet task wait", or stop it with "fleet task stop"`, inCommands(busy, ""))
-	require.Equal(t, "page_size is bad: give a number", inCommands("page_size is bad: give a number", "a hint"))
+	require.Equal(t, `agent "papi" has a running task, 1 (echo: x)`, inCommands(busy, "a hint", nil))
+	require.Equal(t, `agent "papi" has a running task, 1 (echo: x): wait for it with "fleet task wait", or stop it with "fleet task stop"`, inCommands(busy, "", nil))
+	require.Equal(t, "page_size is bad: give a number", inCommands("page_size is bad: give a number", "a hint", nil))
 }
 
 func TestEveryMethodHasACommand(t *testing.T) {
@@ -36,15 +36,4 @@ func TestEveryMethodHasACommand(t *testing.T) {
 		}
 	}
 	require.Len(t, commands, len(known))
-}
-
-func snake(camel string) string {
-	var b strings.Builder
-	for i, r := range camel {
-		if i > 0 && r >= 'A' && r <= 'Z' {
-			b.WriteByte('_')
-		}
-		b.WriteRune(r)
-	}
-	return strings.ToLower(b.String())
 }

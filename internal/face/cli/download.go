@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"google.golang.org/genproto/googleapis/api/httpbody"
+	"google.golang.org/protobuf/proto"
+)
+
+// download writes the content that a method streams to a file, or to standard output.
+func (s *session) download(ctx context.Context, m *method, req proto.Message, file string) error {
+	content, err := unpacked(&pieces{next: s.calls.receive(ctx, m.path(), req, m.out)})
+	if err != nil {
+		return err
+	}
+	if file == "" || file == "-" {
+		w := &outputWriter{screen: s.screen}
+		_, err := io.Copy(w, content)
+		w.flush()
+		return errors.Join(err, s.screen.failed())
+	}
+	n, err := writeFile(file, content)
+	if err == nil {
+		s.note("Wrote %s to %s.", sizeOf(n), file)
+	}
+	return err
+}
+
+// pieces reads the content of a stream.
+type pieces struct {
+	next func() (proto.Message, error)
+	left []byte
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	for len(p.left) == 0 {
+		m, err := p.next()
+		if err != nil {
+			return 0, err
+		}
+		if body, ok := m.(*httpbody.HttpBody); ok {
+			p.left = body.GetData()
+		}
+	}
+	n := copy(b, p.left)
+	p.left = p.left[n:]
+	return n, nil
+}
+
+// unpacked is the content without its compression, if it has one. It waits for the first of it.
+func unpacked(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	magic, err := b.Peek(2)
+	if err != nil && !isEnd(err) {
+		return nil, err
+	}
+	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return b, nil
+	}
+	return gzip.NewReader(b)
+}
+
+// writeFile writes to the file, which has the whole content or what it had before. What is no regular file, such as a
+// terminal or a pipe, is written to as it is.
+func writeFile(name string, content io.Reader) (n int64, err error) {
+	part := name
+	if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() {
+		part = name + ".part"
+	}
+	f, err := os.Create(part)
+	if err != nil {
+		return 0, usagef("cannot write the file: %v", err)
+	}
+	n, err = io.Copy(f, content)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if part == name {
+		return n, err
+	}
+	if err == nil {
+		err = os.Rename(part, name)
+	}
+	if err != nil {
+		_ = os.Remove(part) // what matters is why there is no whole one
+	}
+	return n, err
+}
+
+// outputWriter writes to the screen, where a character must not be cut in two.
+type outputWriter struct {
+	screen *screen
+	rest   []byte
+}
+
+func (w *outputWriter) Write(p []byte) (int, error) {
+	text := append(w.rest, p...)
+	end := len(text)
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if utf8.RuneStart(text[len(text)-i]) {
+			if !utf8.FullRune(text[len(text)-i:]) {
+				end = len(text) - i
+			}
+			break
+		}
+	}
+	w.screen.output(string(text[:end]))
+	w.rest = bytes.Clone(text[end:])
+	return len(p), w.screen.failed()
+}
+
+func (w *outputWriter) flush() { w.screen.output(string(w.rest)) }

@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"encoding/base64"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/internal/face/wire"
+)
+
+// input is what the command line gives for a field: the value of its flag, or an argument.
+type input struct {
+	*field
+	name  string // of the flag
+	given []string
+	set   bool
+}
+
+// String returns what was given.
+func (in *input) String() string { return strings.Join(in.given, ",") }
+
+// Type is how the help calls the value.
+func (in *input) Type() string { return in.placeholder() }
+
+// Set takes a value. It is an error when it can never be one of the field.
+func (in *input) Set(value string) error {
+	values := []string{value}
+	if in.desc.IsList() && in.form != asObject && in.form != asJSON {
+		var err error
+		if values, err = commas(value); err != nil {
+			return err
+		}
+	}
+	for _, v := range values {
+		if err := in.check(v); err != nil {
+			return err
+		}
+	}
+	if !in.many() {
+		in.given = nil
+	}
+	in.given, in.set = append(in.given, values...), true
+	return nil
+}
+
+// commas takes a list apart. A value with a comma in it is put in double quotes.
+func commas(list string) ([]string, error) {
+	if strings.TrimSpace(list) == "" {
+		return nil, nil
+	}
+	r := csv.NewReader(strings.NewReader(list))
+	r.TrimLeadingSpace = true
+	values, err := r.Read()
+	if err != nil {
+		return nil, fmt.Errorf("it is no list with commas: %w", err)
+	}
+	return values, nil
+}
+
+func (in *input) check(value string) error {
+	switch in.form {
+	case asBool:
+		if _, err := strconv.ParseBool(value); err != nil {
+			return fmt.Errorf("it is true or false")
+		}
+	case asOneOf:
+		if !slices.Contains(in.values(), value) {
+			return fmt.Errorf("it is %s", orList(in.values()))
+		}
+	case asNumber:
+		return checkNumber(in.desc, value)
+	}
+	return nil
+}
+
+func checkNumber(d protoreflect.FieldDescriptor, value string) (err error) {
+	if m := d.Message(); m != nil {
+		d = m.Fields().ByName("value")
+	}
+	what := "a whole number"
+	switch d.Kind() {
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		what = "a number"
+		var n float64
+		if n, err = strconv.ParseFloat(value, 64); math.IsNaN(n) || math.IsInf(n, 0) {
+			err = strconv.ErrRange
+		}
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		what = "a whole number from 0 on"
+		_, err = strconv.ParseUint(value, 10, 32)
+	default:
+		_, err = strconv.ParseInt(value, 10, 32)
+	}
+	if err != nil {
+		return fmt.Errorf("it is %s", what)
+	}
+	return nil
+}
+
+// request makes the request of what was given. Whether the values are allowed is for the server to say.
+func (s *session) request(m *method, inputs []*input) (proto.Message, error) {
+	body := map[string]json.RawMessage{}
+	for _, in := range inputs {
+		if !in.set {
+			continue
+		}
+		value, err := s.value(in)
+		if err != nil {
+			return nil, err
+		}
+		body[string(in.desc.Name())] = value
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req := m.in.New().Interface()
+	if err := wire.Unmarshal(data, req); err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
+// value is what was given, as JSON.
+func (s *session) value(in *input) (json.RawMessage, error) {
+	if in.form == asTextPair || in.form == asObject && !in.desc.IsList() {
+		return s.object(in)
+	}
+	var list []json.RawMessage
+	for _, given := range in.given {
+		one, err := s.single(in, given)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one...)
+	}
+	if in.desc.IsList() {
+		if list == nil {
+			list = []json.RawMessage{}
+		}
+		return json.Marshal(list)
+	}
+	return list[0], nil
+}
+
+// single is one given value as JSON; of a list of objects, it can be several.
+func (s *session) single(in *input, given string) ([]json.RawMessage, error) {
+	switch in.form {
+	case asBool:
+		yes, err := strconv.ParseBool(given)
+		return []json.RawMessage{quote(yes)}, err
+	case asNumber:
+		n, err := strconv.ParseFloat(given, 64) // which holds every number that check lets through
+		return []json.RawMessage{quote(n)}, err
+	}
+	text := given
+	if in.isText() {
+		var err error
+		if text, err = s.textUpTo(in.limit, given, in.plain()); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case in.form == asObject: // of a list
+		var list []json.RawMessage
+		if json.Unmarshal([]byte(text), &list) == nil {
+			return list, nil
+		}
+		if !json.Valid([]byte(text)) {
+			return nil, usagef("the %s is not valid JSON: %s", in.plain(), in.sample())
+		}
+		return []json.RawMessage{json.RawMessage(text)}, nil
+	case in.form == asJSON:
+		return []json.RawMessage{loose(text)}, nil
+	case in.desc.Kind() == protoreflect.BytesKind:
+		text = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	return []json.RawMessage{quote(text)}, nil
+}
+
+// object puts together what was given: objects of JSON, and pairs.
+func (s *session) object(in *input) (json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	for _, given := range in.given {
+		key, value, isPair := strings.Cut(given, "=")
+		if trimmed := strings.TrimSpace(given); !isPair || trimmed == "-" || strings.HasPrefix(trimmed, "@") || strings.HasPrefix(trimmed, "{") {
+			text, err := s.textUpTo(in.limit, given, in.plain())
+			if err != nil {
+				return nil, err
+			}
+			var some map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(text), &some); err != nil || some == nil {
+				return nil, usagef("the %s is neither a JSON object nor KEY=VALUE: %s", in.plain(), in.sample())
+			}
+			maps.Copy(all, some)
+			continue
+		}
+		text, err := s.textUpTo(in.limit, value, in.plain()+" "+key)
+		if err != nil {
+			return nil, err
+		}
+		if in.form == asTextPair || text != value { // what is in a file is a text
+			all[key] = quote(text)
+		} else {
+			all[key] = loose(value)
+		}
+	}
+	return json.Marshal(all)
+}
+
+// loose is what JSON says where a text is JSON, and the text otherwise.
+func loose(text string) json.RawMessage {
+	if trimmed := strings.TrimSpace(text); trimmed != "" && json.Valid([]byte(trimmed)) {
+		return json.RawMessage(trimmed)
+	}
+	return quote(text)
+}
+
+// quote is a text, a number or a truth value as JSON.
+func quote(v any) json.RawMessage {
+	data, _ := json.Marshal(v) // which cannot fail for these
+	return data
+}
+
+// sample shows how the field can be given.
+func (f *field) sample() string {
+	if f.desc.IsList() {
+		return `give '{"key": "value"}', @FILE, or - for standard input`
+	}
+	return "give key=value, @FILE, or - for standard input"
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+)
+
+// contentFlag is the flag of downloads that names the file to write.
+const contentFlag = "output-file"
+
+// newToolset returns the commands of a toolset.
+func (p *program) newToolset(t *toolset) *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   t.name,
+		Short: inBrief(upperFirst(inCommandsOf(t.about, t)), 90),
+		Long: wrap(upperFirst(inCommandsOf(t.about, t)), column) + "\n\n" + wrap(fmt.Sprintf(
+			"AI clients find the same as tools at /mcp/%s, and programs as %s over gRPC and REST.", t.name, t.service.Name()), column),
+	})
+	if s := singular(t.name); s != t.name {
+		cmd.Aliases = []string{s}
+	}
+	var examples []string
+	for _, m := range t.methods {
+		c := p.newCall(m)
+		first, _, _ := strings.Cut(c.Example, "\n")
+		examples = append(examples, first)
+		cmd.AddCommand(c)
+	}
+	cmd.Example = strings.Join(examples[:min(len(examples), 3)], "\n")
+	return cmd
+}
+
+// call is a command that calls a method.
+type call struct {
+	*method
+	inputs []*input
+	file   string // where a download goes
+}
+
+// newCall returns the command of a method.
+func (p *program) newCall(m *method) *cobra.Command {
+	c := &call{method: m}
+	cmd := &cobra.Command{
+		Use:   strings.Join(append([]string{m.command}, c.arguments()...), " "),
+		Short: inBrief(inCommandsOf(m.summary, m.set), 90),
+	}
+	if m.whole() != m.command {
+		cmd.Aliases = []string{m.whole()}
+	}
+	for _, f := range m.fields {
+		in := &input{field: f, name: p.freeFlag(m, f)}
+		c.inputs = append(c.inputs, in)
+		flag := cmd.Flags().VarPF(in, in.name, "", wrap(inCommandsOf(f.usage(), m.set), 90))
+		if f.form == asBool && !f.desc.IsList() {
+			flag.NoOptDefVal = "true"
+		}
+		complete(cmd, in.name, c.completion(p, f))
+	}
+	if m.isDownload() {
+		cmd.Flags().StringVar(&c.file, contentFlag, "", "write to `FILE` instead of standard output")
+	}
+	cmd.Long = c.long()
+	cmd.Example = c.example()
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return c.checkArguments(cmd, args) }
+	cmd.ValidArgsFunction = c.completeArgument(p)
+	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
+		if err := c.run(ctx, s, args); err != nil {
+			return explainIn(ctx, err, s.target, m.set)
+		}
+		return nil
+	})
+	return cmd
+}
+
+// freeFlag is the name of the field's flag. What every command has keeps its meaning: a field of that name has the
+// command's in front of its own, as --execute-timeout.
+func (p *program) freeFlag(m *method, f *field) string {
+	if name := f.flag(); p.root.PersistentFlags().Lookup(name) != nil || slices.Contains([]string{"help", "version", contentFlag}, name) {
+		return m.command + "-" + name
+	}
+	return f.flag()
+}
+
+// arguments are those of the usage line.
+func (m *method) arguments() (names []string) {
+	required := m.required()
+	for i, f := range required {
+		name := f.argument()
+		if f.desc.IsList() && i == len(required)-1 {
+			name += "..."
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func (m *method) required() (list []*field) {
+	for _, f := range m.fields {
+		if f.required {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// open are the required inputs that no flag gave, which the arguments are for, in their order.
+func (c *call) open() (list []*input) {
+	for _, in := range c.inputs {
+		if in.required && !in.set {
+			list = append(list, in)
+		}
+	}
+	return list
+}
+
+// checkArguments says which are missing, or too many.
+func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
+	open := c.open()
+	switch {
+	case len(args) < len(open):
+		var names []string
+		for _, in := range open[len(args):] {
+			names = append(names, in.argument())
+		}
+		verb := "is"
+		if len(names) > 1 {
+			verb = "are"
+		}
+		return usagef("%s %s missing: %s", andList(names), verb, cmd.UseLine())
+	case len(args) > len(open) && (len(open) == 0 || !open[len(open)-1].desc.IsList()):
+		return usagef("too many arguments, from %q on; put quotes around a text of several words", args[len(open)])
+	}
+	return nil
+}
+
+// fill gives the arguments to the inputs that are open; the last one takes all that is left.
+func (c *call) fill(args []string) error {
+	for i, in := range c.open() {
+		mine := args[i : i+1]
+		if in.desc.IsList() && i == len(c.open())-1 {
+			mine = args[i:]
+		}
+		for _, arg := range mine {
+			if err := in.Set(arg); err != nil {
+				return usagef("the %s %q cannot be used: %v", in.plain(), arg, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *call) run(ctx context.Context, s *session, args []string) error {
+	if err := c.fill(args); err != nil {
+		return err
+	}
+	req, err := s.request(c.method, c.inputs)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.isDownload():
+		return s.download(ctx, c.method, req, c.file)
+	case c.isTurn():
+		return s.turn(ctx, c.method, req)
+	case c.desc.IsStreamingServer():
+		return s.each(ctx, c.method, req)
+	}
+	answer := c.out.New().Interface()
+	err = s.waiting(c.method, func() error { return s.calls.Invoke(ctx, c.path(), req, answer) })
+	if err != nil {
+		return err
+	}
+	return s.printAnswer(answer)
+}
+
+// waiting shows on a terminal that a call takes its time, unless it only reads.
+func (s *session) waiting(m *method, do func() error) error {
+	if m.reads() {
+		return do()
+	}
+	p := s.progress(m.set.name+" "+m.command, s.deps.Now())
+	defer p.done()
+	return do()
+}
+
+// each prints every message of a stream.
+func (s *session) each(ctx context.Context, m *method, req proto.Message) error {
+	next := s.calls.receive(ctx, m.path(), req, m.out)
+	for {
+		answer, err := next()
+		if isEnd(err) {
+			return nil
+		}
+		if err == nil {
+			err = s.printAnswer(answer)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func upperFirst(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/internal/face/wire"
+)
+
+// turn makes a call whose last answer is its result, and tells the answers before it as they come.
+func (s *session) turn(ctx context.Context, m *method, req proto.Message) error {
+	l := &live{s: s, progress: s.progress(m.set.name+" "+m.command, s.deps.Now())}
+	defer l.progress.done()
+	next := s.calls.receive(ctx, m.path(), req, m.out)
+	for {
+		answer, err := next()
+		switch {
+		case isEnd(err):
+			return status.Error(codes.Internal, "the server ended the answer before it was complete")
+		case err != nil:
+			l.endLine()
+			return err
+		case isResult(answer.ProtoReflect()):
+			l.progress.done()
+			l.endLine()
+			s.spoken = l.said.String()
+			return s.printAnswer(answer)
+		}
+		l.show(answer.ProtoReflect())
+	}
+}
+
+// isResult says whether the message is the last one of its stream: its field type says complete.
+func isResult(m protoreflect.Message) bool {
+	f := m.Descriptor().Fields().ByName("type")
+	if f == nil || f.Enum() == nil {
+		return false
+	}
+	v := f.Enum().Values().ByNumber(m.Get(f).Enum())
+	return v != nil && v.Name() == "complete"
+}
+
+// live shows what comes before an answer: what an agent says, as it says it, and in a line each what else it does.
+type live struct {
+	s        *session
+	progress *progress
+	said     strings.Builder // what went to standard output
+	open     bool            // the last line has no end yet
+}
+
+func (l *live) show(m protoreflect.Message) {
+	said, did, more := partsOf(m)
+	if said != "" {
+		l.say(said)
+	}
+	if did == "" {
+		return
+	}
+	l.progress.say(did)
+	if l.s.verbose && more != "" {
+		did += " " + more
+	}
+	if l.s.tells() {
+		l.endLine()
+		l.s.screen.line(paint(l.s.screen.colors, cyan, printable("· "+did)))
+	}
+}
+
+// say shows text as it comes. In front of a person it is the beginning of the answer; where the answer goes to a file or
+// a program, it is told beside it.
+func (l *live) say(text string) {
+	switch s := l.s; {
+	case s.quiet:
+		return
+	case s.output == table && s.screen.onOut.is():
+		s.screen.output(text)
+		l.said.WriteString(text)
+		return // the screen knows itself where its line ends
+	case !s.tells():
+		return
+	default:
+		s.screen.aside(text)
+	}
+	l.open = !strings.HasSuffix(text, "\n")
+}
+
+// endLine ends the line that the last text began.
+func (l *live) endLine() {
+	if l.open {
+		l.s.screen.aside("\n")
+		l.open = false
+	}
+}
+
+// partsOf takes a message apart that tells what an agent does: what it says, what it does in a few words, and the details
+// of that as JSON. What it says is in a field called text, message, delta or content, or that ends so.
+func partsOf(m protoreflect.Message) (said, did, more string) {
+	var doing, details []string
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if !m.Has(f) || f.IsList() || f.IsMap() || f.Name() == "type" {
+			continue
+		}
+		words := strings.Split(string(f.Name()), "_")
+		switch last := words[len(words)-1]; {
+		case f.Message() != nil && f.Name() == "content": // what the message wraps
+			return partsOf(m.Get(f).Message())
+		case f.Message() != nil:
+			if data, err := wire.Marshal(m.Get(f).Message().Interface()); err == nil {
+				details = append(details, string(data))
+			}
+		case f.Kind() != protoreflect.StringKind && f.Enum() == nil, last == "id":
+		case last == "text", last == "message", last == "delta", last == "content":
+			said += m.Get(f).String()
+		default:
+			doing = append(doing, scalarText(f, m.Get(f)))
+		}
+	}
+	return said, strings.Join(doing, " "), strings.Join(details, " ")
+}
