@@ -184,6 +184,12 @@ func TestRecipeConversation(t *testing.T) {
 	w.do(a, "two")
 	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review.")
 	require.Contains(t, strings.Join(w.argv(), " "), "--resume s-1 -- two")
+
+	// What is both its specification and its system prompt it is told once.
+	both := made(fleet.Recipe{Driver: "claude", System: "You review."})
+	both.Spec = "You review."
+	w.do(w.provision(both), "three")
+	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review. --mcp-config")
 }
 
 func TestRecipeOfCommand(t *testing.T) {

@@ -140,7 +140,7 @@ func standing(j Job) string {
 	if p := strings.TrimSpace(j.Role.Prompt); p != "" {
 		parts = append(parts, p)
 	}
-	if s := strings.TrimSpace(j.Spec); s != "" {
+	if s := strings.TrimSpace(j.Spec); s != "" && s != strings.TrimSpace(j.Role.Prompt) { // a recipe may say both in one
 		parts = append(parts, fmt.Sprintf("You are the agent %q. What you are there for:\n\n%s", j.Agent, s))
 	}
 	return strings.Join(parts, "\n\n")
