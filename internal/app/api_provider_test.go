@@ -2,11 +2,21 @@ package app
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/backend/backendtest/model"
+	"fleet/internal/backend/cagent"
+	"fleet/internal/backend/fake"
 	"fleet/internal/fleet/providers"
 )
 
@@ -66,4 +76,97 @@ func TestProvidersOfAFile(t *testing.T) {
 	require.NoError(t, err, text)
 	require.Len(t, c.Providers.Agents, 4)
 	require.Equal(t, []string{"tools.internal"}, c.Providers.ToolHosts)
+}
+
+// TestProvidersOnModels asks a model over the API with all parts as a server has them, and has it call a tool whose secret
+// is in the server's environment.
+func TestProvidersOnModels(t *testing.T) {
+	t.Parallel()
+	stub := model.New(t)
+	stub.RequireKey(providerKey)
+	tokens := make(chan string, 1)
+	tool := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tokens <- r.Header.Get("X-Token")
+		fmt.Fprint(w, "seven")
+	}))
+	t.Cleanup(tool.Close)
+	env := map[string]string{"ANTHROPIC_API_KEY": providerKey, "CALC_TOKEN": "calc-token-4711"}
+
+	cfg := DefaultConfig()
+	cfg.Data, cfg.Backend = t.TempDir(), "fake"
+	cfg.Providers = providers.Settings{
+		Agents: []providers.Provider{{Name: "claude", BaseURL: stub.URL, Model: "stub-large"}}, ToolEnv: []string{"CALC_TOKEN"},
+	}
+	require.NoError(t, cfg.Validate())
+	world := fake.New(fake.Config{})
+	t.Cleanup(world.Destroy)
+	a, err := Open(t.Context(), cfg, Options{
+		Backend: world, Providers: func(c *providers.Config) { c.Getenv = func(name string) string { return env[name] } },
+		Cagent: func(c *cagent.Config) {
+			c.LookupEnv = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+		},
+	})
+	require.NoError(t, err)
+	a.Start()
+	t.Cleanup(func() { require.NoError(t, a.Close()) })
+	c := fleetv1.NewProviderServiceClient(a.Conn())
+
+	spec, err := structpb.NewStruct(map[string]any{
+		"description": "Adds", "http": map[string]any{"url": tool.URL, "headers": map[string]any{"X-Token": "${CALC_TOKEN}"}},
+	})
+	require.NoError(t, err)
+	_, err = c.RegisterToolWithAgent(t.Context(), &fleetv1.RegisterToolWithAgentRequest{ToolName: "add", ToolSpec: spec})
+	require.NoError(t, err)
+	config, err := structpb.NewStruct(map[string]any{"temperature": 0.5})
+	require.NoError(t, err)
+	r, err := c.ExecuteAgentRequest(t.Context(), &fleetv1.ExecuteAgentRequestRequest{
+		AgentName: "claude", Prompt: "model: tool add {\"a\": 3}\nmodel: say It is seven.", Config: config,
+	})
+	require.NoError(t, err)
+	require.Equal(t, fleetv1.ExecutionMetadata_success, r.GetStatus(), r.GetError().GetValue())
+	require.Equal(t, "It is seven.", r.GetContent())
+	require.Equal(t, int32(2*(model.InputTokens+model.OutputTokens)), r.GetTokensUsed())
+	require.Equal(t, int32(1), r.GetMetadata().GetToolCalls())
+	require.Equal(t, "calc-token-4711", <-tokens)
+	require.InDelta(t, 0.5, *stub.Requests()[0].Temperature, 1e-9)
+
+	stub.RequireKey("another one")
+	r, err = c.ExecuteAgentRequest(t.Context(), &fleetv1.ExecuteAgentRequestRequest{AgentName: "claude", Prompt: "p"})
+	require.NoError(t, err)
+	require.Equal(t, fleetv1.ExecutionMetadata_error, r.GetStatus())
+	require.Contains(t, r.GetError().GetValue(), "invalid x-api-key")
+	require.NotContains(t, r.GetError().GetValue(), providerKey)
+}
+
+// TestProviderTools holds that clients of /mcp/providers see the contract's tools, with the contract's arguments.
+func TestProviderTools(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{})
+	c, err := f.mcp(t.Context(), "", "providers")
+	require.NoError(t, err)
+	list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
+	require.NoError(t, err)
+	arguments := map[string][]string{}
+	for _, tool := range list.Tools {
+		b, err := json.Marshal(tool)
+		require.NoError(t, err)
+		var shown struct {
+			InputSchema struct {
+				Properties map[string]any `json:"properties"`
+				Required   []string       `json:"required"`
+			} `json:"inputSchema"`
+		}
+		require.NoError(t, json.Unmarshal(b, &shown))
+		for _, name := range []string{"agent_name", "prompt", "context", "capabilities", "timeout", "config", "capability_filter", "include_status", "tool_name", "tool_spec"} {
+			if _, ok := shown.InputSchema.Properties[name]; ok {
+				arguments[tool.Name] = append(arguments[tool.Name], name)
+			}
+		}
+	}
+	require.Equal(t, map[string][]string{
+		"execute_agent_request":    {"agent_name", "prompt", "context", "capabilities", "timeout", "config"},
+		"list_available_agents":    {"capability_filter", "include_status"},
+		"probe_agent_status":       {"agent_name"},
+		"register_tool_with_agent": {"agent_name", "tool_name", "tool_spec"},
+	}, arguments)
 }

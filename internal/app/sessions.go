@@ -20,8 +20,6 @@ type Cagent struct {
 	Model string `yaml:"model"`
 	// Approve are the types of toolsets whose tools agents may use though their definitions do not allow them.
 	Approve []string `yaml:"approve"`
-	// ToolEnv names the variables of the environment that registered tools may have.
-	ToolEnv []string `yaml:"tool_env"`
 	// Prices of models, by provider/model, in US dollars for a million tokens.
 	Prices map[string]cagent.Price `yaml:"prices"`
 }
@@ -54,7 +52,7 @@ func newCatalog(cfg Config) *cagent.Catalog {
 // says so.
 func newCagent(cfg Config, o Options, catalog *cagent.Catalog, log *slog.Logger) (fleet.Backend, error) {
 	c := cagent.Config{
-		Dir: filepath.Join(cfg.Data, "cagent"), Catalog: catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Cagent.ToolEnv,
+		Dir: filepath.Join(cfg.Data, "cagent"), Catalog: catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
 		Prices: cfg.Cagent.Prices, Logger: log,
 	}
 	if o.Cagent != nil {
