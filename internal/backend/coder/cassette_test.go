@@ -62,11 +62,15 @@ func TestCassettes(t *testing.T) {
 		"interrupt":                 {run: interrupt},
 		"interrupt-by-force":        {run: interruptByForce},
 		"interrupt-idle":            {run: interruptIdle},
+		"message-to-busy-agent":     {run: messageToBusy},
+		"message-of-another-server": {run: messageOfAnother},
 		"message-too-late":          {run: messageTooLate},
 		"log":                       {run: readLog},
 		"token-refused":             {run: tokenRefused, config: badToken},
 		"workspace-not-to-be-seen":  {run: hiddenWorkspace},
 		"other-users-agent":         {run: othersAgent, config: adminToken},
+		"owner-principal":           {run: ownerPrincipal, config: forOwners},
+		"owner-unknown":             {run: ownerUnknown, config: forOwners},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !*record {
@@ -104,6 +108,13 @@ func adminToken(c *coder.Config) {
 	if *record {
 		c.Token = func(context.Context) (string, error) { return os.Getenv("TESTBED_ADMIN_TOKEN"), nil }
 	}
+}
+
+// forOwners has workspaces belong to the owners of their agents, with an admin's token.
+func forOwners(c *coder.Config) {
+	adminToken(c)
+	prefix := "own-"
+	c.Owner, c.Prefix = coder.OwnerPrincipal, &prefix
 }
 
 func projects(x *rig) {
@@ -693,6 +704,40 @@ func interruptIdle(x *rig) {
 	x.Equal(o, same)
 }
 
+// messageToBusy sends an agent that works a message: it gets it when it has come to rest, and its run goes on with it.
+func messageToBusy(x *rig) {
+	a := x.ready("told")
+	r := run("sleep 4")
+	x.NoError(x.b.Dispatch(x.ctx, a, r))
+	for range 2 {
+		x.NoError(x.b.Send(x.ctx, a, r, "m1", "echo the follow-up"))
+	}
+	text, o := x.follow(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Equal("the follow-up", o.Summary)
+	x.Contains(text, "[coder] Handled: sleep 4\n")
+	x.Equal(1, strings.Count(text, "the follow-up\n"))
+	x.reason(x.b.Send(x.ctx, a, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
+}
+
+// messageOfAnother has a server die that has sent a message, and the next one go on: with the same message, of which
+// nobody knows whether it was given, and with another one of the same words.
+func messageOfAnother(x *rig) {
+	a := x.ready("heir")
+	r := run("sleep 2")
+	x.NoError(x.b.Dispatch(x.ctx, a, r))
+	x.NoError(x.b.Send(x.ctx, a, r, "m1", "go on"))
+	x.b.ForgetRuns()
+	r.Again = true
+	x.NoError(x.b.Send(x.ctx, a, r, "m1", "go on"))
+	x.b.ForgetRuns()
+	r.Messages = []fleet.Message{{ID: "m1", Text: "go on"}}
+	x.NoError(x.b.Send(x.ctx, a, r, "m2", "go on"))
+	text, o := x.follow(a, r)
+	x.Equal("[coder] Handled: go on", o.Summary)
+	x.Equal(2, strings.Count(text, "Handled: go on\n"), text)
+}
+
 func messageTooLate(x *rig) {
 	a := x.ready("late")
 	r := run("echo over")
@@ -759,4 +804,37 @@ func othersAgent(x *rig) {
 	_, err = x.b.Delete(x.ctx, a)
 	x.NoError(err)
 	x.prepare(func() { x.awaitLive(x.agent("not-mine"), fleet.StateRunning) })
+}
+
+// ownerPrincipal makes an agent whose workspace belongs to its owner, with a token that is made for that, and ended.
+func ownerPrincipal(x *rig) {
+	a := fleet.Agent{UID: "uid-of-hers", Name: "hers", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec."}
+	w, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.Equal("alice", w.Owner)
+	x.Contains(w.Location, "/@alice/own-hers")
+	a.WorkspaceID = w.ID
+	x.await(a, fleet.StateRunning)
+	r := run("echo as alice")
+	x.NoError(x.b.Dispatch(x.ctx, a, r))
+	_, o := x.follow(a, r)
+	x.Equal("as alice", o.Summary)
+	x.b.ForgetTemplates()
+	all, err := x.b.List(x.ctx)
+	x.NoError(err)
+	x.Len(all, 1)
+	x.Equal("alice", all[0].Owner)
+	x.Equal(a.Spec, all[0].Spec)
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	w, err = x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateDeleted, w.State)
+}
+
+// ownerUnknown is an owner whom Coder does not know.
+func ownerUnknown(x *rig) {
+	a := fleet.Agent{UID: "uid-of-his", Name: "his", Owner: "nobody-here", Project: "Setup", Role: "coder", Spec: "A spec."}
+	_, err := x.b.Provision(x.ctx, a)
+	x.Contains(x.reason(err, fleet.ReasonInvalidArgument).Message, `Coder has no user "nobody-here"`)
 }

@@ -22,3 +22,10 @@ func (b *Backend) Waiting(taskID string) int {
 	defer t.mu.Unlock()
 	return len(t.waiting)
 }
+
+// ForgetRuns is what another process knows of runs.
+func (b *Backend) ForgetRuns() {
+	b.runs.mu.Lock()
+	defer b.runs.mu.Unlock()
+	b.runs.byTask, b.runs.order = map[string]*transcript{}, nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -98,6 +99,10 @@ func (b *Backend) mint(ctx context.Context, user string, m *minted) (string, err
 	var name [4]byte
 	_, _ = rand.Read(name[:]) // never fails
 	key, err := b.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: mintedLife, TokenName: "fleet-" + hex.EncodeToString(name[:])})
+	if code := statusOf(err); code == http.StatusBadRequest || code == http.StatusNotFound {
+		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
+			"Coder has no user %q: agents belong to the Coder user of their owner's name here (coder.owner is principal)", user).Because(err)
+	}
 	if err != nil {
 		return "", translate("making a token for the Coder user "+user, err)
 	}

@@ -194,13 +194,27 @@ func matches(r *http.Request, i cassette.Request) bool {
 		return false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(b))
-	return string(b) == i.Body
+	return tokenName.ReplaceAllString(string(b), sameName) == i.Body
 }
+
+// A token that Fleet makes has another name and another secret each time.
+var (
+	tokenName = regexp.MustCompile(`"token_name":"fleet-[0-9a-f]{8}"`)
+	keyPath   = regexp.MustCompile(`/keys/[A-Za-z0-9]{10}$`)
+)
+
+const (
+	sameName = `"token_name":"fleet-0"`
+	sameKey  = "minted-token"
+)
 
 // scrub removes from a recording what is secret, and what is of the place and the hour.
 func scrub(i *cassette.Interaction) error {
 	i.Request.Headers, i.Request.Host, i.Request.RemoteAddr, i.Request.Form = nil, "", "", nil
 	i.Request.URL = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), hostName, 1)
+	i.Request.URL = keyPath.ReplaceAllString(i.Request.URL, "/keys/minted")
+	i.Request.Body = tokenName.ReplaceAllString(i.Request.Body, sameName)
+	i.Response.Body = tokenPattern.ReplaceAllString(i.Response.Body, sameKey)
 	kept := http.Header{}
 	for _, name := range []string{"Content-Type", "Retry-After", "Location"} {
 		if v := i.Response.Headers.Get(name); v != "" {
