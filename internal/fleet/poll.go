@@ -14,7 +14,7 @@ import (
 func (r *Reconciler) poll(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.PollInterval)
 	defer tick.Stop()
-	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), "poll", r.owner) }() // else it runs out
+	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), pollKey, r.owner) }() // else it runs out
 	for {
 		if err := r.pollOnce(ctx); err != nil && ctx.Err() == nil && ReasonOf(err) != ReasonBackendUnavailable {
 			r.log.ErrorContext(ctx, "the workspaces could not be listed", slog.Any("error", err))
@@ -27,11 +27,39 @@ func (r *Reconciler) poll(ctx context.Context) {
 	}
 }
 
+// pollKey is the lease of who asks, and the note of when it was last told.
+const pollKey = "poll"
+
+// silence is how long the one who asks may be told nothing before the backend counts as down; longer when one who died
+// would keep the lease for longer.
+const silence = 10 * time.Second
+
+// hear finds out what the one who asks was told: when the backend last listed its workspaces, and so whether it answers.
+func (r *Reconciler) hear(ctx context.Context) error {
+	at, err := r.store.Noted(ctx, pollKey)
+	if err != nil || at.IsZero() {
+		return err
+	}
+	if ms := at.UnixMilli(); ms > r.observed.Load() {
+		r.observed.Store(ms)
+	}
+	silent := r.now().Sub(at)
+	if silent > max(4*r.cfg.PollInterval, min(r.cfg.CallTimeout, silence)) {
+		r.reached(Errorf(ReasonBackendUnavailable, "the agents' host has not answered for %s", silent.Round(time.Second)))
+	} else if o := r.down.Load(); o != nil && at.After(o.at) {
+		r.reached(nil)
+	}
+	return nil
+}
+
 func (r *Reconciler) pollOnce(ctx context.Context) error {
 	now := r.now()
-	ok, err := r.store.Lease(ctx, "poll", r.owner, now, now.Add(3*r.cfg.PollInterval))
-	if err != nil || !ok {
+	ok, err := r.store.Lease(ctx, pollKey, r.owner, now, now.Add(3*r.cfg.PollInterval))
+	if err != nil {
 		return err
+	}
+	if !ok {
+		return r.hear(ctx)
 	}
 	if err := r.snap.refresh(ctx); err != nil {
 		return err
@@ -89,10 +117,12 @@ func (r *Reconciler) pollHost(ctx context.Context, host string, list func(contex
 func (r *Reconciler) list(ctx context.Context) ([]Workspace, error) {
 	workspaces, err := r.listOf(ctx, r.backend)
 	r.reached(err)
-	if err == nil {
-		r.observed.Store(r.now().UnixMilli())
+	if err != nil {
+		return nil, err
 	}
-	return workspaces, err
+	now := r.now()
+	r.observed.Store(now.UnixMilli())
+	return workspaces, r.store.Note(ctx, pollKey, now)
 }
 
 func (r *Reconciler) listOf(ctx context.Context, b Backend) ([]Workspace, error) {
@@ -218,7 +248,7 @@ func (s *Service) reached(err error) {
 }
 
 // available returns the error of a backend that did not answer when it was last asked: a caller who wants something
-// done is told at once. What is long ago counts for nothing: it may be another process that asks the backend.
+// done is told at once. What is long ago counts for nothing.
 func (s *Service) available() error {
 	o := s.down.Load()
 	if o == nil || s.now().Sub(o.at) > 3*s.cfg.PollInterval {

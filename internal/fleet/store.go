@@ -33,6 +33,12 @@ type Store interface {
 	// Release gives the lease back. One that the owner does not have is no error.
 	Release(ctx context.Context, key, owner string) error
 
+	// Note keeps when something was last done, under a key; no subscriber is told.
+	Note(ctx context.Context, key string, at time.Time) error
+
+	// Noted returns when something was last done; zero when it never was.
+	Noted(ctx context.Context, key string) (time.Time, error)
+
 	// Close waits for transactions and closes the store.
 	Close() error
 }

@@ -52,12 +52,12 @@ func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows,
 }
 
 // int64 returns the one number that the query gives.
-func (c *conn) int64(ctx context.Context, query string) (n int64, err error) {
+func (c *conn) int64(ctx context.Context, query string, args ...any) (n int64, err error) {
 	s, err := c.stmt(ctx, query)
 	if err != nil {
 		return 0, err
 	}
-	return n, s.QueryRowContext(ctx).Scan(&n)
+	return n, s.QueryRowContext(ctx, args...).Scan(&n)
 }
 
 // close closes the statements and hands the connection back to database/sql, or closes it for good when it is broken.

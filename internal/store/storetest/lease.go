@@ -55,6 +55,33 @@ var leaseCases = []testCase{
 	}},
 }
 
+var noteCases = []testCase{
+	{"the last one counts, each key its own", func(t *testing.T, s fleet.Store) {
+		at := func(key string) time.Time {
+			at, err := s.Noted(t.Context(), key)
+			require.NoError(t, err)
+			return at
+		}
+		require.True(t, at("poll").IsZero())
+		require.NoError(t, s.Note(t.Context(), "poll", noon))
+		require.NoError(t, s.Note(t.Context(), "poll", noon.Add(time.Second)))
+		require.NoError(t, s.Note(t.Context(), "POLL", noon))
+		require.Equal(t, noon.Add(time.Second), at("poll"))
+		require.Equal(t, noon, at("POLL"))
+		require.True(t, at("").IsZero())
+	}},
+
+	{"nobody is told", func(t *testing.T, s fleet.Store) {
+		signal, cancel := s.Subscribe()
+		defer cancel()
+		for len(signal) > 0 {
+			<-signal
+		}
+		require.NoError(t, s.Note(t.Context(), "poll", noon))
+		require.Empty(t, signal)
+	}},
+}
+
 func lease(t tb, s fleet.Store, key, owner string, now, until time.Time) bool {
 	t.Helper()
 	has, err := s.Lease(t.Context(), key, owner, now, until)
