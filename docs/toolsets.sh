@@ -72,11 +72,12 @@ http=http://$(grep -o 'http=[^ ]*' "$dir/log" | head -1 | cut -d= -f2)
 # call TOOLSET TOOL ARGUMENTS calls a tool and keeps its result, the JSON in the one text of its content.
 call() {
 	printf '\033[2m%s  %s %s\033[0m\n' "/mcp/$1" "$2" "$3"
-	result=$(curl -sS "$http/mcp/$1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
-		-d "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"$2\",\"arguments\":$3}}" |
-		sed -n 's/.*"structuredContent":\(.*\)}}$/\1/p; /"isError":true/p' | sed "s#$http#http://127.0.0.1:8101#g")
+	local answer
+	answer=$(curl -sS "$http/mcp/$1" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
+		-d "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"$2\",\"arguments\":$3}}")
+	result=$(sed -n 's/.*"structuredContent":\(.*\)}}$/\1/p' <<<"$answer" | sed "s#$http#http://127.0.0.1:8101#g")
+	[ -n "$result" ] || { echo "$answer" >&2 && exit 1; }
 	echo "$result"
-	case $result in *'"isError":true'* | '') exit 1 ;; esac
 }
 field() { grep -o "\"$1\":\"[^\"]*\"" <<<"$result" | head -1 | cut -d'"' -f4; }
 
