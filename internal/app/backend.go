@@ -43,10 +43,7 @@ func newHosts(cfg Config, o Options, own fleet.Backend, catalog *cagent.Catalog,
 	if own.Traits().Name != "local" {
 		b, err := newLocal(cfg, log)
 		if err != nil {
-			if models != nil {
-				err = errors.Join(err, models.Close())
-			}
-			return nil, err
+			return nil, errors.Join(err, closeAll(hosts))
 		}
 		hosts["local"] = b
 	}

@@ -48,6 +48,7 @@ type setup struct {
 	data   string        // "": a directory of its own
 	url    string        // of Coder; "": the bed's
 	wait   time.Duration // create_wait; 0: 90 s
+	beside bool          // the fleet's agents are local, and Coder is beside it
 	// agents are definitions of subagents: the frontmatter and the body of each agent.md.
 	agents map[string]string
 }
@@ -71,6 +72,9 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	config := filepath.Join(dir, "fleet.yaml")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: coder\ncreate_wait: %s\ncoder:\n  prefix: %s\n", c.wait, c.prefix), 0o600))
 
+	if c.beside {
+		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "backend: local\ncoder:\n  url: %s\n  prefix: %s\n", c.url, c.prefix), 0o600))
+	}
 	for name, text := range c.agents {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "agents", name), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "agents", name, "agent.md"), []byte("---\n"+text), 0o600))

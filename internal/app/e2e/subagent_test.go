@@ -69,3 +69,16 @@ func TestSubagentInWorkspace(t *testing.T) {
 	require.NoError(t, err, "it is ready again")
 	require.Equal(t, "three", strings.TrimSpace(three.GetResult()))
 }
+
+// TestSubagentBesideLocalFleet runs a subagent in a workspace for a fleet whose own agents are on this machine.
+func TestSubagentBesideLocalFleet(t *testing.T) {
+	b := newBed(t, "bob")
+	s := b.serve(t, setup{beside: true, agents: map[string]string{"review": "container: coder\nproject: Setup\n---\nYou review."}})
+	r, err := fleetv1.NewSubagentServiceClient(s.grpc).RunSubagent(t.Context(), &fleetv1.RunSubagentRequest{AgentName: "review", Prompt: "echo from afar"})
+	require.NoError(t, err)
+	require.Equal(t, "from afar", strings.TrimSpace(r.GetResult()))
+	b.eventually(t, "its workspace goes with it", func() bool { return len(b.workspaces(t, "owner:me name:"+s.prefix)) == 0 })
+	agents, err := s.api.ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Empty(t, agents.GetAgents(), "what there is in Coder is not taken for the fleet's")
+}
