@@ -66,6 +66,7 @@ func (r *Reconciler) Start() {
 	r.cancel = cancel
 	r.running.Go(func() { r.watch(ctx) })
 	r.running.Go(func() { r.poll(ctx) })
+	r.running.Go(func() { r.prune(ctx) })
 }
 
 // Stop ends the work and waits for it. Workspaces and runs go on, and so does the work with the next Start on the store.

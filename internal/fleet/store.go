@@ -39,6 +39,11 @@ type Store interface {
 	// Noted returns when something was last done; zero when it never was.
 	Noted(ctx context.Context, key string) (time.Time, error)
 
+	// Prune removes what nobody needs any more, at most limit rows of each kind, and returns how many it has removed:
+	// events and remembered requests from before the time, and tokens of agents that were revoked before it. The newest
+	// event stays. Tasks and agents stay for ever.
+	Prune(ctx context.Context, before time.Time, limit int) (removed int, err error)
+
 	// Close waits for transactions and closes the store.
 	Close() error
 }

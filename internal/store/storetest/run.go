@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Tools", toolCases},
 		{"Tokens", tokenCases},
 		{"Leases", leaseCases},
+		{"Prune", pruneCases},
 		{"Notes", noteCases},
 		{"Processes", processCases},
 		{"Model", modelCases},

@@ -1,0 +1,40 @@
+package fleet_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+)
+
+// TestRetention holds that old events and requests go, and the history of tasks does not.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, func(c *fleet.Config) {
+		c.Retention, c.PruneEvery = 200*time.Millisecond, 60*time.Millisecond
+	})
+	h.create("papi")
+	r := fleet.StartTaskRequest{Agent: "papi", Description: "echo hello\npayload all\ndone well", RequestID: "r"}
+	task, err := h.StartTask(h.ctx(), r)
+	require.NoError(t, err)
+	h.end(task.ID)
+	require.Eventually(t, func() bool {
+		n := 0
+		err := h.Watch(h.ctx(), fleet.WatchRequest{}, func(events []fleet.Event, _ string) error { n += len(events); return nil })
+		return err == nil && n == 1
+	}, 20*time.Second, 10*time.Millisecond, "the newest event alone is left")
+	again, err := h.StartTask(h.ctx(), r)
+	require.NoError(t, err)
+	require.NotEqual(t, task.ID, again.ID, "the request is forgotten")
+	h.end(again.ID)
+	shown, payload, _, err := h.ShowTask(h.ctx(), task.ID, true)
+	require.NoError(t, err)
+	require.Equal(t, "well", shown.Summary)
+	require.Equal(t, "all", string(payload))
+	v, err := h.ShowAgent(h.ctx(), "papi")
+	require.NoError(t, err)
+	require.Equal(t, fleet.StatusIdle, v.Status())
+}

@@ -1,0 +1,43 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+)
+
+// The log is in the order of time, so what is old is at its beginning. The newest event stays, whatever its age: the log
+// goes on behind it.
+const (
+	pruneEvents = `DELETE FROM events WHERE seq < (SELECT max(seq) FROM events) AND seq IN (
+			SELECT seq FROM (SELECT seq, time FROM events ORDER BY seq LIMIT ?2) WHERE time < ?1)`
+	pruneRequests = `DELETE FROM requests WHERE (principal, id) IN (
+			SELECT principal, id FROM requests WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)`
+	pruneTokens = `DELETE FROM tokens WHERE n IN (
+			SELECT n FROM tokens WHERE agent_uid <> '' AND revoked_at < ?1 ORDER BY revoked_at LIMIT ?2)`
+)
+
+// Prune removes what is old, see fleet.Store.
+func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		removed = 0
+		t := &readTx{ctx: ctx, conn: c}
+		return t.run("BEGIN IMMEDIATE", func() error {
+			for _, query := range []string{pruneEvents, pruneRequests, pruneTokens} {
+				r, err := c.exec(ctx, query, micros(before), limit)
+				if err != nil {
+					return plain(ctx, err)
+				}
+				n, err := r.RowsAffected()
+				if err != nil {
+					return err
+				}
+				removed += int(n)
+			}
+			return nil
+		})
+	})
+	if err == nil {
+		s.copier.committed()
+	}
+	return removed, err
+}

@@ -1,0 +1,73 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var pruneCases = []testCase{
+	{"what is old goes, what is not stays", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		at := func(d time.Duration) time.Time { return noon.Add(d) }
+		for i, d := range []time.Duration{-3, -2, -1, 0, 1} {
+			e := newEvent(fleet.EventAgentChanged, a, "")
+			e.Time = at(d * time.Hour)
+			r := &fleet.Request{Principal: "alice", ID: id("r", i), Method: "M", BodyHash: "h", CreatedAt: at(d * time.Hour)}
+			update(t, s, func(tx fleet.Tx) error {
+				require.NoError(t, tx.Append(e))
+				return tx.PutRequest(r)
+			})
+		}
+		agents, revoked, mine := newToken("agent/1", "h1"), newToken("agent/2", "h2"), newToken("alice", "h3")
+		agents.AgentUID, revoked.AgentUID = "u1", "u1"
+		revoked.RevokedAt, mine.RevokedAt = at(-time.Hour), at(-time.Hour)
+		for _, k := range []*fleet.Token{agents, revoked, mine} {
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
+		}
+		require.Equal(t, 5, prune(t, s, noon, 2), "at most two of a kind")
+		require.Equal(t, 2, prune(t, s, noon, 2))
+		require.Zero(t, prune(t, s, noon, 2))
+		left := events(t, s, fleet.EventFilter{}, 0, 10)
+		require.Len(t, left, 2)
+		require.Equal(t, noon, left[0].Time)
+		require.Nil(t, getRequest(t, s, "alice", id("r", 2)))
+		require.NotNil(t, getRequest(t, s, "alice", id("r", 3)))
+		require.Equal(t, []*fleet.Token{agents, mine}, read(t, s, fleet.ReadTx.Tokens))
+	}},
+
+	{"the log goes on where it was", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		for range 3 {
+			appendOne(t, s)
+		}
+		before, err := s.LastSeq(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, prune(t, s, noon.Add(1000*time.Hour), 10), "the newest stays")
+		after, err := s.LastSeq(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		e := newEvent(fleet.EventAgentChanged, a, "")
+		update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
+		require.Greater(t, e.Seq, before)
+		require.Equal(t, []string{a.UID}, changed(t, s, before))
+	}},
+
+	{"a context that is done", func(t *testing.T, s fleet.Store) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := s.Prune(ctx, noon, 10)
+		require.ErrorIs(t, err, context.Canceled)
+	}},
+}
+
+func prune(t tb, s fleet.Store, before time.Time, limit int) int {
+	t.Helper()
+	n, err := s.Prune(t.Context(), before, limit)
+	require.NoError(t, err)
+	return n
+}
