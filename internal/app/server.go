@@ -23,7 +23,9 @@ import (
 
 // maxMessage is the largest message that is taken, in bytes: larger than any text and any payload may be, also when it is
 // written as JSON, so that the core can say what is wrong with it.
-func (c Config) maxMessage() int { return 16<<20 + 2*max(c.Lifecycle.MaxPayload, lifecycle.DefaultMaxPayload) }
+func (c Config) maxMessage() int {
+	return 16<<20 + 2*max(c.Lifecycle.MaxPayload, lifecycle.DefaultMaxPayload)
+}
 
 // shutdownGrace is how long connections get to end by themselves when the server stops.
 const shutdownGrace = 5 * time.Second
