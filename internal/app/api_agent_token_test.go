@@ -50,7 +50,7 @@ func TestAgentsOwnToken(t *testing.T) {
 // everyMethodAs calls every method that is not for agents.
 func (f *testFleet) everyMethodAs(t *testing.T, name string) {
 	t.Helper()
-	x := target{agent: "papi", task: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", contract: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"}
+	x := target{agent: "papi", task: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", contract: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", session: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"}
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		for _, method := range slices.Sorted(maps.Keys(methods)) {
 			m := methods[method]
@@ -89,7 +89,7 @@ func (s *story) reports(t *testing.T, owner string) {
 	require.Nil(t, do("mcp", "agent_complete", map[string]any{"agent_id": "${self}", "summary": "mine"}).err)
 	for _, face := range []string{"grpc", "rest", "mcp"} { // the token is replayed when its task has ended
 		for _, method := range []string{"agent_status", "agent_complete", "list_agents"} {
-			x := target{agent: "papi", task: s.names["self"], contract: s.names["self"]}
+			x := target{agent: "papi", task: s.names["self"], contract: s.names["self"], session: s.names["self"]}
 			r, err := faces[face](s.testFleet, t.Context(), call{method: methods[method], args: x.attack(t, methods[method]), by: "self"})
 			require.NoError(t, err)
 			require.Equal(t, "UNAUTHENTICATED", r.err.Reason, "%s on %s", method, face)

@@ -81,7 +81,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	require.NoError(t, err)
 	cfg := DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
-	cfg.LogLevel = "debug"
+	cfg.LogLevel, cfg.Sessions.AgentsDir = "debug", filepath.Join("..", "..", "testdata", "sessions")
 	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder"}
 	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)
 	if len(c.Tokens) > 0 {
@@ -114,7 +114,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	o := Options{Version: "test", Backend: f.world, Core: func(core *fleet.Config) {
 		core.PollInterval, core.MessageWait = 50*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 	}}
-	o.Outside, o.Providers, o.Subagents = testOutside{}, testProviders, testSubagents
+	o.Outside, o.Providers, o.Subagents, o.Sessions = testOutside{}, testProviders, testSubagents, testSessions
 	if testing.Verbose() {
 		o.Log = logWriter{t}
 	}

@@ -14,8 +14,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// target is what an attack is about: an agent by a name that the attacker may write, a task, and a contract's agent.
-type target struct{ agent, task, contract string }
+// target is what an attack is about: an agent by a name that the attacker may write, a task, a contract's agent, and a
+// session.
+type target struct{ agent, task, contract, session string }
 
 // attack is a request of the method about the target, with a value for every field that there is. A new field must find
 // its place here.
@@ -30,6 +31,8 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
+		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
+		"registry_ref":      "127.0.0.1:1/an/attack",
 		"capability_filter": "tool_use", "include_status": true, "tool_name": "attack", "tool_spec": map[string]any{"description": "an attack"},
 	}
 	args := map[string]any{}
@@ -80,7 +83,9 @@ func TestIsolation(t *testing.T) {
 	do(step{Call: "agent_start", With: map[string]any{"contract": "echo classified output\nlisten", "request_id": "alice-2"}, By: "alice", Save: map[string]string{"contract": "agent_id"}})
 	do(step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${contract}"}}, By: "alice", Until: map[string]any{"agents": []any{map[string]any{"preview": "<says classified>"}}}})
 	do(step{Call: "append_payload", With: map[string]any{"agent_id": "${contract}", "chunk": "classified payload"}, By: "alice"})
-	task, contract := s.names["task"], s.names["contract"]
+	do(step{Call: "create_agent_session", With: map[string]any{"agent": "echo", "session_name": "classified session"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}})
+	do(step{Call: "send_message", With: map[string]any{"agent_session_id": "${session}", "message": "done classified answer", "request_id": "alice-3"}, By: "alice"})
+	task, contract, session := s.names["task"], s.names["contract"], s.names["session"]
 	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, s.secrets["alice"]}
 	const noTask = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
 
@@ -95,9 +100,9 @@ func TestIsolation(t *testing.T) {
 				continue
 			}
 			for _, pair := range [][2]target{
-				{{"nopi", noTask, noTask}, {"papi", task, contract}},
-				{{"nopi@alice", noTask, noTask}, {"papi@alice", task, contract}},
-				{{"nopi!", noTask, noTask}, {"papi!", task, contract}},
+				{{"nopi", noTask, noTask, noTask}, {"papi", task, contract, session}},
+				{{"nopi@alice", noTask, noTask, noTask}, {"papi@alice", task, contract, session}},
+				{{"nopi!", noTask, noTask, noTask}, {"papi!", task, contract, session}},
 			} {
 				answer := func(x target) string {
 					r, err := faces[face](s.testFleet, t.Context(), call{method: m, args: x.attack(t, m), by: attacker})
@@ -114,8 +119,8 @@ func TestIsolation(t *testing.T) {
 					require.NotContains(t, got, secret, "%s by %s", name, attacker)
 				}
 				innocent = strings.NewReplacer("nopi", "papi", noTask, task).Replace(innocent)
-				got = strings.ReplaceAll(got, contract, task) // innocent has the one id for both
-				if !made(name) { // that makes one each, and gets it by its request id the second time
+				got = strings.NewReplacer(contract, task, session, task).Replace(got) // innocent has the one id for all
+				if !made(name) {                                                      // that makes one each, and gets it by its request id the second time
 					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s tells what there is", name, attacker)
 				}
 			}
@@ -139,6 +144,9 @@ func (s *story) seen(t *testing.T) (all []string) {
 		{"list_agents", `{}`},
 		{"agent_status", `{"agent_ids":["` + s.names["contract"] + `"]}`},
 		{"download_payload", `{"agent_id":"` + s.names["contract"] + `"}`},
+		{"get_agent_session_info", `{"agent_session_id":"` + s.names["session"] + `"}`},
+		{"get_agent_session_history", `{"agent_session_id":"` + s.names["session"] + `"}`},
+		{"list_agent_sessions", `{}`},
 	} {
 		v, err := decode([]byte(c.with))
 		require.NoError(t, err)

@@ -19,30 +19,38 @@ import (
 
 // goodRequests has a request of each method whose request has fields. ${task} is a task that has ended.
 var goodRequests = map[string]string{
-	"create_agent":            `{"name":"fresh","project":"Setup","spec":"s"}`,
-	"list_agents":             `{}`,
-	"show_agent":              `{"agent_name":"papi"}`,
-	"show_agent_task_history": `{"agent_name":"papi"}`,
-	"delete_agent":            `{"agent_name":"nobody"}`,
-	"start_agent_task":        `{"agent_name":"papi","task_description":"wait gate"}`,
-	"stop_agent_task":         `{"agent_name":"papi"}`,
-	"list_agent_roles":        `{"project":"Setup"}`,
-	"watch_fleet":             `{}`,
-	"wait_tasks":              `{"task_ids":["${task}"]}`,
-	"show_task":               `{"task_id":"${task}"}`,
-	"send_task_message":       `{"agent_name":"papi","message":"hello"}`,
-	"start_agent":             `{"agent_name":"papi"}`,
-	"stop_agent":              `{"agent_name":"sony"}`,
-	"restart_agent":           `{"agent_name":"sony"}`,
-	"show_agent_log":          `{"agent_name":"papi"}`,
-	"execute_agent_request":    `{"agent_name":"claude","prompt":"p"}`,
-	"list_available_agents":    `{}`,
-	"probe_agent_status":       `{"agent_name":"claude"}`,
-	"register_tool_with_agent": `{"tool_name":"calc","tool_spec":{"description":"d","http":{"url":"https://tools.example.com"}}}`,
-	"run_subagent":            `{"agent_name":"web-search","prompt":"done"}`,
-	"list_subagents":          `{}`,
-	"create_token":            `{"name":"fresh"}`,
-	"revoke_token":            `{"name":"nobody"}`,
+	"create_agent":              `{"name":"fresh","project":"Setup","spec":"s"}`,
+	"list_agents":               `{}`,
+	"show_agent":                `{"agent_name":"papi"}`,
+	"show_agent_task_history":   `{"agent_name":"papi"}`,
+	"delete_agent":              `{"agent_name":"nobody"}`,
+	"start_agent_task":          `{"agent_name":"papi","task_description":"wait gate"}`,
+	"stop_agent_task":           `{"agent_name":"papi"}`,
+	"list_agent_roles":          `{"project":"Setup"}`,
+	"watch_fleet":               `{}`,
+	"wait_tasks":                `{"task_ids":["${task}"]}`,
+	"show_task":                 `{"task_id":"${task}"}`,
+	"send_task_message":         `{"agent_name":"papi","message":"hello"}`,
+	"start_agent":               `{"agent_name":"papi"}`,
+	"stop_agent":                `{"agent_name":"sony"}`,
+	"restart_agent":             `{"agent_name":"sony"}`,
+	"show_agent_log":            `{"agent_name":"papi"}`,
+	"execute_agent_request":     `{"agent_name":"claude","prompt":"p"}`,
+	"list_available_agents":     `{}`,
+	"probe_agent_status":        `{"agent_name":"claude"}`,
+	"register_tool_with_agent":  `{"tool_name":"calc","tool_spec":{"description":"d","http":{"url":"https://tools.example.com"}}}`,
+	"run_subagent":              `{"agent_name":"web-search","prompt":"done"}`,
+	"list_subagents":            `{}`,
+	"create_agent_session":      `{"agent":"echo"}`,
+	"send_message":              `{"agent_session_id":"nobody","message":"m"}`,
+	"invoke_agent":              `{"agent":"echo","message":"done"}`,
+	"get_agent_session_info":    `{"agent_session_id":"nobody"}`,
+	"get_agent_session_history": `{"agent_session_id":"${session}"}`,
+	"list_agent_sessions":       `{}`,
+	"close_agent_session":       `{"agent_session_id":"nobody"}`,
+	"pull_agent":                `{"registry_ref":"127.0.0.1:1/x/y"}`,
+	"create_token":              `{"name":"fresh"}`,
+	"revoke_token":              `{"name":"nobody"}`,
 }
 
 // probe is a value of a field that is just outside of a rule of the schema, or just inside.
@@ -162,11 +170,12 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 	require.NoError(t, s.do(t.Context(), step{Agent: "papi"}))
 	require.NoError(t, s.do(t.Context(), step{Agent: "sony"}))
 	require.NoError(t, s.do(t.Context(), step{Task: map[string]any{"agent_name": "papi", "task_description": "done", "ends": true}, Save: map[string]string{"task": "task.id"}}))
+	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}}))
 	for _, p := range probes(t, s.names["task"]) {
 		name := snake(string(p.method.Name()))
 		good, ok := goodRequests[name]
 		require.True(t, ok, "add a good request of %s to the test", name)
-		v, err := decode([]byte(strings.ReplaceAll(good, "${task}", s.names["task"])))
+		v, err := decode([]byte(strings.NewReplacer("${task}", s.names["task"], "${session}", s.names["session"]).Replace(good)))
 		require.NoError(t, err)
 		args, _ := v.(map[string]any)
 		args[string(p.field.Name())] = p.value

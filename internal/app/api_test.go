@@ -150,7 +150,9 @@ func (b *behaviour) run(t *testing.T, face string) {
 			require.NoError(t, err)
 		}
 	}
-	s := &story{testFleet: newTestFleet(t, c), names: map[string]string{}}
+	registry, err := testRegistry()
+	require.NoError(t, err)
+	s := &story{testFleet: newTestFleet(t, c), names: map[string]string{"registry": registry}}
 	for _, st := range b.Given {
 		require.NoError(t, s.do(t.Context(), st))
 	}

@@ -2019,9 +2019,9 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_contentB\v\n" +
 	"\t_responseB\v\n" +
-	"\t_metadata\"d\n" +
-	"\x1fSessionServiceListAgentsRequest\x12A\n" +
-	"\x06source\x18\x01 \x01(\x0e2\x1c.fleet.v1.SessionAgentSourceB\v\xe0A\x01\xbaH\x05\x82\x01\x02\x10\x01R\x06source\"O\n" +
+	"\t_metadata\"\\\n" +
+	"\x1fSessionServiceListAgentsRequest\x129\n" +
+	"\x06source\x18\x01 \x01(\x0e2\x1c.fleet.v1.SessionAgentSourceB\x03\xe0A\x01R\x06source\"O\n" +
 	" SessionServiceListAgentsResponse\x12+\n" +
 	"\x06agents\x18\x01 \x03(\v2\x13.fleet.v1.AgentInfoR\x06agents\"\xff\x01\n" +
 	"\tAgentInfo\x12\x12\n" +
@@ -2109,18 +2109,18 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x04open\x10\x01\x12\v\n" +
 	"\aworking\x10\x02\x12\n" +
 	"\n" +
-	"\x06closed\x10\x032\xc5\t\n" +
+	"\x06closed\x10\x032\xc9\t\n" +
 	"\x0eSessionService\x12x\n" +
 	"\x12CreateAgentSession\x12#.fleet.v1.CreateAgentSessionRequest\x1a$.fleet.v1.CreateAgentSessionResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/sessions\x12\x85\x01\n" +
-	"\vSendMessage\x12\x1c.fleet.v1.SendMessageRequest\x1a\x1d.fleet.v1.SendMessageResponse\"7\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/sessions/{agent_session_id}/messages0\x01\x12p\n" +
-	"\vInvokeAgent\x12\x1c.fleet.v1.InvokeAgentRequest\x1a\x1d.fleet.v1.InvokeAgentResponse\"\"\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/v1/sessions:invoke0\x01\x12\x83\x01\n" +
+	"\vSendMessage\x12\x1c.fleet.v1.SendMessageRequest\x1a\x1d.fleet.v1.SendMessageResponse\"7\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/sessions/{agent_session_id}/messages0\x01\x12v\n" +
+	"\vInvokeAgent\x12\x1c.fleet.v1.InvokeAgentRequest\x1a\x1d.fleet.v1.InvokeAgentResponse\"(\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:invoke0\x01\x12\x82\x01\n" +
 	"\n" +
-	"ListAgents\x12).fleet.v1.SessionServiceListAgentsRequest\x1a*.fleet.v1.SessionServiceListAgentsResponse\"\x1e\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/sessions/agents\x90\x02\x01\x12\x8e\x01\n" +
+	"ListAgents\x12).fleet.v1.SessionServiceListAgentsRequest\x1a*.fleet.v1.SessionServiceListAgentsResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/session-agents\x90\x02\x01\x12\x8e\x01\n" +
 	"\x13GetAgentSessionInfo\x12$.fleet.v1.GetAgentSessionInfoRequest\x1a%.fleet.v1.GetAgentSessionInfoResponse\"*\x82\xd3\xe4\x93\x02!\x12\x1f/v1/sessions/{agent_session_id}\x90\x02\x01\x12\xa0\x01\n" +
 	"\x16GetAgentSessionHistory\x12'.fleet.v1.GetAgentSessionHistoryRequest\x1a(.fleet.v1.GetAgentSessionHistoryResponse\"3\x82\xd3\xe4\x93\x02*\x12(/v1/sessions/{agent_session_id}/messages\x90\x02\x01\x12u\n" +
 	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12\x91\x01\n" +
-	"\x11CloseAgentSession\x12\".fleet.v1.CloseAgentSessionRequest\x1a#.fleet.v1.CloseAgentSessionResponse\"3\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/sessions/{agent_session_id}:close\x90\x02\x02\x12l\n" +
-	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\"&\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/sessions/agents:pull\x90\x02\x02\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x11CloseAgentSession\x12\".fleet.v1.CloseAgentSessionRequest\x1a#.fleet.v1.CloseAgentSessionResponse\"3\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/sessions/{agent_session_id}:close\x90\x02\x02\x12k\n" +
+	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\"%\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/session-agents:pull\x90\x02\x02\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_session_service_proto_rawDescOnce sync.Once

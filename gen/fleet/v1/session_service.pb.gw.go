@@ -383,7 +383,7 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/fleet.v1.SessionService/ListAgents", runtime.WithHTTPPathPattern("/v1/sessions/agents"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/fleet.v1.SessionService/ListAgents", runtime.WithHTTPPathPattern("/v1/session-agents"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -483,7 +483,7 @@ func RegisterSessionServiceHandlerServer(ctx context.Context, mux *runtime.Serve
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/fleet.v1.SessionService/PullAgent", runtime.WithHTTPPathPattern("/v1/sessions/agents:pull"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/fleet.v1.SessionService/PullAgent", runtime.WithHTTPPathPattern("/v1/session-agents:pull"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -575,7 +575,7 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/fleet.v1.SessionService/InvokeAgent", runtime.WithHTTPPathPattern("/v1/sessions:invoke"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/fleet.v1.SessionService/InvokeAgent", runtime.WithHTTPPathPattern("/v1/session-agents:invoke"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -592,7 +592,7 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/fleet.v1.SessionService/ListAgents", runtime.WithHTTPPathPattern("/v1/sessions/agents"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/fleet.v1.SessionService/ListAgents", runtime.WithHTTPPathPattern("/v1/session-agents"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -677,7 +677,7 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/fleet.v1.SessionService/PullAgent", runtime.WithHTTPPathPattern("/v1/sessions/agents:pull"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/fleet.v1.SessionService/PullAgent", runtime.WithHTTPPathPattern("/v1/session-agents:pull"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -696,13 +696,13 @@ func RegisterSessionServiceHandlerClient(ctx context.Context, mux *runtime.Serve
 var (
 	pattern_SessionService_CreateAgentSession_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "sessions"}, ""))
 	pattern_SessionService_SendMessage_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "sessions", "agent_session_id", "messages"}, ""))
-	pattern_SessionService_InvokeAgent_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "sessions"}, "invoke"))
-	pattern_SessionService_ListAgents_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "sessions", "agents"}, ""))
+	pattern_SessionService_InvokeAgent_0            = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "session-agents"}, "invoke"))
+	pattern_SessionService_ListAgents_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "session-agents"}, ""))
 	pattern_SessionService_GetAgentSessionInfo_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "agent_session_id"}, ""))
 	pattern_SessionService_GetAgentSessionHistory_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "sessions", "agent_session_id", "messages"}, ""))
 	pattern_SessionService_ListAgentSessions_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "sessions"}, ""))
 	pattern_SessionService_CloseAgentSession_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "sessions", "agent_session_id"}, "close"))
-	pattern_SessionService_PullAgent_0              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "sessions", "agents"}, "pull"))
+	pattern_SessionService_PullAgent_0              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "session-agents"}, "pull"))
 )
 
 var (

@@ -21,6 +21,7 @@ func toolsets(conn grpc.ClientConnInterface) []tool.Set {
 		fleetv1.FleetServiceToolset(conn),
 		fleetv1.LifecycleServiceToolset(conn),
 		fleetv1.ProviderServiceToolset(conn),
+		fleetv1.SessionServiceToolset(conn),
 		fleetv1.SubagentServiceToolset(conn),
 	})
 }

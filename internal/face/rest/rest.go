@@ -75,7 +75,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	var err error
 	if f.routes, err = routesOf(fleetv1.File_fleet_v1_fleet_service_proto, fleetv1.File_fleet_v1_token_service_proto,
 		fleetv1.File_fleet_v1_lifecycle_service_proto, fleetv1.File_fleet_v1_provider_service_proto,
-		fleetv1.File_fleet_v1_subagent_service_proto); err != nil {
+		fleetv1.File_fleet_v1_session_service_proto, fleetv1.File_fleet_v1_subagent_service_proto); err != nil {
 		return nil, err
 	}
 	for _, rt := range f.routes {
@@ -119,6 +119,9 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		return err
 	}
 	if err := fleetv1.RegisterProviderServiceHandlerClient(ctx, f.gateway, fleetv1.NewProviderServiceClient(conn)); err != nil {
+		return err
+	}
+	if err := fleetv1.RegisterSessionServiceHandlerClient(ctx, f.gateway, fleetv1.NewSessionServiceClient(conn)); err != nil {
 		return err
 	}
 	if err := fleetv1.RegisterSubagentServiceHandlerClient(ctx, f.gateway, fleetv1.NewSubagentServiceClient(conn)); err != nil {
