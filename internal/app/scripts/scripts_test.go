@@ -4,6 +4,7 @@ package scripts
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 
 	"fleet/internal/app"
 	"fleet/internal/backend/local"
+	"fleet/internal/fleet/lifecycle"
+	"fleet/internal/fleet/providers"
 )
 
 func TestMain(m *testing.M) {
@@ -21,12 +24,29 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"fleet": func() { os.Exit(app.Main(os.Args[1:])) }})
 }
 
+// shout writes a program that says what it is told in capitals, and returns its path.
+func shout(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "shout")
+	const program = `#!/bin/sh
+case "$1" in
+--version) echo shout 1.0 ;;
+*) printf '%s' "$1" | tr a-z A-Z ;;
+esac
+`
+	require.NoError(t, os.WriteFile(path, []byte(program), 0o755))
+	return path
+}
+
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "../../../testdata/cli",
 		Setup: func(e *testscript.Env) error {
 			cfg := app.DefaultConfig()
+			cfg.Lifecycle = lifecycle.Config{Project: "shell", Role: "coder"}
+			cfg.Providers.Agents = []providers.Provider{{
+				Name: "shout", Kind: providers.KindCLI, Driver: providers.DriverCommand, Command: []string{shout(t), "{{.Prompt}}"},
+			}}
 			cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
 			a, err := app.Open(context.Background(), cfg, app.Options{})
 			if err != nil {
@@ -45,6 +65,7 @@ func TestScripts(t *testing.T) {
 			})
 			e.Setenv("FLEET_SERVER", s.GRPCAddr())
 			e.Setenv("PROJECT", "shell")
+			e.Setenv("SHOUT", "shout")
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
 		},

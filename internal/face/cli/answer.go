@@ -29,7 +29,7 @@ func failed(m protoreflect.Message) error {
 	if f == nil || f.Enum() == nil || f.IsList() || !slices.Contains([]string{"error", "failed"}, scalarText(f, m.Get(f))) {
 		return nil
 	}
-	why := "the answer says no more"
+	why := "the answer does not say why"
 	for _, name := range []protoreflect.Name{"reason", "error"} {
 		if f := m.Descriptor().Fields().ByName(name); f != nil && !f.IsList() && m.Has(f) {
 			why = scalarText(f, m.Get(f))
@@ -89,24 +89,25 @@ func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescripto
 		s.screen.raw("\n")
 	}
 	var facts []string
-	s.facts(m, f, &facts)
+	s.facts(m, f, failed(m) != nil, &facts)
 	if len(facts) > 0 {
 		s.hint("%s", strings.Join(facts, " · "))
 	}
 }
 
-// facts gathers what a message has in numbers, words and lists of words, but for the field.
-func (s *session) facts(m protoreflect.Message, but protoreflect.FieldDescriptor, list *[]string) {
+// facts gathers what a message has in numbers, words and lists of words, but for the field, and for what the error says
+// of an answer that failed.
+func (s *session) facts(m protoreflect.Message, but protoreflect.FieldDescriptor, failed bool, list *[]string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		switch f := fields.Get(i); {
-		case f == but || !m.Has(f) || f.Name() == "type":
+		case f == but || !m.Has(f) || f.Name() == "type" || failed && slices.Contains([]protoreflect.Name{"status", "error", "reason"}, f.Name()):
 		case isScalar(f) || f.IsList() && f.Message() == nil:
 			if text := s.text1(f, m.Get(f)); text != "" {
 				*list = append(*list, labelOf(f)+" "+text)
 			}
 		case f.Message() != nil && !f.IsList() && !f.IsMap():
-			s.facts(m.Get(f).Message(), but, list)
+			s.facts(m.Get(f).Message(), but, failed, list)
 		}
 	}
 }

@@ -20,15 +20,28 @@ func (s *session) download(ctx context.Context, m *method, req proto.Message, fi
 	if err != nil {
 		return err
 	}
-	if file == "" || file == "-" {
-		w := &outputWriter{screen: s.screen}
-		_, err := io.Copy(w, content)
-		w.flush()
-		return errors.Join(err, s.screen.failed())
+	if file != "" && file != "-" {
+		n, err := writeFile(file, content)
+		if err == nil {
+			s.note("Wrote %s to %s.", sizeOf(n), file)
+		}
+		return broke(err)
 	}
-	n, err := writeFile(file, content)
-	if err == nil {
-		s.note("Wrote %s to %s.", sizeOf(n), file)
+	w := &outputWriter{screen: s.screen}
+	_, err = io.Copy(w, content)
+	w.flush()
+	if s.screen.failed() != nil {
+		return s.screen.failed()
+	}
+	return broke(err)
+}
+
+// broke says in words that content ended too early, or is not what was sent.
+func broke(err error) error {
+	for _, why := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader} {
+		if errors.Is(err, why) {
+			return Fail(ExitError, "download it again", "what came is not the whole content: %v", err)
+		}
 	}
 	return err
 }

@@ -33,6 +33,7 @@ func TestScripts(t *testing.T) {
 			server, _ := newStub(t).listen(t, "")
 			env.Setenv("FLEET_SERVER", server)
 			env.Setenv("PROJECT", "shell")
+			env.Setenv("SHOUT", "shout")
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
 		},

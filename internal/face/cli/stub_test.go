@@ -37,6 +37,8 @@ type stub struct {
 	// unary and stream, when set, come before every call; an error is the answer.
 	unary  func(ctx context.Context, method string, req any) error
 	stream func(req *fleetv1.WatchFleetRequest) error
+	// answer, when set, answers the messages of sessions.
+	answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStreamingServer[fleetv1.SendMessageResponse]) error
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at every change
@@ -48,6 +50,8 @@ type stub struct {
 	answers map[string]proto.Message
 	tokens  []*fleetv1.Token
 	running sync.WaitGroup
+
+	toolsets func(grpc.ServiceRegistrar) // serves those, which outlive servers too
 }
 
 // errEarly makes the server end a stream without an error.
@@ -58,6 +62,7 @@ func newStub(t *testing.T) *stub {
 		changed: make(chan struct{}), agents: map[string]*fleetv1.Agent{}, runs: map[string]*exec.Cmd{},
 		stopped: map[string]bool{}, answers: map[string]proto.Message{},
 	}
+	s.toolsets = s.newToolsets()
 	t.Cleanup(func() {
 		s.mu.Lock()
 		for _, run := range s.runs {
@@ -84,6 +89,7 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	}))
 	fleetv1.RegisterFleetServiceServer(server, s)
 	fleetv1.RegisterTokenServiceServer(server, s)
+	s.toolsets(server)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

@@ -91,7 +91,7 @@ func (m *method) arguments() (names []string) {
 	required := m.required()
 	for i, f := range required {
 		name := f.argument()
-		if f.desc.IsList() && i == len(required)-1 {
+		if f.many() && i == len(required)-1 {
 			name += "..."
 		}
 		names = append(names, name)
@@ -132,7 +132,7 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 			verb = "are"
 		}
 		return usagef("%s %s missing: %s", andList(names), verb, cmd.UseLine())
-	case len(args) > len(open) && (len(open) == 0 || !open[len(open)-1].desc.IsList()):
+	case len(args) > len(open) && (len(open) == 0 || !open[len(open)-1].many()):
 		return usagef("too many arguments, from %q on; put quotes around a text of several words", args[len(open)])
 	}
 	return nil
@@ -140,9 +140,10 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 
 // fill gives the arguments to the inputs that are open; the last one takes all that is left.
 func (c *call) fill(args []string) error {
-	for i, in := range c.open() {
+	open := c.open()
+	for i, in := range open {
 		mine := args[i : i+1]
-		if in.desc.IsList() && i == len(c.open())-1 {
+		if in.many() && i == len(open)-1 {
 			mine = args[i:]
 		}
 		for _, arg := range mine {

@@ -31,7 +31,7 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		open := c.open()
-		if len(open) == 0 || len(args) >= len(open) && !open[len(open)-1].desc.IsList() {
+		if len(open) == 0 || len(args) >= len(open) && !open[len(open)-1].many() {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return c.completion(p, open[min(len(args), len(open)-1)].field)(cmd, args, typed)

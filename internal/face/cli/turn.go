@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -21,7 +19,7 @@ func (s *session) turn(ctx context.Context, m *method, req proto.Message) error 
 		answer, err := next()
 		switch {
 		case isEnd(err):
-			return status.Error(codes.Internal, "the server ended the answer before it was complete")
+			return Fail(ExitError, "", "the server ended the answer before it was complete")
 		case err != nil:
 			l.endLine()
 			return err

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// shown is how an answer is shown to a person, three minutes after everything in it.
+func shown(t *testing.T, answer proto.Message, flags ...string) (out, told string, err error) {
+	t.Helper()
+	c := newCommand("")
+	now := time.Date(2026, 11, 21, 5, 3, 0, 0, time.UTC)
+	p := newProgram(Deps{Stdout: c.out, Stderr: c.err, Getenv: func(string) string { return "" }, Now: func() time.Time { return now }})
+	require.NoError(t, p.root.ParseFlags(flags))
+	s := &session{program: p, cmd: p.root, screen: p.screen()}
+	err = s.printAnswer(answer)
+	return c.out.String(), c.err.String(), err
+}
+
+var then = timestamppb.New(time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC))
+
+func TestAnswersForPeople(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		about, out, told, quiet string
+		answer                  proto.Message
+	}{{
+		about: "one thing",
+		answer: &fleetv1.AgentStopResponse{
+			Status: fleetv1.LifecycleStatus_stopped, StartedAt: then, StoppedAt: then,
+		},
+		out: "Status        stopped\nStarted       2026-11-21T05:00:00Z (3m ago)\nStopped       2026-11-21T05:00:00Z (3m ago)\n",
+	}, {
+		about:  "numbers with units, and one that is 0",
+		answer: &fleetv1.ProbeAgentStatusResponse{Name: "a", Status: fleetv1.AvailableAgent_operative, Detail: "it\nworks"},
+		out:    "Name          a\nStatus        operative\nDetail\n  it\n  works\nLatency       0 ms\n",
+		quiet:  "a\n",
+	}, {
+		about:  "what a message wraps",
+		answer: &fleetv1.ShowAgentResponse{Agent: &fleetv1.Agent{Name: "papi", Metadata: map[string]string{"a": "1", "b": "2"}, Role: "coder"}},
+		out:    "Name          papi\nRole          coder\nMetadata\n  a: \"1\"\n  b: \"2\"\n",
+		quiet:  "papi\n",
+	}, {
+		about: "a list",
+		answer: &fleetv1.ListAgentSessionsResponse{Sessions: []*fleetv1.SessionInfo{
+			{AgentSessionId: "s-1", Agent: "papi", Source: "fleet", Created: then, Status: fleetv1.SessionStatus_open},
+			{AgentSessionId: "s-2", Agent: "sony", Source: "fleet", SessionName: "night", MessageCount: 3, Status: fleetv1.SessionStatus_working},
+		}},
+		out: "AGENT SESSION ID  AGENT  SOURCE  SESSION NAME  MESSAGE COUNT  CREATED  STATUS\n" +
+			"s-1               papi   fleet   -             0              3m ago   open\n" +
+			"s-2               sony   fleet   night         3              -        working\n",
+		quiet: "s-1\ns-2\n",
+	}, {
+		about:  "an empty list",
+		answer: &fleetv1.ListAgentSessionsResponse{},
+		told:   "There are no sessions.\n",
+	}, {
+		about: "two lists",
+		answer: &fleetv1.ListSubagentsResponse{
+			Subagents: []*fleetv1.Subagent{{Name: "r", AllowedCallers: []string{"main", "x"}, Allowed: true, TimeoutMs: 90000}},
+			Broken:    []*fleetv1.BrokenSubagent{{Name: "b", Reason: "no name"}},
+		},
+		out:   "NAME  ALLOWED CALLERS  ALLOWED  SESSION  TIMEOUT\nr     main, x          yes      no       1m30s\n\nBroken:\nNAME  REASON\nb     no name\n",
+		quiet: "r\n",
+	}, {
+		about: "a list with texts of several lines",
+		answer: &fleetv1.GetAgentSessionHistoryResponse{Messages: []*fleetv1.SessionMessage{
+			{Role: "user", Content: "one\ntwo", Created: then}, {Role: "assistant", Content: "three", Created: then},
+		}},
+		out: "Role          user\nContent\n  one\n  two\nCreated       2026-11-21T05:00:00Z (3m ago)\n\n" +
+			"Role          assistant\nContent       three\nCreated       2026-11-21T05:00:00Z (3m ago)\n",
+		quiet: "user\nassistant\n",
+	}, {
+		about: "the text that was asked for, and the rest beside it",
+		answer: &fleetv1.RunSubagentResponse{
+			Result: "It is green.", Agent: "r", DurationMs: 1234, CostUsd: 0.5, SessionId: proto.String("s"), Usage: &fleetv1.SubagentUsage{Model: "m", ToolCalls: 2},
+		},
+		out:   "It is green.\n",
+		told:  "Agent r · Duration 1.2 s · Session id s · Cost $0.50 · Model m · Tool calls 2\n",
+		quiet: "It is green.\n",
+	}, {
+		about:  "a sentence",
+		answer: &fleetv1.RegisterToolWithAgentResponse{Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: []string{"a", "b"}, Message: "Done."},
+		out:    "Done.\n",
+		told:   "Status success · Registered with a, b\n",
+		quiet:  "Done.\n",
+	}} {
+		out, told, err := shown(t, c.answer)
+		require.NoError(t, err, c.about)
+		require.Equal(t, c.out, out, c.about)
+		require.Equal(t, c.told, told, c.about)
+		out, told, err = shown(t, c.answer, "-q")
+		require.NoError(t, err, c.about)
+		require.Equal(t, c.quiet, out, c.about)
+		require.Empty(t, told, c.about)
+	}
+}
+
+// TestAnAnswerThatFailed is printed as any other, and decides how the program ends.
+func TestAnAnswerThatFailed(t *testing.T) {
+	t.Parallel()
+	answer := &fleetv1.ExecuteAgentRequestResponse{
+		Status: fleetv1.ExecutionMetadata_error, Content: "Half of", Error: wrapperspb.String("It took too long."), Metadata: &fleetv1.ExecutionMetadata{Agent: "a"},
+	}
+	out, told, err := shown(t, answer)
+	require.Equal(t, "Half of\n", out)
+	require.Equal(t, "Agent a\n", told)
+	require.EqualError(t, err, "the request failed: It took too long")
+	require.Equal(t, ExitFailed, explain(t.Context(), err, Target{}).code)
+	out, _, err = shown(t, answer, "-o", "json")
+	require.Error(t, err)
+	require.Contains(t, out, `"error": "It took too long.",`)
+	require.NoError(t, failed((&fleetv1.Task{Status: fleetv1.Task_completed}).ProtoReflect()))
+	require.EqualError(t, failed((&fleetv1.Task{Status: fleetv1.Task_failed, Reason: "no room"}).ProtoReflect()), "the request failed: no room")
+}
+
+// TestAnswersAreHarmless: what agents write must not reach a terminal as it is.
+func TestAnswersAreHarmless(t *testing.T) {
+	t.Parallel()
+	const evil = "a\x1b]0;title\a\x1b[2Jb\u009b31mc\u202ed"
+	details, err := structpb.NewStruct(map[string]any{"key": evil})
+	require.NoError(t, err)
+	for _, answer := range []proto.Message{
+		&fleetv1.ProbeAgentStatusResponse{Name: evil, Detail: evil + "\n" + evil},
+		&fleetv1.ListSubagentsResponse{Subagents: []*fleetv1.Subagent{{Name: evil, AllowedCallers: []string{evil}}}},
+		&fleetv1.GetAgentSessionHistoryResponse{Messages: []*fleetv1.SessionMessage{{Content: evil + "\nx"}}},
+		&fleetv1.RegisterToolWithAgentRequest{ToolSpec: details},
+	} {
+		for _, flags := range [][]string{nil, {"-q"}} {
+			out, _, err := shown(t, answer, flags...)
+			require.NoError(t, err)
+			require.NotContains(t, out, "\x1b")
+			require.NotContains(t, out, "\u009b")
+			require.NotContains(t, out, "\u202e")
+		}
+	}
+}
+
+func TestGridsFit(t *testing.T) {
+	t.Parallel()
+	made := func() *grid {
+		g := newGrid("NAME", "DESCRIPTION", "KIND", "CAPABILITIES")
+		g.row("claude", strings.Repeat("d", 40), "api", strings.Repeat("c", 50))
+		g.row("shout", "program", "cli", "streaming")
+		return g
+	}
+	for width, want := range map[int]struct{ head, left string }{
+		0:   {"NAME DESCRIPTION KIND CAPABILITIES", ""},
+		120: {"NAME DESCRIPTION KIND CAPABILITIES", ""},
+		80:  {"NAME DESCRIPTION KIND CAPABILITIES", ""},
+		70:  {"NAME DESCRIPTION KIND CAPABILITIES", ""},
+		60:  {"NAME KIND CAPABILITIES", "DESCRIPTION"},
+		24:  {"NAME CAPABILITIES", "DESCRIPTION KIND"},
+	} {
+		g := made()
+		left := g.fit(width)
+		require.Equal(t, want.head, strings.Join(g.head, " "), "%d", width)
+		require.Equal(t, want.left, strings.Join(left, " "), "%d", width)
+		for line := range strings.Lines(g.render(width, false)) {
+			if width > 0 {
+				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), width)
+			}
+		}
+	}
+	g := newGrid("NAME", "DESCRIPTION", "KIND")
+	g.row("a", strings.Repeat("d", 40), "api")
+	require.Empty(t, g.fit(0))
+	require.Equal(t, []string{"NAME", "KIND", "DESCRIPTION"}, g.head)
+	require.Equal(t, "api", g.rows[0][1].text)
+}

@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/protoutil"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"fleet/internal/face/wire"
+)
+
+// things is a service with a field of every type.
+const things = `syntax = "proto3";
+package fleet.things;
+import "buf/validate/validate.proto";
+import "fleet/v1/options.proto";
+import "google/api/annotations.proto";
+import "google/api/field_behavior.proto";
+import "google/protobuf/duration.proto";
+import "google/protobuf/struct.proto";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+service ThingService {
+  option (fleet.v1.toolset) = "things";
+  rpc MakeThing(MakeThingRequest) returns (Thing) { option (google.api.http) = {post: "/v1/things/{owner}", body: "*"}; }
+  rpc MakeThingAgain(MakeThingRequest) returns (Thing) {}
+  rpc GetThing(GetThingRequest) returns (Thing) { option (google.api.http) = {get: "/v1/things/{thing_id}"}; }
+  rpc WatchThings(GetThingRequest) returns (stream Thing) {}
+  rpc FeedThing(stream Thing) returns (Thing) {}
+}
+enum Color { color_unspecified = 0; red = 1; green = 2; }
+message GetThingRequest { string thing_id = 1 [(google.api.field_behavior) = REQUIRED]; string help = 2; string server = 3; }
+message MakeThingRequest {
+  string owner = 1 [(google.api.field_behavior) = REQUIRED];
+  string text = 2 [(buf.validate.field).string.max_bytes = 20];
+  string note = 3 [(buf.validate.field).string.max_len = 10];
+  bool loud = 4;
+  int32 count = 5;
+  uint32 positive = 6;
+  int64 large = 7;
+  double ratio = 8;
+  Color color = 9;
+  repeated string tags = 10;
+  repeated Color colors = 11;
+  repeated int32 numbers = 12;
+  bytes raw = 13;
+  map<string, string> labels = 14;
+  map<string, int32> counts = 15;
+  google.protobuf.Struct extra = 16;
+  google.protobuf.Value anything = 17;
+  google.protobuf.Timestamp at = 18;
+  google.protobuf.Duration wait = 19;
+  google.protobuf.Int32Value maybe = 20;
+  Part part = 21;
+  repeated Part parts = 22;
+  repeated string rest = 23 [(google.api.field_behavior) = REQUIRED];
+  string made_by = 24 [(google.api.field_behavior) = OUTPUT_ONLY];
+}
+message Part { string name = 1; int32 size = 2; }
+message Thing { string name = 1; }
+`
+
+// newThings is the toolset of a service that this program does not know.
+func newThings(t *testing.T) *toolset {
+	t.Helper()
+	known := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
+		d, err := protoregistry.GlobalFiles.FindFileByPath(path)
+		return protocompile.SearchResult{Desc: d}, err
+	})
+	source := &protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(map[string]string{"things.proto": things})}
+	files, err := (&protocompile.Compiler{Resolver: protocompile.WithStandardImports(protocompile.CompositeResolver{source, known})}).Compile(t.Context(), "things.proto")
+	require.NoError(t, err)
+	data, err := proto.Marshal(protoutil.ProtoFromFileDescriptor(files.FindFileByPath("things.proto")))
+	require.NoError(t, err)
+	var file descriptorpb.FileDescriptorProto // whose options are read with what this program knows
+	require.NoError(t, proto.Unmarshal(data, &file))
+	d, err := protodesc.NewFile(&file, protoregistry.GlobalFiles)
+	require.NoError(t, err)
+	var all protoregistry.Files
+	require.NoError(t, all.RegisterFile(d))
+	return newToolset(d.Services().Get(0), dynamicpb.NewTypes(&all), manual{})
+}
+
+// world serves things: it takes every request, and answers with a thing.
+type world struct {
+	set      *toolset
+	server   string
+	requests []protoreflect.Message
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{set: newThings(t)}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		name, _ := grpc.MethodFromServerStream(stream)
+		for _, m := range w.set.methods {
+			if m.path() == name {
+				req := m.in.New()
+				if err := stream.RecvMsg(req.Interface()); err != nil {
+					return err
+				}
+				w.requests = append(w.requests, req)
+				answer := m.out.New()
+				answer.Set(answer.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString("it"))
+				return stream.SendMsg(answer.Interface())
+			}
+		}
+		return errors.New("no such method")
+	}))
+	w.server = l.Addr().String()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = s.Serve(l)
+	}()
+	t.Cleanup(func() {
+		s.Stop()
+		<-over
+	})
+	return w
+}
+
+// run runs a command of the toolset, and returns its request as JSON.
+func (w *world) run(t *testing.T, stdin string, args ...string) (request, stdout string, failed *failure) {
+	t.Helper()
+	c := newCommand(w.server)
+	p := newProgram(Deps{Stdin: strings.NewReader(stdin), Stdout: c.out, Stderr: c.err, Getenv: func(key string) string { return c.env[key] }})
+	p.root.AddCommand(p.newToolset(w.set))
+	p.root.SetArgs(append([]string{"things"}, args...))
+	w.requests = nil
+	if err := p.root.ExecuteContext(t.Context()); err != nil {
+		return "", c.out.String(), explain(context.Background(), err, Target{})
+	}
+	require.Len(t, w.requests, 1)
+	data, err := wire.Marshal(w.requests[0].Interface())
+	require.NoError(t, err)
+	return string(data), c.out.String(), nil
+}
+
+func TestFlagsOfEveryType(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return "@" + path
+	}
+	text, object := file("text.md", "from a\nfile\n"), file("extra.json", `{"a": {"b": 1}}`)
+	for _, c := range []struct {
+		flag, stdin, key, want string
+	}{
+		{"--text=plain", "", "text", `"plain"`},
+		{"--text=" + text, "", "text", `"from a\nfile\n"`},
+		{"--text=-", "from a pipe", "text", `"from a pipe"`},
+		{`--text=\@all`, "", "text", `"@all"`},
+		{`--text=\-`, "", "text", `"-"`},
+		{`--text=\\@all`, "", "text", `"\\@all"`},
+		{`--text=\d`, "", "text", `"\\d"`},
+		{"--text=--", "", "text", `"--"`},
+		{"--note=@all", "", "note", `"@all"`},
+		{"--note=-", "", "note", `"-"`},
+		{"--loud", "", "loud", `true`},
+		{"--loud=false", "", "loud", `false`},
+		{"--count=-7", "", "count", `-7`},
+		{"--count=+007", "", "count", `7`},
+		{"--positive=7", "", "positive", `7`},
+		{"--large=9007199254740993", "", "large", `"9007199254740993"`},
+		{"--ratio=.5", "", "ratio", `0.5`},
+		{"--ratio=1e3", "", "ratio", `1000`},
+		{"--color=green", "", "color", `"green"`},
+		{"--tags=a, b", "", "tags", `["a","b"]`},
+		{`--tags="a,b",c`, "", "tags", `["a,b","c"]`},
+		{"--tags=", "", "tags", `[]`},
+		{"--colors=red,green", "", "colors", `["red","green"]`},
+		{"--numbers=1,2", "", "numbers", `[1,2]`},
+		{"--raw=abc", "", "raw", `"YWJj"`},
+		{"--raw=" + text, "", "raw", `"ZnJvbSBhCmZpbGUK"`},
+		{"--labels=a=1", "", "labels", `{"a":"1"}`},
+		{"--labels=a=", "", "labels", `{"a":""}`},
+		{`--labels={"a": "b=c"}`, "", "labels", `{"a":"b=c"}`},
+		{"--labels=a=" + text, "", "labels", `{"a":"from a\nfile\n"}`},
+		{"--counts=a=1", "", "counts", `{"a":1}`},
+		{"--extra=a=0.5", "", "extra", `{"a":0.5}`},
+		{"--extra=a=true", "", "extra", `{"a":true}`},
+		{"--extra=a=two words", "", "extra", `{"a":"two words"}`},
+		{`--extra=a="1"`, "", "extra", `{"a":"1"}`},
+		{"--extra=a=01", "", "extra", `{"a":"01"}`},
+		{`--extra=a=\@all`, "", "extra", `{"a":"@all"}`},
+		{"--extra=" + object, "", "extra", `{"a":{"b":1}}`},
+		{"--extra=-", `{"a": []}`, "extra", `{"a":[]}`},
+		{"--extra=a=" + text, "", "extra", `{"a":"from a\nfile\n"}`},
+		{"--anything=[1]", "", "anything", `[1]`},
+		{"--anything=words", "", "anything", `"words"`},
+		{"--at=2026-11-21T05:00:00Z", "", "at", `"2026-11-21T05:00:00Z"`},
+		{"--wait=1.5s", "", "wait", `"1.500s"`},
+		{"--maybe=0", "", "maybe", `0`},
+		{`--part={"name": "p"}`, "", "part", `{"name":"p","size":0}`},
+		{"--part=name=p", "", "part", `{"name":"p","size":0}`},
+		{`--parts=[{"name": "p"}, {"size": 2}]`, "", "parts", `[{"name":"p","size":0},{"name":"","size":2}]`},
+		{`--parts={"name": "a,b"}`, "", "parts", `[{"name":"a,b","size":0}]`},
+	} {
+		request, _, failed := w.run(t, c.stdin, "make-thing", "me", "rest", c.flag)
+		require.Nil(t, failed, "%s: %v", c.flag, failed)
+		require.Contains(t, request, `"`+c.key+`":`+c.want, c.flag)
+	}
+}
+
+func TestFlagsAddUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	request, _, failed := w.run(t, "", "make-thing", "me", "r1", "r2,r3", "--tags", "a", "--tags", "b,c", "--extra", "a=1", "--extra", `{"b": 2}`, "--count", "1", "--count", "2")
+	require.Nil(t, failed)
+	for _, want := range []string{`"owner":"me"`, `"rest":["r1","r2","r3"]`, `"tags":["a","b","c"]`, `"extra":{"a":1,"b":2}`, `"count":2`} {
+		require.Contains(t, request, want)
+	}
+	request, _, failed = w.run(t, "", "make-thing", "r1", "--owner", "me", "r2")
+	require.Nil(t, failed)
+	require.Contains(t, request, `"owner":"me"`)
+	require.Contains(t, request, `"rest":["r1","r2"]`)
+	request, _, failed = w.run(t, "", "make-thing", "--rest", "r1", "me")
+	require.Nil(t, failed)
+	require.Contains(t, request, `"rest":["r1"]`)
+}
+
+func TestFlagsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for flag, want := range map[string]string{
+		"--count=x": "it is a whole number", "--count=1.5": "it is a whole number", "--count=3000000000": "it is a whole number",
+		"--positive=-1": "it is a whole number from 0 on", "--ratio=x": "it is a number", "--ratio=nan": "it is a number",
+		"--maybe=x": "it is a whole number", "--color=blue": "it is red or green", "--colors=red,blue": "it is red or green",
+		"--color=color_unspecified": "it is red or green", "--loud=x": "it is true or false", `--tags="a`: "it is no list with commas",
+		"--extra=x": "neither a JSON object nor KEY=VALUE", "--extra={": "neither a JSON object nor KEY=VALUE", "--extra=null": "neither a JSON object",
+		"--parts=x": "is not valid JSON", "--at=soon": "Timestamp", "--counts=a=x": "counts", "--text=@/nowhere/at/all": "cannot read the text",
+		"--part=nome=p": "nome", "--made-by=me": "unknown flag --made-by",
+	} {
+		_, out, failed := w.run(t, "", "make-thing", "me", "rest", flag)
+		require.NotNil(t, failed, flag)
+		require.Equal(t, ExitUsage, failed.code, flag)
+		require.Contains(t, failed.message, want, flag)
+		require.Empty(t, out, flag)
+	}
+	_, _, failed := w.run(t, "longer than 20 bytes, so it is refused", "make-thing", "me", "rest", "--text=-")
+	require.NotNil(t, failed)
+	require.Contains(t, failed.message, "longer than 20 bytes")
+	_, _, failed = w.run(t, "x", "make-thing", "me", "rest", "--text=-", "--raw=-")
+	require.NotNil(t, failed)
+	require.Contains(t, failed.message, "standard input cannot be both")
+	_, _, failed = w.run(t, "", "make-thing", "me", "rest", "--text=-")
+	require.NotNil(t, failed)
+	require.Contains(t, failed.message, "is empty")
+}
+
+// TestANewServiceHasItsCommands shows that nothing but the descriptors is needed, and what becomes of names that are
+// taken: the flags that every command has keep their meaning, and a method whose short name is ambiguous keeps its own.
+func TestANewServiceHasItsCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var names []string
+	for _, m := range w.set.methods {
+		names = append(names, m.command)
+	}
+	require.Equal(t, []string{"make", "make-again", "get", "watch"}, names)
+	request, out, failed := w.run(t, "", "get", "x", "--get-help", "h", "--get-server", "s")
+	require.Nil(t, failed)
+	require.JSONEq(t, `{"thing_id": "x", "help": "h", "server": "s"}`, request)
+	require.Equal(t, "Name          it\n", out)
+	_, out, failed = w.run(t, "", "watch", "x", "-q")
+	require.Nil(t, failed)
+	require.Equal(t, "it\n", out)
+	_, out, failed = w.run(t, "", "get", "x", "-o", "yaml")
+	require.Nil(t, failed)
+	require.Equal(t, "name: it\n", out)
+}

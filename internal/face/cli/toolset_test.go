@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// eachMethod calls f for every method of the API that is for a derived command.
+func eachMethod(f func(set string, m protoreflect.MethodDescriptor)) {
+	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			s := file.Services().Get(i)
+			if set := toolsetOf(s); set != "" && set != handMade {
+				for j := range s.Methods().Len() {
+					f(set, s.Methods().Get(j))
+				}
+			}
+		}
+		return true
+	})
+}
+
+// TestEveryMethodOfAToolsetIsACommand walks the descriptors: whoever adds a method gets its command, with a flag for each
+// field and a text for each of them.
+func TestEveryMethodOfAToolsetIsACommand(t *testing.T) {
+	t.Parallel()
+	root, found := New(Deps{}), 0
+	eachMethod(func(set string, m protoreflect.MethodDescriptor) {
+		found++
+		name := snake(string(m.Name()))
+		cmd, rest, err := root.Find([]string{set, strings.ReplaceAll(name, "_", "-")})
+		require.NoError(t, err, name)
+		require.Empty(t, rest, "%s has no command", name)
+		require.True(t, cmd.Parent() != root, "%s has no command", name)
+		require.NotEmpty(t, cmd.Short, name)
+		flags := 0
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if in, ok := f.Value.(*input); ok {
+				flags++
+				require.NotEmpty(t, f.Usage, "%s --%s", name, f.Name)
+				require.NotNil(t, m.Input().Fields().ByName(in.desc.Name()))
+			}
+		})
+		require.Equal(t, m.Input().Fields().Len(), flags, name)
+	})
+	require.GreaterOrEqual(t, found, 20)
+}
+
+// TestNamesOfCommands holds the names that people and scripts know: a new method must not take one of them away.
+func TestNamesOfCommands(t *testing.T) {
+	t.Parallel()
+	names := map[string]string{}
+	for _, set := range toolsets() {
+		taken := map[string]bool{}
+		for _, m := range set.methods {
+			require.False(t, taken[m.command], "%s has two commands %s", set.name, m.command)
+			taken[m.command] = true
+			names[set.name+"."+m.tool()] = m.command
+		}
+	}
+	for tool, want := range map[string]string{
+		"lifecycle.agent_start": "start", "lifecycle.agent_status": "status", "lifecycle.agent_complete": "complete",
+		"lifecycle.agent_stop": "stop", "lifecycle.append_payload": "append", "lifecycle.download_payload": "download",
+		"providers.execute_agent_request": "execute", "providers.list_available_agents": "list",
+		"providers.probe_agent_status": "probe", "providers.register_tool_with_agent": "register",
+		"sessions.create_agent_session": "create", "sessions.send_message": "send", "sessions.invoke_agent": "invoke",
+		"sessions.list_agents": "list-agents", "sessions.get_agent_session_info": "info",
+		"sessions.get_agent_session_history": "history", "sessions.list_agent_sessions": "list",
+		"sessions.close_agent_session": "close", "sessions.pull_agent": "pull",
+		"subagents.run_subagent": "run", "subagents.list_subagents": "list",
+	} {
+		require.Equal(t, want, names[tool], tool)
+	}
+}
+
+// TestExamplesAreRight runs the first example of each derived command: what the server says of it does not matter, but the
+// command line must be right.
+func TestExamplesAreRight(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	ran := 0
+	walk(New(Deps{}), func(cmd *cobra.Command) {
+		if !isDerived(cmd) || cmd.HasSubCommands() {
+			return
+		}
+		for line := range strings.Lines(cmd.Example) {
+			if strings.Contains(line, "@") || strings.Contains(line, "--"+contentFlag) {
+				continue // of files that are not there
+			}
+			ran++
+			words := fieldsOfShell(t, line)
+			_, text, code := fleet(server, words[1:]...)
+			require.NotEqual(t, ExitUsage, code, "%s: %s", line, text)
+		}
+	})
+	require.GreaterOrEqual(t, ran, 20)
+}
+
+// fieldsOfShell takes a line apart as a shell does: at spaces, but for those in double quotes.
+func fieldsOfShell(t *testing.T, line string) (words []string) {
+	t.Helper()
+	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
+		}
+	}
+	return words
+}
+
+func TestWhatIsMissingIsNamed(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	for line, want := range map[string]string{
+		"lifecycle complete":                            "fleet: AGENT-ID and SUMMARY are missing: fleet lifecycle complete AGENT-ID SUMMARY [flags]",
+		"lifecycle complete --agent-id x":               "fleet: SUMMARY is missing: ",
+		"lifecycle complete --summary s":                "fleet: AGENT-ID is missing: ",
+		"lifecycle complete --agent-id x --summary s a": `too many arguments, from "a" on`,
+		"lifecycle status":                              "fleet: AGENT-ID is missing: fleet lifecycle status AGENT-ID... [flags]",
+		"lifecycle start do it":                         `too many arguments, from "it" on; put quotes`,
+		"providers list all":                            `too many arguments, from "all" on`,
+		"providers execute x y --execute-timeout soon":  "it is a whole number",
+		"providers list --include-status=maybe":         "it is true or false",
+		"sessions list-agents --source nowhere":         "it is files, store, fleet or all",
+		"sessions sent x y":                             `did you mean "fleet sessions send"?`,
+		"sessions send x --mesage y":                    "did you mean --message?",
+		"providers register t nothing":                  "the tool spec is neither a JSON object nor KEY=VALUE",
+		"lifecycle start @nowhere.md":                   `a text that begins with @ is written \@`,
+	} {
+		out, text, code := fleet(server, strings.Fields(line)...)
+		require.Equal(t, ExitUsage, code, line)
+		require.Contains(t, text, want, line)
+		require.Empty(t, out, line)
+	}
+}
+
+// TestErrorsNameCommandsOfTheToolset: list_agents is a tool of two toolsets, and what is missing is listed by its own.
+func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	_, text, code := fleet(server, "lifecycle", "stop", "nobody")
+	require.Equal(t, ExitNotFound, code)
+	require.Equal(t, "fleet: agent \"nobody\" not found: \"fleet lifecycle start\" gives ids\n", text)
+	_, text, code = fleet(server, "sessions", "info", "nobody")
+	require.Equal(t, ExitNotFound, code)
+	require.Equal(t, "fleet: there is no session \"nobody\"; \"fleet sessions list\" shows what there is\n", text)
+	sessions := toolsets()[2]
+	require.Equal(t, "sessions", sessions.name)
+	require.Equal(t, `see "fleet sessions list-agents", then "fleet task show" and "fleet providers list"`,
+		inCommandsOf("see list_agents, then show_task and list_available_agents", sessions))
+	require.Equal(t, `see "fleet agent list"`, inCommandsOf("see list_agents", nil))
+}
+
+func TestCompletionOfToolsets(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	_, _, code := fleet(server, "sessions", "create", "papi", "--session-name", "night shift")
+	require.Equal(t, ExitOK, code)
+	for line, want := range map[string]string{
+		"providers execute ":                "claude\tModels behind an API\nshout\tA program\n:4\n",
+		"providers execute s":               "shout\tA program\n:4\n",
+		"providers execute claude ":         ":4\n",
+		"providers execute --agent-name c":  "claude\tModels behind an API\n:4\n",
+		"providers register t spec":         ":4\n",
+		"providers list --capability-":      "--capability-filter\tonly agents with this capability, e.g. \"code_generation\"; none have one that is unknown\n:4\n",
+		"subagents run ":                    "reviewer\tReads code\n:4\n",
+		"sessions create ":                  "papi\tKeeps the build green\n:4\n",
+		"sessions info ":                    "s-1\tpapi\n:4\n",
+		"sessions send --agent-session-id ": "s-1\tpapi\n:4\n",
+		"sessions list-agents --source f":   "files\nstore\nfleet\nall\n:4\n",
+	} {
+		out, _, code := fleet(server, append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		require.Equal(t, ExitOK, code, line)
+		require.Equal(t, want, out, line)
+	}
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/api/httpbody"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+type sendStream = grpc.ServerStreamingServer[fleetv1.SendMessageResponse]
+
+func partial(c *fleetv1.TurnContent) *fleetv1.SendMessageResponse {
+	return &fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_partial, Content: c}
+}
+
+// aTurn is what an agent does on a message: it uses a tool, and says in two pieces that it is done.
+func aTurn() []*fleetv1.SendMessageResponse {
+	arguments, _ := structpb.NewValue(map[string]any{"path": "a.go"})
+	return []*fleetv1.SendMessageResponse{
+		partial(&fleetv1.TurnContent{AgentMessage: proto.String("Let me see.")}),
+		partial(&fleetv1.TurnContent{ToolCall: proto.String("read_file"), Status: proto.String("started"), ToolCallId: proto.String("call-1"), Arguments: arguments}),
+		partial(&fleetv1.TurnContent{Usage: &fleetv1.TurnUsage{Model: "m", InputTokens: 3}}),
+		partial(&fleetv1.TurnContent{AgentMessage: proto.String("It is ")}),
+		partial(&fleetv1.TurnContent{AgentMessage: proto.String("green.\x1b]0;gotcha\a")}),
+		{
+			Type: fleetv1.SendMessageResponse_complete, Response: proto.String("It is green."),
+			Metadata: &fleetv1.TurnMetadata{DurationMs: 2500, ToolCalls: 1, TokensUsed: 42, Model: "m", CostUsd: 0.25},
+		},
+	}
+}
+
+// withSession returns a server with the session s-1.
+func withSession(t *testing.T, s *stub) (server string, stop func()) {
+	server, stop = s.listen(t, "")
+	_, text, code := fleet(server, "sessions", "create", "papi")
+	require.Equal(t, ExitOK, code, text)
+	return server, stop
+}
+
+func TestATurnIsToldAsItHappens(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	s.answer = func(_ *fleetv1.SendMessageRequest, out sendStream) error {
+		for _, m := range aTurn() {
+			if err := out.Send(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	server, _ := withSession(t, s)
+	const facts = "Duration 2.5 s · Tool calls 1 · Tokens used 42 · Model m · Cost $0.25\n"
+
+	out, told, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
+	require.Equal(t, ExitOK, code, told)
+	require.Equal(t, "It is green.\n", out)
+	require.Equal(t, "Let me see.\n· read_file started\nIt is green.\x1b]0;gotcha\a\n"+facts, told) // no terminal, which would act on it
+
+	_, told, _ = fleet(server, "sessions", "send", "s-1", "Is it green?", "-v")
+	require.Contains(t, told, "· read_file started {\"path\":\"a.go\"}\n")
+
+	out, told, code = fleet(server, "sessions", "send", "s-1", "Is it green?", "-q")
+	require.Equal(t, ExitOK, code)
+	require.Equal(t, "It is green.\n", out)
+	require.Empty(t, told)
+
+	out, told, code = fleet(server, "sessions", "send", "s-1", "Is it green?", "-o", "json")
+	require.Equal(t, ExitOK, code)
+	require.Contains(t, out, "{\n  \"type\": \"complete\",\n  \"response\": \"It is green.\",\n")
+	require.Empty(t, told)
+}
+
+// TestATurnSurvivesARestart cuts the connection in the middle of a turn: the call is made again with the same id, and
+// what was told already is not told again.
+func TestATurnSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	var mu sync.Mutex
+	var ids []string
+	var server string
+	var stop func()
+	s.answer = func(r *fleetv1.SendMessageRequest, out sendStream) error {
+		mu.Lock()
+		ids = append(ids, r.GetRequestId())
+		again := len(ids) > 1
+		mu.Unlock()
+		for i, m := range aTurn() {
+			if i == 4 && !again {
+				go func() { // a server that crashes is not waited for by its own handlers
+					stop()
+					s.listen(t, server)
+				}()
+				<-out.Context().Done()
+				return out.Context().Err()
+			}
+			if err := out.Send(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	server, stop = withSession(t, s)
+	out, told, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
+	require.Equal(t, ExitOK, code, told)
+	require.Equal(t, "It is green.\n", out)
+	require.Equal(t, 1, strings.Count(told, "Let me see."))
+	require.Equal(t, 1, strings.Count(told, "read_file"))
+	require.Contains(t, told, "broke")
+	require.Len(t, ids, 2)
+	require.NotEmpty(t, ids[0])
+	require.Equal(t, ids[0], ids[1])
+}
+
+func TestATurnThatFails(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	var fail error
+	s.answer = func(_ *fleetv1.SendMessageRequest, out sendStream) error {
+		_ = out.Send(aTurn()[0])
+		return fail
+	}
+	server, _ := withSession(t, s)
+	for _, c := range []struct {
+		err  error
+		code int
+		told string
+	}{
+		{refusal(codes.ResourceExhausted, "LIMIT_REACHED", "No more messages.", nil), ExitState, "Let me see.\nfleet: No more messages.\n"},
+		{status.Error(codes.Internal, "something"), ExitError, "Something went wrong inside Fleet"},
+		{nil, ExitError, "ended the answer before it was complete"},
+	} {
+		fail = c.err
+		out, told, code := fleet(server, "sessions", "send", "s-1", "x")
+		require.Equal(t, c.code, code, told)
+		require.Contains(t, told, c.told)
+		require.Empty(t, out)
+	}
+	_, told, code := fleet(server, "sessions", "send", "s-1", "x", "--timeout", "1ns")
+	require.Equal(t, ExitTimeout, code, told)
+}
+
+func TestATurnThatIsInterrupted(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	gone := make(chan struct{})
+	s.answer = func(_ *fleetv1.SendMessageRequest, out sendStream) error {
+		_ = out.Send(aTurn()[0])
+		<-out.Context().Done()
+		close(gone)
+		return out.Context().Err()
+	}
+	server, _ := withSession(t, s)
+	c := newCommand(server)
+	code := c.start("sessions", "send", "s-1", "x")
+	c.err.await(t, "Let me see.")
+	c.signals <- os.Interrupt
+	require.Equal(t, ExitInterrupted, wait(t, code))
+	<-gone
+}
+
+// cutter is a connection whose streams break after some messages, as often as it says.
+type cutter struct {
+	grpc.ClientConnInterface
+	after, times int
+	streams      int
+}
+
+func (c *cutter) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := c.ClientConnInterface.NewStream(ctx, d, method, opts...)
+	if c.streams++; err == nil && c.streams <= c.times {
+		s = &cutStream{ClientStream: s, left: c.after}
+	}
+	return s, err
+}
+
+type cutStream struct {
+	grpc.ClientStream
+	left int
+}
+
+func (s *cutStream) RecvMsg(m any) error {
+	if s.left--; s.left < 0 {
+		return status.Error(codes.Unavailable, "the connection broke")
+	}
+	return s.ClientStream.RecvMsg(m)
+}
+
+func TestDownloads(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	const payload = "the result\nin full: \x1b[31mred\x1b[0m日本\n"
+	file := filepath.Join(t.TempDir(), "result.txt")
+	_, told, code := fleet(server, "lifecycle", "start", "the contract", "-q")
+	require.Equal(t, ExitOK, code, told)
+	_, told, code = fleet(server, "lifecycle", "download", "c-1", "--output-file", file)
+	require.Equal(t, ExitNotFound, code, told)
+	require.NoFileExists(t, file)
+	_, told, code = fleet(server, "lifecycle", "complete", "c-1", "It works.", "--payload", payload)
+	require.Equal(t, ExitOK, code, told)
+
+	out, told, code := fleet(server, "lifecycle", "download", "c-1")
+	require.Equal(t, ExitOK, code, told)
+	require.Equal(t, payload, out)
+	out, told, code = fleet(server, "lifecycle", "download", "c-1", "--output-file", file)
+	require.Equal(t, ExitOK, code, told)
+	require.Empty(t, out)
+	require.Equal(t, "Wrote 39 bytes to "+file+".\n", told)
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, payload, string(data))
+	entries, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	_, told, code = fleet(server, "lifecycle", "download", "c-1", "--output-file", filepath.Join(file, "x"))
+	require.Equal(t, ExitUsage, code)
+	require.Contains(t, told, "cannot write the file")
+
+	for _, times := range []int{1, 3} { // and when the connection breaks, what came is not asked for again
+		cut := &cutter{after: 2, times: times}
+		c := newCommand(server)
+		c.dial = func(ctx context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
+			conn, closeIt, err := DialNetwork(ctx, target)
+			cut.ClientConnInterface = conn
+			return cut, closeIt, err
+		}
+		require.Equal(t, ExitOK, c.run("lifecycle", "download", "c-1"), c.err.String())
+		require.Equal(t, payload, c.out.String())
+		require.Equal(t, times+1, cut.streams)
+	}
+}
+
+// TestDownloadsThatBreak writes nothing that could pass for the whole.
+func TestDownloadsThatBreak(t *testing.T) {
+	t.Parallel()
+	full := packed(strings.Repeat("0123456789", 10000))
+	file := filepath.Join(t.TempDir(), "result.txt")
+	require.NoError(t, os.WriteFile(file, []byte("before"), 0o600))
+	for name, data := range map[string][]byte{"short": full[:len(full)-9], "garbled": append(full[:20:20], full[30:]...)} {
+		sent := false
+		r, err := unpacked(&pieces{next: func() (proto.Message, error) {
+			if sent {
+				return nil, os.ErrClosed
+			}
+			sent = true
+			return &httpbody.HttpBody{Data: data}, nil
+		}})
+		require.NoError(t, err, name)
+		_, err = writeFile(file, r)
+		require.Error(t, err, name)
+		kept, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, "before", string(kept))
+		require.NoFileExists(t, file+".part")
+	}
+	r, err := unpacked(strings.NewReader("not compressed"))
+	require.NoError(t, err)
+	n, err := writeFile(os.DevNull, r)
+	require.NoError(t, err)
+	require.EqualValues(t, 14, n)
+}
