@@ -52,7 +52,7 @@ func (testOutside) Version(_ context.Context, program string) (path, output stri
 func TestProvidersOfAFile(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"providers:\n  agents:\n    - name: claude\n      modle: x\n":              `fleet.yaml:4: unknown key "modle": did you mean "model"?`,
+		"providers:\n  agents:\n    - name: claude\n      moddel: x\n":             `fleet.yaml:4: unknown key "moddel": did you mean "model"?`,
 		"providers:\n  agents:\n    - {name: inhouse, kind: api, model: m}\n":      `providers.agents[0] "inhouse": base_url is empty`,
 		"providers:\n  timeout: 25h\n":                                             `providers.timeout is 25h0m0s`,
 		"providers:\n  agents: claude\n":                                           `fleet.yaml`,
