@@ -2092,9 +2092,10 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\"5\n" +
 	"\x19CloseAgentSessionResponse\x12\x18\n" +
-	"\asuccess\x18\x01 \x01(\bR\asuccess\"D\n" +
-	"\x10PullAgentRequest\x120\n" +
-	"\fregistry_ref\x18\x01 \x01(\tB\r\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04R\vregistryRef\"I\n" +
+	"\asuccess\x18\x01 \x01(\bR\asuccess\"A\n" +
+	"\x10PullAgentRequest\x12-\n" +
+	"\fregistry_ref\x18\x01 \x01(\tB\n" +
+	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\vregistryRef\"I\n" +
 	"\x11PullAgentResponse\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x1c\n" +
 	"\treference\x18\x02 \x01(\tR\treference*d\n" +

@@ -898,7 +898,6 @@ const sessionServicePullAgentInput = `{
     "registry_ref": {
       "type": "string",
       "minLength": 1,
-      "maxLength": 512,
       "description": "Reference of the artifact in its registry, as \"docker/echo-agent:latest\"."
     }
   },

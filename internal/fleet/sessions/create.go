@@ -28,7 +28,7 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
 		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty: list_agents shows which there are")
-	case len(name) > maxReference || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
+	case utf8.RuneCountInString(name) > maxReference || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
 		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is no file, reference or name", shorten(strings.ToValidUTF8(name, "?"), 60))
 	}
 	d, err := s.catalog.File(ctx, name)

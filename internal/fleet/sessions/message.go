@@ -33,11 +33,14 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.writable(ctx, p, id, requestID)
-	if err != nil {
+	if err := checkMessage(message); err != nil { // before the session, of which it says nothing
 		return nil, err
 	}
-	if err := checkMessage(message); err != nil {
+	if err := checkRequestID(requestID); err != nil {
+		return nil, err
+	}
+	x, err := s.writable(ctx, p, id, requestID)
+	if err != nil {
 		return nil, err
 	}
 	leave, err := s.turns.take(ctx, id)

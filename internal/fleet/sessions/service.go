@@ -31,6 +31,9 @@ func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Micro
 
 // session returns a session of the caller's, open or not. SESSION_NOT_FOUND for one of another principal too.
 func session(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Session, error) {
+	if id == "" {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_session_id", "agent_session_id is empty: create_agent_session gives one")
+	}
 	x, err := tx.Session(id)
 	if err != nil {
 		return nil, err
