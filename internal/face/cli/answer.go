@@ -78,7 +78,11 @@ func (s *session) showName(m protoreflect.Message) {
 // showText prints the text that was asked for, and what there is to know besides on standard error.
 func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	text, spoken := m.Get(f).String(), s.spoken
-	if strings.TrimSpace(text) == "" || !strings.HasSuffix(strings.TrimSpace(spoken), strings.TrimSpace(text)) {
+	plain := strings.TrimSpace((&sanitizer{}).clean(text))
+	if plain == "" || !strings.HasSuffix(strings.TrimSpace(spoken), plain) {
+		if spoken != "" && !strings.HasSuffix(spoken, "\n") {
+			s.screen.raw("\n")
+		}
 		spoken = text
 		if s.screen.onOut.is() {
 			text = (&sanitizer{colors: s.screen.onOut.colored(s.noColor)}).clean(text)

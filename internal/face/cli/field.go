@@ -97,7 +97,7 @@ func messageForm(d protoreflect.MessageDescriptor) form {
 // what is in its path, is called a name or an id, or is kept short by a rule, is none.
 func limitOf(m *method, d protoreflect.FieldDescriptor, f form) int {
 	if f == asObject || f == asTextPair || f == asJSON {
-		return maxText
+		return maxAnswer
 	}
 	if f != asWords || d.IsList() || (d.Kind() != protoreflect.StringKind && d.Kind() != protoreflect.BytesKind) || !m.inBody(d) {
 		return 0

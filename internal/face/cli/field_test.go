@@ -191,6 +191,8 @@ func TestFlagsOfEveryType(t *testing.T) {
 		{"--numbers=1,2", "", "numbers", `[1,2]`},
 		{"--raw=abc", "", "raw", `"YWJj"`},
 		{"--raw=" + text, "", "raw", `"ZnJvbSBhCmZpbGUK"`},
+		{"--raw=-", "\xff\x00", "raw", `"/wA="`},
+		{"--text=-", "\n", "text", `"\n"`},
 		{"--labels=a=1", "", "labels", `{"a":"1"}`},
 		{"--labels=a=", "", "labels", `{"a":""}`},
 		{`--labels={"a": "b=c"}`, "", "labels", `{"a":"b=c"}`},
@@ -262,6 +264,9 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	_, _, failed = w.run(t, "x", "make-thing", "me", "rest", "--text=-", "--raw=-")
 	require.NotNil(t, failed)
 	require.Contains(t, failed.message, "standard input cannot be both")
+	_, _, failed = w.run(t, "\xff", "make-thing", "me", "rest", "--text=-")
+	require.NotNil(t, failed)
+	require.Contains(t, failed.message, "no text in UTF-8")
 	_, _, failed = w.run(t, "", "make-thing", "me", "rest", "--text=-")
 	require.NotNil(t, failed)
 	require.Contains(t, failed.message, "is empty")

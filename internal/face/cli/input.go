@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -165,7 +166,7 @@ func (s *session) single(in *input, given string) ([]json.RawMessage, error) {
 	text := given
 	if in.isText() {
 		var err error
-		if text, err = s.textUpTo(in.limit, given, in.plain()); err != nil {
+		if text, err = s.given(in, given, in.plain()); err != nil {
 			return nil, err
 		}
 	}
@@ -187,13 +188,22 @@ func (s *session) single(in *input, given string) ([]json.RawMessage, error) {
 	return []json.RawMessage{quote(text)}, nil
 }
 
+// given is a value that can come from elsewhere. Only fields of bytes take what is no text.
+func (s *session) given(in *input, arg, what string) (string, error) {
+	text, err := s.content(in.limit, arg, what)
+	if err == nil && in.desc.Kind() != protoreflect.BytesKind && !utf8.ValidString(text) {
+		err = usagef("the %s is no text in UTF-8; encode it first, for example with base64", what)
+	}
+	return text, err
+}
+
 // object puts together what was given: objects of JSON, and pairs.
 func (s *session) object(in *input) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	for _, given := range in.given {
 		key, value, isPair := strings.Cut(given, "=")
 		if trimmed := strings.TrimSpace(given); !isPair || trimmed == "-" || strings.HasPrefix(trimmed, "@") || strings.HasPrefix(trimmed, "{") {
-			text, err := s.textUpTo(in.limit, given, in.plain())
+			text, err := s.given(in, given, in.plain())
 			if err != nil {
 				return nil, err
 			}
@@ -204,7 +214,7 @@ func (s *session) object(in *input) (json.RawMessage, error) {
 			maps.Copy(all, some)
 			continue
 		}
-		text, err := s.textUpTo(in.limit, value, in.plain()+" "+key)
+		text, err := s.given(in, value, in.plain()+" "+key)
 		if err != nil {
 			return nil, err
 		}

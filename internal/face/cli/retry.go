@@ -59,12 +59,11 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 	repeatable := c.prepare(method, req)
 	var stream grpc.ClientStream
 	var wait pause
-	var from peer.Peer
 	came, taken := 0, 0
 	next := func() (m proto.Message, err error) {
 		if stream == nil {
-			came, from = 0, peer.Peer{}
-			if stream, err = c.open(ctx, method, req, &from); err != nil {
+			came = 0
+			if stream, err = c.open(ctx, method, req); err != nil {
 				return nil, err
 			}
 		}
@@ -83,8 +82,8 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 				}
 				continue
 			}
+			sent := stream != nil // a stream is opened on a connection that there is
 			stream = nil
-			sent := from.Addr != nil || taken > 0
 			if sent {
 				c.reached.Store(true)
 			}
@@ -99,13 +98,13 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 }
 
 // open makes a call whose answers are a stream.
-func (c *conn) open(ctx context.Context, method string, req proto.Message, from *peer.Peer) (grpc.ClientStream, error) {
-	s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method, grpc.Peer(from))
+func (c *conn) open(ctx context.Context, method string, req proto.Message) (grpc.ClientStream, error) {
+	s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.SendMsg(req); err != nil && !isEnd(err) { // why there is an end, RecvMsg knows
-		return nil, err
+		return s, err
 	}
 	return s, s.CloseSend()
 }

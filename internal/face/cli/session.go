@@ -107,10 +107,16 @@ const maxText = 1 << 20
 
 // text returns a text argument: itself, what is in the file of "@FILE", or for "-" all of standard input. what names
 // it in errors.
-func (s *session) text(arg, what string) (string, error) { return s.textUpTo(maxText, arg, what) }
+func (s *session) text(arg, what string) (string, error) {
+	data, err := s.content(maxText, arg, what)
+	if err == nil && data != arg && strings.TrimSpace(data) == "" {
+		err = usagef("the %s is empty", what)
+	}
+	return strings.ToValidUTF8(data, "\uFFFD"), err
+}
 
-// textUpTo is as text, for texts of a length in bytes.
-func (s *session) textUpTo(limit int, arg, what string) (string, error) {
+// content is as text, for up to limit bytes that may be anything but none.
+func (s *session) content(limit int, arg, what string) (string, error) {
 	file, isFile := strings.CutPrefix(arg, "@")
 	switch {
 	case arg == "-":
@@ -147,8 +153,8 @@ func (s *session) read(r io.Reader, limit int, what, from string) (string, error
 		return "", Fail(ExitError, "", "cannot read the %s from %s: %v", what, from, err)
 	case len(data) > limit:
 		return "", usagef("the %s from %s is longer than %s; put what is long into a file of the agent's workspace", what, from, size(int32(limit)))
-	case strings.TrimSpace(string(data)) == "":
+	case len(data) == 0:
 		return "", usagef("the %s from %s is empty", what, from)
 	}
-	return strings.ToValidUTF8(string(data), "\uFFFD"), nil
+	return string(data), nil
 }

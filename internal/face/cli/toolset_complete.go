@@ -11,10 +11,10 @@ import (
 // completion completes the values of a field: what its type allows, or what a list of the same toolset has under its
 // name.
 func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
-	switch {
-	case f.form == asBool:
+	switch f.form {
+	case asBool:
 		return cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp)
-	case f.form == asOneOf:
+	case asOneOf:
 		return cobra.FixedCompletions(f.values(), cobra.ShellCompDirectiveNoFileComp)
 	}
 	if m, list, name := c.set.names(f); m != nil && !f.isText() {

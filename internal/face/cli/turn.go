@@ -47,8 +47,9 @@ func isResult(m protoreflect.Message) bool {
 type live struct {
 	s        *session
 	progress *progress
-	said     strings.Builder // what went to standard output
-	open     bool            // the last line has no end yet
+	said     strings.Builder // what went to standard output, without colours
+	plain    sanitizer
+	open     bool // the last line has no end yet
 }
 
 func (l *live) show(m protoreflect.Message) {
@@ -77,7 +78,7 @@ func (l *live) say(text string) {
 		return
 	case s.output == table && s.screen.onOut.is():
 		s.screen.output(text)
-		l.said.WriteString(text)
+		l.said.WriteString(l.plain.clean(text))
 		return // the screen knows itself where its line ends
 	case !s.tells():
 		return

@@ -82,6 +82,37 @@ func TestATurnIsToldAsItHappens(t *testing.T) {
 	require.Empty(t, told)
 }
 
+// TestATurnOnATerminal shows the answer as it is said, and not again when it is complete.
+func TestATurnOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	s.answer = func(r *fleetv1.SendMessageRequest, out sendStream) error {
+		turn := aTurn()
+		if r.GetMessage() == "other" { // whose answer is not what was said
+			turn[5].Response = proto.String("It is \x1b]0;gotcha\ared.")
+		}
+		for _, m := range turn {
+			if err := out.Send(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	server, _ := withSession(t, s)
+	screen, _, end := onTerminal(t, server, "", "sessions", "send", "s-1", "Is it green?")
+	require.Equal(t, ExitOK, end(), screen.String())
+	require.Equal(t, 1, strings.Count(screen.String(), "It is green."), screen.String())
+	require.Contains(t, screen.String(), "Let me see.\r\n")
+	require.Contains(t, screen.String(), "· read_file started")
+	require.Contains(t, screen.String(), "It is green.\r\n")
+	require.NotContains(t, screen.String(), "gotcha")
+
+	screen, _, end = onTerminal(t, server, "", "sessions", "send", "s-1", "other")
+	require.Equal(t, ExitOK, end(), screen.String())
+	require.Contains(t, screen.String(), "It is green.\r\nIt is red.\r\n")
+	require.NotContains(t, screen.String(), "gotcha")
+}
+
 // TestATurnSurvivesARestart cuts the connection in the middle of a turn: the call is made again with the same id, and
 // what was told already is not told again.
 func TestATurnSurvivesARestart(t *testing.T) {
@@ -149,6 +180,9 @@ func TestATurnThatFails(t *testing.T) {
 	}
 	_, told, code := fleet(server, "sessions", "send", "s-1", "x", "--timeout", "1ns")
 	require.Equal(t, ExitTimeout, code, told)
+	_, told, code = fleet("127.0.0.1:1", "sessions", "send", "s-1", "x")
+	require.Equal(t, ExitUnavailable, code)
+	require.Contains(t, told, "fleet: cannot reach 127.0.0.1:1: ")
 }
 
 func TestATurnThatIsInterrupted(t *testing.T) {
