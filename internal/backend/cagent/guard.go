@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/docker/cagent/pkg/config/latest"
@@ -60,6 +61,24 @@ type guard struct {
 	run      *run
 	rules    rules
 	approved bool
+
+	mu      sync.Mutex
+	started bool
+	broken  bool // it did not start, and has said so
+}
+
+// works says whether the toolset has started. What has not is left alone: it may hold a lock for ever.
+func (g *guard) works() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.started
+}
+
+// usable says whether the toolset may still start, or has.
+func (g *guard) usable() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.broken
 }
 
 // errStuck is the error of a part of a tool that does not return.
@@ -99,18 +118,54 @@ func bounded[T any](ctx context.Context, r *run, limit time.Duration, f func(con
 
 // Start implements tools.ToolSet.
 func (g *guard) Start(ctx context.Context) error {
+	g.mu.Lock()
+	broken := g.broken
+	g.mu.Unlock()
+	if broken {
+		return nil // it has no tools, and is not waited for again
+	}
 	_, err := bounded(ctx, g.run, g.run.b.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.started, g.broken = err == nil, err != nil
 	return g.run.hide(err)
+}
+
+// SetElicitationHandler implements tools.ToolSet.
+func (g *guard) SetElicitationHandler(h tools.ElicitationHandler) {
+	if g.usable() {
+		g.ToolSet.SetElicitationHandler(h)
+	}
+}
+
+// SetOAuthSuccessHandler implements tools.ToolSet.
+func (g *guard) SetOAuthSuccessHandler(h func()) {
+	if g.usable() {
+		g.ToolSet.SetOAuthSuccessHandler(h)
+	}
+}
+
+// SetManagedOAuth implements tools.ToolSet.
+func (g *guard) SetManagedOAuth(managed bool) {
+	if g.usable() {
+		g.ToolSet.SetManagedOAuth(managed)
+	}
 }
 
 // Stop implements tools.ToolSet.
 func (g *guard) Stop(ctx context.Context) error {
+	if !g.works() {
+		return nil
+	}
 	_, err := bounded(ctx, g.run, endGrace, func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Stop(ctx) })
 	return g.run.hide(err)
 }
 
 // Instructions implements tools.ToolSet.
 func (g *guard) Instructions() (s string) {
+	if !g.works() {
+		return ""
+	}
 	defer func() {
 		if recover() != nil {
 			s = ""
@@ -121,6 +176,9 @@ func (g *guard) Instructions() (s string) {
 
 // Tools implements tools.ToolSet.
 func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
+	if !g.works() {
+		return nil, nil
+	}
 	all, err := bounded(ctx, g.run, g.run.b.startTimeout(), g.ToolSet.Tools)
 	if err != nil && g.run.over() {
 		return nil, nil

@@ -44,10 +44,15 @@ agents:
 // hanging is an endpoint that never answers.
 func hanging(t *testing.T) string {
 	t.Helper()
+	over := make(chan struct{})
 	s := newHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // before it, the server does not notice that the caller has gone
-		<-r.Context().Done()
+		select {
+		case <-r.Context().Done():
+		case <-over:
+		}
 	}))
+	t.Cleanup(func() { close(over) })
 	return s.URL
 }
 

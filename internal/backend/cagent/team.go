@@ -177,10 +177,8 @@ func (b *builder) expand(ctx context.Context, s string) string {
 func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConfig) ([]tools.ToolSet, error) {
 	r := b.run
 	var sets []tools.ToolSet
-	add := func(s tools.ToolSet, approved bool) tools.ToolSet {
-		g := &guard{s, r, b.rules, approved}
-		sets = append(sets, g)
-		return g
+	add := func(s tools.ToolSet, approved bool) {
+		sets = append(sets, &guard{ToolSet: s, run: r, rules: b.rules, approved: approved})
 	}
 	for _, t := range c.Toolsets {
 		s, err := bounded(ctx, r, r.b.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, &t) })
@@ -209,7 +207,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 			}
 		}
 		if b.recipe.Reports {
-			sets = append(sets, &guard{&reporter{run: r}, r, rules{deny: b.rules.deny, allow: b.rules.allow}, true})
+			sets = append(sets, &guard{ToolSet: &reporter{run: r}, run: r, rules: rules{deny: b.rules.deny, allow: b.rules.allow}, approved: true})
 		}
 	}
 	if len(c.SubAgents) > 0 {
@@ -219,7 +217,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 		sets = append(sets, builtin.NewHandoffTool())
 	}
 	if c.CodeModeTools {
-		sets = []tools.ToolSet{&guard{codemode.Wrap(sets...), r, b.rules, true}}
+		sets = []tools.ToolSet{&guard{ToolSet: codemode.Wrap(sets...), run: r, rules: b.rules, approved: true}}
 	}
 	return sets, nil
 }
