@@ -194,6 +194,11 @@ func (s *session) cardOf(m protoreflect.Message) string {
 	colors := s.screen.onOut.colored(s.noColor)
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
+		if f := fields.Get(i); m.Has(f) {
+			c.width = max(c.width, len(labelOf(f))+gap)
+		}
+	}
+	for i := range fields.Len() {
 		f := fields.Get(i)
 		if f.HasPresence() && !m.Has(f) {
 			continue

@@ -179,13 +179,16 @@ func (s *session) show(g *grid, none string) {
 }
 
 // card is the details of one thing: a label and a value a line, texts of several lines indented below.
-type card struct{ b strings.Builder }
+type card struct {
+	b     strings.Builder
+	width int // of the labels, when some are longer than labelWidth
+}
 
 const labelWidth = 14
 
 func (c *card) line(label, value string) {
 	if value != "" && value != "-" {
-		c.b.WriteString(label + strings.Repeat(" ", max(1, labelWidth-len(label))) + value + "\n")
+		c.b.WriteString(label + strings.Repeat(" ", max(1, max(c.width, labelWidth)-len(label))) + value + "\n")
 	}
 }
 

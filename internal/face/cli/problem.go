@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -166,7 +167,7 @@ func (t *toolset) hint(e wire.Error) string {
 		name := singular(string(list.Name()))
 		return name == strings.ToLower(noun) || noun == "AGENT" && string(list.Name()) == t.name
 	})
-	if m == nil {
+	if m == nil || strings.Contains(inCommandsOf(e.Message, t), strconv.Quote(m.line())) { // which says it itself
 		return ""
 	}
 	return fmt.Sprintf("%q shows what there is", m.line())

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"fleet/internal/face/wire"
 )
 
 // eachMethod calls f for every method of the API that is for a derived command.
@@ -153,6 +155,10 @@ func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
 	require.Equal(t, "fleet: there is no session \"nobody\"; \"fleet sessions list\" shows what there is\n", text)
 	sessions := toolsets()[2]
 	require.Equal(t, "sessions", sessions.name)
+	missing := wire.Error{Reason: "AGENT_NOT_FOUND", Message: "there is no such agent"}
+	require.Equal(t, `"fleet sessions list-agents" shows what there is`, sessions.hint(missing))
+	missing.Message += "; list_agents shows those that there are"
+	require.Empty(t, sessions.hint(missing), "the message says it")
 	require.Equal(t, `see "fleet sessions list-agents", then "fleet task show" and "fleet providers list"`,
 		inCommandsOf("see list_agents, then show_task and list_available_agents", sessions))
 	require.Equal(t, `see "fleet agent list"`, inCommandsOf("see list_agents", nil))
