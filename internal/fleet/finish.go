@@ -339,7 +339,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*Agen
 				continue
 			}
 			views[i] = v
-			if v.Task == nil || !v.Task.Active() || v.Task.OutputSize == 0 {
+			if v.Task == nil || !v.Task.Active() { // how much it has put out the snapshot does not know
 				continue
 			}
 			var err error
