@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,8 +27,7 @@ type Backend struct {
 	secrets     *secrets // for definitions
 	toolSecrets *secrets // for registered tools
 
-	closing context.Context // done when the backend is closed
-	closed  context.CancelFunc
+	closed atomic.Bool // set under mu
 
 	mu     sync.Mutex
 	agents map[string]*member // that exist, by uid
@@ -62,7 +63,6 @@ func New(c Config) (*Backend, error) {
 		secrets:     &secrets{lookup: c.LookupEnv},
 		toolSecrets: &secrets{lookup: c.LookupEnv, only: append([]string{}, c.ToolEnv...)},
 	}
-	b.closing, b.closed = context.WithCancel(context.Background())
 	if err := b.load(); err != nil {
 		_ = lock.Close()
 		return nil, err
@@ -190,11 +190,14 @@ func (b *Backend) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool
 // Close implements fleet.Backend. Runs that are under way have failed, and say why.
 func (b *Backend) Close() error {
 	b.mu.Lock()
-	again := b.closing.Err() != nil
-	b.closed()
+	again := b.closed.Swap(true)
+	agents := slices.Collect(maps.Values(b.agents))
 	b.mu.Unlock()
 	if again {
 		return nil
+	}
+	for _, a := range agents { // a run that is about to begin sees for itself
+		a.end(errShutdown)
 	}
 	b.runs.Wait()
 	return b.lock.Close()

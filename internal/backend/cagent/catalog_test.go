@@ -250,10 +250,10 @@ func TestPullRefuses(t *testing.T) {
 		host + "/greedy/agent:v6": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v7": {fleet.ReasonDefinitionInvalid, "DATABASE_PASSWORD"},
 		host + "/greedy/agent:v8": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v9": {fleet.ReasonDefinitionInvalid, `"dmr"`},
 		strings.TrimPrefix(gone.URL, "http://") + "/xx:v1": {fleet.ReasonBackendUnavailable, "reached"}, locked + "/xx:v1": {fleet.ReasonAgentNotFound, "without a login"},
-		burning + "/xx:v1": {fleet.ReasonBackendUnavailable, "500"}, endless + "/xx:v1": {fleet.ReasonDefinitionInvalid, "larger than"},
+		burning + "/xx:v1": {fleet.ReasonBackendUnavailable, burning}, endless + "/xx:v1": {fleet.ReasonDefinitionInvalid, "larger than"},
 		hung + "/xx:v1": {fleet.ReasonBackendUnavailable, "within 2s"},
-		"":             {fleet.ReasonInvalidArgument, "reference"}, "::": {fleet.ReasonInvalidArgument, "::"}, "UPPER/case": {fleet.ReasonInvalidArgument, "UPPER"},
-		"../../etc/passwd": {fleet.ReasonInvalidArgument, "passwd"}, "a\x00b": {fleet.ReasonInvalidArgument, ""},
+		"":              {fleet.ReasonInvalidArgument, "reference"}, "::": {fleet.ReasonInvalidArgument, "::"}, "UPPER/case": {fleet.ReasonInvalidArgument, "UPPER"},
+		"../../etc/passwd": {fleet.ReasonInvalidArgument, "passwd"}, "--help": {fleet.ReasonInvalidArgument, "--help"}, "a\x00b": {fleet.ReasonInvalidArgument, ""},
 	} {
 		_, err := c.Pull(t.Context(), ref)
 		require.Equal(t, want.reason, fleet.ReasonOf(err), "%q: %v", ref, err)

@@ -50,14 +50,17 @@ func (b *Backend) Dispatch(ctx context.Context, a fleet.Agent, r fleet.Run) erro
 	if err != nil {
 		return hostError("the run cannot be written down", err)
 	}
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	run.cancel = cancel
 	x.run, begun = run, true
 	x.home.log(b.config.Now(), "task %s: begun", r.TaskID)
 	go func() {
 		defer b.runs.Done()
-		run.execute(r.Prompt)
+		run.execute(work, r.Prompt)
 	}()
-	stop := context.AfterFunc(b.closing, func() { run.kill(errShutdown) })
-	context.AfterFunc(run.ctx, func() { stop() })
+	if b.closed.Load() { // Close may have looked before the run was there
+		run.kill(errShutdown)
+	}
 	return nil
 }
 
@@ -65,7 +68,7 @@ func (b *Backend) Dispatch(ctx context.Context, a fleet.Agent, r fleet.Run) erro
 func (b *Backend) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closing.Err() != nil {
+	if b.closed.Load() {
 		return false
 	}
 	b.runs.Add(1)

@@ -32,7 +32,6 @@ type gate struct {
 	secrets *secrets
 	over    func() bool // the run is to end
 	limit   func()      // the run has asked as often as it may
-	max     int
 
 	mu       sync.Mutex
 	requests int

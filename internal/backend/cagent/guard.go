@@ -211,8 +211,13 @@ func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandl
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(r.tools, func() { cancel(context.Cause(r.tools)) })
-	defer stop()
+	go func() {
+		select {
+		case <-r.quit:
+			cancel(errors.New("the run has ended"))
+		case <-ctx.Done():
+		}
+	}()
 	res, err := bounded(ctx, r, r.b.config.ToolTimeout, func(ctx context.Context) (*tools.ToolCallResult, error) { return handler(ctx, c) })
 	switch {
 	case errors.Is(err, errStuck):

@@ -50,10 +50,8 @@ type run struct {
 	out     *output
 	gate    *gate
 
-	ctx    context.Context // of everything in it
-	cancel context.CancelCauseFunc
-	tools  context.Context // of its tools: they end as soon as it is over
-	finish context.CancelCauseFunc
+	cancel context.CancelCauseFunc // cuts off everything in it
+	quit   chan struct{}           // closed when its tools are to end, with it or before
 
 	mu       sync.Mutex
 	why      error // why it is over, though what was begun may go on
@@ -68,9 +66,7 @@ type run struct {
 }
 
 func newRun(b *Backend, x *member, h home, r fleet.Run, out *output) *run {
-	n := &run{b: b, agent: x, home: h, taskID: r.TaskID, timeout: r.Timeout, out: out, done: make(chan struct{})}
-	n.ctx, n.cancel = context.WithCancelCause(context.Background())
-	n.tools, n.finish = context.WithCancelCause(n.ctx)
+	n := &run{b: b, agent: x, home: h, taskID: r.TaskID, timeout: r.Timeout, out: out, quit: make(chan struct{}), done: make(chan struct{})}
 	n.gate = &gate{config: &b.config, secrets: b.secrets, over: n.over, limit: func() { n.conclude(errTooOften) }}
 	return n
 }
@@ -85,11 +81,15 @@ func (r *run) over() bool {
 // conclude has the run end when what it has begun with its model is done. The first reason counts.
 func (r *run) conclude(why error) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.why == nil {
 		r.why = why
 	}
-	r.mu.Unlock()
-	r.finish(why)
+	select {
+	case <-r.quit:
+	default:
+		close(r.quit)
+	}
 }
 
 // interrupt asks the run to end.
@@ -130,9 +130,9 @@ func (r *run) hide(err error) error {
 }
 
 // execute does the run.
-func (r *run) execute(prompt string) {
+func (r *run) execute(ctx context.Context, prompt string) {
 	timer := time.AfterFunc(r.timeout, func() { r.kill(errDeadline) })
-	final, err := r.converse(prompt)
+	final, err := r.converse(ctx, prompt)
 	timer.Stop()
 	r.cancel(nil)
 	o := r.conclusion(final, err)
@@ -186,7 +186,7 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 }
 
 // converse has the conversation of the run, and returns the last that the agent said in it.
-func (r *run) converse(prompt string) (final string, err error) {
+func (r *run) converse(ctx context.Context, prompt string) (final string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.b.config.Logger.Error("a run panicked", "task", r.taskID, "panic", p, "stack", string(debug.Stack()))
@@ -202,7 +202,7 @@ func (r *run) converse(prompt string) (final string, err error) {
 	if err != nil {
 		return "", hostError("the agent's conversation cannot be read", err)
 	}
-	c, err := r.crew(r.ctx, rec)
+	c, err := r.crew(ctx, rec)
 	if err != nil {
 		return "", err
 	}
@@ -219,7 +219,7 @@ func (r *run) converse(prompt string) (final string, err error) {
 	talk.id = s.ID
 	talk.save(s)
 	w := &watcher{run: r, rt: rt}
-	if !w.watch(rt.RunStream(r.ctx, s)) {
+	if !w.watch(ctx, rt.RunStream(ctx, s)) {
 		return w.text.String(), w.err // it goes on by itself somewhere, and what it has is not to be touched
 	}
 	talk.save(s)
@@ -259,10 +259,10 @@ type watcher struct {
 
 // watch takes the events until there are no more. It returns false when they did not end in time after the run was cut
 // off.
-func (w *watcher) watch(events <-chan runtime.Event) bool {
+func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 	flush := time.NewTimer(time.Hour)
 	defer flush.Stop()
-	cut := w.run.ctx.Done()
+	cut := ctx.Done()
 	var patience <-chan time.Time
 	defer w.end()
 	for {
@@ -272,7 +272,7 @@ func (w *watcher) watch(events <-chan runtime.Event) bool {
 				return true
 			}
 			had := w.line.Len()
-			w.take(e)
+			w.take(ctx, e)
 			if had == 0 && w.line.Len() > 0 {
 				flush.Reset(flushAfter)
 			}
@@ -299,7 +299,7 @@ func (w *watcher) end() {
 }
 
 // take takes one event.
-func (w *watcher) take(e runtime.Event) {
+func (w *watcher) take(ctx context.Context, e runtime.Event) {
 	switch e := e.(type) {
 	case *runtime.AgentChoiceEvent:
 		w.write(e.Content)
@@ -332,12 +332,12 @@ func (w *watcher) take(e runtime.Event) {
 	case *runtime.ErrorEvent:
 		w.err = errors.New(e.Error)
 	case *runtime.ElicitationRequestEvent:
-		w.answer(func() error {
-			return w.rt.ResumeElicitation(w.run.ctx, tools.ElicitationActionDecline, nil)
+		w.answer(ctx, func() error {
+			return w.rt.ResumeElicitation(ctx, tools.ElicitationActionDecline, nil)
 		})
 	case *runtime.ToolCallConfirmationEvent:
-		w.answer(func() error { // the guard has approved before; this is a tool that came some other way
-			w.rt.Resume(w.run.ctx, runtime.ResumeTypeReject)
+		w.answer(ctx, func() error { // the guard has approved before; this is a tool that came some other way
+			w.rt.Resume(ctx, runtime.ResumeTypeReject)
 			return nil
 		})
 	}
@@ -345,7 +345,7 @@ func (w *watcher) take(e runtime.Event) {
 
 // answer answers a question that the library is about to wait for. There is no signal that it does, so it is tried until
 // it works.
-func (w *watcher) answer(f func() error) {
+func (w *watcher) answer(ctx context.Context, f func() error) {
 	go func() {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
@@ -355,7 +355,7 @@ func (w *watcher) answer(f func() error) {
 				if f() == nil {
 					return
 				}
-			case <-w.run.ctx.Done():
+			case <-ctx.Done():
 				return
 			}
 		}

@@ -157,5 +157,8 @@ func parseReference(s string) (name.Reference, error) {
 	if len(s) > 512 {
 		return nil, errors.New("it is too long")
 	}
+	if s == "" || !strings.ContainsAny(s[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789[") {
+		return nil, errors.New("it begins like a path or an option")
+	}
 	return name.ParseReference(s)
 }
