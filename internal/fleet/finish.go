@@ -153,8 +153,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		return 0, err
 	}
 	err = s.store.Update(ctx, func(tx Tx) error {
-		a, err := own(tx, p, uid)
-		if err != nil {
+		if _, err := own(tx, p, uid); err != nil {
 			return err
 		}
 		t, err := tx.ActiveTask(uid)
@@ -171,7 +170,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 			return err
 		}
 		if t == nil {
-			return Errorf(ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", a.Name).With("agent_name", a.Name)
+			return Errorf(ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", uid).With("agent_name", uid) // by which callers know it
 		}
 		if size = t.PayloadSize + len(piece); size > limit {
 			return payloadTooLarge(size, limit)
@@ -241,7 +240,7 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 		}
 		last, err := tx.LastTasks([]string{uid})
 		if err == nil && len(last) == 0 {
-			err = Errorf(ReasonNoRunningTask, "agent %q has no task", a.Name).With("agent_name", a.Name)
+			err = Errorf(ReasonNoRunningTask, "agent %q has no task", uid).With("agent_name", uid)
 		}
 		if err == nil {
 			task = last[0]
