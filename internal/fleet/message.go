@@ -59,7 +59,7 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 	case m.Refused != "":
 		return nil, "", Errorf(m.Refused, "%s", m.RefusedText)
 	case m.Open():
-		return task, "The message is kept: the agent gets it as soon as it can take it", nil
+		return task, "The message is kept: the agent gets it as soon as it can take it, if its task goes on until then", nil
 	}
 	return task, "Message sent to the running task", nil
 }

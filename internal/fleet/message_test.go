@@ -21,7 +21,7 @@ func (h *harness) message(text, requestID string) (string, error) {
 
 const (
 	sentNow   = "Message sent to the running task"
-	sentLater = "The message is kept: the agent gets it as soon as it can take it"
+	sentLater = "The message is kept: the agent gets it as soon as it can take it, if its task goes on until then"
 )
 
 func TestMessages(t *testing.T) {

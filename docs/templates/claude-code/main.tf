@@ -74,6 +74,17 @@ data "coder_parameter" "spec" {
   order        = 2
 }
 
+# Whose agent it is, when all workspaces belong to the Coder user of Fleet's token: Fleet can then be rebuilt from Coder alone.
+data "coder_parameter" "fleet_owner" {
+  name         = "fleet_owner"
+  display_name = "Owner in Fleet"
+  description  = "Filled in by Fleet. Leave it empty by hand."
+  type         = "string"
+  default      = ""
+  mutable      = true
+  order        = 3
+}
+
 # The presets leave spec alone: a preset's value would win over the one that a request gives.
 data "coder_workspace_preset" "coder" {
   name        = "Software Engineer"

@@ -99,7 +99,7 @@ func (w *walk) create(t *testing.T) {
 	ws, made := w.workspace(t, w.workspaceOf(w.name))
 	require.True(t, made)
 	require.Equal(t, ws.ID, a["workspace_id"])
-	require.Equal(t, map[string]string{"role": "operator", "spec": spec}, w.parameters(t, ws))
+	require.Equal(t, map[string]string{"role": "operator", "spec": spec, "fleet_owner": a.text("owner")}, w.parameters(t, ws))
 
 	w.fail(t, "create_agent", object{"name": strings.ToUpper(w.name), "project": "Setup", "spec": "x"}, "AGENT_EXISTS", 400, w.name)
 	require.Equal(t, w.name, w.agent(t, strings.ToLower(w.name))["name"], "names are compared without case, and kept with it")

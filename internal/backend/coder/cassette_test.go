@@ -46,6 +46,7 @@ func TestCassettes(t *testing.T) {
 		"delete-missing":            {run: deleteMissing},
 		"delete-busy":               {run: deleteBusy},
 		"deleted-in-coder":          {run: deletedInCoder},
+		"state-deleting":            {run: stateDeleting},
 		"stopped-in-coder":          {run: stoppedInCoder},
 		"state-pending-to-canceled": {run: statesOfHanging},
 		"state-unhealthy":           {run: stateUnhealthy},
@@ -321,7 +322,7 @@ func list(x *rig) {
 	x.Equal("Setup", w.Project)
 	x.Equal("coder", w.Role)
 	x.Equal(running.Spec, w.Spec)
-	x.Equal("bob", w.Owner)
+	x.Equal("local", w.Owner, "whose agent it is, not whose workspace")
 	x.Empty(w.AgentUID)
 	x.False(w.CreatedAt.IsZero())
 	x.Equal(running.Spec, w.Metadata["fleet_mcp_agent_spec"])
@@ -446,6 +447,23 @@ func deletedInCoder(x *rig) {
 	x.NoError(err)
 	x.Equal(fleet.StateDeleted, w.State)
 	x.NotEmpty(w.Reason)
+}
+
+// stateDeleting looks at a workspace while somebody deletes it in Coder.
+func stateDeleting(x *rig) {
+	a := x.ready("going")
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	a.WorkspaceID = w.ID
+	x.prepare(func() {
+		x.request(http.MethodPost, "/api/v2/workspaces/"+a.WorkspaceID+"/builds", `{"transition":"delete"}`)
+		time.Sleep(600 * time.Millisecond) // until a provisioner has taken it
+	})
+	w, err = x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateDeleting, w.State, w.Reason)
+	x.reason(x.b.Dispatch(x.ctx, a, run("echo too late")), fleet.ReasonAgentOffline)
+	x.await(a, fleet.StateDeleted)
 }
 
 func stoppedInCoder(x *rig) {
@@ -785,7 +803,7 @@ func othersAgent(x *rig) {
 	all, err := x.b.List(x.ctx)
 	x.NoError(err)
 	for _, w := range all {
-		x.Equal("admin", w.Owner)
+		x.NotEqual("cas-not-mine", w.Name)
 	}
 	x.prepare(func() {
 		var ws struct{ ID string }

@@ -93,6 +93,10 @@ var (
 	appSlugs       = []string{"agentapi", "ccw", "claude-code"}
 )
 
+// ownerParameter takes the name of the agent's owner, where all workspaces belong to one Coder user: who an agent belongs to
+// can then be told from Coder alone.
+const ownerParameter = "fleet_owner"
+
 // DefaultMetadata returns which metadata item is shown under which key.
 func DefaultMetadata() map[string]string {
 	return map[string]string{

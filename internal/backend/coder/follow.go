@@ -339,8 +339,11 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 		if i = f.find(v); i < 0 {
 			return f.missing()
 		}
-		if end, last = f.segment(v, i); !last || f.atRest(v, i, end) && f.transcript.seal() {
+		if end, last = f.segment(v, i); !last {
 			return f.finish(ctx, v, i, end, last)
+		}
+		if f.atRest(v, i, end) {
+			return f.finishSealed(ctx, v, i, end)
 		}
 	}
 	if o, ended, err = f.check(ctx, i, end); err != nil || ended {
@@ -409,8 +412,8 @@ func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ende
 	}
 	for _, s := range app.Statuses {
 		done := s.State == "complete" || s.State == "failure"
-		if done && s.CreatedAt.After(since) && now.Add(f.b.gate.ahead()).Sub(s.CreatedAt) > reportGrace && f.transcript.seal() {
-			return f.finish(ctx, f.view, i, end, true)
+		if done && s.CreatedAt.After(since) && now.Add(f.b.gate.ahead()).Sub(s.CreatedAt) > reportGrace {
+			return f.finishSealed(ctx, f.view, i, end)
 		}
 	}
 	return o, false, nil
@@ -466,6 +469,15 @@ func (f *follower) since(i int) time.Time {
 		return since
 	}
 	return f.view.messages[i].Time.Add(f.b.gate.ahead() - f.view.skew - time.Second)
+}
+
+// finishSealed finishes a run that has come to its end, unless a message is on its way to it by then.
+func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fleet.Outcome, ended bool, err error) {
+	o, ended, err = f.finish(ctx, v, i, end, true)
+	if err == nil && !f.transcript.seal() {
+		return fleet.Outcome{}, false, nil
+	}
+	return o, ended, err
 }
 
 // finish passes on the rest, and says how the run ended.

@@ -200,6 +200,13 @@ func (b *Backend) listed(ctx context.Context, l *lodging) (fleet.Workspace, erro
 	if w.Role, w.Spec, err = b.roleAndSpec(ctx, l.place); err != nil {
 		return w, err
 	}
+	if b.config.Owner == OwnerSelf {
+		values, err := b.values(ctx, l.account, l.ws.LatestBuild.ID)
+		if err != nil {
+			return w, err
+		}
+		w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
+	}
 	w.Name = l.name
 	if w.Role == "" {
 		w.Role = defaultRole

@@ -90,6 +90,9 @@ func (b *Backend) createRequest(ctx context.Context, a fleet.Agent, p *project) 
 	if spec := p.spec(v); spec != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: spec.Name, Value: a.Spec})
 	}
+	if b.config.Owner == OwnerSelf && v.parameter(ownerParameter) != nil {
+		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: ownerParameter, Value: a.Owner})
+	}
 	return request, nil
 }
 

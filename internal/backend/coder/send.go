@@ -81,6 +81,10 @@ func (b *Backend) Send(ctx context.Context, a fleet.Agent, r fleet.Run, id, text
 	if t.hasLetter(id) {
 		return nil
 	}
+	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q does not work on the task %s any more", a.Name, r.TaskID)
+	if _, ended := t.result(); ended { // and what was on its way to it was not forgotten
+		return over
+	}
 	l := &letter{id: id, text: typed(text), dropped: make(chan struct{})}
 	if l.text == "" {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "there is nothing in it that could be typed into a terminal")
@@ -89,7 +93,6 @@ func (b *Backend) Send(ctx context.Context, a fleet.Agent, r fleet.Run, id, text
 	defer t.leave(l)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q does not work on the task %s any more", a.Name, r.TaskID)
 	go func() {
 		select {
 		case <-l.dropped:
