@@ -82,8 +82,8 @@ coder-down: ## stop that Coder
 
 CODER_ENV := env=$$(testdata/coder-testbed/env.sh bob) && eval "$$env"
 
-e2e: ## the whole contract against a real Coder: make coder-up e2e
-	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -timeout 20m -parallel 6 $(FLAGS) ./internal/app/e2e
+e2e: ## the whole contract, and the suite of backends, against a real Coder: make coder-up e2e
+	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -p 1 -timeout 20m -parallel 6 $(FLAGS) ./internal/app/e2e ./internal/backend/coder
 
 record: ## record the cassettes in testdata/cassettes anew, from that Coder: make coder-up record
 	@$(CODER_ENV) && $(GO) test -count=1 -timeout 30m -run TestCassettes $(FLAGS) ./internal/backend/coder -record

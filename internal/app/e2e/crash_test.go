@@ -38,7 +38,7 @@ func TestAdoption(t *testing.T) {
 	})
 	for name, was := range created {
 		now := second.agent(t, name)
-		for _, key := range []string{"name", "role", "project", "spec", "workspace_id"} {
+		for _, key := range []string{"name", "role", "project", "spec", "workspace_id", "owner"} {
 			require.Equal(t, was[key], now[key], "%s of %s", key, name)
 		}
 	}

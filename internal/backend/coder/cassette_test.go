@@ -344,7 +344,10 @@ func metadata(x *rig) {
 	x.prepare(func() {
 		x.script("meta.sh", "bob/agent-cas-meta", "pull_request_url", "https://github.com/org/repo/pull/123")
 		x.script("meta.sh", "bob/agent-cas-meta", "check_status", "passing")
-		time.Sleep(6 * time.Second) // the agent reads them every two seconds
+		x.Eventually(func() bool { // the agent reads them every two seconds
+			w, err := x.live.Inspect(x.ctx, a)
+			return err == nil && len(w.Metadata) == 3
+		}, time.Minute, time.Second)
 	})
 	w, err := x.b.Inspect(x.ctx, a)
 	x.NoError(err)

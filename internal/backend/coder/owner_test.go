@@ -20,8 +20,8 @@ import (
 // test bed.
 func TestOwnerPrincipal(t *testing.T) {
 	admin := os.Getenv("TESTBED_ADMIN_TOKEN")
-	if os.Getenv("FLEET_CODER_E2E") == "" || admin == "" {
-		t.Skip("set FLEET_CODER_E2E=1 and the environment of testdata/coder-testbed/env.sh")
+	if os.Getenv("FLEET_E2E") == "" || admin == "" {
+		t.Skip("set FLEET_E2E=1 and the environment of testdata/coder-testbed/env.sh")
 	}
 	prefix := "own-"
 	b, err := coder.New(coder.Config{

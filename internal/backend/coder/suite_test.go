@@ -16,8 +16,8 @@ import (
 // TestSuite runs the suite against a real Coder deployment: that of CODER_URL, as the user of CODER_SESSION_TOKEN. It
 // makes and deletes workspaces whose names begin with e2e-, of the template setup-devcontainer.
 func TestSuite(t *testing.T) {
-	if os.Getenv("FLEET_CODER_E2E") == "" {
-		t.Skip("set FLEET_CODER_E2E=1, CODER_URL and CODER_SESSION_TOKEN to run against a real Coder deployment")
+	if os.Getenv("FLEET_E2E") == "" {
+		t.Skip("set FLEET_E2E=1, CODER_URL and CODER_SESSION_TOKEN to run against a real Coder deployment")
 	}
 	prefix := "e2e-"
 	open := func(t *testing.T) fleet.Backend {
