@@ -1,6 +1,12 @@
 package app
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -17,8 +23,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet/sessions"
 )
 
@@ -50,6 +58,93 @@ var testRegistry = sync.OnceValues(func() (string, error) {
 	}
 	return host, nil
 })
+
+// TestSessionStreams wants what an agent does to be told while it does it: as a stream on gRPC, as server-sent events on
+// REST, and as progress on MCP, each with the answer at last.
+func TestSessionStreams(t *testing.T) {
+	t.Parallel()
+	s := &story{testFleet: newTestFleet(t, fleetConfig{}), names: map[string]string{}}
+	require.NoError(t, s.do(t.Context(), step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}}))
+	id := s.names["session"]
+	streams := map[string]func(t *testing.T, message string, told func(string)) string{
+		"grpc": func(t *testing.T, message string, told func(string)) string {
+			stream, err := fleetv1.NewSessionServiceClient(s.conn).SendMessage(t.Context(), &fleetv1.SendMessageRequest{AgentSessionId: id, Message: message})
+			require.NoError(t, err)
+			for {
+				m, err := stream.Recv()
+				require.NoError(t, err)
+				if m.GetType() == fleetv1.SendMessageResponse_complete {
+					_, err := stream.Recv()
+					require.ErrorIs(t, err, io.EOF)
+					return m.GetResponse()
+				}
+				told(m.GetContent().GetAgentMessage())
+			}
+		},
+		"sse": func(t *testing.T, message string, told func(string)) string {
+			body, err := json.Marshal(map[string]any{"message": message})
+			require.NoError(t, err)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.HTTPAddr()+"/v1/sessions/"+id+"/messages", bytes.NewReader(body))
+			require.NoError(t, err)
+			r.Header.Set("Accept", "text/event-stream")
+			resp, err := s.http.Do(r)
+			require.NoError(t, err)
+			defer func() { _ = resp.Body.Close() }()
+			for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+				data, ok := strings.CutPrefix(lines.Text(), "data: ")
+				if !ok {
+					continue
+				}
+				var m struct {
+					Type, Response string
+					Content        struct {
+						Message string `json:"agent_message"`
+					}
+				}
+				require.NoError(t, json.Unmarshal([]byte(data), &m))
+				if m.Type == "complete" {
+					return m.Response
+				}
+				told(m.Content.Message)
+			}
+			return "no answer"
+		},
+		"mcp": func(t *testing.T, message string, told func(string)) string {
+			c, err := s.mcp(t.Context(), "", "sessions")
+			require.NoError(t, err)
+			c.OnNotification(func(n mcp.JSONRPCNotification) { told(fmt.Sprint(n.Params.AdditionalFields["message"])) })
+			r := mcp.CallToolRequest{}
+			r.Params.Name, r.Params.Arguments = "send_message", map[string]any{"agent_session_id": id, "message": message}
+			r.Params.Meta = &mcp.Meta{ProgressToken: "p"}
+			result, err := c.CallTool(t.Context(), r)
+			require.NoError(t, err)
+			text, _ := mcp.AsTextContent(first(result.Content))
+			var m struct{ Response string }
+			require.NoError(t, json.Unmarshal([]byte(text.Text), &m), text.Text)
+			return m.Response
+		},
+	}
+	for face, stream := range streams {
+		t.Run(face, func(t *testing.T) {
+			var mu sync.Mutex
+			var told []string
+			release := sync.OnceFunc(func() { s.world.Release(face) })
+			answer := stream(t, "echo first\nwait "+face+"\necho second\ndone all said", func(text string) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, text)
+				if strings.Contains(text, "first") {
+					release() // which would be never, if it were told at the end
+				}
+			})
+			require.Equal(t, "all said", answer)
+			mu.Lock()
+			defer mu.Unlock()
+			require.Contains(t, strings.Join(told, "|"), "first")
+			require.Contains(t, strings.Join(told, "|"), "second")
+		})
+	}
+}
 
 func TestSessionsOfAFile(t *testing.T) {
 	t.Parallel()
