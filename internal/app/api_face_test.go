@@ -91,7 +91,9 @@ func apiMethods() (all []protoreflect.MethodDescriptor) {
 		}
 		return true
 	})
-	slices.SortFunc(services, func(a, b protoreflect.ServiceDescriptor) int { return strings.Compare(string(a.Name()), string(b.Name())) })
+	slices.SortFunc(services, func(a, b protoreflect.ServiceDescriptor) int {
+		return strings.Compare(string(a.Name()), string(b.Name()))
+	})
 	for _, s := range services {
 		for i := range s.Methods().Len() {
 			all = append(all, s.Methods().Get(i))

@@ -35,8 +35,9 @@ func TestBackend(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			backendtest.Run(t, backendtest.Harness{
 				New: func(t *testing.T) fleet.Backend {
-					tt.config.Projects = append(fake.DefaultProjects(), fake.Project{Project: fleet.Project{Name: "Prompt", SpecIsTask: true}})
-					b := fake.New(tt.config)
+					config := tt.config // each test has its own
+					config.Projects = append(fake.DefaultProjects(), fake.Project{Project: fleet.Project{Name: "Prompt", SpecIsTask: true}})
+					b := fake.New(config)
 					t.Cleanup(b.Destroy)
 					return b
 				},
