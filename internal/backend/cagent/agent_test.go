@@ -364,7 +364,7 @@ func TestRegisteredTools(t *testing.T) {
 	e := newDesk(t, fleet.Recipe{Tools: tools}, env)
 	_, o = e.does("hello")
 	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Contains(t, o.Reason, `"ANTHROPIC_API_KEY" not set`)
+	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")
 }
 
 // TestTeam has an agent give a part of its task to another one, and a conversation to a third.

@@ -233,9 +233,15 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 func (r *run) dismiss(c *crew) {
 	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
 	defer cancel()
-	if err := c.StopToolSets(ctx); err != nil {
-		r.b.config.Logger.Warn("an agent's tools did not end", "task", r.taskID, "error", err)
+	var wg sync.WaitGroup
+	for _, g := range c.sets {
+		wg.Go(func() {
+			if err := g.Stop(ctx); err != nil {
+				r.b.config.Logger.WarnContext(ctx, "an agent's tools did not end well", "task", r.taskID, "error", err)
+			}
+		})
 	}
+	wg.Wait()
 }
 
 // lastSaid is the last text of an agent.

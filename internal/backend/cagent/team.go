@@ -21,7 +21,6 @@ import (
 	"github.com/docker/cagent/pkg/tools"
 	"github.com/docker/cagent/pkg/tools/builtin"
 	"github.com/docker/cagent/pkg/tools/codemode"
-	"github.com/docker/cagent/pkg/tools/mcp"
 
 	"fleet/internal/fleet"
 )
@@ -34,6 +33,7 @@ const defaultMaxTokens int64 = 32000
 type crew struct {
 	*team.Team
 	agent string // the one that is spoken to
+	sets  []*guard
 }
 
 // crew makes the run's agents.
@@ -65,7 +65,7 @@ func (r *run) crew(ctx context.Context, rec *record) (*crew, error) {
 		agent.WithHandoffs(pick(agents, c.Handoffs)...)(agents[n])
 	}
 	deny := permissions.NewChecker(&latest.PermissionsConfig{Deny: append(denied(d.config.Permissions), recipe.Deny...)})
-	return &crew{team.New(team.WithAgents(all...), team.WithPermissions(deny)), name}, nil
+	return &crew{team.New(team.WithAgents(all...), team.WithPermissions(deny)), name, b.sets}, nil
 }
 
 func denied(p *latest.PermissionsConfig) []string {
@@ -91,6 +91,7 @@ type builder struct {
 	main   string
 	work   string
 	rules  rules
+	sets   []*guard // that were made
 }
 
 func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig, rec *record) (*agent.Agent, error) {
@@ -178,7 +179,8 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	r := b.run
 	var sets []tools.ToolSet
 	add := func(s tools.ToolSet, approved bool) {
-		sets = append(sets, &guard{ToolSet: s, run: r, rules: b.rules, approved: approved})
+		g := &guard{ToolSet: s, run: r, rules: b.rules, approved: approved}
+		sets, b.sets = append(sets, g), append(b.sets, g)
 	}
 	for _, t := range c.Toolsets {
 		s, err := bounded(ctx, r, r.b.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, &t) })
@@ -252,7 +254,10 @@ func (b *builder) toolset(ctx context.Context, t *latest.Toolset) (tools.ToolSet
 	case t.Type == "lsp":
 		return builtin.NewLSPTool(t.Command, t.Args, env, b.work), nil
 	case t.Type == "mcp" && t.Command != "":
-		return mcp.NewToolsetCommand(t.Name, t.Command, t.Args, env, b.work), nil
+		return mcpCommand(t.Name, t.Command, t.Args, env, b.work), nil
+	case t.Type == "mcp" && t.Remote.URL != "":
+		js := js.NewJsExpander(b.run.b.secrets)
+		return mcpRemote(t.Name, js.Expand(ctx, t.Remote.URL), t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers)), nil
 	case t.Type == "memory" && filepath.IsAbs(t.Path):
 		return nil, fmt.Errorf("its path must be relative: it is in the agent's own directory")
 	case t.Type == "memory" && t.Path == "":

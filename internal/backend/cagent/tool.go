@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -18,7 +18,6 @@ import (
 	"github.com/docker/cagent/pkg/environment"
 	"github.com/docker/cagent/pkg/teamloader"
 	"github.com/docker/cagent/pkg/tools"
-	"github.com/docker/cagent/pkg/tools/mcp"
 
 	"fleet/internal/fleet"
 )
@@ -114,30 +113,18 @@ func payload(raw json.RawMessage) []byte {
 
 // server makes a toolset of an MCP server. Variables of the environment come from env alone.
 func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets) (tools.ToolSet, error) {
-	if m.Command != "" {
-		values, err := environment.ExpandAll(ctx, environment.ToValues(m.Env), env)
-		if err != nil {
-			return nil, fmt.Errorf("MCP server %q: %w", m.Name, err)
-		}
-		return mcp.NewToolsetCommand(m.Name, m.Command, m.Args, append(b.run.b.environ(b.recipe.PassEnv, b.work), values...), b.work), nil
+	expand := func(v string) (string, error) {
+		return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
 	}
-	headers, err := expandAll(ctx, m.Headers, env)
-	if err != nil {
-		return nil, fmt.Errorf("MCP server %q: %w", m.Name, err)
+	vars, err := expandAll(m.Env, expand)
+	if err == nil && m.Command != "" {
+		return mcpCommand(m.Name, m.Command, m.Args, append(b.run.b.environ(b.recipe.PassEnv, b.work), environment.ToValues(vars)...), b.work), nil
 	}
-	return mcp.NewRemoteToolset(m.Name, m.URL, "streamable", headers), nil
-}
-
-func expandAll(ctx context.Context, values map[string]string, env *secrets) (map[string]string, error) {
-	out := maps.Clone(values)
-	for k, v := range values {
-		x, err := environment.Expand(ctx, v, env)
-		if err != nil {
-			return nil, err
-		}
-		out[k] = x
+	headers, e := expandAll(m.Headers, expand)
+	if err = errors.Join(err, e); err != nil {
+		return nil, fmt.Errorf("MCP server %q: %s", m.Name, fleet.Words(err))
 	}
-	return out, nil
+	return mcpRemote(m.Name, m.URL, "", headers), nil
 }
 
 // registered makes toolsets of the tools that were registered for the agent.
@@ -149,7 +136,7 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 		switch {
 		case t.MCP != nil:
 			m := t.MCP.Server
-			m.Name = "" // or the library puts it before the tools' names
+			m.Name = "" // which would stand before the tool's
 			s, err := b.server(ctx, m, env)
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
@@ -160,9 +147,11 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 			}
 			sets = append(sets, &renamed{teamloader.WithToolsFilter(s, remote), remote, t})
 		case t.HTTP != nil:
-			headers, err := expandAll(ctx, t.HTTP.Headers, env)
+			headers, err := expandAll(t.HTTP.Headers, func(v string) (string, error) {
+				return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
+			})
 			if err != nil {
-				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+				return nil, fmt.Errorf("tool %q: %s", t.Name, fleet.Words(err))
 			}
 			own.add(t, httpTool(t.HTTP, headers, b.run.b.config.MaxToolOutput))
 		case len(t.Command) > 0:
@@ -208,14 +197,9 @@ func (r *renamed) Tools(ctx context.Context) ([]tools.Tool, error) {
 		return nil, fmt.Errorf("the MCP server has no tool %q", r.remote)
 	}
 	t := all[0]
-	inner := t.Handler
 	t.Name = r.as.Name
 	if r.as.Description != "" {
 		t.Description = r.as.Description
-	}
-	t.Handler = func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
-		c.Function.Name = r.remote
-		return inner(ctx, c)
 	}
 	return []tools.Tool{t}, nil
 }

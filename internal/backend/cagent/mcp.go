@@ -1,0 +1,158 @@
+package cagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/docker/cagent/pkg/tools"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// mcpServer is a toolset of an MCP server. The library's own cannot be cut off while it starts, leaves the program
+// running then, and calls tools by the names it has given them instead of their own.
+type mcpServer struct {
+	tools.BaseToolSet
+	name      string // before the tools' names; empty: nothing is
+	transport func(ctx context.Context) mcp.Transport
+
+	session *mcp.ClientSession
+	end     context.CancelFunc // ends what the session runs on
+}
+
+// mcpCommand is a server that is a program.
+func mcpCommand(name, command string, args, env []string, dir string) *mcpServer {
+	return &mcpServer{name: name, transport: func(ctx context.Context) mcp.Transport {
+		cmd := exec.CommandContext(ctx, command, args...)
+		cmd.Env, cmd.Dir = env, dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // and what it has started
+		return &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}
+	}}
+}
+
+// mcpRemote is a server at an address.
+func mcpRemote(name, url, kind string, headers map[string]string) *mcpServer {
+	client := &http.Client{
+		Transport: &withHeaders{headers},
+		// The headers may be secrets of this one server.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &mcpServer{name: name, transport: func(context.Context) mcp.Transport {
+		if kind == "sse" {
+			return &mcp.SSEClientTransport{Endpoint: url, HTTPClient: client}
+		}
+		return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: client, MaxRetries: -1}
+	}}
+}
+
+// withHeaders adds headers to requests.
+type withHeaders struct{ headers map[string]string }
+
+// RoundTrip implements http.RoundTripper.
+func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for k, v := range w.headers {
+		r.Header.Set(k, v)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Start implements tools.ToolSet. A start that is cut off leaves nothing behind.
+func (s *mcpServer) Start(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	client := mcp.NewClient(&mcp.Implementation{Name: "fleet", Version: "1"}, nil)
+	session, err := client.Connect(life, s.transport(life), nil)
+	if !stop() && err == nil {
+		_ = session.Close()
+		err = ctx.Err()
+	}
+	if err != nil {
+		end()
+		return fmt.Errorf("the MCP server %s did not start: %w", s.name, err)
+	}
+	s.session, s.end = session, end
+	return nil
+}
+
+// Stop implements tools.ToolSet.
+func (s *mcpServer) Stop(context.Context) error {
+	if s.session == nil {
+		return nil
+	}
+	defer s.end()
+	return s.session.Close()
+}
+
+// Instructions implements tools.ToolSet.
+func (s *mcpServer) Instructions() string {
+	if s.session == nil {
+		return ""
+	}
+	return s.session.InitializeResult().Instructions
+}
+
+// Tools implements tools.ToolSet.
+func (s *mcpServer) Tools(ctx context.Context) ([]tools.Tool, error) {
+	if s.session == nil {
+		return nil, errors.New("it has not started")
+	}
+	var all []tools.Tool
+	for t, err := range s.session.Tools(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		name := t.Name
+		if s.name != "" {
+			name = s.name + "_" + name
+		}
+		tool := tools.Tool{Name: name, Description: t.Description, Parameters: t.InputSchema, OutputSchema: t.OutputSchema, Handler: s.caller(t.Name)}
+		if t.Annotations != nil {
+			tool.Annotations = tools.ToolAnnotations(*t.Annotations)
+		}
+		all = append(all, tool)
+	}
+	return all, nil
+}
+
+// caller calls the tool of the name that the server has for it.
+func (s *mcpServer) caller(name string) tools.ToolHandler {
+	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
+		var args map[string]any
+		if err := json.Unmarshal([]byte(c.Function.Arguments), &args); err != nil {
+			return tools.ResultError("The arguments are not a JSON object: " + err.Error()), nil
+		}
+		res, err := s.session.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
+		if err != nil {
+			return nil, err
+		}
+		var texts []string
+		for _, part := range res.Content {
+			if text, ok := part.(*mcp.TextContent); ok {
+				texts = append(texts, text.Text)
+			}
+		}
+		return &tools.ToolCallResult{Output: strings.Join(texts, "\n"), IsError: res.IsError}, nil
+	}
+}
+
+// expandAll puts variables of the environment into values.
+func expandAll(values map[string]string, expand func(string) (string, error)) (map[string]string, error) {
+	out := maps.Clone(values)
+	for k, v := range values {
+		x, err := expand(v)
+		if err != nil {
+			return nil, err
+		}
+		out[k] = x
+	}
+	return out, nil
+}
