@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -41,7 +42,7 @@ var testRegistry = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	host := strings.TrimPrefix(httptest.NewServer(registry.New()).URL, "http://") // as long as the tests run
+	host := strings.TrimPrefix(httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://") // as long as the tests run
 	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(document, types.OCIUncompressedLayer))
 	if err != nil {
 		return "", err

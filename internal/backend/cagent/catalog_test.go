@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -151,7 +153,7 @@ func zipped(t *testing.T, text string) v1.Layer {
 
 func TestPull(t *testing.T) {
 	t.Parallel()
-	host := strings.TrimPrefix(newHTTP(t, registry.New()).URL, "http://")
+	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
 	store := filepath.Join(t.TempDir(), "store")
 	c := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store})
 	digest := pushed(t, host+"/fleet/hello:v1", true, layer(plainDocument))
@@ -196,7 +198,7 @@ func TestPull(t *testing.T) {
 
 func TestPullRefuses(t *testing.T) {
 	t.Parallel()
-	host := strings.TrimPrefix(newHTTP(t, registry.New()).URL, "http://")
+	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
 	image, err := random.Index(100, 1, 2)
 	require.NoError(t, err)
 	r, err := name.ParseReference(host + "/bad/index:v1")
@@ -275,7 +277,7 @@ func TestPullRefuses(t *testing.T) {
 // TestPullPolicy wants a definition that was pulled to be refused when the server's policy has become stricter.
 func TestPullPolicy(t *testing.T) {
 	t.Parallel()
-	host := strings.TrimPrefix(newHTTP(t, registry.New()).URL, "http://")
+	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
 	store := t.TempDir()
 	pushed(t, host+"/a/bee:v1", true, layer("models: {m: {provider: openai, model: x, base_url: \"http://llm:8080/v1\"}}\nagents: {root: {model: m, toolsets: [{type: fetch}]}}"))
 	lax := cagent.Policy{Toolsets: []string{"fetch"}, ModelHosts: []string{"llm:8080"}}

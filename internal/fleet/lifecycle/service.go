@@ -93,6 +93,9 @@ const MaxIDs = 1000
 
 // Status tells how far the agents are, in the order of the ids.
 func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
+	if len(ids) == 0 {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids is empty: give the ids of agents, which agent_start gives")
+	}
 	if len(ids) > MaxIDs {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids has %d ids: give at most %d, and call again for the others", len(ids), MaxIDs)
 	}
@@ -130,8 +133,11 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 
 // Complete records that the agent's contract is fulfilled. An agent that has ended stays as it ended.
 func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*Agent, error) {
-	if strings.TrimSpace(summary) == "" {
+	switch {
+	case strings.TrimSpace(summary) == "":
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary is empty: say in a few sentences what was done")
+	case len(summary) > fleet.MaxText:
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary has %d bytes, and at most %d are taken: put the rest into the payload", len(summary), fleet.MaxText)
 	}
 	if err := s.mine(ctx, id); err != nil {
 		return nil, err
@@ -159,11 +165,18 @@ func ended(id string, t *fleet.Task, err error) (*Agent, error) {
 
 // mine returns AGENT_NOT_FOUND for what is no agent of a contract that the caller may touch.
 func (s *Service) mine(ctx context.Context, id string) error {
+	if id == "" {
+		return errNoID()
+	}
 	views, _, err := s.core.AgentsByUID(ctx, []string{id})
 	if err == nil && (views[0] == nil || views[0].Toolset != fleet.ToolsetLifecycle) {
 		err = NotFound(id)
 	}
 	return err
+}
+
+func errNoID() *fleet.Error {
+	return fleet.Invalid(fleet.ReasonInvalidArgument, "agent_id", "agent_id is required: agent_start gives ids")
 }
 
 // NotFound is the error about an agent that there is not.
@@ -187,6 +200,9 @@ func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int,
 
 // Payload returns the payload of the agent, compressed by gzip. PAYLOAD_NOT_FOUND when there is none.
 func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
+	if id == "" {
+		return nil, errNoID()
+	}
 	packed, _, err := s.core.PackedPayload(ctx, id)
 	return packed, err
 }
