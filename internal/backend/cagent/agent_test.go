@@ -222,6 +222,7 @@ func TestTrouble(t *testing.T) {
 		all, o := d.does(prompt)
 		require.Equal(t, fleet.TaskFailed, o.Status, prompt)
 		require.Contains(t, o.Reason, want)
+		require.True(t, strings.HasPrefix(o.Reason, "the model anthropic/stub-large: "), o.Reason)
 		require.NotContains(t, fmt.Sprint(all, o), stubKey)
 	}
 	_, o := d.does(`model: tool made_up {"a":1}` + "\nmodel: say went on")

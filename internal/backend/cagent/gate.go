@@ -109,7 +109,7 @@ func (m *gated) hidden(err error) error {
 	if m.gate.over() {
 		return context.Canceled // whatever the client makes of it
 	}
-	return errors.New(m.gate.secrets.hide(err.Error()))
+	return fmt.Errorf("the model %s: %s", m.ID(), m.gate.secrets.hide(err.Error()))
 }
 
 // answered gives an answer to calls of tools that have none: of tools that the model made up, which the library passes

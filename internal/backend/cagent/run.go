@@ -336,7 +336,11 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 		w.step()
 		w.put("warning: "+e.Message, nil)
 	case *runtime.ErrorEvent:
-		w.err = errors.New(e.Error)
+		text := e.Error
+		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // which says nothing to people
+			text = strings.TrimPrefix(text, about)
+		}
+		w.err = errors.New(text)
 	case *runtime.ElicitationRequestEvent:
 		w.answer(ctx, func() error {
 			return w.rt.ResumeElicitation(ctx, tools.ElicitationActionDecline, nil)

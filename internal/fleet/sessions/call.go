@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"time"
-	"unicode/utf8"
 
 	"fleet/internal/fleet"
 )
@@ -17,7 +16,7 @@ type call struct {
 }
 
 func newCall(p fleet.Principal, method, id string, body any) (call, error) {
-	if err := checkRequestID(id); err != nil {
+	if err := fleet.CheckRequestID(id); err != nil {
 		return call{}, err
 	}
 	b, err := json.Marshal(body)
@@ -26,13 +25,6 @@ func newCall(p fleet.Principal, method, id string, body any) (call, error) {
 	}
 	sum := sha256.Sum256(b)
 	return call{p.Name, method, id, hex.EncodeToString(sum[:])}, nil
-}
-
-func checkRequestID(id string) error {
-	if n := utf8.RuneCountInString(id); n > fleet.MaxRequestID {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, fleet.MaxRequestID)
-	}
-	return nil
 }
 
 // done returns the session that the same call made before; nil when there is none.

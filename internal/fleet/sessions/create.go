@@ -65,6 +65,14 @@ func isPath(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
+// hosted says whether this server runs agents of definitions.
+func (s *Service) hosted() error {
+	if _, ok := s.core.TraitsOf(s.cfg.Backend); !ok {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server runs no agents of definitions: its backend %q did not start, and its log says why", s.cfg.Backend)
+	}
+	return nil
+}
+
 func (s *Service) recipe(d *Definition) *fleet.Recipe {
 	return &fleet.Recipe{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document}
 }
@@ -88,6 +96,11 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string) (*f
 	f, err := s.find(ctx, agent)
 	if err != nil {
 		return nil, err
+	}
+	if f.definition != nil {
+		if err := s.hosted(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.makeRoom(ctx, p); err != nil {
 		return nil, err

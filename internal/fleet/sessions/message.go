@@ -36,7 +36,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	if err := checkMessage(message); err != nil { // before the session, of which it says nothing
 		return nil, err
 	}
-	if err := checkRequestID(requestID); err != nil {
+	if err := fleet.CheckRequestID(requestID); err != nil {
 		return nil, err
 	}
 	x, err := s.writable(ctx, p, id, requestID)
@@ -223,6 +223,11 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	f, err := s.find(ctx, agent)
 	if err != nil {
 		return nil, err
+	}
+	if f.definition != nil {
+		if err := s.hosted(); err != nil {
+			return nil, err
+		}
 	}
 	var t *fleet.Task
 	if f.agent != nil {

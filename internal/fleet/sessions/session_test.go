@@ -451,3 +451,16 @@ func TestCallerGoes(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 	<-w.model.Gate("alone").Left()
 }
+
+// TestNoHost is a second server on the same data, which runs no models.
+func TestNoHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cfg.Backend = "absent" })
+	_, err := w.svc.Create(w.as("alice"), "echo", "", "")
+	e := fails(t, err, fleet.ReasonBackendUnavailable, "absent")
+	require.Equal(t, fleet.Unavailable, e.Code)
+	_, err = w.svc.Invoke(w.as("alice"), "echo", "hi", "", nil)
+	fails(t, err, fleet.ReasonBackendUnavailable)
+	w.hired("alice", "papi")
+	require.Equal(t, "still here", w.say("alice", w.begin("alice", "papi"), "done still here").Text)
+}
