@@ -112,7 +112,9 @@ func toolsetOf(m protoreflect.MethodDescriptor) string {
 }
 
 // hasTool says whether the method has an MCP face.
-func hasTool(m protoreflect.MethodDescriptor) bool { return toolsetOf(m) != "" && !says(m, fleetv1.E_NoTool) }
+func hasTool(m protoreflect.MethodDescriptor) bool {
+	return toolsetOf(m) != "" && !says(m, fleetv1.E_NoTool)
+}
 
 // says is the value of an option of the method that is yes or no.
 func says(m protoreflect.MethodDescriptor, option protoreflect.ExtensionType) bool {
@@ -121,7 +123,9 @@ func says(m protoreflect.MethodDescriptor, option protoreflect.ExtensionType) bo
 }
 
 // isDownload says whether the method sends content, not messages.
-func isDownload(m protoreflect.MethodDescriptor) bool { return m.Output().FullName() == "google.api.HttpBody" }
+func isDownload(m protoreflect.MethodDescriptor) bool {
+	return m.Output().FullName() == "google.api.HttpBody"
+}
 
 // decode reads JSON with numbers as they are written.
 func decode(data []byte) (v any, err error) {

@@ -12,6 +12,14 @@ import (
 // MaxRequestID is the longest request id, in characters.
 const MaxRequestID = 128
 
+// CheckRequestID refuses a request id that is too long.
+func CheckRequestID(id string) error {
+	if n := utf8.RuneCountInString(id); n > MaxRequestID {
+		return Invalid(ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, MaxRequestID)
+	}
+	return nil
+}
+
 // call is a mutating call of a principal, that may carry an id to be done once.
 type call struct {
 	principal Principal
@@ -22,8 +30,8 @@ type call struct {
 
 // newCall describes a call; body is all of the request but its id.
 func newCall(p Principal, method, id string, body any) (call, error) {
-	if n := utf8.RuneCountInString(id); n > MaxRequestID {
-		return call{}, Invalid(ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, MaxRequestID)
+	if err := CheckRequestID(id); err != nil {
+		return call{}, err
 	}
 	b, err := json.Marshal(body)
 	if err != nil {

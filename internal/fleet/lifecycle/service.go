@@ -192,6 +192,9 @@ func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int,
 	if piece == "" {
 		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "chunk", "chunk is empty: there is nothing to add")
 	}
+	if err := fleet.CheckRequestID(requestID); err != nil {
+		return 0, err
+	}
 	if err := s.mine(ctx, id); err != nil {
 		return 0, err
 	}

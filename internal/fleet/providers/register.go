@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"fleet/internal/fleet"
 )
@@ -35,8 +34,8 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered,
 	if err != nil {
 		return nil, err
 	}
-	if n := utf8.RuneCountInString(r.RequestID); n > fleet.MaxRequestID {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, fleet.MaxRequestID)
+	if err := fleet.CheckRequestID(r.RequestID); err != nil {
+		return nil, err
 	}
 	tool, err := parseTool(r.Name, r.Spec)
 	if err != nil {

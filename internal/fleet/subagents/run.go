@@ -102,8 +102,8 @@ func (r Request) text() (string, error) {
 type key struct{ principal, id, hash string }
 
 func newKey(c caller, r Request) (key, error) {
-	if n := utf8.RuneCountInString(r.RequestID); n > fleet.MaxRequestID {
-		return key{}, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id has %d characters, and at most %d are taken", n, fleet.MaxRequestID)
+	if err := fleet.CheckRequestID(r.RequestID); err != nil {
+		return key{}, err
 	}
 	b, err := json.Marshal(r)
 	if err != nil {
