@@ -30,7 +30,8 @@ type RunSubagentRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The task or question for the subagent.
 	Prompt string `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// Optional. More that the subagent should know, which it does not find out by itself.
+	// Optional. More that the subagent should know, which it does not find out by itself; at most 512 KiB, and 1 MiB with the
+	// prompt.
 	Context string `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -545,7 +546,7 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\tagentName\x12*\n" +
 	"\x06prompt\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\x06prompt\x12&\n" +
-	"\acontext\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80@R\acontext\x12*\n" +
+	"\acontext\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80 R\acontext\x12*\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xfa\x01\n" +
 	"\x13RunSubagentResponse\x12\x16\n" +

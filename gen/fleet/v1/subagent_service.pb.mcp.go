@@ -47,8 +47,8 @@ const subagentServiceRunSubagentInput = `{
     },
     "context": {
       "type": "string",
-      "maxLength": 1048576,
-      "description": "More that the subagent should know, which it does not find out by itself."
+      "maxLength": 524288,
+      "description": "More that the subagent should know, which it does not find out by itself; at most 512 KiB, and 1 MiB with the prompt."
     },
     "request_id": {
       "type": "string",

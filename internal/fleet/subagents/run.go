@@ -87,6 +87,9 @@ func (r Request) text() (string, error) {
 			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s has a zero byte in it: leave it out", f.name)
 		}
 	}
+	if len(r.Context) > maxContext {
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "context", "the context has %d bytes, and at most %d are taken: put the rest where the subagent can find it", len(r.Context), maxContext)
+	}
 	text, field := r.Prompt, "prompt"
 	if strings.TrimSpace(r.Context) != "" {
 		text, field = "Context:\n\n"+strings.TrimSpace(r.Context)+"\n\nTask:\n\n"+r.Prompt, "context"
@@ -96,6 +99,9 @@ func (r Request) text() (string, error) {
 	}
 	return text, nil
 }
+
+// maxContext is the largest context of a prompt, in bytes: half of what both may have together.
+const maxContext = fleet.MaxText / 2
 
 // key is what a request with an id is remembered by. The request is what the caller said: what a definition says may be
 // another thing the next time, and the result is the first one's all the same.
