@@ -1,3 +1,5 @@
+//go:build cgo
+
 package cagent
 
 import (
@@ -16,9 +18,6 @@ import (
 
 	"fleet/internal/fleet"
 )
-
-// Driver is what the recipes of this backend name.
-const Driver = "cagent"
 
 // Backend is a fleet.Backend. Make one with New.
 type Backend struct {
@@ -201,9 +200,4 @@ func (b *Backend) Close() error {
 	}
 	b.runs.Wait()
 	return b.lock.Close()
-}
-
-// hostError is an error of this machine. It may pass.
-func hostError(what string, err error) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s; the server's log has the cause", what).Because(err)
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// Driver is what the recipes of this backend name.
+const Driver = "cagent"
+
 // Config of a Backend. The zero value works but for Dir.
 type Config struct {
 	// Dir is where the agents are. One Backend has it at a time.
@@ -62,4 +65,13 @@ func (c *Config) fill() {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+}
+
+// Price is what a model costs, in US dollars for a million tokens, and how many tokens it takes at a time.
+type Price struct {
+	Input      float64 `yaml:"input"`
+	Output     float64 `yaml:"output"`
+	CacheRead  float64 `yaml:"cache_read"`
+	CacheWrite float64 `yaml:"cache_write"`
+	Context    int     `yaml:"context"`
 }

@@ -1,6 +1,7 @@
 package cagent_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -18,4 +19,19 @@ func newHTTP(t *testing.T, h http.Handler) *httptest.Server {
 		s.Close()
 	})
 	return s
+}
+
+// hanging is an endpoint that never answers.
+func hanging(t *testing.T) string {
+	t.Helper()
+	over := make(chan struct{})
+	s := newHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // before it, the server does not notice that the caller has gone
+		select {
+		case <-r.Context().Done():
+		case <-over:
+		}
+	}))
+	t.Cleanup(func() { close(over) })
+	return s.URL
 }

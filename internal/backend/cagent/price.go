@@ -1,3 +1,5 @@
+//go:build cgo
+
 package cagent
 
 import (
@@ -6,15 +8,6 @@ import (
 
 	"github.com/docker/cagent/pkg/modelsdev"
 )
-
-// Price is what a model costs, in US dollars for a million tokens, and how many tokens it takes at a time.
-type Price struct {
-	Input      float64 `yaml:"input"`
-	Output     float64 `yaml:"output"`
-	CacheRead  float64 `yaml:"cache_read"`
-	CacheWrite float64 `yaml:"cache_write"`
-	Context    int     `yaml:"context"`
-}
 
 // prices are those of models that many use, in November 2026. What is not here costs 0 in Fleet's figures.
 var prices = map[string]Price{

@@ -1,8 +1,9 @@
+//go:build cgo
+
 package cagent_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -39,21 +40,6 @@ agents:
     model: stub
     instruction: You help.
 `, provider, base)
-}
-
-// hanging is an endpoint that never answers.
-func hanging(t *testing.T) string {
-	t.Helper()
-	over := make(chan struct{})
-	s := newHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // before it, the server does not notice that the caller has gone
-		select {
-		case <-r.Context().Done():
-		case <-over:
-		}
-	}))
-	t.Cleanup(func() { close(over) })
-	return s.URL
 }
 
 // waiting is a tool that never returns.
