@@ -26,7 +26,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	values := map[string]any{
 		"agent_name": x.agent, "name": name, "task_id": x.task, "task_ids": []any{x.task},
 		"project": "Setup", "role": "coder", "spec": "an attack", "task_description": alicesTask, "message": "attack",
-		"request_id": "alice-1", "timeout_seconds": json.Number("50"), "page": json.Number("1"), "page_size": json.Number("100"),
+		"request_id": "alice-1", "timeout_seconds": json.Number("3600"), "page": json.Number("1"), "page_size": json.Number("100"),
 		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
@@ -44,6 +44,9 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 			v = "an attack"
 		}
 		args[f] = v
+	}
+	if m.Name() == "WaitTasks" { // that waits for less
+		args["timeout_seconds"] = json.Number("50")
 	}
 	if m.Name() == "WatchFleet" && strings.HasSuffix(x.agent, "!") { // the same without the task
 		delete(args, "task_id")
@@ -78,7 +81,7 @@ func TestIsolation(t *testing.T) {
 	}
 	do(step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"})
 	do(step{World: map[string]any{"append_log": []any{"papi", "classified log"}}})
-	do(step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 50}, By: "alice", Save: map[string]string{"task": "task.id"}})
+	do(step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 3600}, By: "alice", Save: map[string]string{"task": "task.id"}})
 	do(step{Call: "show_task", With: map[string]any{"task_id": "${task}"}, By: "alice", Until: map[string]any{"task": map[string]any{"preview": "<says classified>"}}})
 	do(step{Call: "agent_start", With: map[string]any{"contract": "echo classified output\nlisten", "request_id": "alice-2"}, By: "alice", Save: map[string]string{"contract": "agent_id"}})
 	do(step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${contract}"}}, By: "alice", Until: map[string]any{"agents": []any{map[string]any{"preview": "<says classified>"}}}})

@@ -32,6 +32,9 @@ func (s *Service) host(a *Agent) Backend {
 // ours says whether the agent is hosted by the backend of the fleet.
 func (s *Service) ours(a *Agent) bool { return a.Backend == "" || a.Backend == s.traits.Name }
 
+// canHost says whether this process has the agent's backend. An agent of another one waits for a process that has it.
+func (s *Service) canHost(a *Agent) bool { return s.ours(a) || s.hosts[a.Backend] != nil }
+
 // grace is how long a run of the agent gets to end by itself after it was interrupted.
 func (s *Service) grace(a *Agent) time.Duration {
 	if d := s.host(a).Traits().StopGrace; d > 0 && !s.ours(a) {

@@ -123,7 +123,7 @@ func (r *Reconciler) scan(ctx context.Context, seen []*AgentView, all bool) ([]*
 		if same {
 			rest = rest[1:]
 		}
-		if (all || !same) && needsWork(v) {
+		if (all || !same) && needsWork(v) && r.canHost(&v.Agent) {
 			r.poke(ctx, v.UID)
 		}
 	}

@@ -68,6 +68,7 @@ func (s *stub) conn() *inprocgrpc.Channel {
 	fleetv1.RegisterTokenServiceServer(c, s)
 	fleetv1.RegisterLifecycleServiceServer(c, fleetv1.UnimplementedLifecycleServiceServer{}) // the interceptor answers for it
 	fleetv1.RegisterProviderServiceServer(c, fleetv1.UnimplementedProviderServiceServer{})
+	fleetv1.RegisterSessionServiceServer(c, fleetv1.UnimplementedSessionServiceServer{})
 	fleetv1.RegisterSubagentServiceServer(c, fleetv1.UnimplementedSubagentServiceServer{})
 	grpc_health_v1.RegisterHealthServer(c, s.health)
 	return c
