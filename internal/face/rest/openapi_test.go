@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,6 +110,9 @@ func fits(t *testing.T, schema *openapi3.Schema, data []byte) {
 	require.NoError(t, schema.VisitJSON(value), string(data))
 }
 
+// alwaysSet are the times that are never null.
+var alwaysSet = []protoreflect.Name{"created_at", "updated_at", "started_at", "created", "last_used"}
+
 // fill sets every field, or only those that an answer always has: what is not null by its comment, and enums, whose
 // zero value is never sent.
 func fill(m protoreflect.Message, full bool) {
@@ -131,7 +135,7 @@ func fill(m protoreflect.Message, full bool) {
 			}
 			fill(list.AppendMutable().Message(), full)
 		case f.Message() != nil && f.Message().FullName() == "google.protobuf.Timestamp":
-			if full || f.Name() == "created_at" || f.Name() == "updated_at" || f.Name() == "started_at" {
+			if full || slices.Contains(alwaysSet, f.Name()) {
 				m.Mutable(f)
 			}
 		case f.Message() != nil && f.Message().ParentFile().Package() == "google.protobuf":
