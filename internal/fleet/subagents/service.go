@@ -113,7 +113,7 @@ func (s *Service) notFound(c caller, name string) error {
 	var names []string
 	if definitions, _, err := s.dir.all(); err == nil {
 		for _, d := range definitions {
-			if s.may(c, d) {
+			if s.may(c, d) && s.usable(d) == nil {
 				names = append(names, d.Name)
 			}
 		}
