@@ -255,7 +255,8 @@ func TestPullRefuses(t *testing.T) {
 		burning + "/xx:v1": {fleet.ReasonBackendUnavailable, burning}, endless + "/xx:v1": {fleet.ReasonDefinitionInvalid, "larger than"},
 		hung + "/xx:v1": {fleet.ReasonBackendUnavailable, "within 2s"},
 		"":              {fleet.ReasonInvalidArgument, "reference"}, "::": {fleet.ReasonInvalidArgument, "::"}, "UPPER/case": {fleet.ReasonInvalidArgument, "UPPER"},
-		"../../etc/passwd": {fleet.ReasonInvalidArgument, "passwd"}, "--help": {fleet.ReasonInvalidArgument, "--help"}, "a\x00b": {fleet.ReasonInvalidArgument, ""},
+		"https://" + host + "/good/agent:v1": {fleet.ReasonInvalidArgument, "https://"},
+		"../../etc/passwd":                   {fleet.ReasonInvalidArgument, "passwd"}, "--help": {fleet.ReasonInvalidArgument, "--help"}, "a\x00b": {fleet.ReasonInvalidArgument, ""},
 	} {
 		_, err := c.Pull(t.Context(), ref)
 		require.Equal(t, want.reason, fleet.ReasonOf(err), "%q: %v", ref, err)

@@ -54,7 +54,7 @@ func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
 	case approved || t.Annotations.ReadOnlyHint:
 		return ""
 	}
-	return "needs an approval, and there is nobody to ask: the agent's definition has to allow it (permissions.allow)"
+	return "needs an approval, and there is nobody to ask: the agent's definition has to allow it (permissions.allow, in version \"3\" of definitions)"
 }
 
 // guard is a toolset that keeps the rules, ends with its run, and cannot hang or break the server.

@@ -160,5 +160,8 @@ func parseReference(s string) (name.Reference, error) {
 	if s == "" || !strings.ContainsAny(s[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789[") {
 		return nil, errors.New("it begins like a path or an option")
 	}
+	if strings.Contains(s, "://") {
+		return nil, errors.New("it is a URL")
+	}
 	return name.ParseReference(s)
 }
