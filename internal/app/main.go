@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime/debug"
 
@@ -22,7 +23,7 @@ func Main(args []string) int {
 		return local.ShimMain(args[1:]...)
 	}
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors reach callers anyway
-	p := &program{version: Version(), environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	p := &program{version: Version(), environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, setLog: slog.SetDefault}
 	return p.run(context.Background(), args)
 }
 
@@ -32,6 +33,7 @@ type program struct {
 	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	setLog         func(*slog.Logger) // makes a log that of the libraries, too
 }
 
 func (p *program) run(ctx context.Context, args []string) int {
@@ -75,8 +77,32 @@ func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no fleet could be opened in %s: %w", cfg.Data, err)
 	}
+	p.logWith(a)
 	return a, nil
 }
+
+// logWith lets libraries log as the fleet does. It is for the process, so tests go without.
+func (p *program) logWith(a *App) {
+	if p.setLog != nil {
+		p.setLog(slog.New(noDebug{a.log.Handler()}))
+	}
+}
+
+// noDebug leaves out what libraries say for their own developers: prompts are in it.
+type noDebug struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (h noDebug) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelInfo && h.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs implements slog.Handler.
+func (h noDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return noDebug{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h noDebug) WithGroup(name string) slog.Handler { return noDebug{h.Handler.WithGroup(name)} }
 
 // closeWith closes c and joins its error to err.
 func closeWith(err *error, c func() error) { *err = errors.Join(*err, c()) }

@@ -32,6 +32,7 @@ then from fleet.yaml in this directory, or else in the user's configuration dire
 			if err != nil {
 				return err
 			}
+			p.logWith(a)
 			s, err := a.Listen(p.version)
 			if err != nil {
 				closeWith(&err, a.Close)

@@ -120,7 +120,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		s.log.Info("fleet is going down; agents and their runs go on")
+		s.log.Info("fleet is going down; agents and their programs go on, and what models in this process do ends")
 	case err = <-ended:
 	}
 	return errors.Join(err, s.shutdown())
