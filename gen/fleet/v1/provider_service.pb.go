@@ -357,7 +357,7 @@ type ExecuteAgentRequestResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the request succeeded.
 	Status ExecutionMetadata_Status `protobuf:"varint,1,opt,name=status,proto3,enum=fleet.v1.ExecutionMetadata_Status" json:"status,omitempty"`
-	// What the agent answered; with status "error" what it had written before, if anything.
+	// What the agent answered; empty with status "error".
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	// Why the request failed; null when it succeeded.
 	Error *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`

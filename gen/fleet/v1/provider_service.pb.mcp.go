@@ -108,7 +108,7 @@ const providerServiceExecuteAgentRequestOutput = `{
     },
     "content": {
       "type": "string",
-      "description": "What the agent answered; with status \"error\" what it had written before, if anything."
+      "description": "What the agent answered; empty with status \"error\"."
     },
     "error": {
       "type": [
