@@ -119,8 +119,8 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 		return nil
 	}
 	host := s.catalog
-	if r.Backend != "" && r.Backend != s.traits.Name {
-		host = newCatalog(s.hosts[r.Backend], s.cfg.Now)
+	if r.Backend != "" {
+		host = s.catalogs[r.Backend]
 	}
 	project, err := host.project(ctx, r.Project)
 	if err != nil {

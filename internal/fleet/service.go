@@ -21,8 +21,10 @@ type Service struct {
 	cfg     Config
 	log     *slog.Logger
 	snap    *snapshot
-	catalog *catalog
-	ended   endedAgents
+	catalog *catalog // of backend
+	// catalogs are those of all backends, by the name that Agent.Backend has for them.
+	catalogs map[string]*catalog
+	ended    endedAgents
 	// observed is when the backend last listed its workspaces with success, in Unix milliseconds; 0: never.
 	observed atomic.Int64
 	// down is what the backend said when it was last asked and did not answer; nil: it did.
@@ -34,9 +36,13 @@ type Service struct {
 func NewService(store Store, backend Backend, cfg Config) *Service {
 	t := backend.Traits()
 	cfg = cfg.withDefaults(t)
+	hosts, catalogs := hostsOf(backend, cfg.Hosts), map[string]*catalog{}
+	for name, b := range hosts {
+		catalogs[name] = newCatalog(b, cfg.Now)
+	}
 	return &Service{
-		store: store, backend: backend, traits: t, hosts: hostsOf(backend, cfg.Hosts), cfg: cfg, log: cfg.Logger,
-		snap: newSnapshot(store), catalog: newCatalog(backend, cfg.Now),
+		store: store, backend: backend, traits: t, hosts: hosts, cfg: cfg, log: cfg.Logger,
+		snap: newSnapshot(store), catalog: catalogs[t.Name], catalogs: catalogs,
 	}
 }
 

@@ -66,13 +66,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*Task, err
 			return err
 		}
 		now := s.now()
-		task = &Task{
-			ID: s.cfg.NewID(), AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: r.Description,
-			Source: p.Source(), Status: TaskRunning, Timeout: r.Timeout, CreatedAt: now, StartedAt: now,
-		}
-		if task.Timeout == 0 {
-			task.Timeout = s.cfg.TaskTimeout
-		}
+		task = s.newTask(p, a, r.Description, r.Timeout, now)
 		if err := tx.InsertTask(task); err != nil {
 			return err
 		}
