@@ -67,6 +67,9 @@ bench: ## calls a second of each face beside bare peers, as ratios of one run
 conformance: ## the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB
 	TEST_CONFORMANCE=1 $(GO) test -count 1 -timeout 20m -run TestConformance -v ./internal/app/npm
 
+lint-openapi: ## an outside linter (redocly) judges the OpenAPI document; downloads 15 MB
+	TEST_OPENAPI=1 $(GO) test -count 1 -timeout 10m -run TestOpenAPI -v ./internal/app/npm
+
 test-claude: ## the real Claude Code, as an agent and as a client, against a stub of the model; downloads 360 MB
 	TEST_CLAUDE=1 $(GO) test -count 1 -timeout 30m -run TestClaude -v ./internal/app/npm
 
@@ -96,4 +99,4 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 	@$(CODER_ENV) && $(GO) run ./internal/app/benchcoder $(FLAGS)
 
 .PHONY: coder-up coder-down e2e record chaos bench-coder
-.PHONY: help build run demo test vet lint race generate generated proto-lint breaking fmt bench conformance test-claude fuzz
+.PHONY: help build run demo test vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude fuzz

@@ -29,7 +29,10 @@ type builder struct {
 func newBuilder(plugin *protogen.Plugin) *builder {
 	b := &builder{doc: &openapi3.T{
 		OpenAPI: "3.0.3",
-		Info:    &openapi3.Info{Title: "Fleet", Version: "v1", Description: about},
+		Info: &openapi3.Info{
+			Title: "Fleet", Version: "v1", Description: about,
+			License: &openapi3.License{Name: "AGPL-3.0", URL: "https://www.gnu.org/licenses/agpl-3.0.html"},
+		},
 		Servers: openapi3.Servers{{URL: "/"}},
 		Paths:   openapi3.NewPaths(),
 		Components: &openapi3.Components{
@@ -212,9 +215,11 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
 	}
 	op.Responses = openapi3.NewResponses(
 		openapi3.WithStatus(http.StatusOK, &openapi3.ResponseRef{Value: ok}),
-		openapi3.WithName("default", nil),
+		openapi3.WithName("4XX", nil), openapi3.WithName("5XX", nil),
 	)
-	op.Responses.Set("default", &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
+	for _, failed := range []string{"4XX", "5XX"} {
+		op.Responses.Set(failed, &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
+	}
 }
 
 func events() *openapi3.Schema {
@@ -249,12 +254,12 @@ func pathFields(path string) []string {
 	return names
 }
 
-// split returns the first sentence, and the rest.
+// split returns the first sentence, and the rest. A comment of one sentence is both.
 func split(s string) (summary, rest string) {
 	if summary, rest, ok := strings.Cut(s, ". "); ok {
 		return summary, strings.TrimSpace(rest)
 	}
-	return strings.TrimSuffix(s, "."), ""
+	return strings.TrimSuffix(s, "."), s
 }
 
 var hump = regexp.MustCompile(`([a-z0-9])([A-Z])`)

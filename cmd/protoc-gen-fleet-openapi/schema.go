@@ -78,8 +78,11 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	if f.Enum != nil && !f.Desc.IsMap() {
 		s.Value.Description += valueList(f.Enum)
 	}
-	if d == answered && mayBeNull(f) {
+	if d == answered && mayBeNull(f) && f.Message.Desc.FullName() != "google.protobuf.Value" {
 		s.Value.Nullable = true
+		if s.Value.Type == nil { // nullable means something beside a type only
+			s.Value.Type = &openapi3.Types{openapi3.TypeObject}
+		}
 	}
 	if d == requested {
 		limit(s.Value, f)
@@ -122,6 +125,10 @@ func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef 
 		return openapi3.NewStringSchema().NewRef()
 	case "google.protobuf.Struct": // any object
 		return openapi3.NewObjectSchema().WithAnyAdditionalProperties().NewRef()
+	case "google.protobuf.Value": // any JSON, null too: OpenAPI 3.0 says that by an empty schema
+		return openapi3.NewSchema().NewRef()
+	case "google.protobuf.ListValue":
+		return openapi3.NewArraySchema().WithItems(openapi3.NewSchema()).NewRef()
 	}
 	if m.Desc.ParentFile().Package() == "google.protobuf" && len(m.Fields) == 1 { // a wrapper is the value it wraps
 		return b.single(m.Fields[0], d)

@@ -46,6 +46,10 @@ func TestDocumentIsValidAndHasEveryRoute(t *testing.T) {
 		op := item.GetOperation(rt.verb)
 		require.NotNil(t, op, rt)
 		require.NotEmpty(t, op.Summary)
+		require.NotEmpty(t, op.Description, op.OperationID)
+		for _, failed := range []string{"4XX", "5XX"} {
+			require.Equal(t, "#/components/responses/Error", op.Responses.Value(failed).Ref, op.OperationID)
+		}
 		var inPath, inQuery []string
 		for _, p := range op.Parameters {
 			switch p.Value.In {
@@ -99,8 +103,8 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	s.answer = always(nil, failure(codes.Aborted, fleetv1.ErrorReason_AGENT_BUSY, "Agent papi is busy."))
 	w := serve(f, "GET", "/v1/agents", "")
 	op := doc.Paths.Value("/v1/agents").Get
-	fits(t, op.Responses.Default().Value.Content["application/json"].Schema.Value, w.Body.Bytes())
-	fits(t, op.Responses.Default().Value.Content["application/json"].Schema.Value, serve(f, "GET", "/v1/agents", "x").Body.Bytes())
+	fits(t, op.Responses.Value("4XX").Value.Content["application/json"].Schema.Value, w.Body.Bytes())
+	fits(t, op.Responses.Value("4XX").Value.Content["application/json"].Schema.Value, serve(f, "GET", "/v1/agents", "x").Body.Bytes())
 }
 
 func fits(t *testing.T, schema *openapi3.Schema, data []byte) {
