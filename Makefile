@@ -6,6 +6,8 @@ LINT  := $(GO) tool -modfile=.tools/lint.mod golangci-lint
 BASE  ?= HEAD
 DEPS  := .build/protodeps/.stamp
 FLAGS ?=
+# The version that the program reports: the tag, else what Go itself would call the commit.
+VERSION ?= $(shell git describe --tags --dirty 2>/dev/null || TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=v0.0.0-%cd-%h 2>/dev/null)
 
 .DEFAULT_GOAL := help
 
@@ -13,7 +15,7 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 18
 
 build: ## build bin/fleet
-	$(GO) build -o bin/fleet ./cmd/fleet
+	$(GO) build -ldflags '-X fleet/internal/app.version=$(VERSION)' -o bin/fleet ./cmd/fleet
 
 run: build ## run a server on the default addresses and say what to do with it
 	@docs/run.sh

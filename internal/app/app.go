@@ -67,6 +67,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(cfg.unknownEnv) > 0 {
+		log.WarnContext(ctx, "unknown environment variables ignored", slog.Any("names", cfg.unknownEnv))
+	}
 	a := &App{cfg: cfg, log: log, health: health.NewServer(), guard: newGuard()}
 	if a.store, err = sqlite.Open(ctx, filepath.Join(cfg.Data, "fleet.db"), sqlite.Config{}); err != nil {
 		return nil, err

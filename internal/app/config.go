@@ -46,6 +46,8 @@ type Config struct {
 	Sessions sessions.Settings `yaml:"sessions"`
 	// Cagent says what agents may do that are models in this process.
 	Cagent Cagent `yaml:"cagent"`
+
+	unknownEnv []string // FLEET_ variables of the environment that are not settings
 }
 
 // Local is the part of the configuration about agents on this machine.

@@ -32,7 +32,9 @@ var otherEnv = []string{
 
 // Load returns the configuration: flags before environment variables before the file before the defaults. file is the
 // configuration file, or "" for the one in FLEET_CONFIG, else ./fleet.yaml, else the one in the user's configuration directory, where there is one.
-// flags are those of addFlags; nil for none. Unknown keys are errors.
+// flags are those of addFlags; nil for none. Unknown keys of the file are errors. Unknown environment variables are kept
+// in Config.unknownEnv for Open to warn of: the environment is not the user's alone, and Kubernetes sets FLEET_PORT and
+// FLEET_SERVICE_HOST for a Service named fleet.
 func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 	c := DefaultConfig()
 	path, err := findConfig(file, environ)
@@ -144,7 +146,11 @@ func readEnviron(environ []string, c *Config) error {
 		}
 		s := known[name]
 		if s == nil {
-			return fmt.Errorf("unknown environment variable %s%s", name, didYouMean(name, names))
+			if near := wire.Nearest(name, names); near != "" {
+				name += " (did you mean " + near + "?)"
+			}
+			c.unknownEnv = append(c.unknownEnv, name)
+			continue
 		}
 		if err := s.Set(value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

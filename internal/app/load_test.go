@@ -1,8 +1,10 @@
 package app
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,7 +53,6 @@ func TestLoadRefuses(t *testing.T) {
 		"unknown nested key":  {file: "local:\n  projects:\n    - name: a\n      drvier: shell\n", want: `fleet.yaml:4: unknown key "drvier": did you mean "driver"?`},
 		"wrong type":          {file: "max_output: many\n", want: "fleet.yaml"},
 		"no YAML":             {file: "http: [\n", want: "fleet.yaml"},
-		"unknown variable":    {environ: []string{"FLEET_HTPT=x"}, want: `unknown environment variable FLEET_HTPT: did you mean "FLEET_HTTP"?`},
 		"variable's value":    {environ: []string{"FLEET_STOP_GRACE=soon"}, want: `FLEET_STOP_GRACE: "soon" is no duration`},
 		"open without tokens": {flags: []string{"--http", "0.0.0.0:8101"}, want: "which others can reach, and auth is none"},
 		"any host":            {flags: []string{"--grpc", ":8102"}, want: "which others can reach, and auth is none"},
@@ -69,6 +70,27 @@ func TestLoadRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "none.yaml")
 	_, err = Load(writeConfig(t, ""), nil, flagSet(t, "--http", "0.0.0.0:1", "--auth", "tokens"))
 	require.NoError(t, err, "with tokens others may call")
+}
+
+// TestUnknownVariables has variables in the environment that Fleet does not know: the server starts and warns of them.
+func TestUnknownVariables(t *testing.T) {
+	t.Parallel()
+	environ := []string{
+		"FLEET_PORT=tcp://10.0.0.1:8101", "FLEET_SERVICE_HOST=10.0.0.1", "FLEET_SERVICE_PORT=8101",
+		"FLEET_PORT_8101_TCP_ADDR=10.0.0.1", "FLEET_HTPT=x", "FLEET_DATA=" + t.TempDir(), "FLEET_BACKEND=fake",
+	}
+	c, err := Load(writeConfig(t, ""), environ, nil)
+	require.NoError(t, err)
+	require.Equal(t, DefaultConfig().HTTP, c.HTTP)
+	var log bytes.Buffer
+	a, err := Open(t.Context(), c, Options{Log: &log})
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
+	for _, name := range []string{"FLEET_PORT", "FLEET_SERVICE_HOST", "FLEET_SERVICE_PORT", "FLEET_PORT_8101_TCP_ADDR", "FLEET_HTPT (did you mean FLEET_HTTP?)"} {
+		require.Contains(t, log.String(), name)
+	}
+	require.NotContains(t, log.String(), "10.0.0.1", "values may be secrets")
 }
 
 // TestSample checks that the sample is a configuration, and shows every key.

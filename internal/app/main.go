@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime/debug"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/grpclog"
@@ -39,15 +38,6 @@ type program struct {
 func (p *program) run(ctx context.Context, args []string) int {
 	deps := cli.Deps{Version: p.version, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Dial: p.dial}
 	return cli.Run(ctx, args, deps, p.newServe(), p.newMCP(), p.newInit())
-}
-
-// Version is the version that the program was built as.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }
 
 // dial connects to a server, or to a fleet in this process.

@@ -1,0 +1,40 @@
+package app
+
+import (
+	"runtime/debug"
+)
+
+// version is set by the linker: `make build` does that.
+var version string
+
+// Version returns the version that the program was built as: what the linker was told, else what Go recorded of the
+// module or of the repository, else "devel".
+func Version() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return devel
+	}
+	return versionOf(info)
+}
+
+const devel = "devel"
+
+// versionOf returns the module's version, else "devel-" with the commit, and "-dirty" if the tree had changes.
+func versionOf(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	v, dirty := devel, ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			v += "-" + s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	return v + dirty
+}
