@@ -20,9 +20,16 @@ type Cagent struct {
 	Model string `yaml:"model"`
 	// Approve are the types of toolsets whose tools agents may use though their definitions do not allow them.
 	Approve []string `yaml:"approve"`
+	// Programs lets definitions run programs on this machine (shell, script, lsp, MCP servers that are programs, hooks)
+	// though the server has tokens. Such a program can read and write all that the server's user can, also what belongs
+	// to other principals. A server without tokens needs no permission.
+	Programs bool `yaml:"programs"`
 	// Prices of models, by provider/model, in US dollars for a million tokens.
 	Prices map[string]cagent.Price `yaml:"prices"`
 }
+
+// noPrograms says that definitions of agents cannot run programs on this machine: others share it.
+func (c Config) noPrograms() bool { return c.Auth != AuthNone && !c.Cagent.Programs }
 
 // newCatalog returns the definitions of agents in files and artifacts.
 func newCatalog(cfg Config) *cagent.Catalog {
@@ -37,7 +44,7 @@ func newCatalog(cfg Config) *cagent.Catalog {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
-	c := cagent.CatalogConfig{AgentsDir: dir, StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
+	c := cagent.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: dir, StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
 	c.Policy.ModelHosts = s.Pulled.ModelHosts
 	if len(s.Pulled.Toolsets) > 0 {
 		c.Policy.Toolsets = s.Pulled.Toolsets
@@ -52,7 +59,7 @@ func newCatalog(cfg Config) *cagent.Catalog {
 // says so.
 func newCagent(cfg Config, o Options, catalog *cagent.Catalog, log *slog.Logger) (fleet.Backend, error) {
 	c := cagent.Config{
-		Dir: filepath.Join(cfg.Data, "cagent"), Catalog: catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
+		NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
 		Prices: cfg.Cagent.Prices, Logger: log,
 	}
 	if o.Cagent != nil {

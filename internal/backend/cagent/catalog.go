@@ -24,6 +24,8 @@ import (
 type CatalogConfig struct {
 	AgentsDir string // with YAML files; empty: there are none
 	StoreDir  string // for artifacts that are pulled; empty: nothing can be pulled
+	// NoPrograms refuses definitions that run programs on this machine.
+	NoPrograms bool
 	// Policy is what pulled definitions may want.
 	Policy Policy
 	// Registries are the hosts that artifacts may be pulled from; nil: any.
@@ -188,7 +190,11 @@ func (c *Catalog) file(dir *os.Root, name string) sessions.Definition {
 		d.Problem = "it cannot be read"
 		return d
 	}
-	describe(&d, document)
+	if p := describe(&d, document); p != nil && c.config.NoPrograms {
+		if err := checkPrograms(p); err != nil {
+			d.Problem = err.Error()
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.read) > 2*maxFiles {

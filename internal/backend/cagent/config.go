@@ -24,6 +24,8 @@ type Config struct {
 	// Approve are the types of toolsets whose tools agents may use without a word about it in their definitions; nil
 	// means DefaultApprove.
 	Approve []string
+	// NoPrograms refuses definitions that run programs on this machine: see runsPrograms.
+	NoPrograms bool
 	// ToolEnv names the variables of the environment that registered tools may have in their headers and environments.
 	ToolEnv []string
 	// Prices of models besides the known ones, by provider/model.
@@ -43,9 +45,8 @@ type Config struct {
 	Logger    *slog.Logger                // nil means no log
 }
 
-// DefaultApprove are the types of toolsets that do what their definition says and no more. Those of shell, filesystem
-// and lsp let a model touch anything of the server's user, so a definition that wants them has to say which of their
-// tools it allows.
+// DefaultApprove are the types of toolsets that do what their definition says and no more. With those of shell,
+// filesystem and lsp a model changes files, so a definition that wants them has to say which of their tools it allows.
 var DefaultApprove = []string{"think", "todo", "memory", "fetch", "mcp", "api", "a2a", "script"}
 
 func (c *Config) fill() {

@@ -27,6 +27,36 @@ var keys = map[string]string{
 	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",
 }
 
+// runsPrograms returns what in the definition runs programs on this machine, as the server's user: nothing confines
+// them to the session's directory. It is empty when the definition runs none.
+func runsPrograms(d *definition) string {
+	for _, name := range d.agents {
+		a := d.config.Agents[name]
+		for _, t := range a.Toolsets {
+			switch {
+			case t.Type == "shell", t.Type == "script", t.Type == "lsp":
+				return fmt.Sprintf("its agent %q has the toolset %s", name, t.Type)
+			case t.Type == "mcp" && (t.Command != "" || t.Ref != ""):
+				return fmt.Sprintf("its agent %q has an MCP server that is a program, %q", name, clip(t.Command+t.Ref, 60))
+			case len(t.PostEdit) > 0:
+				return fmt.Sprintf("its agent %q runs commands after edits", name)
+			}
+		}
+		if !a.Hooks.IsEmpty() {
+			return fmt.Sprintf("its agent %q has hooks, which run commands", name)
+		}
+	}
+	return ""
+}
+
+// checkPrograms returns an error when the definition runs programs on this machine.
+func checkPrograms(d *definition) error {
+	if what := runsPrograms(d); what != "" {
+		return fmt.Errorf("%s: on a server with tokens programs need an explicit permission, cagent.programs: true in fleet.yaml", what)
+	}
+	return nil
+}
+
 // check says what the definition wants and may not have; nil when there is nothing.
 func (p Policy) check(d *definition) error {
 	c := d.config

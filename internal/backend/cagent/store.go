@@ -93,7 +93,11 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 func (c *Catalog) definition(a *artifact) sessions.Definition {
 	d := sessions.Definition{Name: a.short(), Source: sessions.SourceStore, Reference: a.Reference, Digest: a.Digest}
 	if p := describe(&d, []byte(a.Document)); p != nil {
-		if err := c.config.Policy.check(p); err != nil {
+		err := c.config.Policy.check(p)
+		if err == nil && c.config.NoPrograms { // the policy may allow toolsets that the server does not
+			err = checkPrograms(p)
+		}
+		if err != nil {
 			d.Problem = err.Error()
 		}
 	}

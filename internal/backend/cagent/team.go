@@ -44,6 +44,11 @@ func (r *run) crew(ctx context.Context, rec *record) (*crew, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.b.config.NoPrograms {
+		if err := checkPrograms(d); err != nil {
+			return nil, err
+		}
+	}
 	recipe := rec.Recipe
 	name, err := d.agent(recipe.Agent)
 	if err != nil {
@@ -107,9 +112,10 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig,
 			want = b.recipe.System
 		}
 	}
+	want = strings.Join(nonEmpty(append([]string{want}, b.promptFiles(c.AddPromptFiles)...)...), "\n\n")
 	opts := []agent.Opt{
 		agent.WithDescription(c.Description), agent.WithAddDate(c.AddDate), agent.WithAddEnvironmentInfo(c.AddEnvironmentInfo),
-		agent.WithAddPromptFiles(c.AddPromptFiles), agent.WithNumHistoryItems(c.NumHistoryItems),
+		agent.WithNumHistoryItems(c.NumHistoryItems),
 		agent.WithSkillsEnabled(c.Skills != nil && *c.Skills), agent.WithHooks(c.Hooks),
 	}
 	limit := b.run.b.config.MaxRequests
@@ -128,6 +134,25 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig,
 		return nil, err
 	}
 	return agent.New(name, want, append(opts, agent.WithToolSets(sets...))...), nil
+}
+
+// promptFiles returns the contents of files in the working directory that are part of the instructions. The library
+// itself would look for them in the directories above as well, and follow links out of it.
+func (b *builder) promptFiles(names []string) (texts []string) {
+	if len(names) == 0 {
+		return nil
+	}
+	dir, err := os.OpenRoot(b.work)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = dir.Close() }()
+	for _, name := range names {
+		if text, err := contents(dir, name, MaxDocument); err == nil {
+			texts = append(texts, clean(string(text)))
+		}
+	}
+	return texts
 }
 
 func nonEmpty(all ...string) []string {
@@ -231,7 +256,7 @@ func (b *builder) toolset(ctx context.Context, t *latest.Toolset) (tools.ToolSet
 	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.work}, EnvProviderForTests: b.run.b.secrets}
 	var env []string
 	switch t.Type {
-	case "shell", "script", "lsp", "mcp":
+	case "shell", "script", "lsp", "mcp", "filesystem":
 		values, err := environment.ExpandAll(ctx, environment.ToValues(t.Env), b.run.b.secrets)
 		if err != nil {
 			return nil, err
@@ -239,6 +264,8 @@ func (b *builder) toolset(ctx context.Context, t *latest.Toolset) (tools.ToolSet
 		env = append(b.run.b.environ(b.recipe.PassEnv, b.work), values...)
 	}
 	switch {
+	case t.Type == "filesystem":
+		return newFiles(b.work, t, env, b.run.b.config.MaxToolOutput), nil
 	case t.Type == "shell":
 		return builtin.NewShellTool(env, rc, t.Sandbox), nil
 	case t.Type == "script":

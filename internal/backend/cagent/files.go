@@ -1,0 +1,328 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/docker/cagent/pkg/tools"
+	"github.com/docker/cagent/pkg/tools/builtin"
+)
+
+const (
+	maxFileSize = 16 << 20 // bytes of a file that the tools read
+	maxEntries  = 100      // of a directory or a tree, as in the library
+)
+
+// files is the library's filesystem toolset, confined to one directory. The library's own opens any path that the
+// server's user can open.
+type files struct {
+	tools.BaseToolSet
+	dir      string
+	git      bool // show what git ignores
+	postEdit []latest.PostEditConfig
+	env      []string // of postEdit
+	limit    int      // bytes of a result
+}
+
+func newFiles(dir string, t *latest.Toolset, env []string, limit int) *files {
+	return &files{dir: dir, git: t.IgnoreVCS != nil && !*t.IgnoreVCS, postEdit: t.PostEdit, env: env, limit: limit}
+}
+
+// Instructions implements tools.ToolSet.
+func (f *files) Instructions() string {
+	return `## Filesystem Tool Instructions
+
+The tools work in the directory ` + f.dir + ` and below it, and nowhere else.
+
+- Paths are relative to this directory. An absolute path must lead into it.
+- Prefer read_multiple_files to several calls of read_file.
+- Use search_files_content to find code or text, and exclude patterns to keep the search small.`
+}
+
+// Tools implements tools.ToolSet. The schemas are those of the library.
+func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
+	all, err := builtin.NewFilesystemTool(f.dir, builtin.WithIgnoreVCS(false)).Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	handlers := map[string]tools.ToolHandler{
+		builtin.ToolNameReadFile:           within(f, f.readFile),
+		builtin.ToolNameReadMultipleFiles:  within(f, f.readFiles),
+		builtin.ToolNameWriteFile:          within(f, f.writeFile),
+		builtin.ToolNameEditFile:           within(f, f.editFile),
+		builtin.ToolNameListDirectory:      within(f, f.list),
+		builtin.ToolNameDirectoryTree:      within(f, f.tree),
+		builtin.ToolNameSearchFilesContent: within(f, f.search),
+	}
+	known := all[:0]
+	for _, t := range all {
+		if h := handlers[t.Name]; h != nil { // a tool of a newer library is not confined
+			t.Handler = h
+			known = append(known, t)
+		}
+	}
+	return known, nil
+}
+
+// within opens the directory for one call of a tool. An error of the tool is told to the model.
+func within[T any](f *files, do func(context.Context, *os.Root, T) (string, error)) tools.ToolHandler {
+	return builtin.NewHandler(func(ctx context.Context, args T) (*tools.ToolCallResult, error) {
+		dir, err := os.OpenRoot(f.dir)
+		if err != nil {
+			return tools.ResultError("The working directory cannot be opened: " + reasonOf(err)), nil
+		}
+		defer func() { _ = dir.Close() }()
+		text, err := do(ctx, dir, args)
+		if err != nil {
+			return tools.ResultError(reasonOf(err)), nil
+		}
+		return tools.ResultSuccess(text), nil
+	})
+}
+
+// reasonOf returns the text of an error without the name of the system call.
+func reasonOf(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		switch {
+		case errors.Is(e.Err, fs.ErrNotExist):
+			return e.Path + ": not found"
+		case e.Err.Error() == "path escapes from parent": // os.Root has no error value for it
+			return e.Path + " leads out of the working directory"
+		}
+		return e.Path + ": " + e.Err.Error()
+	}
+	return err.Error()
+}
+
+// name returns the path relative to the directory.
+func (f *files) name(p string) (string, error) {
+	if strings.ContainsRune(p, 0) {
+		return "", errors.New("the path contains a NUL character")
+	}
+	name := filepath.Clean(p)
+	if filepath.IsAbs(name) {
+		for _, dir := range []string{f.dir, resolved(f.dir)} {
+			if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
+				return rel, nil
+			}
+		}
+	}
+	if !filepath.IsLocal(name) {
+		return "", fmt.Errorf("%s is outside of the working directory %s: the file tools work in this directory alone", p, f.dir)
+	}
+	return name, nil
+}
+
+// resolved returns the path without symbolic links, or as it is when it cannot be resolved.
+func resolved(p string) string {
+	if r, err := filepath.EvalSymlinks(p); err == nil {
+		return r
+	}
+	return p
+}
+
+// open opens a regular file. It does not wait for the other end of a FIFO.
+func open(dir *os.Root, name string, flag int) (*os.File, error) {
+	file, err := dir.OpenFile(name, flag|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = file.Close()
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	return file, nil
+}
+
+// contents reads a regular file, at most limit bytes of it.
+func contents(dir *os.Root, name string, limit int64) ([]byte, error) {
+	file, err := open(dir, name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, limit))
+}
+
+func (f *files) readFile(_ context.Context, dir *os.Root, args builtin.ReadFileArgs) (string, error) {
+	name, err := f.name(args.Path)
+	if err != nil {
+		return "", err
+	}
+	b, err := contents(dir, name, int64(f.limit)+1) // what is more is cut off with a remark
+	return string(b), err
+}
+
+func (f *files) readFiles(ctx context.Context, dir *os.Root, args builtin.ReadMultipleFilesArgs) (string, error) {
+	type content struct {
+		Path    string `json:"path"`
+		Content string `json:"content"`
+	}
+	all := []content{}
+	size := 0
+	for _, p := range args.Paths {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		text, err := f.readFile(ctx, dir, builtin.ReadFileArgs{Path: p})
+		if err != nil {
+			text = reasonOf(err)
+		}
+		all = append(all, content{p, text})
+		if size += len(text); size > f.limit {
+			break
+		}
+	}
+	if args.JSON {
+		b, err := json.MarshalIndent(all, "", "  ")
+		return string(b), err
+	}
+	var out strings.Builder
+	for _, c := range all {
+		fmt.Fprintf(&out, "=== %s ===\n%s\n\n", c.Path, c.Content)
+	}
+	return out.String(), nil
+}
+
+// writable is name, for a file that the agent may write: none of git's own, because git runs programs that they name.
+func (f *files) writable(p string) (string, error) {
+	name, err := f.name(p)
+	if err != nil {
+		return "", err
+	}
+	full := filepath.Join(f.dir, name)
+	for at := full; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if r, err := filepath.EvalSymlinks(at); err == nil {
+			full = r + strings.TrimPrefix(full, at)
+			break
+		}
+	}
+	rel, err := filepath.Rel(resolved(f.dir), full)
+	if err != nil {
+		return "", err
+	}
+	for _, part := range append(strings.Split(rel, "/"), strings.Split(name, "/")...) {
+		if strings.EqualFold(part, ".git") {
+			return "", fmt.Errorf("%s belongs to git: the file tools do not change it", p)
+		}
+	}
+	return name, nil
+}
+
+func (f *files) writeFile(ctx context.Context, dir *os.Root, args builtin.WriteFileArgs) (string, error) {
+	name, err := f.writable(args.Path)
+	if err != nil {
+		return "", err
+	}
+	if err := dir.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return "", err
+	}
+	if err := put(dir, name, args.Content); err != nil {
+		return "", err
+	}
+	if err := f.afterEdit(ctx, name); err != nil {
+		return "", fmt.Errorf("the file was written, but the command after it failed: %w", err)
+	}
+	return fmt.Sprintf("File written successfully: %s (%d bytes)", args.Path, len(args.Content)), nil
+}
+
+// put writes a regular file.
+func put(dir *os.Root, name, content string) error {
+	file, err := open(dir, name, os.O_WRONLY|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	err = file.Truncate(0)
+	if err == nil {
+		_, err = io.WriteString(file, content)
+	}
+	return errors.Join(err, file.Close())
+}
+
+func (f *files) editFile(ctx context.Context, dir *os.Root, args builtin.EditFileArgs) (string, error) {
+	name, err := f.writable(args.Path)
+	if err != nil {
+		return "", err
+	}
+	b, err := contents(dir, name, maxFileSize+1)
+	switch {
+	case err != nil:
+		return "", err
+	case len(b) > maxFileSize:
+		return "", fmt.Errorf("%s is larger than %d bytes", args.Path, maxFileSize)
+	}
+	text := string(b)
+	for i, e := range args.Edits {
+		if e.OldText == "" || !strings.Contains(text, e.OldText) {
+			return "", fmt.Errorf("edit %d failed: old text not found", i+1)
+		}
+		text = strings.Replace(text, e.OldText, e.NewText, 1)
+	}
+	if err := put(dir, name, text); err != nil {
+		return "", err
+	}
+	if err := f.afterEdit(ctx, name); err != nil {
+		return "", fmt.Errorf("the file was edited, but the command after it failed: %w", err)
+	}
+	return fmt.Sprintf("File edited successfully: %d edits", len(args.Edits)), nil
+}
+
+// afterEdit runs the definition's commands for an edited file.
+func (f *files) afterEdit(ctx context.Context, name string) error {
+	for _, p := range f.postEdit {
+		if ok, err := filepath.Match(p.Path, filepath.Base(name)); err != nil || !ok {
+			continue
+		}
+		env := append(slices.Clone(f.env), "path="+filepath.Join(f.dir, name))
+		res, err := commandTool([]string{"/bin/sh", "-c", p.Cmd}, f.dir, env, f.limit)(ctx, tools.ToolCall{})
+		switch {
+		case err != nil:
+			return err
+		case res.IsError:
+			return errors.New(res.Output)
+		}
+	}
+	return nil
+}
+
+func (f *files) list(_ context.Context, dir *os.Root, args builtin.ListDirectoryArgs) (string, error) {
+	name, err := f.name(args.Path)
+	if err != nil {
+		return "", err
+	}
+	entries, err := fs.ReadDir(dir.FS(), filepath.ToSlash(name))
+	if err != nil {
+		return "", err
+	}
+	ignore := newIgnored(dir, f.git)
+	var out strings.Builder
+	shown := 0
+	for _, e := range entries {
+		if ignore.has(path.Join(filepath.ToSlash(name), e.Name()), e.IsDir()) {
+			continue
+		}
+		if shown++; shown > maxEntries {
+			out.WriteString("...output truncated due to file limit...\n")
+			break
+		}
+		kind := "FILE"
+		if e.IsDir() {
+			kind = "DIR "
+		}
+		fmt.Fprintf(&out, "%s %s\n", kind, e.Name())
+	}
+	return out.String(), nil
+}
