@@ -11,17 +11,24 @@ import (
 	"fleet/internal/fleet/subagents"
 )
 
-// agentsDir is where subagents are defined when the configuration does not say: in the directory where the server runs,
-// else in the one of the user's configuration.
+// agentsDir is where agents are defined when the configuration does not say: in the directory where the server runs, else
+// beside the user's configuration.
 const agentsDir = "agents"
+
+// claudeAgentsDir is where Claude Code keeps the agent files of a project. Subagents are defined there when there is no
+// agentsDir.
+const claudeAgentsDir = ".claude/agents"
 
 // newSubagents returns the toolset of subagents.
 func newSubagents(cfg Config, o Options, core *fleet.Service, store fleet.Store, log *slog.Logger) *subagents.Service {
 	c := subagents.Config{Settings: cfg.Subagents, Logger: log}
 	if c.Dir == "" {
 		c.Dir = filepath.Join(xdg.ConfigHome, "fleet", agentsDir)
-		if info, err := os.Stat(agentsDir); err == nil && info.IsDir() {
-			c.Dir = agentsDir
+		for _, dir := range []string{agentsDir, claudeAgentsDir} {
+			if info, err := os.Stat(dir); err == nil && info.IsDir() {
+				c.Dir = dir
+				break
+			}
 		}
 	}
 	if dir, err := filepath.Abs(c.Dir); err == nil {

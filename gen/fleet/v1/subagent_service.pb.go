@@ -382,7 +382,9 @@ type Subagent struct {
 	// What its results are: "text" or "json".
 	OutputFormat string `protobuf:"bytes,8,opt,name=output_format,json=outputFormat,proto3" json:"output_format,omitempty"`
 	// Where it runs: "local", or "coder" for a workspace of its own.
-	RunsIn        string `protobuf:"bytes,9,opt,name=runs_in,json=runsIn,proto3" json:"runs_in,omitempty"`
+	RunsIn string `protobuf:"bytes,9,opt,name=runs_in,json=runsIn,proto3" json:"runs_in,omitempty"`
+	// What in its file has no effect here, such as a key that is not known.
+	Warnings      []string `protobuf:"bytes,10,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -480,10 +482,17 @@ func (x *Subagent) GetRunsIn() string {
 	return ""
 }
 
+func (x *Subagent) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 // BrokenSubagent is a definition that cannot be used.
 type BrokenSubagent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of its directory.
+	// Name of its directory or file, or its path where another file has the name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What is wrong with it.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -569,7 +578,7 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"\x14ListSubagentsRequest\"{\n" +
 	"\x15ListSubagentsResponse\x120\n" +
 	"\tsubagents\x18\x01 \x03(\v2\x12.fleet.v1.SubagentR\tsubagents\x120\n" +
-	"\x06broken\x18\x02 \x03(\v2\x18.fleet.v1.BrokenSubagentR\x06broken\"\x90\x02\n" +
+	"\x06broken\x18\x02 \x03(\v2\x18.fleet.v1.BrokenSubagentR\x06broken\"\xac\x02\n" +
 	"\bSubagent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12'\n" +
@@ -580,7 +589,9 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\a \x01(\x05R\ttimeoutMs\x12#\n" +
 	"\routput_format\x18\b \x01(\tR\foutputFormat\x12\x17\n" +
-	"\aruns_in\x18\t \x01(\tR\x06runsIn\"<\n" +
+	"\aruns_in\x18\t \x01(\tR\x06runsIn\x12\x1a\n" +
+	"\bwarnings\x18\n" +
+	" \x03(\tR\bwarnings\"<\n" +
 	"\x0eBrokenSubagent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason2\x8b\x02\n" +

@@ -208,6 +208,13 @@ const subagentServiceListSubagentsOutput = `{
         "runs_in": {
           "type": "string",
           "description": "Where it runs: \"local\", or \"coder\" for a workspace of its own."
+        },
+        "warnings": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "What in its file has no effect here, such as a key that is not known."
         }
       },
       "required": [
@@ -219,7 +226,8 @@ const subagentServiceListSubagentsOutput = `{
         "calls",
         "timeout_ms",
         "output_format",
-        "runs_in"
+        "runs_in",
+        "warnings"
       ],
       "description": "Subagent is a specialized agent that can be run."
     },
@@ -228,7 +236,7 @@ const subagentServiceListSubagentsOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name of its directory."
+          "description": "Name of its directory or file, or its path where another file has the name."
         },
         "reason": {
           "type": "string",

@@ -53,6 +53,7 @@ func (s *Subagents) ListSubagents(ctx context.Context, _ *fleetv1.ListSubagentsR
 		resp.Subagents[i] = &fleetv1.Subagent{
 			Name: l.Name, Description: textOf(l.Description), AllowedCallers: l.AllowedCallers, Allowed: l.Allowed, Session: l.Session,
 			Calls: l.Calls, TimeoutMs: int32Of(int(l.Timeout.Milliseconds())), OutputFormat: l.OutputFormat, RunsIn: l.RunsIn,
+			Warnings: l.Warnings,
 		}
 	}
 	for i, b := range broken {

@@ -50,6 +50,8 @@ type Definition struct {
 	schema       *jsonschema.Schema
 
 	System string // the body, with what the agent remembers
+
+	Warnings []string // what in its file has no effect, for its author
 }
 
 // recipe is how an agent of the definition is made, at the depth below a caller that is no agent. Where it would stand

@@ -6,18 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-)
-
-// The files of a definition.
-const (
-	agentFile  = "agent.md"
-	memoryFile = "memory.md"
 )
 
 // directory is where definitions are. What is in it may change at any time: a file is looked at each time it is asked
@@ -28,7 +19,7 @@ type directory struct {
 	now     func() time.Time
 
 	mu    sync.Mutex
-	known map[string]entry // by name
+	known map[string]entry // by file
 }
 
 // entry is what a definition's files said when they were read.
@@ -57,7 +48,7 @@ func (e entry) trusted(agent, memory stamp) bool {
 // errNoDefinition says that there is no definition of the name.
 var errNoDefinition = errors.New("no definition")
 
-// get returns the definition of the name. errNoDefinition when there is none; another error says in words why it cannot
+// get returns the definition of the name. errNoDefinition when there is none; any other error says why its file cannot
 // be used.
 func (d *directory) get(name string) (*Definition, error) {
 	if !namePattern.MatchString(name) || name == Main {
@@ -68,107 +59,142 @@ func (d *directory) get(name string) (*Definition, error) {
 		return nil, d.unreadable(err)
 	}
 	defer func() { _ = root.Close() }()
-	return d.load(root, name)
+	// The usual places first, so that one call does not look at every file.
+	definition, err := d.load(root, directorySource(name))
+	if !errors.Is(err, errNoDefinition) {
+		return definition, err
+	}
+	found, err := d.scan(root)
+	if err != nil {
+		return nil, err
+	}
+	if definition := found.definitions[name]; definition != nil {
+		return definition, nil
+	}
+	if err := found.broken[name]; err != nil {
+		return nil, err
+	}
+	return nil, errNoDefinition
 }
 
-// load returns the definition in the directory of the name, which is a plain one.
-func (d *directory) load(root *os.Root, name string) (*Definition, error) {
-	agent, err := look(root, name, agentFile)
+// load returns the definition in the file.
+func (d *directory) load(root *os.Root, src source) (*Definition, error) {
+	agent, err := look(root, src.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errNoDefinition
 	}
 	if err != nil {
 		return nil, err
 	}
-	memory, err := look(root, name, memoryFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	memory := stamp{}
+	if src.memory != "" {
+		if memory, err = look(root, src.memory); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 	}
 	d.mu.Lock()
-	e, ok := d.known[name]
+	e, ok := d.known[src.file]
 	d.mu.Unlock()
 	if ok && e.trusted(agent, memory) {
 		return e.definition, e.broken
 	}
 	e = entry{agent: agent, memory: memory, read: d.now()}
-	e.definition, e.broken = d.read(root, name, memory != stamp{})
+	e.definition, e.broken = d.read(root, src, memory != stamp{})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.known == nil {
 		d.known = map[string]entry{}
 	}
-	d.known[name] = e
+	d.known[src.file] = e
 	return e.definition, e.broken
 }
 
-func (d *directory) read(root *os.Root, name string, remembers bool) (*Definition, error) {
-	data, err := readFile(root, name, agentFile)
+func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition, error) {
+	data, err := readFile(root, src.file)
 	if err != nil {
 		return nil, err
 	}
+	if src.flat && !hasFrontmatter(data) {
+		return nil, errNoDefinition // a README, for example
+	}
 	var memory []byte
 	if remembers {
-		if memory, err = readFile(root, name, memoryFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if memory, err = readFile(root, src.memory); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
-	definition, err := parse(name, data, memory, d.drivers)
+	definition, err := parse(src, data, memory, d.drivers)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(name, agentFile), err)
+		return nil, fmt.Errorf("%s: %w", src.file, err)
 	}
 	return definition, nil
 }
 
-// all returns every definition, and why others cannot be used, by name.
+// all returns every definition by name, and why other files cannot be used.
 func (d *directory) all() (definitions []*Definition, broken map[string]error, err error) {
-	broken = map[string]error{}
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
 		if err := d.unreadable(err); !errors.Is(err, errNoDefinition) {
 			return nil, nil, err
 		}
-		return nil, broken, nil
+		return nil, map[string]error{}, nil
 	}
 	defer func() { _ = root.Close() }()
-	entries, err := fs.ReadDir(root.FS(), ".")
+	found, err := d.scan(root)
 	if err != nil {
-		return nil, nil, d.unreadable(err)
+		return nil, nil, err
 	}
-	seen := map[string]bool{}
-	for _, e := range entries {
-		name := e.Name()
-		if name == Main || strings.HasPrefix(name, ".") || !e.IsDir() && e.Type()&fs.ModeSymlink == 0 {
-			continue
-		}
-		if !namePattern.MatchString(name) {
-			if _, err := look(root, name, agentFile); err == nil {
-				broken[name] = errors.New("a subagent's name is 1 to 64 letters, digits, hyphens and underscores: rename its directory")
-			}
-			continue
-		}
-		definition, err := d.load(root, name)
-		switch {
-		case err == nil:
-			definitions = append(definitions, definition)
-		case errors.Is(err, errNoDefinition):
-			continue
-		default:
-			broken[name] = err
-		}
-		seen[name] = true
+	for _, name := range sortedKeys(found.definitions) {
+		definitions = append(definitions, found.definitions[name])
 	}
-	d.forget(seen)
-	slices.SortFunc(definitions, func(a, b *Definition) int { return strings.Compare(a.Name, b.Name) })
-	return definitions, broken, nil
+	return definitions, found.broken, nil
 }
 
-// forget drops what is known of definitions that are gone.
+// scanned is what the files of a directory define.
+type scanned struct {
+	definitions map[string]*Definition // by name
+	broken      map[string]error       // by name, or by file where the name is not known or taken
+}
+
+// scan loads every file that may be a definition. Of two files that define the same name the first one counts.
+func (d *directory) scan(root *os.Root) (scanned, error) {
+	found := scanned{definitions: map[string]*Definition{}, broken: map[string]error{}}
+	sources, err := findSources(root)
+	if err != nil {
+		return found, d.unreadable(err)
+	}
+	files, seen := map[string]string{}, map[string]bool{}
+	for _, src := range sources {
+		definition, err := d.load(root, src)
+		if errors.Is(err, errNoDefinition) {
+			continue
+		}
+		seen[src.file] = true
+		switch {
+		case err != nil:
+			name := src.name
+			if files[name] != "" {
+				name = src.file
+			}
+			found.broken[name] = err
+		case files[definition.Name] != "":
+			found.broken[src.file] = fmt.Errorf("%s: the subagent %q is already defined in %s: rename one of them", src.file, definition.Name, files[definition.Name])
+		default:
+			files[definition.Name] = src.file
+			found.definitions[definition.Name] = definition
+		}
+	}
+	d.forget(seen)
+	return found, nil
+}
+
+// forget drops what is known of files that are gone.
 func (d *directory) forget(seen map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for name := range d.known {
-		if !seen[name] {
-			delete(d.known, name)
+	for file := range d.known {
+		if !seen[file] {
+			delete(d.known, file)
 		}
 	}
 }
@@ -181,34 +207,34 @@ func (d *directory) unreadable(err error) error {
 	return fmt.Errorf("the directory of the subagents cannot be read: %w", cause(err))
 }
 
-// look returns the stamp of a file. Links are followed as far as they stay in the directory of all definitions.
-func look(root *os.Root, name, file string) (stamp, error) {
-	info, err := root.Stat(filepath.Join(name, file))
+// look returns the stamp of a file. It follows links as long as they stay in the directory of all definitions.
+func look(root *os.Root, file string) (stamp, error) {
+	info, err := root.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return stamp{}, fs.ErrNotExist
 	case err != nil:
-		return stamp{}, fmt.Errorf("%s cannot be read: %w", filepath.Join(name, file), cause(err))
+		return stamp{}, fmt.Errorf("%s cannot be read: %w", file, cause(err))
 	case !info.Mode().IsRegular():
-		return stamp{}, fmt.Errorf("%s is not a plain file", filepath.Join(name, file))
+		return stamp{}, fmt.Errorf("%s is not a plain file", file)
 	case info.Size() > maxFile:
-		return stamp{}, fmt.Errorf("%s has %d bytes, and at most %d are taken", filepath.Join(name, file), info.Size(), maxFile)
+		return stamp{}, fmt.Errorf("%s has %d bytes, and at most %d are taken", file, info.Size(), maxFile)
 	}
 	return stamp{size: info.Size(), modified: info.ModTime()}, nil
 }
 
-func readFile(root *os.Root, name, file string) ([]byte, error) {
-	f, err := root.OpenFile(filepath.Join(name, file), os.O_RDONLY|syscall.O_NONBLOCK, 0) // what is no plain file by now must not block
+func readFile(root *os.Root, file string) ([]byte, error) {
+	f, err := root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a FIFO, which must not block
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(name, file), cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %w", file, cause(err))
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(name, file), cause(err))
+		return nil, fmt.Errorf("%s cannot be read: %w", file, cause(err))
 	case len(data) > maxFile:
-		return nil, fmt.Errorf("%s has more than the %d bytes that are taken", filepath.Join(name, file), maxFile)
+		return nil, fmt.Errorf("%s has more than the %d bytes that are taken", file, maxFile)
 	}
 	return data, nil
 }

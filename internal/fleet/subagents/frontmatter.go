@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/adrg/frontmatter"
 	"github.com/agext/levenshtein"
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
 
@@ -34,7 +37,16 @@ type header struct {
 	Role           string         `yaml:"role"`
 	OutputFormat   string         `yaml:"output_format"`
 	OutputSchema   map[string]any `yaml:"output_schema"`
+
+	// What Claude Code's own agent files call these things.
+	Tools           *toolList `yaml:"tools"`
+	DisallowedTools *toolList `yaml:"disallowedTools"`
+	Color           string    `yaml:"color"` // for screens; it means nothing here
 }
+
+// restricting are the keys that take rights away. A key that looks like one of them is an error, since a definition
+// without it could do more than its author wants. Any other unknown key is a warning.
+var restricting = []string{"allowed_callers", "permissions", "tools", "disallowedTools"}
 
 type permissions struct {
 	Allow []string `yaml:"allow"`
@@ -56,21 +68,23 @@ const (
 	maxNested = 32        // how deep lists and mappings are in one another
 )
 
-// split returns the frontmatter of a file and its body. Errors are words for whoever wrote the file, and quote nothing
-// of it but keys: a value may be a secret that should not be there.
-func split(data []byte) (header, string, error) {
-	var h header
+// split returns the frontmatter of a file, its body, and warnings about keys that it leaves out. Errors and warnings are
+// for the author of the file, and quote only its keys: a value may be a secret that should not be there.
+func split(data []byte) (h header, body string, warnings []string, err error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	lines := leadingLines(data)
-	format := frontmatter.NewFormat("---", "---", func(text []byte, v any) error { return decode(text, v, lines) })
-	body, err := frontmatter.MustParse(bytes.NewReader(data), &h, format)
+	format := frontmatter.NewFormat("---", "---", func(text []byte, v any) (err error) {
+		warnings, err = decode(text, v.(*header), lines)
+		return err
+	})
+	rest, err := frontmatter.MustParse(bytes.NewReader(data), &h, format)
 	switch {
 	case errors.Is(err, frontmatter.ErrNotFound):
-		return h, "", errors.New("it does not begin with a frontmatter: lines of YAML between two lines of ---")
+		return h, "", nil, errors.New("it does not begin with a frontmatter: lines of YAML between two lines of ---")
 	case err != nil:
-		return h, "", err
+		return h, "", nil, err
 	}
-	return h, strings.TrimSpace(string(body)), nil
+	return h, strings.TrimSpace(string(rest)), warnings, nil
 }
 
 // leadingLines is how many lines come before the frontmatter's own.
@@ -79,12 +93,54 @@ func leadingLines(data []byte) int {
 	return bytes.Count(before, []byte("\n")) + 1
 }
 
-// decode decodes YAML that is not to be trusted. Aliases are refused, since a few of them can mean more than fits into
-// any memory, and so is what is nested deeper than anything that makes sense.
-func decode(text []byte, v any, lines int) error {
+// decode decodes YAML that nobody has checked. Text that is not YAML is read once more as Claude Code reads it: agent
+// files are full of descriptions with colons and no quotes.
+func decode(text []byte, h *header, lines int) (warnings []string, err error) {
 	if len(text) > maxHeader {
-		return fmt.Errorf("its frontmatter has %d bytes, and at most %d are taken: put the instructions below it", len(text), maxHeader)
+		return nil, fmt.Errorf("its frontmatter has %d bytes, and at most %d are taken: put the instructions below it", len(text), maxHeader)
 	}
+	warnings, err = decodeStrict(text, h, lines)
+	if err == nil {
+		return warnings, nil
+	}
+	if loose := quoted(text); !bytes.Equal(loose, text) {
+		var again header
+		if warnings, looseErr := decodeStrict(loose, &again, lines); looseErr == nil {
+			*h = again
+			return warnings, nil
+		}
+	}
+	return nil, err
+}
+
+// plainLine is a key at the left margin with a value that has no quotes.
+var plainLine = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):[ \t]+([^\s"'\[{|>&].*)$`)
+
+// quoted returns the text with quotes around the plain values of its keys, those that go on over indented lines included.
+func quoted(text []byte) []byte {
+	var out []string
+	lines := strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
+	for i := 0; i < len(lines); i++ {
+		m := plainLine.FindStringSubmatch(lines[i])
+		if m == nil {
+			out = append(out, lines[i])
+			continue
+		}
+		value, blank := m[2], 0
+		for i+1 < len(lines) && strings.HasPrefix(lines[i+1], " ") {
+			i++
+			blank++
+			value += " " + strings.TrimSpace(lines[i])
+		}
+		out = append(out, m[1]+": '"+strings.ReplaceAll(strings.TrimSpace(value), "'", "''")+"'")
+		out = append(out, make([]string, blank)...) // so that later errors name the right line
+	}
+	return []byte(strings.Join(out, "\n"))
+}
+
+// decodeStrict decodes YAML. It refuses aliases, since a few of them can expand to more than fits into memory, and what
+// is nested deeper than any sensible file.
+func decodeStrict(text []byte, h *header, lines int) (warnings []string, err error) {
 	at := func(t *token.Token) string {
 		if t == nil || t.Position == nil {
 			return "in its frontmatter"
@@ -98,7 +154,7 @@ func decode(text []byte, v any, lines int) error {
 		}
 		switch t.Type {
 		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			return fmt.Errorf("%s: anchors and aliases are not taken: write it out", at(t))
+			return nil, fmt.Errorf("%s: anchors and aliases are not taken: write it out", at(t))
 		case token.MappingStartType, token.SequenceStartType:
 			depth++
 		case token.MappingEndType, token.SequenceEndType:
@@ -107,25 +163,52 @@ func decode(text []byte, v any, lines int) error {
 			inLine++
 		}
 		if depth > maxNested || inLine > maxNested {
-			return fmt.Errorf("%s: this is nested too deep", at(t))
+			return nil, fmt.Errorf("%s: this is nested too deep", at(t))
 		}
 	}
-	err := yaml.UnmarshalWithOptions(text, v, yaml.Strict())
-	if err == nil {
-		return nil
+	describe := func(err error) error {
+		if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok && unknown.Token != nil {
+			key := unknown.Token.Value
+			return fmt.Errorf("%s: there is no key %q%s", at(unknown.Token), shorten(key, 40), didYouMean(key))
+		}
+		if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
+			return fmt.Errorf("%s: %s is needed here", at(wrong.Token), kindWords(wrong.DstType))
+		}
+		var y yaml.Error
+		if errors.As(err, &y) {
+			return fmt.Errorf("%s: %s", at(y.GetToken()), y.GetMessage())
+		}
+		return errors.New("its frontmatter is not good YAML")
 	}
-	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok && unknown.Token != nil {
-		key := unknown.Token.Value
-		return fmt.Errorf("%s: there is no key %q%s", at(unknown.Token), shorten(key, 40), didYouMean(key))
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, describe(err)
 	}
-	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-		return fmt.Errorf("%s: %s is needed here", at(wrong.Token), kindWords(wrong.DstType))
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return nil, nil
 	}
-	var y yaml.Error
-	if errors.As(err, &y) {
-		return fmt.Errorf("%s: %s", at(y.GetToken()), y.GetMessage())
+	node := file.Docs[0].Body
+	if m, ok := node.(*ast.MappingNode); ok {
+		known := keysOf(reflect.TypeFor[header]())
+		kept := m.Values[:0]
+		for _, v := range m.Values {
+			key := v.Key.GetToken()
+			name := key.Value
+			if slices.Contains(known, name) {
+				kept = append(kept, v)
+				continue
+			}
+			if near := nearest(name, restricting, max(1, len(name)/4)); near != "" {
+				return nil, fmt.Errorf("%s: there is no key %q: did you mean %q?", at(key), shorten(name, 40), near)
+			}
+			warnings = append(warnings, fmt.Sprintf("%s: the key %q is not known here and is left out%s", at(key), shorten(name, 40), hint(name, known)))
+		}
+		m.Values = kept
 	}
-	return errors.New("its frontmatter is not good YAML")
+	if err := yaml.NodeToValue(node, h, yaml.Strict()); err != nil {
+		return nil, describe(err)
+	}
+	return warnings, nil
 }
 
 // kindWords says what a value of the type is, to people.
@@ -150,18 +233,32 @@ func kindWords(t reflect.Type) string {
 // didYouMean says which key was meant, or which there are.
 func didYouMean(key string) string {
 	known := keysOf(reflect.TypeFor[header](), reflect.TypeFor[permissions](), reflect.TypeFor[server]())
-	best, distance := "", max(2, len(key)/3)+1
-	if len(key) <= 64 {
-		for _, k := range known {
-			if d := levenshtein.Distance(strings.ToLower(key), k, nil); d < distance {
-				best, distance = k, d
-			}
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf(": did you mean %q?", best)
+	if text := hint(key, known); text != "" {
+		return text
 	}
 	return ": the keys are " + strings.Join(known, ", ")
+}
+
+// hint asks whether a known key was meant; empty when none is near.
+func hint(key string, known []string) string {
+	if near := nearest(key, known, max(1, len(key)/3)); near != "" {
+		return fmt.Sprintf(": did you mean %q?", near)
+	}
+	return ""
+}
+
+// nearest returns the known key that differs least from the key; empty when all differ in more than limit letters.
+func nearest(key string, known []string, limit int) string {
+	best, distance := "", limit+1
+	if len(key) > 64 {
+		return ""
+	}
+	for _, k := range known {
+		if d := levenshtein.Distance(strings.ToLower(key), strings.ToLower(k), nil); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best
 }
 
 // keysOf returns the keys of the types, sorted.

@@ -17,20 +17,22 @@ import (
 )
 
 var (
-	// namePattern is what subagents, and their MCP servers, can be called. The names are part of those of tools.
-	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	// namePattern is what subagents can be called.
+	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	// serverPattern is what their MCP servers can be called. The names are part of those of tools.
+	serverPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 	// rulePattern is a permission: a tool, or a tool with what it may be used for, as Claude Code writes them.
 	rulePattern     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_*-]*(\([^\x00-\x1f\x7f]*\))?$`)
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
 )
 
-// parse reads a definition: the agent.md of the directory with the name, and its memory.md, nil when there is none.
-// drivers are those of the local backend. Errors say to people what is wrong, in the words after "NAME: ".
-func parse(name string, data, memory []byte, drivers []string) (*Definition, error) {
+// parse reads a definition from a file and its memory.md, nil when it has none. drivers are those of the local backend.
+// Errors say what is wrong with the file, to follow "FILE: ".
+func parse(src source, data, memory []byte, drivers []string) (*Definition, error) {
 	if !utf8.Valid(data) || !utf8.Valid(memory) {
 		return nil, errors.New("it is not UTF-8 text")
 	}
-	h, body, err := split(data)
+	h, body, warnings, err := split(data)
 	if err != nil {
 		return nil, err
 	}
@@ -38,9 +40,15 @@ func parse(name string, data, memory []byte, drivers []string) (*Definition, err
 		return nil, errors.New("it has a zero byte in it: leave it out")
 	}
 	d := &Definition{
-		Name: name, Description: strings.TrimSpace(h.Description), AllowedCallers: []string{Main}, Calls: h.Calls, Session: h.Session,
+		Name: src.name, Description: strings.TrimSpace(h.Description), AllowedCallers: []string{Main}, Calls: h.Calls, Session: h.Session,
 		Project: h.Project, Role: h.Role, Driver: h.Driver, Command: h.Command, Model: h.Model, PassEnv: h.PassEnv,
-		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, System: body,
+		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, System: body, Warnings: warnings,
+	}
+	if src.flat && h.Name != "" {
+		d.Name = h.Name // Claude Code goes by the name that the file says
+	}
+	if d.Model == inheritModel {
+		d.Model = ""
 	}
 	if h.AllowedCallers != nil {
 		d.AllowedCallers = *h.AllowedCallers
@@ -48,7 +56,7 @@ func parse(name string, data, memory []byte, drivers []string) (*Definition, err
 	if m := strings.TrimSpace(string(memory)); m != "" {
 		d.System = strings.TrimSpace(body + "\n\n# Memory\n\n" + m)
 	}
-	for _, check := range []func(header) error{d.checkNames, d.checkTime, d.checkServers, d.checkOutput} {
+	for _, check := range []func(header) error{d.checkNames, d.checkTools, d.checkTime, d.checkServers, d.checkOutput} {
 		if err := check(h); err != nil {
 			return nil, err
 		}
@@ -59,7 +67,50 @@ func parse(name string, data, memory []byte, drivers []string) (*Definition, err
 	return d, nil
 }
 
+// inheritModel is what Claude Code's agent files say for the model of whoever calls. A subagent has a program of its
+// own, so that is the driver's default.
+const inheritModel = "inherit"
+
+// checkTools takes the tools as Claude Code's agent files have them, which are permissions.
+func (d *Definition) checkTools(h header) error {
+	for _, k := range []struct {
+		key, twin string
+		list      *toolList
+		into      *[]string
+	}{{"tools", "allow", h.Tools, &d.Allow}, {"disallowedTools", "deny", h.DisallowedTools, &d.Deny}} {
+		switch {
+		case k.list == nil:
+		case *k.into != nil:
+			return fmt.Errorf("%s and permissions.%s mean the same: keep one of them", k.key, k.twin)
+		default:
+			*k.into = *k.list
+		}
+	}
+	if h.Tools != nil {
+		// Collections name tools of plugins that no driver has. Without them the agent can only do less.
+		d.Allow = slices.DeleteFunc(d.Allow, func(r string) bool {
+			unknown := !rulePattern.MatchString(r)
+			if unknown {
+				d.Warnings = append(d.Warnings, fmt.Sprintf("tools: %q is not the name of a tool and is left out", shorten(r, 64)))
+			}
+			return unknown
+		})
+	}
+	for _, r := range slices.Concat(d.Allow, d.Deny) {
+		if !rulePattern.MatchString(r) {
+			return fmt.Errorf("permissions: %q is not a tool as in \"Read\", \"Bash(git log:*)\" or \"mcp__server__tool\"", shorten(r, 64))
+		}
+	}
+	return nil
+}
+
 func (d *Definition) checkNames(h header) error {
+	switch {
+	case d.Name == Main:
+		return fmt.Errorf("%q means every caller that is not an agent: choose another name", Main)
+	case !namePattern.MatchString(d.Name):
+		return errors.New("a subagent's name is 1 to 64 letters, digits, dots, hyphens and underscores: rename its directory, or correct its name")
+	}
 	if h.Name != "" && h.Name != d.Name {
 		return fmt.Errorf("name is %q, and its directory %q: give both the same name", shorten(h.Name, 64), d.Name)
 	}
@@ -75,11 +126,6 @@ func (d *Definition) checkNames(h header) error {
 	}
 	if slices.Contains(d.Calls, Main) {
 		return fmt.Errorf("calls: %q is not a subagent", Main)
-	}
-	for _, r := range slices.Concat(d.Allow, d.Deny) {
-		if !rulePattern.MatchString(r) {
-			return fmt.Errorf("permissions: %q is not a tool as in \"Read\", \"Bash(git log:*)\" or \"mcp__server__tool\"", shorten(r, 64))
-		}
 	}
 	for _, v := range d.PassEnv {
 		if !variablePattern.MatchString(v) || strings.HasPrefix(v, "FLEET_") || strings.HasPrefix(v, "CODER_") {
@@ -109,7 +155,7 @@ func (d *Definition) checkServers(h header) error {
 		fail := func(format string, args ...any) error {
 			return fmt.Errorf("mcp_servers[%d] %q: %s", i, shorten(s.Name, 64), fmt.Sprintf(format, args...))
 		}
-		if !namePattern.MatchString(s.Name) || strings.Contains(s.Name, "__") {
+		if !serverPattern.MatchString(s.Name) || strings.Contains(s.Name, "__") {
 			return fail("a server needs a name of letters, digits, hyphens and single underscores")
 		}
 		if s.Name == ownServer || slices.ContainsFunc(h.MCPServers[:i], func(o server) bool { return o.Name == s.Name }) {

@@ -17,7 +17,7 @@ var someDrivers = []string{"shell", "claude", "command", "codex"}
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	d, err := parse("web-search", []byte("\ufeff\n---\r\n"+strings.ReplaceAll(`name: web-search
+	d, err := parse(directorySource("web-search"), []byte("\ufeff\n---\r\n"+strings.ReplaceAll(`name: web-search
 description: " Searches. "
 session: true
 allowed_callers: [main, lead]
@@ -50,19 +50,19 @@ output_schema: {type: object}
 		System: "You search.\r\n\r\n---\r\nNot a frontmatter.\n\n# Memory\n\nlikes birds",
 	}, d)
 
-	d, err = parse("a", []byte("---\n---\n"), nil, someDrivers)
+	d, err = parse(directorySource("a"), []byte("---\n---\n"), nil, someDrivers)
 	require.NoError(t, err)
 	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "local", Driver: "claude", OutputFormat: "text"}, d)
-	d, err = parse("a", []byte("---\npermissions: {allow: []}\nallowed_callers: []\n---"), nil, someDrivers)
+	d, err = parse(directorySource("a"), []byte("---\npermissions: {allow: []}\nallowed_callers: []\n---"), nil, someDrivers)
 	require.NoError(t, err)
 	require.Equal(t, []string{}, d.Allow, "no tools is not the same as nothing said")
 	require.Empty(t, d.AllowedCallers)
-	d, err = parse("a", []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, someDrivers)
+	d, err = parse(directorySource("a"), []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, someDrivers)
 	require.NoError(t, err)
 	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "coder", Project: "Setup", Role: "Coder", OutputFormat: "text", System: "Do it."}, d)
 	require.Nil(t, d.recipe(0, 3))
 	for _, front := range []string{"driver: codex", "container: local", "driver: command\ncommand: [cat]", "output_format: json"} {
-		_, err := parse("a", []byte("---\n"+front+"\n---\n"), nil, someDrivers)
+		_, err := parse(directorySource("a"), []byte("---\n"+front+"\n---\n"), nil, someDrivers)
 		require.NoError(t, err, front)
 	}
 }
@@ -74,10 +74,15 @@ func TestParseRefuses(t *testing.T) {
 		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+", ", 9) + "]\n"
 	}
 	for _, tc := range []struct{ front, want string }{
-		{"sesion: true", `line 2: there is no key "sesion": did you mean "session"?`},
+		{"alowed_callers: []", `line 2: there is no key "alowed_callers": did you mean "allowed_callers"?`},
+		{"description: x\npermision: {allow: []}", `line 3: there is no key "permision": did you mean "permissions"?`},
+		{"tool: Read", `there is no key "tool": did you mean "tools"?`},
 		{"description: x\nallowedCallers: [main]", `line 3: there is no key "allowedCallers": did you mean "allowed_callers"?`},
 		{"permissions: {alow: []}", `did you mean "allow"?`},
-		{"completely_else: 1", "the keys are allow, allowed_callers, args"},
+		{"permissions: {completely_else: 1}", "the keys are allow, allowed_callers, args"},
+		{"tools: Read\npermissions: {allow: [Read]}", "tools and permissions.allow mean the same: keep one of them"},
+		{"tools: {a: b}", "line 2: a list is needed here"},
+		{"disallowedTools: 'Read Write'", `"Read Write" is not a tool`},
 		{"session: maybe", "line 2: true or false is needed here"},
 		{"timeout_ms: soon", "line 2: a number is needed here"},
 		{"allowed_callers: main", "line 2: string was used where sequence is expected"},
@@ -95,6 +100,7 @@ func TestParseRefuses(t *testing.T) {
 		{"output_schema:\n " + strings.Repeat("- ", 30000) + "a", "nested too deep"},
 		{"description: " + strings.Repeat("x", maxHeader), "put the instructions below it"},
 
+		{"name: 'a b'", `name is "a b", and its directory "a": give both the same name`},
 		{"name: other", `name is "other", and its directory "a": give both the same name`},
 		{"allowed_callers: ['']", `allowed_callers: "" is no name`},
 		{"calls: [main]", `"main" is not a subagent`},
@@ -142,7 +148,7 @@ func TestParseRefuses(t *testing.T) {
 		{"driver: command\ncommand: [x]\ncalls: [b]", "cannot hold an agent to permissions"},
 	} {
 		begun := time.Now()
-		_, err := parse("a", []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
+		_, err := parse(directorySource("a"), []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
 		require.ErrorContains(t, err, tc.want, shorten(tc.front, 60))
 		require.Less(t, time.Since(begun), 5*time.Second, shorten(tc.front, 60))
 		require.Less(t, len(err.Error()), 1000)
@@ -156,11 +162,11 @@ func TestParseRefuses(t *testing.T) {
 		"---\nname: a\n---\n\xff":       "not UTF-8",
 		"---\nname: \"s3cret\": x\n---": "line 2",
 	} {
-		_, err := parse("a", []byte(text), nil, someDrivers)
+		_, err := parse(directorySource("a"), []byte(text), nil, someDrivers)
 		require.ErrorContains(t, err, want, "%q", text)
 		require.NotContains(t, err.Error(), "s3cret")
 	}
-	_, err := parse("a", []byte("---\n---\n"), []byte("\x00"), someDrivers)
+	_, err := parse(directorySource("a"), []byte("---\n---\n"), []byte("\x00"), someDrivers)
 	require.ErrorContains(t, err, "zero byte")
 }
 
@@ -176,7 +182,7 @@ func FuzzParse(f *testing.F) {
 		}
 		late := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("it hangs on %q", data)) })
 		defer late.Stop()
-		d, err := parse("a", data, memory, someDrivers)
+		d, err := parse(directorySource("a"), data, memory, someDrivers)
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return
@@ -219,7 +225,7 @@ func TestCheck(t *testing.T) {
 		require.Len(t, problems, 1, answer)
 		require.Contains(t, problems[0], want)
 	}
-	d, err := parse("a", []byte("---\noutput_schema: {type: array, items: {type: integer}}\n---\n"), nil, someDrivers)
+	d, err := parse(directorySource("a"), []byte("---\noutput_schema: {type: array, items: {type: integer}}\n---\n"), nil, someDrivers)
 	require.NoError(t, err)
 	_, problems := d.check(`["a","b","c","d","e","f","g","h","i","j","k","l"]`)
 	require.Len(t, problems, maxProblems+1)

@@ -1,0 +1,106 @@
+package subagents
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestParseClaude holds that agent files written for Claude Code load as they are.
+func TestParseClaude(t *testing.T) {
+	t.Parallel()
+	flat := source{file: "team/reviewer.md", name: "reviewer", flat: true}
+	for name, tc := range map[string]struct {
+		front string
+		want  Definition
+	}{
+		"tools as a text": {
+			"name: dotnet-framework-4.8-expert\ndescription: \"Knows it.\"\ntools: Read, Bash(git log:*, git show:*), mcp__db__query\nmodel: haiku\ncolor: blue",
+			Definition{Name: "dotnet-framework-4.8-expert", Description: "Knows it.", Model: "haiku", Allow: []string{"Read", "Bash(git log:*, git show:*)", "mcp__db__query"}},
+		},
+		"tools as a list":     {"tools:\n  - Read\n  - Grep\ndisallowedTools: Write", Definition{Name: "reviewer", Allow: []string{"Read", "Grep"}, Deny: []string{"Write"}}},
+		"no tools at all":     {"tools: []", Definition{Name: "reviewer", Allow: []string{}}},
+		"every tool":          {"tools: '*'", Definition{Name: "reviewer"}},
+		"nothing after tools": {"tools:\nmodel: opus", Definition{Name: "reviewer", Model: "opus"}},
+		"the caller's model":  {"model: inherit", Definition{Name: "reviewer"}},
+		"a colon without quotes": {
+			"name: reviewer\ndescription: Use this when: code changes. Examples: \"a\", it's #1\ntools: Read",
+			Definition{Name: "reviewer", Description: `Use this when: code changes. Examples: "a", it's #1`, Allow: []string{"Read"}},
+		},
+		"a star without quotes": {"description: *Always* use it", Definition{Name: "reviewer", Description: "*Always* use it"}},
+		"several lines without quotes": {
+			"description: Use this when: code\n  changes, and:\n  always\nmodel: sonnet",
+			Definition{Name: "reviewer", Description: "Use this when: code changes, and: always", Model: "sonnet"},
+		},
+		"windows line ends": {"name: reviewer\r\ndescription: when: it is\r\ntools: Read\r", Definition{Name: "reviewer", Description: "when: it is", Allow: []string{"Read"}}},
+		"a tool of a plugin": {
+			"tools: Read, catalog:search",
+			Definition{Name: "reviewer", Allow: []string{"Read"}, Warnings: []string{`tools: "catalog:search" is not the name of a tool and is left out`}},
+		},
+		"unknown keys": {
+			"hooks: {Stop: [{command: x}]}\nsesion: true",
+			Definition{Name: "reviewer", Warnings: []string{
+				`line 2: the key "hooks" is not known here and is left out`,
+				`line 3: the key "sesion" is not known here and is left out: did you mean "session"?`,
+			}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, err := parse(flat, []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
+			require.NoError(t, err)
+			tc.want.AllowedCallers, tc.want.RunsIn, tc.want.Driver, tc.want.OutputFormat, tc.want.System = []string{"main"}, "local", "claude", "text", "Do it."
+			require.Equal(t, &tc.want, d)
+		})
+	}
+	for front, want := range map[string]string{
+		"name: 'a b'": "letters, digits, dots",
+		"name: main":  "choose another name",
+		"name: ../x":  "letters, digits, dots",
+	} {
+		_, err := parse(flat, []byte("---\n"+front+"\n---\n"), nil, someDrivers)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestFlatFiles(t *testing.T) {
+	t.Parallel()
+	d, write := newDirectory(t)
+	write("agents/reviewer.md", plain)
+	write("agents/README.md", "# Our agents")
+	write("agents/team/lead/agent.md", plain)
+	write("agents/team/tester.md", "---\nname: careful-tester\n---\nTest.")
+	write("agents/team/README.md", "# The team")
+	write("agents/team/deep/er/too-deep.md", plain)
+	write("agents/reviewer/agent.md", plain)
+	write("agents/team/z.md", "---\nname: careful-tester\n---\nTest.")
+	write("agents/bad.md", "---\nsession: maybe\n---\n")
+	write("agents/main.md", plain)
+
+	list, broken, err := d.all()
+	require.NoError(t, err)
+	names := []string{}
+	for _, l := range list {
+		names = append(names, l.Name)
+		got, err := d.get(l.Name)
+		require.NoError(t, err)
+		require.Equal(t, l, got)
+	}
+	require.Equal(t, []string{"careful-tester", "lead", "reviewer"}, names)
+	for name, want := range map[string]string{
+		"reviewer.md": `reviewer.md: the subagent "reviewer" is already defined in reviewer/agent.md`,
+		"team/z.md":   `the subagent "careful-tester" is already defined in team/tester.md`,
+		"bad":         "bad.md: line 2: true or false is needed here",
+		"main":        "choose another name",
+	} {
+		require.ErrorContains(t, broken[name], want)
+		delete(broken, name)
+	}
+	require.Empty(t, broken)
+	_, err = d.get("bad")
+	require.ErrorContains(t, err, "true or false")
+	for _, name := range []string{"tester", "README", "too-deep"} {
+		_, err = d.get(name)
+		require.ErrorIs(t, err, errNoDefinition, name)
+	}
+}

@@ -1,0 +1,77 @@
+package subagents
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// The files of a definition that has a directory of its own.
+const (
+	agentFile  = "agent.md"
+	memoryFile = "memory.md"
+)
+
+// maxLevels is how deep below the directory of all definitions a file may lie: collections of agent files are sorted
+// into folders.
+const maxLevels = 3
+
+// source is a file that may define a subagent.
+type source struct {
+	file   string // its path in the directory of all definitions
+	memory string // the path of its memory.md; empty: it has none
+	name   string // of its directory or, when it is flat, of itself without .md
+	flat   bool   // NAME.md, as Claude Code has it, and not NAME/agent.md
+}
+
+func directorySource(dir string) source {
+	return source{file: path.Join(dir, agentFile), memory: path.Join(dir, memoryFile), name: path.Base(dir)}
+}
+
+// findSources returns the files that may define subagents: first every NAME/agent.md, then every other .md file, each
+// by path. It leaves out hidden entries and the main agent's directory.
+func findSources(root *os.Root) ([]source, error) {
+	directories, flat, err := walkSources(root, ".", maxLevels)
+	return append(directories, flat...), err
+}
+
+func walkSources(root *os.Root, dir string, levels int) (directories, flat []source, err error) {
+	entries, err := fs.ReadDir(root.FS(), dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		at := path.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), ".") || at == Main {
+			continue
+		}
+		name, isMarkdown := strings.CutSuffix(e.Name(), ".md")
+		switch {
+		case e.IsDir() || e.Type()&fs.ModeSymlink != 0 && !isMarkdown:
+			src := directorySource(at)
+			if _, err := look(root, src.file); !errors.Is(err, fs.ErrNotExist) {
+				directories = append(directories, src)
+				continue
+			}
+			if levels == 1 || !e.IsDir() {
+				continue
+			}
+			// What cannot be read in one folder does not hide the others.
+			below, flatBelow, _ := walkSources(root, at, levels-1)
+			directories, flat = append(directories, below...), append(flat, flatBelow...)
+		case isMarkdown:
+			flat = append(flat, source{file: at, name: name, flat: true})
+		}
+	}
+	return directories, flat, nil
+}
+
+// hasFrontmatter says whether a file begins as a definition does.
+func hasFrontmatter(data []byte) bool {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	first, _, _ := bytes.Cut(bytes.TrimLeft(data, "\r\n"), []byte("\n"))
+	return string(bytes.TrimRight(first, " \t\r")) == "---"
+}
