@@ -31,6 +31,7 @@ type fleetConfig struct {
 	// MessageWait is how long the sender of a message waits; 0: a minute.
 	MessageWait time.Duration
 	World       fake.Config
+	Limits      fleet.Limits
 	Tokens      map[string]tokenConfig // by name; any make it a fleet that asks for tokens
 }
 
@@ -81,6 +82,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	require.NoError(t, err)
 	cfg := DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
+	cfg.Limits = c.Limits
 	cfg.LogLevel, cfg.Sessions.AgentsDir = "debug", filepath.Join("..", "..", "testdata", "sessions")
 	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder"}
 	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)

@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/backend/coder"
 	"fleet/internal/backend/local"
+	"fleet/internal/fleet"
 	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/fleet/providers"
 	"fleet/internal/fleet/sessions"
@@ -34,8 +35,10 @@ type Config struct {
 	PublicURL    string        `yaml:"public_url" help:"where callers reach REST, for links in answers; the http address when empty"`
 	LogLevel     string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
 	LogFormat    string        `yaml:"log_format" help:"form of the log: text or json"`
-	Local        Local         `yaml:"local"`
-	Coder        coder.Config  `yaml:"coder"`
+	// Limits are how much one principal may have.
+	Limits fleet.Limits `yaml:"limits"`
+	Local  Local        `yaml:"local"`
+	Coder  coder.Config `yaml:"coder"`
 	// Lifecycle says what the agents of contracts are made of.
 	Lifecycle lifecycle.Config `yaml:"lifecycle"`
 	// Providers are the agents that single requests can be given to.
@@ -64,6 +67,7 @@ func DefaultConfig() Config {
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
 		Auth: AuthNone, Backend: "local", CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour,
 		MaxOutput: 16 << 20, Retention: 30 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
+		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30},
 	}
 }
 
@@ -91,6 +95,9 @@ func (c Config) Validate() error {
 	}
 	if c.Data == "" {
 		return fmt.Errorf("data is empty: name a directory")
+	}
+	if err := c.Limits.Validate(); err != nil {
+		return err
 	}
 	if err := c.Lifecycle.Validate(); err != nil {
 		return err

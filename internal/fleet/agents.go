@@ -81,6 +81,13 @@ func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest)
 			}
 			return err
 		}
+		wanted := more{agents: 1}
+		if project.SpecIsTask {
+			wanted.tasks = 1
+		}
+		if err := s.cfg.Limits.admit(tx, owner, wanted); err != nil {
+			return err
+		}
 		now := s.now()
 		a := &Agent{
 			UID: s.cfg.NewID(), Name: r.Name, Owner: owner, Project: project.Name, Role: role.Name, Spec: r.Spec,

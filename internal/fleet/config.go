@@ -24,6 +24,8 @@ type Config struct {
 	PollInterval time.Duration
 	// LeaseTTL is how long a replica that died keeps others from its agents; 0 means 10 s.
 	LeaseTTL time.Duration
+	// Limits are how much one principal may have.
+	Limits Limits
 	// MaxOutput is how much output of a task goes into the event log, in bytes; 0 means 16 MiB.
 	MaxOutput int64
 	// Retention is how long events and request ids are kept; 0 means 30 days, negative for ever. Tasks with their results

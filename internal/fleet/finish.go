@@ -175,6 +175,9 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		if size = t.PayloadSize + len(piece); size > limit {
 			return payloadTooLarge(size, limit)
 		}
+		if err := s.cfg.Limits.admit(tx, t.Owner, more{bytes: len(piece)}); err != nil {
+			return err
+		}
 		if err := tx.AppendPayload(t.ID, piece); err != nil {
 			return err
 		}

@@ -69,6 +69,13 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, erro
 			}
 			return err
 		}
+		wanted := more{agents: 1}
+		if r.Prompt != "" || r.selfStarted {
+			wanted.tasks = 1
+		}
+		if err := s.cfg.Limits.admit(tx, p.Name, wanted); err != nil {
+			return err
+		}
 		now := s.now()
 		a := &Agent{
 			UID: r.UID, Name: launchName(r), Owner: p.Name, Toolset: r.Toolset, Backend: r.Backend, Project: r.Project,
@@ -232,6 +239,9 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (task *Task, err erro
 			return agentBusy(a.Name, active)
 		case a.Desired != DesiredRunning || a.State != StateRunning && !a.State.Moving():
 			return agentOffline(a)
+		}
+		if err := s.cfg.Limits.admit(tx, a.Owner, more{tasks: 1}); err != nil {
+			return err
 		}
 		now := s.now()
 		task = s.newTask(p, a, r.Prompt, r.Timeout, now)

@@ -95,6 +95,9 @@ func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message st
 		if err := s.available(); err != nil {
 			return err
 		}
+		if err := s.cfg.Limits.admit(tx, a.Owner, more{bytes: len(message)}); err != nil {
+			return err
+		}
 		now := s.now()
 		if err := tx.InsertMessage(&Message{ID: id, TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
 			return err

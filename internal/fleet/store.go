@@ -92,6 +92,9 @@ type ReadTx interface {
 	// SessionTasks returns the last tasks of the session, at most limit, oldest first.
 	SessionTasks(sessionID string, limit int) ([]*Task, error)
 
+	// Holdings returns how much the owner has.
+	Holdings(owner string) (Holdings, error)
+
 	// Message returns a message to a task.
 	Message(id string) (*Message, error)
 

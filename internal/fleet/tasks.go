@@ -65,6 +65,9 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*Task, err
 		if err := s.available(); err != nil {
 			return err
 		}
+		if err := s.cfg.Limits.admit(tx, a.Owner, more{tasks: 1}); err != nil {
+			return err
+		}
 		now := s.now()
 		task = s.newTask(p, a, r.Description, r.Timeout, now)
 		if err := tx.InsertTask(task); err != nil {

@@ -44,6 +44,7 @@ func printContracts(ctx context.Context, out io.Writer, o options) (err error) {
 		return err
 	}
 	cfg := app.DefaultConfig()
+	cfg.Limits = fleet.Limits{} // measure without refusals
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Lifecycle = "127.0.0.1:0", "127.0.0.1:0", t.data, lifecycle.Config{Project: "Setup"}
 	if err := t.serve(cfg); err != nil {
 		return err

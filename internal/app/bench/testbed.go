@@ -15,6 +15,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
 )
 
 // testbed is a real server over the fake backend, with its agents: a third of them busy, so that the list has tasks.
@@ -41,6 +42,7 @@ func newTestbed(ctx context.Context, o options) (_ *testbed, err error) {
 		return nil, err
 	}
 	cfg := app.DefaultConfig()
+	cfg.Limits = fleet.Limits{} // measure without refusals
 	cfg.HTTP, cfg.GRPC, cfg.Data = "127.0.0.1:0", "127.0.0.1:0", t.data
 	if o.auth != app.AuthNone {
 		if t.authorization, err = t.makeToken(ctx, cfg); err != nil {

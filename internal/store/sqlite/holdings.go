@@ -1,0 +1,27 @@
+package sqlite
+
+import "fleet/internal/fleet"
+
+const (
+	ownedAgents = `SELECT toolset, count(*) FROM agents WHERE owner = ? AND deleted_at IS NULL GROUP BY toolset`
+	ownedTasks  = `SELECT count(*) FROM tasks WHERE owner = ? AND ` + active
+	ownedBytes  = `SELECT bytes FROM stored WHERE owner = ?`
+)
+
+func (t *readTx) Holdings(owner string) (h fleet.Holdings, err error) {
+	h.Agents = map[fleet.Toolset]int{}
+	if err := t.each(func(row scanner) error {
+		var toolset fleet.Toolset
+		var n int
+		err := row.Scan((*string)(&toolset), &n)
+		h.Agents[toolset] = n
+		return err
+	}, ownedAgents, owner); err != nil {
+		return h, t.failed(err)
+	}
+	if h.RunningTasks, err = first(t, scanInt, ownedTasks, owner); err != nil {
+		return h, err
+	}
+	h.StoredBytes, err = first(t, scanInt64, ownedBytes, owner)
+	return h, err
+}

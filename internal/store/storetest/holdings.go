@@ -1,0 +1,74 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var holdingCases = []testCase{
+	{"nobody has nothing", func(t *testing.T, s fleet.Store) {
+		require.Equal(t, fleet.Holdings{Agents: map[fleet.Toolset]int{}}, holdings(t, s, "nobody"))
+	}},
+
+	{"agents that exist, by toolset", func(t *testing.T, s fleet.Store) {
+		for i, toolset := range []fleet.Toolset{fleet.ToolsetFleet, fleet.ToolsetFleet, fleet.ToolsetLifecycle} {
+			a := newAgent(id("u", i), id("a", i), "alice")
+			a.Toolset = toolset
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+		}
+		gone := newAgent("gone", "gone", "alice")
+		gone.State, gone.DeletedAt = fleet.StateDeleted, noon
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(gone) })
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("bobs", "bobs", "bob")) })
+		h := holdings(t, s, "alice")
+		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 2, fleet.ToolsetLifecycle: 1}, h.Agents)
+		require.Equal(t, 3, h.AllAgents())
+	}},
+
+	{"tasks that have not ended", func(t *testing.T, s fleet.Store) {
+		task := newTask("t1", withAgent(t, s))
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)
+		require.Zero(t, holdings(t, s, "bob").RunningTasks)
+		task.Status, task.EndedAt = fleet.TaskCompleted, noon
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		require.Zero(t, holdings(t, s, "alice").RunningTasks)
+	}},
+
+	{"bytes of text, output and payloads", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		var want int64
+		grows := func(by int, fn func(tx fleet.Tx) error) {
+			t.Helper()
+			update(t, s, fn)
+			want += int64(by)
+			require.Equal(t, want, holdings(t, s, a.Owner).StoredBytes)
+		}
+		task := newTask("t1", a)
+		task.Description = strings.Repeat("é", 5000) // more than a list shows, and two bytes each
+		grows(10_000, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		task.Summary = "sum"
+		grows(3, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		grows(100, func(tx fleet.Tx) error { return tx.PutPayload("t1", make([]byte, 100)) })
+		grows(50, func(tx fleet.Tx) error { return tx.AppendPayload("t1", make([]byte, 50)) })
+		grows(-140, func(tx fleet.Tx) error { return tx.PutPayload("t1", make([]byte, 10)) })
+		e := newEvent(fleet.EventTaskOutput, a, "output")
+		e.Data = []byte("{}")
+		e.Time = noon.Add(-time.Hour)
+		grows(8, func(tx fleet.Tx) error { return tx.Append(e) })
+		grows(1, func(tx fleet.Tx) error { return tx.Append(newEvent(fleet.EventTaskOutput, a, "x")) })
+		prune(t, s, noon, 10)
+		grows(-8, func(fleet.Tx) error { return nil })
+		require.Zero(t, holdings(t, s, "bob").StoredBytes)
+	}},
+}
+
+func holdings(t tb, s fleet.Store, owner string) fleet.Holdings {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings(owner) })
+}
