@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
+	code.dny.dev/ssrf v0.3.0
 	github.com/adrg/xdg v0.5.0
 	github.com/coder/coder/v2 v2.30.0
 	github.com/fullstorydev/grpchan v1.1.2

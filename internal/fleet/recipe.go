@@ -32,6 +32,10 @@ type Recipe struct {
 	MCPServers []MCPServer `json:"mcp_servers,omitempty"`
 	// Tools are tools of Fleet's registry that the agent can call.
 	Tools []Tool `json:"tools,omitempty"`
+	// Inside names hosts on the server's own networks that the Tools may call. They may call public addresses anyway.
+	Inside []string `json:"inside,omitempty"`
+	// Foreign says that the Document is not the operator's: what is in it reaches public addresses only.
+	Foreign bool `json:"foreign,omitempty"`
 	// Dir is the directory the agent works in, on the backend's machine; empty: one of its own.
 	Dir string `json:"dir,omitempty"`
 	// PassEnv names the variables of the server's environment that the agent gets, besides what its backend gives to all.

@@ -175,7 +175,7 @@ func TestInterrupt(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	t.Run("a tool", func(t *testing.T) {
-		d := newDesk(t, fleet.Recipe{Tools: []fleet.Tool{
+		d := newDesk(t, fleet.Recipe{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
 			{Name: "wait", HTTP: &fleet.HTTPTool{URL: hanging(t)}},
 			{Name: "sleep", Command: []string{"sh", "-c", "sleep 1000 & wait"}},
 			{Name: "flood", Command: []string{"sh", "-c", "yes"}},
@@ -335,6 +335,8 @@ func TestRegisteredTools(t *testing.T) {
 		{Name: "broken", Parameters: schema, HTTP: &fleet.HTTPTool{URL: s.URL + "/broken"}},
 		{Name: "upper", Parameters: schema, Command: []string{"tr", "a-z", "A-Z"}},
 		{Name: "false", Parameters: schema, Command: []string{"false"}},
+		{Name: "inside", Parameters: schema, HTTP: &fleet.HTTPTool{URL: strings.Replace(s.URL, "127.0.0.1", "localhost", 1)}},
+		{Name: "mapped", Parameters: schema, HTTP: &fleet.HTTPTool{URL: strings.Replace(s.URL, "127.0.0.1", "[64:ff9b::7f00:1]", 1)}},
 	}
 	env := func(c *cagent.Config) {
 		c.ToolEnv = []string{"WEATHER"}
@@ -345,7 +347,7 @@ func TestRegisteredTools(t *testing.T) {
 			return environment(name)
 		}
 	}
-	d := newDesk(t, fleet.Recipe{Tools: tools}, env)
+	d := newDesk(t, fleet.Recipe{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
 	calls := make([]string, len(tools))
 	for i, tool := range tools {
 		calls[i] = fmt.Sprintf(`{"name":%q,"input":{"city":"Rome"}}`, tool.Name)
@@ -357,6 +359,8 @@ func TestRegisteredTools(t *testing.T) {
 	require.Contains(t, results[1], "418")
 	require.JSONEq(t, `{"CITY":"ROME"}`, results[2])
 	require.Contains(t, results[3], "exit status 1")
+	require.Contains(t, results[4], "not a public address", "a name that leads to an address that the tool may not call")
+	require.Contains(t, results[5], "not a public address")
 	require.Empty(t, got.Get("X-Token"), "of the tool that has none")
 	require.NotContains(t, fmt.Sprint(all, results), "tool-secret-1")
 	require.NotContains(t, fmt.Sprint(all), stubKey)
@@ -364,7 +368,7 @@ func TestRegisteredTools(t *testing.T) {
 	require.Subset(t, offered.ToolNames(), []string{"weather", "broken", "upper", "false"})
 
 	tools[0].HTTP.Headers["X-Key"] = "${ANTHROPIC_API_KEY}" // which tools may not have
-	e := newDesk(t, fleet.Recipe{Tools: tools}, env)
+	e := newDesk(t, fleet.Recipe{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
 	_, o = e.does("hello")
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")

@@ -151,19 +151,50 @@ func zipped(t *testing.T, text string) v1.Layer {
 	return static.NewLayer(b.Bytes(), types.OCILayer)
 }
 
+func asAdmin(ctx context.Context) context.Context {
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Admin: true})
+}
+
+// TestPullReach has a registry on the server's own networks asked by whoever may and may not, and one that sends on.
+func TestPullReach(t *testing.T) {
+	t.Parallel()
+	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
+	pushed(t, host+"/fleet/hello:v1", true, layer(plainDocument))
+	_, port, _ := strings.Cut(host, ":")
+	astray := strings.TrimPrefix(newHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://localhost:"+port+r.URL.Path, http.StatusTemporaryRedirect)
+	})).URL, "http://")
+	bob := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"})
+	c := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: t.TempDir()})
+	listed := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: t.TempDir(), Registries: []string{host}})
+	for name, pull := range map[string]func() (sessions.Pulled, error){
+		"nobody":            func() (sessions.Pulled, error) { return c.Pull(t.Context(), host+"/fleet/hello:v1") },
+		"a caller":          func() (sessions.Pulled, error) { return c.Pull(bob, host+"/fleet/hello:v1") },
+		"by name":           func() (sessions.Pulled, error) { return c.Pull(bob, "localhost:"+port+"/fleet/hello:v1") },
+		"an admin, astray":  func() (sessions.Pulled, error) { return c.Pull(asAdmin(t.Context()), astray+"/fleet/hello:v1") },
+		"the metadata host": func() (sessions.Pulled, error) { return c.Pull(bob, "169.254.169.254/latest/meta-data:v1") },
+	} {
+		_, err := pull()
+		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", name, err)
+		require.Contains(t, fleet.Words(err), "own networks", name)
+	}
+	_, err := listed.Pull(bob, host+"/fleet/hello:v1")
+	require.NoError(t, err)
+}
+
 func TestPull(t *testing.T) {
 	t.Parallel()
 	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
 	store := filepath.Join(t.TempDir(), "store")
 	c := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store})
 	digest := pushed(t, host+"/fleet/hello:v1", true, layer(plainDocument))
-	p, err := c.Pull(t.Context(), host+"/fleet/hello:v1")
+	p, err := c.Pull(asAdmin(t.Context()), host+"/fleet/hello:v1")
 	require.NoError(t, err)
 	require.Equal(t, sessions.Pulled{Digest: digest.String(), Reference: host + "/fleet/hello:v1"}, p)
 	pushed(t, host+"/fleet/zipped", true, zipped(t, plainDocument))
-	_, err = c.Pull(t.Context(), host+"/fleet/zipped")
+	_, err = c.Pull(asAdmin(t.Context()), host+"/fleet/zipped")
 	require.NoError(t, err)
-	_, err = c.Pull(t.Context(), host+"/fleet/hello@"+digest.String())
+	_, err = c.Pull(asAdmin(t.Context()), host+"/fleet/hello@"+digest.String())
 	require.NoError(t, err)
 
 	for _, ref := range []string{host + "/fleet/hello:v1", "hello:v1", "zipped:latest", "zipped", host + "/fleet/hello@" + digest.String()} {
@@ -176,7 +207,7 @@ func TestPull(t *testing.T) {
 		require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), ref)
 	}
 	pushed(t, host+"/else/hello:v1", true, layer(strings.ReplaceAll(plainDocument, "hello", "hullo")))
-	_, err = c.Pull(t.Context(), host+"/else/hello:v1")
+	_, err = c.Pull(asAdmin(t.Context()), host+"/else/hello:v1")
 	require.NoError(t, err)
 	_, err = c.Artifact(t.Context(), "hello:v1")
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
@@ -184,7 +215,7 @@ func TestPull(t *testing.T) {
 
 	// What is pulled again takes the place of what was there.
 	pushed(t, host+"/fleet/hello:v1", true, layer(strings.ReplaceAll(plainDocument, "hello", "hey")))
-	again, err := c.Pull(t.Context(), host+"/fleet/hello:v1")
+	again, err := c.Pull(asAdmin(t.Context()), host+"/fleet/hello:v1")
 	require.NoError(t, err)
 	require.NotEqual(t, p.Digest, again.Digest)
 	all, err := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store}).Stored(t.Context()) // as after a restart
@@ -258,7 +289,7 @@ func TestPullRefuses(t *testing.T) {
 		"https://" + host + "/good/agent:v1": {fleet.ReasonInvalidArgument, "https://"},
 		"../../etc/passwd":                   {fleet.ReasonInvalidArgument, "passwd"}, "--help": {fleet.ReasonInvalidArgument, "--help"}, "a\x00b": {fleet.ReasonInvalidArgument, ""},
 	} {
-		_, err := c.Pull(t.Context(), ref)
+		_, err := c.Pull(asAdmin(t.Context()), ref)
 		require.Equal(t, want.reason, fleet.ReasonOf(err), "%q: %v", ref, err)
 		require.Contains(t, fleet.Words(err), want.says, "%q", ref)
 	}
@@ -267,11 +298,11 @@ func TestPullRefuses(t *testing.T) {
 	require.Empty(t, left)
 
 	only := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store, Registries: []string{"ghcr.io"}})
-	_, err = only.Pull(t.Context(), host+"/bad/index:v1")
+	_, err = only.Pull(asAdmin(t.Context()), host+"/bad/index:v1")
 	require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = c.Pull(ctx, hung+"/xx:v1")
+	_, err = c.Pull(asAdmin(ctx), hung+"/xx:v1")
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -282,7 +313,7 @@ func TestPullPolicy(t *testing.T) {
 	store := t.TempDir()
 	pushed(t, host+"/a/bee:v1", true, layer("models: {m: {provider: openai, model: x, base_url: \"http://llm:8080/v1\"}}\nagents: {root: {model: m, toolsets: [{type: fetch}]}}"))
 	lax := cagent.Policy{Toolsets: []string{"fetch"}, ModelHosts: []string{"llm:8080"}}
-	_, err := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store, Policy: lax}).Pull(t.Context(), host+"/a/bee:v1")
+	_, err := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store, Policy: lax}).Pull(asAdmin(t.Context()), host+"/a/bee:v1")
 	require.NoError(t, err)
 	strict := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store})
 	_, err = strict.Artifact(t.Context(), "bee:v1")

@@ -24,6 +24,7 @@ type mcpServer struct {
 	tools.BaseToolSet
 	name      string // before the tools' names; empty: nothing is
 	transport func(ctx context.Context) mcp.Transport
+	idle      func() // closes connections that nobody uses; nil: there are none
 
 	session *mcp.ClientSession
 	end     context.CancelFunc // ends what the session runs on
@@ -40,14 +41,15 @@ func mcpCommand(name, command string, args, env []string, dir string) *mcpServer
 	}}
 }
 
-// mcpRemote is a server at an address.
-func mcpRemote(name, url, kind string, headers map[string]string) *mcpServer {
+// mcpRemote is a server at an address, public or at one of the hosts that inside names.
+func mcpRemote(name, url, kind string, headers map[string]string, inside ...string) *mcpServer {
+	base := outward(inside...)
 	client := &http.Client{
-		Transport: &withHeaders{headers},
+		Transport: &withHeaders{base, hostOf(url), headers},
 		// The headers may be secrets of this one server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &mcpServer{name: name, transport: func(context.Context) mcp.Transport {
+	return &mcpServer{name: name, idle: base.CloseIdleConnections, transport: func(context.Context) mcp.Transport {
 		if kind == "sse" {
 			return &mcp.SSEClientTransport{Endpoint: url, HTTPClient: client}
 		}
@@ -55,16 +57,22 @@ func mcpRemote(name, url, kind string, headers map[string]string) *mcpServer {
 	}}
 }
 
-// withHeaders adds headers to requests.
-type withHeaders struct{ headers map[string]string }
+// withHeaders adds headers to requests to one host. A server can name another one, which must not see them.
+type withHeaders struct {
+	base    http.RoundTripper
+	host    string
+	headers map[string]string
+}
 
 // RoundTrip implements http.RoundTripper.
 func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	for k, v := range w.headers {
-		r.Header.Set(k, v)
+	if r.URL.Hostname() == w.host {
+		r = r.Clone(r.Context())
+		for k, v := range w.headers {
+			r.Header.Set(k, v)
+		}
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return w.base.RoundTrip(r)
 }
 
 // Start implements tools.ToolSet. A start that is cut off leaves nothing behind.
@@ -76,6 +84,10 @@ func (s *mcpServer) Start(ctx context.Context) error {
 	if !stop() && err == nil {
 		_ = session.Close()
 		err = ctx.Err()
+	}
+	if s.idle != nil {
+		cut := end
+		end = func() { cut(); s.idle() }
 	}
 	if err != nil {
 		end()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -121,4 +122,31 @@ func TestMCPServerThatHangs(t *testing.T) {
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return syscall.Kill(-pid, 0) != nil }, 10*time.Second, 10*time.Millisecond)
+}
+
+// TestMCPServerInside has definitions and tools name a server on the server's own networks.
+func TestMCPServerInside(t *testing.T) {
+	t.Parallel()
+	s := newHTTP(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return calculator() }, nil))
+	document := fmt.Sprintf("models: {stub: {provider: anthropic, model: stub-large, base_url: MODEL}}\n"+
+		"agents: {root: {model: stub, toolsets: [{type: mcp, name: far, remote: {url: %q}}]}}", s.URL)
+	tool := fleet.Tool{Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", URL: s.URL}, Tool: "add"}}
+	for name, c := range map[string]struct {
+		recipe fleet.Recipe
+		has    []string
+	}{
+		"the operator's definition": {fleet.Recipe{Document: document}, []string{"far_add", "far_env"}},
+		"a pulled definition":       {fleet.Recipe{Document: document, Foreign: true}, nil},
+		"a tool":                    {fleet.Recipe{Tools: []fleet.Tool{tool}}, nil},
+		"a tool that may":           {fleet.Recipe{Tools: []fleet.Tool{tool}, Inside: []string{"127.0.0.1"}}, []string{"sum"}},
+	} {
+		d := newDesk(t, c.recipe, nil)
+		all, o := d.does("hello")
+		require.Equal(t, "You said: hello", o.Summary, "%s: %s", name, o.Reason)
+		offered := slices.DeleteFunc(d.model.Requests()[0].ToolNames(), func(n string) bool { return n == "think" })
+		require.ElementsMatch(t, c.has, offered, name)
+		if c.has == nil {
+			require.Contains(t, fmt.Sprint(all), "not a public address", name)
+		}
+	}
 }

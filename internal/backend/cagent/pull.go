@@ -67,7 +67,7 @@ func refuse(format string, args ...any) error { return &errArtifact{fmt.Sprintf(
 
 // fetch gets the artifact and looks at it.
 func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, error) {
-	t := newRegistryTransport(ref.Context().RegistryStr())
+	t := newRegistryTransport(ref.Context().RegistryStr(), c.inside(ctx, ref)...)
 	defer t.base.CloseIdleConnections()
 	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(t), remote.WithAuth(authn.Anonymous))
 	if err != nil {
@@ -92,6 +92,16 @@ func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, err
 		return nil, refuse("%v; the server's configuration says what they may have (sessions.pulled)", err)
 	}
 	return &artifact{Reference: ref.String(), Canonical: ref.Name(), Digest: desc.Digest.String(), Document: string(document), PulledAt: time.Now().UTC()}, nil
+}
+
+// inside are the hosts on the server's own networks that a pull may connect to: those that the operator lists, and for
+// an admin the registry itself.
+func (c *Catalog) inside(ctx context.Context, ref name.Reference) []string {
+	hosts := slices.Clone(c.config.Registries)
+	if who, err := fleet.PrincipalFrom(ctx); err == nil && who.Admin {
+		hosts = append(hosts, ref.Context().RegistryStr())
+	}
+	return hosts
 }
 
 // documentOf is the definition in an artifact, in its first layer.
@@ -153,6 +163,9 @@ func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) 
 		}
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s answered %d", host, t.StatusCode).Because(err)
 	}
+	if errors.Is(err, errInside) {
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s leads to an address on the server's own networks: it takes an admin, or an entry in sessions.pulled.registries", ref).Because(err)
+	}
 	if errors.Is(err, errTooLarge) {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not an agent that can be used: %v", ref, errTooLarge)
 	}
@@ -172,9 +185,8 @@ type registryTransport struct {
 	local bool
 }
 
-func newRegistryTransport(host string) *registryTransport {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	return &registryTransport{base: base, local: loopback(&url.URL{Host: host})}
+func newRegistryTransport(host string, inside ...string) *registryTransport {
+	return &registryTransport{base: outward(inside...), local: loopback(&url.URL{Host: host})}
 }
 
 // RoundTrip implements http.RoundTripper.

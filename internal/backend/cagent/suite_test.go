@@ -79,7 +79,7 @@ func TestBackend(t *testing.T) {
 			config := func(dir string) cagent.Config {
 				return cagent.Config{Dir: dir, Catalog: cagent.NewCatalog(cagent.CatalogConfig{AgentsDir: agents}), LookupEnv: environment}
 			}
-			recipe := &fleet.Recipe{Driver: cagent.Driver, Document: document(s, api), Tools: []fleet.Tool{waiting(t)}, Reports: true}
+			recipe := &fleet.Recipe{Driver: cagent.Driver, Document: document(s, api), Tools: []fleet.Tool{waiting(t)}, Inside: []string{"127.0.0.1"}, Reports: true}
 			dirs := map[fleet.Backend]string{}
 			open := func(t *testing.T, dir string) fleet.Backend {
 				b, err := cagent.New(config(dir))

@@ -220,7 +220,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	}
 	if name == b.main {
 		for _, m := range b.recipe.MCPServers {
-			s, err := b.server(ctx, m, r.b.secrets)
+			s, err := b.server(ctx, m, r.b.secrets, hostOf(m.URL)) // the operator has named it
 			if err != nil {
 				return nil, err
 			}
@@ -286,7 +286,12 @@ func (b *builder) toolset(ctx context.Context, t *latest.Toolset) (tools.ToolSet
 		return mcpCommand(t.Name, t.Command, t.Args, env, b.work), nil
 	case t.Type == "mcp" && t.Remote.URL != "":
 		js := js.NewJsExpander(b.run.b.secrets)
-		return mcpRemote(t.Name, js.Expand(ctx, t.Remote.URL), t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers)), nil
+		address := js.Expand(ctx, t.Remote.URL)
+		var inside []string
+		if !b.recipe.Foreign { // the operator has named it
+			inside = []string{hostOf(address)}
+		}
+		return mcpRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), inside...), nil
 	case t.Type == "memory" && filepath.IsAbs(t.Path):
 		return nil, fmt.Errorf("its path must be relative: it is in the agent's own directory")
 	case t.Type == "memory" && t.Path == "":

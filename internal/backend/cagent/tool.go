@@ -113,8 +113,9 @@ func payload(raw json.RawMessage) []byte {
 	return raw
 }
 
-// server makes a toolset of an MCP server. Variables of the environment come from env alone.
-func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets) (tools.ToolSet, error) {
+// server makes a toolset of an MCP server, public or at one of the hosts that inside names. Variables of the environment
+// come from env alone.
+func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, inside ...string) (tools.ToolSet, error) {
 	expand := func(v string) (string, error) {
 		return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
 	}
@@ -126,7 +127,7 @@ func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets) (
 	if err = errors.Join(err, e); err != nil {
 		return nil, fmt.Errorf("MCP server %q: %s", m.Name, fleet.Words(err))
 	}
-	return mcpRemote(m.Name, m.URL, "", headers), nil
+	return mcpRemote(m.Name, m.URL, "", headers, inside...), nil
 }
 
 // registered makes toolsets of the tools that were registered for the agent.
@@ -139,7 +140,7 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 		case t.MCP != nil:
 			m := t.MCP.Server
 			m.Name = "" // which would stand before the tool's
-			s, err := b.server(ctx, m, env)
+			s, err := b.server(ctx, m, env, b.recipe.Inside...)
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 			}
@@ -155,7 +156,7 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %s", t.Name, fleet.Words(err))
 			}
-			own.add(t, httpTool(t.HTTP, headers, b.run.b.config.MaxToolOutput))
+			own.add(t, httpTool(t.HTTP, headers, b.run.b.config.MaxToolOutput, b.recipe.Inside...))
 		case len(t.Command) > 0:
 			own.add(t, commandTool(t.Command, b.work, b.run.b.environ(nil, b.work), b.run.b.config.MaxToolOutput))
 		default:
@@ -206,13 +207,16 @@ func (r *renamed) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return []tools.Tool{t}, nil
 }
 
-// httpTool posts the arguments and answers with the body.
-func httpTool(t *fleet.HTTPTool, headers map[string]string, limit int) tools.ToolHandler {
+// httpTool posts the arguments to a public address, or to one of the hosts that inside names, and answers with the body.
+func httpTool(t *fleet.HTTPTool, headers map[string]string, limit int, inside ...string) tools.ToolHandler {
 	method := t.Method
 	if method == "" {
 		method = http.MethodPost
 	}
+	base := outward(inside...)
+	base.DisableKeepAlives = true
 	client := &http.Client{
+		Transport:     base,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // headers may be secret
 	}
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {

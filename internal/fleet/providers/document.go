@@ -2,6 +2,8 @@ package providers
 
 import (
 	"encoding/json"
+	"net/url"
+	"slices"
 
 	"fleet/internal/fleet"
 )
@@ -105,7 +107,7 @@ func intOf(config map[string]any, key string) *int64 {
 }
 
 // recipeOf is how the agent of a request is made.
-func (s *Service) recipeOf(p *Provider, key string, config map[string]any, tools []fleet.Tool) (*fleet.Recipe, error) {
+func (s *Service) recipeOf(who fleet.Principal, p *Provider, key string, config map[string]any, tools []fleet.Tool) (*fleet.Recipe, error) {
 	r := &fleet.Recipe{Name: p.Name}
 	r.System, r.SystemOnly = config["system"].(string)
 	if p.Kind == KindCLI {
@@ -121,8 +123,12 @@ func (s *Service) recipeOf(p *Provider, key string, config map[string]any, tools
 	if key != "" {
 		r.PassEnv = []string{key}
 	}
+	r.Inside = slices.Clone(s.cfg.ToolHosts)
 	for _, t := range tools {
 		r.Allow = append(r.Allow, t.Name)
+		if u, err := url.Parse(address(&t)); err == nil && who.Admin && u.Hostname() != "" {
+			r.Inside = append(r.Inside, u.Hostname())
+		}
 	}
 	return r, nil
 }

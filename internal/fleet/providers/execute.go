@@ -78,7 +78,7 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 		return nil, err
 	}
 	a.Warnings = append(a.Warnings, warnings...)
-	recipe, err := s.recipeOf(p, key, r.Config, tools)
+	recipe, err := s.recipeOf(who, p, key, r.Config, tools)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (s *Service) hosted() error {
 }
 
 func (s *Service) recipe(d *Definition) *fleet.Recipe {
-	return &fleet.Recipe{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document}
+	return &fleet.Recipe{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == SourceStore}
 }
 
 // Create begins a session with an agent.
