@@ -47,9 +47,9 @@ func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 		g.mu.RUnlock()
 		return nil, nil, errClosing
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(g.closed, cancel)
-	return ctx, func() { stop(); cancel(); g.mu.RUnlock() }, nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(g.closed, func() { cancel(fleet.ErrShutdown) })
+	return ctx, func() { stop(); cancel(nil); g.mu.RUnlock() }, nil
 }
 
 // Unary is the interceptor of unary calls.

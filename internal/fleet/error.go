@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// ErrShutdown is the cause of the cancellation of calls that the server ends because it shuts down. Their callers did not
+// give them up.
+var ErrShutdown = errors.New("the server is shutting down")
+
 // Code is the class of an error: what kind of thing a caller can do about it. The faces turn it into their own codes.
 type Code int
 

@@ -1738,6 +1738,107 @@ func (x *ListAgentSessionsResponse) GetSessions() []*SessionInfo {
 	return nil
 }
 
+// InterruptAgentSessionRequest names the session.
+type InterruptAgentSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the session.
+	AgentSessionId string `protobuf:"bytes,1,opt,name=agent_session_id,json=agentSessionId,proto3" json:"agent_session_id,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *InterruptAgentSessionRequest) Reset() {
+	*x = InterruptAgentSessionRequest{}
+	mi := &file_fleet_v1_session_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterruptAgentSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterruptAgentSessionRequest) ProtoMessage() {}
+
+func (x *InterruptAgentSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_session_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterruptAgentSessionRequest.ProtoReflect.Descriptor instead.
+func (*InterruptAgentSessionRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *InterruptAgentSessionRequest) GetAgentSessionId() string {
+	if x != nil {
+		return x.AgentSessionId
+	}
+	return ""
+}
+
+// InterruptAgentSessionResponse says what was interrupted.
+type InterruptAgentSessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether a turn was interrupted. False: none was under way, or it completed first.
+	Interrupted bool `protobuf:"varint,1,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
+	// Id of the task that the turn is; absent when none was under way.
+	TaskId        *string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterruptAgentSessionResponse) Reset() {
+	*x = InterruptAgentSessionResponse{}
+	mi := &file_fleet_v1_session_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterruptAgentSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterruptAgentSessionResponse) ProtoMessage() {}
+
+func (x *InterruptAgentSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_session_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterruptAgentSessionResponse.ProtoReflect.Descriptor instead.
+func (*InterruptAgentSessionResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *InterruptAgentSessionResponse) GetInterrupted() bool {
+	if x != nil {
+		return x.Interrupted
+	}
+	return false
+}
+
+func (x *InterruptAgentSessionResponse) GetTaskId() string {
+	if x != nil && x.TaskId != nil {
+		return *x.TaskId
+	}
+	return ""
+}
+
 // CloseAgentSessionRequest names the session.
 type CloseAgentSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1749,7 +1850,7 @@ type CloseAgentSessionRequest struct {
 
 func (x *CloseAgentSessionRequest) Reset() {
 	*x = CloseAgentSessionRequest{}
-	mi := &file_fleet_v1_session_service_proto_msgTypes[21]
+	mi := &file_fleet_v1_session_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1862,7 @@ func (x *CloseAgentSessionRequest) String() string {
 func (*CloseAgentSessionRequest) ProtoMessage() {}
 
 func (x *CloseAgentSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_session_service_proto_msgTypes[21]
+	mi := &file_fleet_v1_session_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1875,7 @@ func (x *CloseAgentSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseAgentSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseAgentSessionRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{21}
+	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CloseAgentSessionRequest) GetAgentSessionId() string {
@@ -1795,7 +1896,7 @@ type CloseAgentSessionResponse struct {
 
 func (x *CloseAgentSessionResponse) Reset() {
 	*x = CloseAgentSessionResponse{}
-	mi := &file_fleet_v1_session_service_proto_msgTypes[22]
+	mi := &file_fleet_v1_session_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1908,7 @@ func (x *CloseAgentSessionResponse) String() string {
 func (*CloseAgentSessionResponse) ProtoMessage() {}
 
 func (x *CloseAgentSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_session_service_proto_msgTypes[22]
+	mi := &file_fleet_v1_session_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1921,7 @@ func (x *CloseAgentSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseAgentSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseAgentSessionResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{22}
+	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CloseAgentSessionResponse) GetSuccess() bool {
@@ -1841,7 +1942,7 @@ type PullAgentRequest struct {
 
 func (x *PullAgentRequest) Reset() {
 	*x = PullAgentRequest{}
-	mi := &file_fleet_v1_session_service_proto_msgTypes[23]
+	mi := &file_fleet_v1_session_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +1954,7 @@ func (x *PullAgentRequest) String() string {
 func (*PullAgentRequest) ProtoMessage() {}
 
 func (x *PullAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_session_service_proto_msgTypes[23]
+	mi := &file_fleet_v1_session_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +1967,7 @@ func (x *PullAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullAgentRequest.ProtoReflect.Descriptor instead.
 func (*PullAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{23}
+	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PullAgentRequest) GetRegistryRef() string {
@@ -1889,7 +1990,7 @@ type PullAgentResponse struct {
 
 func (x *PullAgentResponse) Reset() {
 	*x = PullAgentResponse{}
-	mi := &file_fleet_v1_session_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_session_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2002,7 @@ func (x *PullAgentResponse) String() string {
 func (*PullAgentResponse) ProtoMessage() {}
 
 func (x *PullAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_session_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_session_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2015,7 @@ func (x *PullAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullAgentResponse.ProtoReflect.Descriptor instead.
 func (*PullAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{24}
+	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PullAgentResponse) GetDigest() string {
@@ -2087,7 +2188,15 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\a_reason\"\x1a\n" +
 	"\x18ListAgentSessionsRequest\"N\n" +
 	"\x19ListAgentSessionsResponse\x121\n" +
-	"\bsessions\x18\x01 \x03(\v2\x15.fleet.v1.SessionInfoR\bsessions\"P\n" +
+	"\bsessions\x18\x01 \x03(\v2\x15.fleet.v1.SessionInfoR\bsessions\"T\n" +
+	"\x1cInterruptAgentSessionRequest\x124\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
+	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\"k\n" +
+	"\x1dInterruptAgentSessionResponse\x12 \n" +
+	"\vinterrupted\x18\x01 \x01(\bR\vinterrupted\x12\x1c\n" +
+	"\atask_id\x18\x02 \x01(\tH\x00R\x06taskId\x88\x01\x01B\n" +
+	"\n" +
+	"\b_task_id\"P\n" +
 	"\x18CloseAgentSessionRequest\x124\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\"5\n" +
@@ -2110,7 +2219,8 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x04open\x10\x01\x12\v\n" +
 	"\aworking\x10\x02\x12\n" +
 	"\n" +
-	"\x06closed\x10\x032\xc9\t\n" +
+	"\x06closed\x10\x032\xed\n" +
+	"\n" +
 	"\x0eSessionService\x12x\n" +
 	"\x12CreateAgentSession\x12#.fleet.v1.CreateAgentSessionRequest\x1a$.fleet.v1.CreateAgentSessionResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/sessions\x12\x85\x01\n" +
 	"\vSendMessage\x12\x1c.fleet.v1.SendMessageRequest\x1a\x1d.fleet.v1.SendMessageResponse\"7\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/sessions/{agent_session_id}/messages0\x01\x12v\n" +
@@ -2119,7 +2229,8 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"ListAgents\x12).fleet.v1.SessionServiceListAgentsRequest\x1a*.fleet.v1.SessionServiceListAgentsResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/session-agents\x90\x02\x01\x12\x8e\x01\n" +
 	"\x13GetAgentSessionInfo\x12$.fleet.v1.GetAgentSessionInfoRequest\x1a%.fleet.v1.GetAgentSessionInfoResponse\"*\x82\xd3\xe4\x93\x02!\x12\x1f/v1/sessions/{agent_session_id}\x90\x02\x01\x12\xa0\x01\n" +
 	"\x16GetAgentSessionHistory\x12'.fleet.v1.GetAgentSessionHistoryRequest\x1a(.fleet.v1.GetAgentSessionHistoryResponse\"3\x82\xd3\xe4\x93\x02*\x12(/v1/sessions/{agent_session_id}/messages\x90\x02\x01\x12u\n" +
-	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12\x91\x01\n" +
+	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12\xa1\x01\n" +
+	"\x15InterruptAgentSession\x12&.fleet.v1.InterruptAgentSessionRequest\x1a'.fleet.v1.InterruptAgentSessionResponse\"7\x82\xd3\xe4\x93\x02.:\x01*\")/v1/sessions/{agent_session_id}:interrupt\x90\x02\x02\x12\x91\x01\n" +
 	"\x11CloseAgentSession\x12\".fleet.v1.CloseAgentSessionRequest\x1a#.fleet.v1.CloseAgentSessionResponse\"3\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/sessions/{agent_session_id}:close\x90\x02\x02\x12k\n" +
 	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\"%\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/session-agents:pull\x90\x02\x02\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
@@ -2136,7 +2247,7 @@ func file_fleet_v1_session_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_session_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fleet_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_fleet_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_fleet_v1_session_service_proto_goTypes = []any{
 	(SessionAgentSource)(0),                  // 0: fleet.v1.SessionAgentSource
 	(SessionStatus)(0),                       // 1: fleet.v1.SessionStatus
@@ -2163,19 +2274,21 @@ var file_fleet_v1_session_service_proto_goTypes = []any{
 	(*SessionMessage)(nil),                   // 22: fleet.v1.SessionMessage
 	(*ListAgentSessionsRequest)(nil),         // 23: fleet.v1.ListAgentSessionsRequest
 	(*ListAgentSessionsResponse)(nil),        // 24: fleet.v1.ListAgentSessionsResponse
-	(*CloseAgentSessionRequest)(nil),         // 25: fleet.v1.CloseAgentSessionRequest
-	(*CloseAgentSessionResponse)(nil),        // 26: fleet.v1.CloseAgentSessionResponse
-	(*PullAgentRequest)(nil),                 // 27: fleet.v1.PullAgentRequest
-	(*PullAgentResponse)(nil),                // 28: fleet.v1.PullAgentResponse
-	(*structpb.Value)(nil),                   // 29: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil),            // 30: google.protobuf.Timestamp
+	(*InterruptAgentSessionRequest)(nil),     // 25: fleet.v1.InterruptAgentSessionRequest
+	(*InterruptAgentSessionResponse)(nil),    // 26: fleet.v1.InterruptAgentSessionResponse
+	(*CloseAgentSessionRequest)(nil),         // 27: fleet.v1.CloseAgentSessionRequest
+	(*CloseAgentSessionResponse)(nil),        // 28: fleet.v1.CloseAgentSessionResponse
+	(*PullAgentRequest)(nil),                 // 29: fleet.v1.PullAgentRequest
+	(*PullAgentResponse)(nil),                // 30: fleet.v1.PullAgentResponse
+	(*structpb.Value)(nil),                   // 31: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),            // 32: google.protobuf.Timestamp
 }
 var file_fleet_v1_session_service_proto_depIdxs = []int32{
 	2,  // 0: fleet.v1.SendMessageResponse.type:type_name -> fleet.v1.SendMessageResponse.Kind
 	8,  // 1: fleet.v1.SendMessageResponse.content:type_name -> fleet.v1.TurnContent
 	8,  // 2: fleet.v1.SendMessageResponse.events:type_name -> fleet.v1.TurnContent
 	11, // 3: fleet.v1.SendMessageResponse.metadata:type_name -> fleet.v1.TurnMetadata
-	29, // 4: fleet.v1.TurnContent.arguments:type_name -> google.protobuf.Value
+	31, // 4: fleet.v1.TurnContent.arguments:type_name -> google.protobuf.Value
 	9,  // 5: fleet.v1.TurnContent.tool_response:type_name -> fleet.v1.ToolResponse
 	10, // 6: fleet.v1.TurnContent.usage:type_name -> fleet.v1.TurnUsage
 	3,  // 7: fleet.v1.InvokeAgentResponse.type:type_name -> fleet.v1.InvokeAgentResponse.Kind
@@ -2184,16 +2297,16 @@ var file_fleet_v1_session_service_proto_depIdxs = []int32{
 	11, // 10: fleet.v1.InvokeAgentResponse.metadata:type_name -> fleet.v1.TurnMetadata
 	0,  // 11: fleet.v1.SessionServiceListAgentsRequest.source:type_name -> fleet.v1.SessionAgentSource
 	16, // 12: fleet.v1.SessionServiceListAgentsResponse.agents:type_name -> fleet.v1.AgentInfo
-	30, // 13: fleet.v1.SessionInfo.created:type_name -> google.protobuf.Timestamp
-	30, // 14: fleet.v1.SessionInfo.last_used:type_name -> google.protobuf.Timestamp
+	32, // 13: fleet.v1.SessionInfo.created:type_name -> google.protobuf.Timestamp
+	32, // 14: fleet.v1.SessionInfo.last_used:type_name -> google.protobuf.Timestamp
 	1,  // 15: fleet.v1.SessionInfo.status:type_name -> fleet.v1.SessionStatus
-	30, // 16: fleet.v1.SessionInfo.closed:type_name -> google.protobuf.Timestamp
-	30, // 17: fleet.v1.GetAgentSessionInfoResponse.created:type_name -> google.protobuf.Timestamp
-	30, // 18: fleet.v1.GetAgentSessionInfoResponse.last_used:type_name -> google.protobuf.Timestamp
+	32, // 16: fleet.v1.SessionInfo.closed:type_name -> google.protobuf.Timestamp
+	32, // 17: fleet.v1.GetAgentSessionInfoResponse.created:type_name -> google.protobuf.Timestamp
+	32, // 18: fleet.v1.GetAgentSessionInfoResponse.last_used:type_name -> google.protobuf.Timestamp
 	1,  // 19: fleet.v1.GetAgentSessionInfoResponse.status:type_name -> fleet.v1.SessionStatus
-	30, // 20: fleet.v1.GetAgentSessionInfoResponse.closed:type_name -> google.protobuf.Timestamp
+	32, // 20: fleet.v1.GetAgentSessionInfoResponse.closed:type_name -> google.protobuf.Timestamp
 	22, // 21: fleet.v1.GetAgentSessionHistoryResponse.messages:type_name -> fleet.v1.SessionMessage
-	30, // 22: fleet.v1.SessionMessage.created:type_name -> google.protobuf.Timestamp
+	32, // 22: fleet.v1.SessionMessage.created:type_name -> google.protobuf.Timestamp
 	17, // 23: fleet.v1.ListAgentSessionsResponse.sessions:type_name -> fleet.v1.SessionInfo
 	4,  // 24: fleet.v1.SessionService.CreateAgentSession:input_type -> fleet.v1.CreateAgentSessionRequest
 	6,  // 25: fleet.v1.SessionService.SendMessage:input_type -> fleet.v1.SendMessageRequest
@@ -2202,19 +2315,21 @@ var file_fleet_v1_session_service_proto_depIdxs = []int32{
 	18, // 28: fleet.v1.SessionService.GetAgentSessionInfo:input_type -> fleet.v1.GetAgentSessionInfoRequest
 	20, // 29: fleet.v1.SessionService.GetAgentSessionHistory:input_type -> fleet.v1.GetAgentSessionHistoryRequest
 	23, // 30: fleet.v1.SessionService.ListAgentSessions:input_type -> fleet.v1.ListAgentSessionsRequest
-	25, // 31: fleet.v1.SessionService.CloseAgentSession:input_type -> fleet.v1.CloseAgentSessionRequest
-	27, // 32: fleet.v1.SessionService.PullAgent:input_type -> fleet.v1.PullAgentRequest
-	5,  // 33: fleet.v1.SessionService.CreateAgentSession:output_type -> fleet.v1.CreateAgentSessionResponse
-	7,  // 34: fleet.v1.SessionService.SendMessage:output_type -> fleet.v1.SendMessageResponse
-	13, // 35: fleet.v1.SessionService.InvokeAgent:output_type -> fleet.v1.InvokeAgentResponse
-	15, // 36: fleet.v1.SessionService.ListAgents:output_type -> fleet.v1.SessionServiceListAgentsResponse
-	19, // 37: fleet.v1.SessionService.GetAgentSessionInfo:output_type -> fleet.v1.GetAgentSessionInfoResponse
-	21, // 38: fleet.v1.SessionService.GetAgentSessionHistory:output_type -> fleet.v1.GetAgentSessionHistoryResponse
-	24, // 39: fleet.v1.SessionService.ListAgentSessions:output_type -> fleet.v1.ListAgentSessionsResponse
-	26, // 40: fleet.v1.SessionService.CloseAgentSession:output_type -> fleet.v1.CloseAgentSessionResponse
-	28, // 41: fleet.v1.SessionService.PullAgent:output_type -> fleet.v1.PullAgentResponse
-	33, // [33:42] is the sub-list for method output_type
-	24, // [24:33] is the sub-list for method input_type
+	25, // 31: fleet.v1.SessionService.InterruptAgentSession:input_type -> fleet.v1.InterruptAgentSessionRequest
+	27, // 32: fleet.v1.SessionService.CloseAgentSession:input_type -> fleet.v1.CloseAgentSessionRequest
+	29, // 33: fleet.v1.SessionService.PullAgent:input_type -> fleet.v1.PullAgentRequest
+	5,  // 34: fleet.v1.SessionService.CreateAgentSession:output_type -> fleet.v1.CreateAgentSessionResponse
+	7,  // 35: fleet.v1.SessionService.SendMessage:output_type -> fleet.v1.SendMessageResponse
+	13, // 36: fleet.v1.SessionService.InvokeAgent:output_type -> fleet.v1.InvokeAgentResponse
+	15, // 37: fleet.v1.SessionService.ListAgents:output_type -> fleet.v1.SessionServiceListAgentsResponse
+	19, // 38: fleet.v1.SessionService.GetAgentSessionInfo:output_type -> fleet.v1.GetAgentSessionInfoResponse
+	21, // 39: fleet.v1.SessionService.GetAgentSessionHistory:output_type -> fleet.v1.GetAgentSessionHistoryResponse
+	24, // 40: fleet.v1.SessionService.ListAgentSessions:output_type -> fleet.v1.ListAgentSessionsResponse
+	26, // 41: fleet.v1.SessionService.InterruptAgentSession:output_type -> fleet.v1.InterruptAgentSessionResponse
+	28, // 42: fleet.v1.SessionService.CloseAgentSession:output_type -> fleet.v1.CloseAgentSessionResponse
+	30, // 43: fleet.v1.SessionService.PullAgent:output_type -> fleet.v1.PullAgentResponse
+	34, // [34:44] is the sub-list for method output_type
+	24, // [24:34] is the sub-list for method input_type
 	24, // [24:24] is the sub-list for extension type_name
 	24, // [24:24] is the sub-list for extension extendee
 	0,  // [0:24] is the sub-list for field type_name
@@ -2234,13 +2349,14 @@ func file_fleet_v1_session_service_proto_init() {
 	file_fleet_v1_session_service_proto_msgTypes[15].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[16].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[18].OneofWrappers = []any{}
+	file_fleet_v1_session_service_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_session_service_proto_rawDesc), len(file_fleet_v1_session_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

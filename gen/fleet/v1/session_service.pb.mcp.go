@@ -23,7 +23,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Turn(tool.Spec{
 			Name:        "send_message",
 			Title:       "Send message",
-			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is told as it happens. The agent answers one message at a time; further ones wait for their turn.",
+			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is told as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that gives up the call interrupts the turn: at once, or, of a message with a request_id, when nobody has asked for it again for two minutes.",
 			ReadOnly:    false, Destructive: false, Idempotent: false,
 			Input:  sessionServiceSendMessageInput,
 			Output: sessionServiceSendMessageOutput,
@@ -68,6 +68,14 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:  sessionServiceListAgentSessionsInput,
 			Output: sessionServiceListAgentSessionsOutput,
 		}, c.ListAgentSessions),
+		tool.Unary(tool.Spec{
+			Name:        "interrupt_agent_session",
+			Title:       "Interrupt agent session",
+			Description: "Interrupt what the agent of a session works on, and keep the session. It returns when the turn has ended; whoever waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.",
+			ReadOnly:    false, Destructive: false, Idempotent: true,
+			Input:  sessionServiceInterruptAgentSessionInput,
+			Output: sessionServiceInterruptAgentSessionOutput,
+		}, c.InterruptAgentSession),
 		tool.Unary(tool.Spec{
 			Name:        "close_agent_session",
 			Title:       "Close agent session",
@@ -862,6 +870,38 @@ const sessionServiceListAgentSessionsOutput = `{
       "description": "SessionInfo is a session."
     }
   }
+}`
+
+const sessionServiceInterruptAgentSessionInput = `{
+  "type": "object",
+  "properties": {
+    "agent_session_id": {
+      "type": "string",
+      "minLength": 1,
+      "description": "Id of the session."
+    }
+  },
+  "required": [
+    "agent_session_id"
+  ],
+  "additionalProperties": false
+}`
+
+const sessionServiceInterruptAgentSessionOutput = `{
+  "type": "object",
+  "properties": {
+    "interrupted": {
+      "type": "boolean",
+      "description": "Whether a turn was interrupted. False: none was under way, or it completed first."
+    },
+    "task_id": {
+      "type": "string",
+      "description": "Id of the task that the turn is; absent when none was under way."
+    }
+  },
+  "required": [
+    "interrupted"
+  ]
 }`
 
 const sessionServiceCloseAgentSessionInput = `{

@@ -26,6 +26,7 @@ const (
 	SessionService_GetAgentSessionInfo_FullMethodName    = "/fleet.v1.SessionService/GetAgentSessionInfo"
 	SessionService_GetAgentSessionHistory_FullMethodName = "/fleet.v1.SessionService/GetAgentSessionHistory"
 	SessionService_ListAgentSessions_FullMethodName      = "/fleet.v1.SessionService/ListAgentSessions"
+	SessionService_InterruptAgentSession_FullMethodName  = "/fleet.v1.SessionService/InterruptAgentSession"
 	SessionService_CloseAgentSession_FullMethodName      = "/fleet.v1.SessionService/CloseAgentSession"
 	SessionService_PullAgent_FullMethodName              = "/fleet.v1.SessionService/PullAgent"
 )
@@ -41,7 +42,8 @@ type SessionServiceClient interface {
 	// The agent is a definition (see list_agents) or the name of an agent of the fleet.
 	CreateAgentSession(ctx context.Context, in *CreateAgentSessionRequest, opts ...grpc.CallOption) (*CreateAgentSessionResponse, error)
 	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is told as it happens.
-	// The agent answers one message at a time; further ones wait for their turn.
+	// The agent answers one message at a time; further ones wait for their turn. A caller that gives up the call interrupts
+	// the turn: at once, or, of a message with a request_id, when nobody has asked for it again for two minutes.
 	SendMessage(ctx context.Context, in *SendMessageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SendMessageResponse], error)
 	// Ask an agent one thing, without a session, and wait for its answer. Nothing of it is remembered.
 	InvokeAgent(ctx context.Context, in *InvokeAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeAgentResponse], error)
@@ -53,6 +55,9 @@ type SessionServiceClient interface {
 	GetAgentSessionHistory(ctx context.Context, in *GetAgentSessionHistoryRequest, opts ...grpc.CallOption) (*GetAgentSessionHistoryResponse, error)
 	// List your open sessions, the one used last first.
 	ListAgentSessions(ctx context.Context, in *ListAgentSessionsRequest, opts ...grpc.CallOption) (*ListAgentSessionsResponse, error)
+	// Interrupt what the agent of a session works on, and keep the session. It returns when the turn has ended; whoever waits
+	// for its answer is told that it was stopped. Messages that wait for their turn are answered next.
+	InterruptAgentSession(ctx context.Context, in *InterruptAgentSessionRequest, opts ...grpc.CallOption) (*InterruptAgentSessionResponse, error)
 	// Close a session. What its agent is doing is stopped; an agent that was made for the session is removed.
 	CloseAgentSession(ctx context.Context, in *CloseAgentSessionRequest, opts ...grpc.CallOption) (*CloseAgentSessionResponse, error)
 	// Pull an agent from a registry into this server's store, so that sessions can be held with it.
@@ -155,6 +160,16 @@ func (c *sessionServiceClient) ListAgentSessions(ctx context.Context, in *ListAg
 	return out, nil
 }
 
+func (c *sessionServiceClient) InterruptAgentSession(ctx context.Context, in *InterruptAgentSessionRequest, opts ...grpc.CallOption) (*InterruptAgentSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(InterruptAgentSessionResponse)
+	err := c.cc.Invoke(ctx, SessionService_InterruptAgentSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) CloseAgentSession(ctx context.Context, in *CloseAgentSessionRequest, opts ...grpc.CallOption) (*CloseAgentSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CloseAgentSessionResponse)
@@ -186,7 +201,8 @@ type SessionServiceServer interface {
 	// The agent is a definition (see list_agents) or the name of an agent of the fleet.
 	CreateAgentSession(context.Context, *CreateAgentSessionRequest) (*CreateAgentSessionResponse, error)
 	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is told as it happens.
-	// The agent answers one message at a time; further ones wait for their turn.
+	// The agent answers one message at a time; further ones wait for their turn. A caller that gives up the call interrupts
+	// the turn: at once, or, of a message with a request_id, when nobody has asked for it again for two minutes.
 	SendMessage(*SendMessageRequest, grpc.ServerStreamingServer[SendMessageResponse]) error
 	// Ask an agent one thing, without a session, and wait for its answer. Nothing of it is remembered.
 	InvokeAgent(*InvokeAgentRequest, grpc.ServerStreamingServer[InvokeAgentResponse]) error
@@ -198,6 +214,9 @@ type SessionServiceServer interface {
 	GetAgentSessionHistory(context.Context, *GetAgentSessionHistoryRequest) (*GetAgentSessionHistoryResponse, error)
 	// List your open sessions, the one used last first.
 	ListAgentSessions(context.Context, *ListAgentSessionsRequest) (*ListAgentSessionsResponse, error)
+	// Interrupt what the agent of a session works on, and keep the session. It returns when the turn has ended; whoever waits
+	// for its answer is told that it was stopped. Messages that wait for their turn are answered next.
+	InterruptAgentSession(context.Context, *InterruptAgentSessionRequest) (*InterruptAgentSessionResponse, error)
 	// Close a session. What its agent is doing is stopped; an agent that was made for the session is removed.
 	CloseAgentSession(context.Context, *CloseAgentSessionRequest) (*CloseAgentSessionResponse, error)
 	// Pull an agent from a registry into this server's store, so that sessions can be held with it.
@@ -232,6 +251,9 @@ func (UnimplementedSessionServiceServer) GetAgentSessionHistory(context.Context,
 }
 func (UnimplementedSessionServiceServer) ListAgentSessions(context.Context, *ListAgentSessionsRequest) (*ListAgentSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgentSessions not implemented")
+}
+func (UnimplementedSessionServiceServer) InterruptAgentSession(context.Context, *InterruptAgentSessionRequest) (*InterruptAgentSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method InterruptAgentSession not implemented")
 }
 func (UnimplementedSessionServiceServer) CloseAgentSession(context.Context, *CloseAgentSessionRequest) (*CloseAgentSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CloseAgentSession not implemented")
@@ -372,6 +394,24 @@ func _SessionService_ListAgentSessions_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_InterruptAgentSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InterruptAgentSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).InterruptAgentSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_InterruptAgentSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).InterruptAgentSession(ctx, req.(*InterruptAgentSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_CloseAgentSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CloseAgentSessionRequest)
 	if err := dec(in); err != nil {
@@ -434,6 +474,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAgentSessions",
 			Handler:    _SessionService_ListAgentSessions_Handler,
+		},
+		{
+			MethodName: "InterruptAgentSession",
+			Handler:    _SessionService_InterruptAgentSession_Handler,
 		},
 		{
 			MethodName: "CloseAgentSession",

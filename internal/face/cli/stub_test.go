@@ -37,6 +37,8 @@ type stub struct {
 	// unary and stream, when set, come before every call; an error is the answer.
 	unary  func(ctx context.Context, method string, req any) error
 	stream func(req *fleetv1.WatchFleetRequest) error
+	// interrupted gets the ids of sessions whose turns are interrupted; nil: nobody wants them.
+	interrupted chan string
 	// answer, when set, answers the messages of sessions.
 	answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStreamingServer[fleetv1.SendMessageResponse]) error
 

@@ -281,6 +281,13 @@ func (s *stubSessions) ListAgentSessions(context.Context, *fleetv1.ListAgentSess
 	return resp, nil
 }
 
+func (s *stubSessions) InterruptAgentSession(_ context.Context, r *fleetv1.InterruptAgentSessionRequest) (*fleetv1.InterruptAgentSessionResponse, error) {
+	if s.s.interrupted != nil {
+		s.s.interrupted <- r.GetAgentSessionId()
+	}
+	return &fleetv1.InterruptAgentSessionResponse{Interrupted: true}, nil
+}
+
 func (s *stubSessions) CloseAgentSession(_ context.Context, r *fleetv1.CloseAgentSessionRequest) (*fleetv1.CloseAgentSessionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

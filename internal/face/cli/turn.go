@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -22,6 +24,7 @@ func (s *session) turn(ctx context.Context, m *method, req proto.Message) error 
 			return Fail(ExitError, "", "the server ended the answer before it was complete")
 		case err != nil:
 			l.endLine()
+			s.interruptTurn(ctx, m, req)
 			return err
 		case isResult(answer.ProtoReflect()):
 			l.progress.done()
@@ -30,6 +33,35 @@ func (s *session) turn(ctx context.Context, m *method, req proto.Message) error 
 			return s.printAnswer(answer)
 		}
 		l.show(answer.ProtoReflect())
+	}
+}
+
+// interruptTimeout bounds the call that interrupts a turn after Ctrl-C.
+const interruptTimeout = 5 * time.Second
+
+// interruptTurn interrupts the turn that the person has given up with Ctrl-C, by the method of the toolset that does so, where
+// there is one. The server would wait for a while, since the command's requests have ids.
+func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Message) {
+	if !errors.Is(context.Cause(ctx), errInterrupted) {
+		return
+	}
+	for _, other := range m.set.methods {
+		if !strings.HasPrefix(string(other.desc.Name()), "Interrupt") || len(other.fields) != 1 {
+			continue
+		}
+		id := other.fields[0].desc
+		from := req.ProtoReflect().Descriptor().Fields().ByName(id.Name())
+		if from == nil {
+			continue
+		}
+		interrupt, answer := other.in.New(), other.out.New()
+		interrupt.Set(id, req.ProtoReflect().Get(from))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
+		defer cancel()
+		if err := s.calls.Invoke(ctx, other.path(), interrupt.Interface(), answer.Interface()); err != nil {
+			s.note("The turn was not interrupted: %v", err)
+		}
+		return
 	}
 }
 

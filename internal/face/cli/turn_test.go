@@ -189,6 +189,7 @@ func TestATurnThatIsInterrupted(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	gone := make(chan struct{})
+	s.interrupted = make(chan string, 1)
 	s.answer = func(_ *fleetv1.SendMessageRequest, out sendStream) error {
 		_ = out.Send(aTurn()[0])
 		<-out.Context().Done()
@@ -202,6 +203,7 @@ func TestATurnThatIsInterrupted(t *testing.T) {
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, wait(t, code))
 	<-gone
+	require.Equal(t, "s-1", <-s.interrupted, "the server is told, since it would wait for the command to come back")
 }
 
 // cutter is a connection whose streams break after some messages, as often as it says.

@@ -196,6 +196,15 @@ func (s *Sessions) ListAgentSessions(ctx context.Context, _ *fleetv1.ListAgentSe
 	return out, nil
 }
 
+// InterruptAgentSession interrupts the turn of a session.
+func (s *Sessions) InterruptAgentSession(ctx context.Context, r *fleetv1.InterruptAgentSessionRequest) (*fleetv1.InterruptAgentSessionResponse, error) {
+	t, err := s.svc.Interrupt(ctx, r.GetAgentSessionId())
+	if err != nil || t == nil {
+		return &fleetv1.InterruptAgentSessionResponse{}, err
+	}
+	return &fleetv1.InterruptAgentSessionResponse{Interrupted: t.Status == fleet.TaskStopped, TaskId: &t.ID}, nil
+}
+
 // CloseAgentSession closes a session.
 func (s *Sessions) CloseAgentSession(ctx context.Context, r *fleetv1.CloseAgentSessionRequest) (*fleetv1.CloseAgentSessionResponse, error) {
 	if err := s.svc.Close(ctx, r.GetAgentSessionId()); err != nil {

@@ -97,6 +97,7 @@ func (s *Service) Start() {
 
 // Stop ends what Start began, and waits for it.
 func (s *Service) Stop() {
+	s.listeners.close()
 	if s.stop != nil {
 		s.stop()
 		s.done.Wait()

@@ -21,7 +21,7 @@ type Settings struct {
 	MaxWaiting int `yaml:"max_waiting"`
 	// IdleTimeout is how long a session stays open that is not used; 0 means 24 h, negative for ever.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// TurnTimeout is how long an answer may take; 0 means the server's task_timeout.
+	// TurnTimeout is how long an answer may take; 0 means 10 min.
 	TurnTimeout time.Duration `yaml:"turn_timeout"`
 	// Pulled says what agents of registries may do.
 	Pulled Pulling `yaml:"pulled"`
@@ -48,7 +48,7 @@ func (s Settings) Validate() error {
 	}
 	switch {
 	case s.TurnTimeout < 0:
-		return fmt.Errorf("sessions.turn_timeout is %s: it is more than 0, or 0 for the server's task_timeout", s.TurnTimeout)
+		return fmt.Errorf("sessions.turn_timeout is %s: it is more than 0, or 0 for the default of 10m", s.TurnTimeout)
 	case s.Pulled.Timeout < 0:
 		return fmt.Errorf("sessions.pulled.timeout is %s: it is more than 0, or 0 for the default", s.Pulled.Timeout)
 	}
@@ -60,6 +60,9 @@ type Config struct {
 	Settings
 	// Backend hosts the agents of definitions, and Driver is what it runs them with; both are "cagent" unless set.
 	Backend, Driver string
+	// AbortGrace is how long a turn goes on whose caller has gone, when its message has a request id; 0 means 2 min, as
+	// long as the command line tries to reach a server again.
+	AbortGrace time.Duration
 	// SweepEvery is how often idle sessions are looked for; 0 means a minute.
 	SweepEvery time.Duration
 	Now        func() time.Time // nil means time.Now
@@ -77,6 +80,12 @@ func (c *Config) fill() {
 	set(&c.MaxWaiting, 16)
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = 24 * time.Hour
+	}
+	if c.TurnTimeout == 0 {
+		c.TurnTimeout = 10 * time.Minute
+	}
+	if c.AbortGrace == 0 {
+		c.AbortGrace = 2 * time.Minute
 	}
 	if c.Backend == "" {
 		c.Backend = "cagent"

@@ -26,7 +26,7 @@ const (
 )
 
 // Send sends a message to the agent of a session and waits for the answer. sink, which may be nil, gets what the agent does
-// meanwhile. A caller who goes away loses the answer; it is in the history.
+// meanwhile. A caller who gives up interrupts the turn; see left.
 func (s *Service) Send(ctx context.Context, id, message, requestID string, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
 	p, err := fleet.PrincipalFrom(ctx)
@@ -60,7 +60,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, t, began, sink)
+	return s.answer(ctx, t, requestID, began, sink)
 }
 
 // checkMessage checks what all agents can be given.
@@ -135,9 +135,12 @@ func (s *Service) turn(ctx context.Context, r fleet.TurnRequest) (*fleet.Task, e
 }
 
 // answer waits for the end of the turn.
-func (s *Service) answer(ctx context.Context, t *fleet.Task, began time.Time, sink func(Content) error) (*Answer, error) {
+func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, began time.Time, sink func(Content) error) (*Answer, error) {
 	a := &Answer{TaskID: t.ID}
 	kept := &recent{}
+	s.listeners.join(t.ID)
+	var gone error // of the sink: its caller does not listen any more
+	defer func() { s.left(ctx, t.ID, requestID, gone != nil || ctx.Err() != nil) }()
 	ended, err := s.core.FollowTask(ctx, t.ID, 0, func(e fleet.Event) error {
 		c, ok := contentOf(e)
 		if !ok {
@@ -147,7 +150,8 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, began time.Time, si
 		if sink == nil {
 			return nil
 		}
-		return sink(c)
+		gone = sink(c)
+		return gone
 	})
 	if err != nil {
 		return nil, err
@@ -247,18 +251,5 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.answer(ctx, t, began, sink)
-	if err != nil && ctx.Err() != nil && f.agent == nil {
-		s.giveUp(ctx, t)
-	}
-	return a, err
-}
-
-// giveUp ends a turn whose answer nobody waits for, and which nobody can ask about.
-func (s *Service) giveUp(ctx context.Context, t *fleet.Task) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if _, err := s.core.StopByUID(ctx, t.AgentUID); err != nil {
-		s.cfg.Logger.WarnContext(ctx, "an agent that nobody waits for was not stopped", "task", t.ID, "error", err)
-	}
+	return s.answer(ctx, t, "", began, sink) // without a session there is nobody to interrupt it later
 }

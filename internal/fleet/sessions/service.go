@@ -16,6 +16,8 @@ type Service struct {
 	catalog Catalog
 	cfg     Config
 	turns   *turns
+	// listeners are the calls that wait for answers.
+	listeners *listeners
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -24,7 +26,7 @@ type Service struct {
 // New returns the toolset over the core, its store, and the definitions there are.
 func New(core *fleet.Service, store fleet.Store, catalog Catalog, c Config) *Service {
 	c.fill()
-	return &Service{core: core, store: store, catalog: catalog, cfg: c, turns: newTurns(c.MaxWaiting)}
+	return &Service{core: core, store: store, catalog: catalog, cfg: c, turns: newTurns(c.MaxWaiting), listeners: newListeners()}
 }
 
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }

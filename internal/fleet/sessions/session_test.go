@@ -80,13 +80,13 @@ func TestRestart(t *testing.T) {
 	id := w.begin("alice", "echo")
 	w.say("alice", id, "first")
 	sent := make(chan error, 1)
-	ctx, cancel := context.WithCancel(w.as("alice"))
+	ctx, cancel := context.WithCancelCause(w.as("alice"))
 	go func() {
 		_, err := w.svc.Send(ctx, id, "second\nmodel: hang restart", "", nil)
 		sent <- err
 	}()
 	<-w.model.Gate("restart").Arrived()
-	cancel() // as the server does with calls when it ends
+	cancel(fleet.ErrShutdown) // as the server does with calls when it ends
 	require.ErrorIs(t, <-sent, context.Canceled)
 	w.restart()
 	w.until(func() bool {
@@ -341,6 +341,7 @@ func TestIsolation(t *testing.T) {
 			"info":    func() error { _, err := w.svc.Info(bob, guess); return err },
 			"history": func() error { _, err := w.svc.History(bob, guess, nil); return err },
 			"close":   func() error { return w.svc.Close(bob, guess) },
+			"stop":    func() error { _, err := w.svc.Interrupt(bob, guess); return err },
 		}
 		for name, try := range tries {
 			e := fails(t, try(), fleet.ReasonSessionNotFound)
@@ -361,6 +362,7 @@ func TestIsolation(t *testing.T) {
 		"agents": func() error { _, err := w.svc.Agents(t.Context(), sessions.SourceAll); return err },
 		"pull":   func() error { _, err := w.svc.Pull(t.Context(), "x"); return err },
 		"close":  func() error { return w.svc.Close(t.Context(), id) },
+		"stop":   func() error { _, err := w.svc.Interrupt(t.Context(), id); return err },
 	} {
 		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(try()), name)
 	}
@@ -419,37 +421,116 @@ func TestTimeout(t *testing.T) {
 	require.Equal(t, "You said: hi", w.say("alice", id, "hi").Text)
 }
 
-// TestCallerGoes wants a message to be answered though its sender has gone, and a single request to end with its caller.
+// TestCallerGoes wants a turn to end with the call that it answers, and its session to go on. A message with a request id
+// may be sent again by a caller that has lost its connection, so its turn has time.
 func TestCallerGoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	id := w.begin("alice", "echo")
+	done := make(chan error, 2)
+	// leaves has a caller send the message, and give up when the model has been asked.
+	leaves := func(gate string, do func(ctx context.Context, message string) error) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(w.as("alice"))
+		defer cancel()
+		go func() { done <- do(ctx, "model: hang "+gate+"\nmodel: say more") }()
+		<-w.model.Gate(gate).Arrived()
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	}
+	leaves("gone", func(ctx context.Context, message string) error {
+		_, err := w.svc.Send(ctx, id, message, "", nil)
+		return err
+	})
+	require.Equal(t, "You said: next", w.say("alice", id, "next").Text)
+	<-w.model.Gate("gone").Left()
+	history, err := w.svc.History(w.as("alice"), id, nil)
+	require.NoError(t, err)
+	require.Equal(t, []any{fleet.TaskStopped, "stopped by alice"}, []any{history[1].Status, history[1].Problem})
+
+	leaves("alone", func(ctx context.Context, message string) error {
+		_, err := w.svc.Invoke(ctx, "echo", message, "i1", nil)
+		return err
+	})
+	<-w.model.Gate("alone").Left()
+
+	again := func(ctx context.Context, message string) error {
+		_, err := w.svc.Send(ctx, id, message, "r1", nil)
+		return err
+	}
+	leaves("back", again)
+	answered := make(chan error, 1)
+	go func() { answered <- again(w.as("alice"), "model: hang back\nmodel: say more") }()
+	w.until(func() bool { return w.svc.Waiting(id) == 0 })
+	w.model.Gate("back").Open()
+	require.NoError(t, <-answered)
+}
+
+// TestAbandoned wants a turn that nobody asks for again to end after the grace.
+func TestAbandoned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cfg.AbortGrace = 50 * time.Millisecond })
+	id := w.begin("alice", "echo")
 	ctx, cancel := context.WithCancel(w.as("alice"))
 	done := make(chan error, 1)
 	go func() {
-		_, err := w.svc.Send(ctx, id, "model: hang gone", "", nil)
+		_, err := w.svc.Send(ctx, id, "model: hang left", "r1", nil)
 		done <- err
 	}()
-	<-w.model.Gate("gone").Arrived()
+	<-w.model.Gate("left").Arrived()
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
-	next := make(chan *sessions.Answer, 1)
-	go func() { next <- w.say("alice", id, "next") }()
-	w.model.Gate("gone").Open()
-	require.Equal(t, "You said: next", (<-next).Text)
-	history, err := w.svc.History(w.as("alice"), id, nil)
-	require.NoError(t, err)
-	require.Equal(t, "Went on", history[1].Text)
+	<-w.model.Gate("left").Left()
+	_, err := w.svc.Send(w.as("alice"), id, "model: hang left", "r1", nil)
+	fails(t, err, fleet.ReasonTaskFailed, "stopped by alice")
+}
 
-	ctx, cancel = context.WithCancel(w.as("alice"))
+// TestInterrupt wants a turn to end, those who wait for their turn to be answered, and the model not to be asked again.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.begin("alice", "echo")
+	none, err := w.svc.Interrupt(w.as("alice"), id)
+	require.NoError(t, err)
+	require.Nil(t, none)
+	first, second := make(chan error, 1), make(chan string, 1)
 	go func() {
-		_, err := w.svc.Invoke(ctx, "echo", "model: hang alone\nmodel: say more", "", nil)
-		done <- err
+		_, err := w.svc.Send(w.as("alice"), id, "model: hang stop\nmodel: say never", "", nil)
+		first <- err
 	}()
-	<-w.model.Gate("alone").Arrived()
-	cancel()
-	require.ErrorIs(t, <-done, context.Canceled)
-	<-w.model.Gate("alone").Left()
+	<-w.model.Gate("stop").Arrived()
+	go func() { second <- w.say("alice", id, "me too").Text }()
+	w.until(func() bool { return w.svc.Waiting(id) == 1 })
+	_, err = w.svc.Interrupt(w.as("bob"), id)
+	fails(t, err, fleet.ReasonSessionNotFound)
+	task, err := w.svc.Interrupt(w.as("alice"), id)
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskStopped, task.Status)
+	fails(t, <-first, fleet.ReasonTaskFailed, "stopped by alice")
+	require.Equal(t, "You said: me too", <-second)
+	require.Empty(t, w.model.Asked("model: say never\nmodel"))
+
+	// A session with an agent of the fleet interrupts its own turn alone.
+	papi := w.begin("alice", w.hired("alice", "papi"))
+	busy, err := w.core.StartTask(w.as("alice"), fleet.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
+	require.NoError(t, err)
+	none, err = w.svc.Interrupt(w.as("alice"), papi)
+	require.NoError(t, err)
+	require.Nil(t, none)
+	require.True(t, busy.Active())
+}
+
+// TestTurnTimeout wants an answer to have ten minutes, and not the day that a task has.
+func TestTurnTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.begin("alice", "echo")
+	a := w.say("alice", id, "hi")
+	require.NoError(t, w.store.View(t.Context(), func(tx fleet.ReadTx) error {
+		task, err := tx.Task(a.TaskID)
+		require.Equal(t, 10*time.Minute, task.Timeout)
+		return err
+	}))
 }
 
 // TestNoHost is a second server on the same data, which runs no models.

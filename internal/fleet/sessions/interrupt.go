@@ -1,0 +1,133 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Interrupt ends the turn that is under way in a session and returns its task when it has ended; nil when there is none.
+// The session stays open.
+func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var running *fleet.Task
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		x, err := session(tx, p, id)
+		if err != nil {
+			return err
+		}
+		running, err = tx.ActiveTask(x.AgentUID)
+		if running != nil && running.SessionID != id { // another caller's task of an agent of the fleet
+			running = nil
+		}
+		return err
+	})
+	if err != nil || running == nil {
+		return nil, err
+	}
+	if err := s.core.AskStopTask(ctx, running.ID); err != nil {
+		return nil, err
+	}
+	return s.core.FollowTask(ctx, running.ID, 0, nil)
+}
+
+// listeners counts, for each turn, the calls that wait for its answer.
+type listeners struct {
+	mu      sync.Mutex
+	closed  bool
+	count   map[string]int         // by task
+	late    map[string]*time.Timer // of turns that nobody waits for, by task
+	running sync.WaitGroup         // what the timers do
+}
+
+func newListeners() *listeners {
+	return &listeners{count: map[string]int{}, late: map[string]*time.Timer{}}
+}
+
+// join counts a call that waits for the turn.
+func (l *listeners) join(task string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count[task]++
+	if t := l.late[task]; t != nil {
+		t.Stop()
+		delete(l.late, task)
+	}
+}
+
+// leave ends join. When nobody else waits for the turn, it calls then after the grace, unless somebody joins before. A nil
+// then is not called.
+func (l *listeners) leave(task string, grace time.Duration, then func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count[task]--; l.count[task] > 0 {
+		return
+	}
+	delete(l.count, task)
+	if then == nil || l.closed {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(grace, func() {
+		if l.take(task, timer) {
+			defer l.running.Done()
+			then()
+		}
+	})
+	l.late[task] = timer
+}
+
+// take says whether the timer still counts. It makes close wait until running.Done.
+func (l *listeners) take(task string, timer *time.Timer) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.late[task] != timer {
+		return false
+	}
+	delete(l.late, task)
+	l.running.Add(1)
+	return true
+}
+
+// close stops the timers, and waits for what they do.
+func (l *listeners) close() {
+	l.mu.Lock()
+	l.closed = true
+	for _, t := range l.late {
+		t.Stop()
+	}
+	l.mu.Unlock()
+	l.running.Wait()
+}
+
+// left ends listeners.join. A call that its caller gave up interrupts the turn: at once, or, when the message has a request
+// id, if nobody repeats it for a while, since the caller may only have lost the connection. A call that the server itself
+// ends, because it shuts down, interrupts nothing: agents outside of the server go on, and their answers are in the history.
+func (s *Service) left(ctx context.Context, task, requestID string, gaveUp bool) {
+	if !gaveUp || errors.Is(context.Cause(ctx), fleet.ErrShutdown) {
+		s.listeners.leave(task, 0, nil)
+		return
+	}
+	grace := s.cfg.AbortGrace
+	if requestID == "" {
+		grace = 0
+	}
+	ctx = context.WithoutCancel(ctx)
+	s.listeners.leave(task, grace, func() {
+		ctx, cancel := context.WithTimeout(ctx, interruptTimeout)
+		defer cancel()
+		if err := s.core.AskStopTask(ctx, task); err != nil {
+			s.cfg.Logger.WarnContext(ctx, "abandoned turn not interrupted", slog.String("task", task), slog.Any("error", err))
+		}
+	})
+}
+
+// interruptTimeout bounds the interruption of a turn that nobody waits for.
+const interruptTimeout = 10 * time.Second
