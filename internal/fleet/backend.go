@@ -142,7 +142,9 @@ type Outcome struct {
 	Status   TaskStatus // completed, failed or stopped
 	Reason   string     // why it failed; never empty then
 	Summary  string     // what the agent reported, for people
-	Payload  []byte     // its result in full, when there is more than the summary
+	Payload  []byte     // its result in full, byte for byte; nil when the run has none
+	Gap      Gap        // where bytes of Payload are missing, when it was longer than its limit
+	EndedAt  time.Time  // when the run ended; zero when its host does not know
 	ExitCode *int       // where the agent is a program
 	CostUSD  float64
 	Turns    int

@@ -62,12 +62,19 @@ type Task struct {
 	// What the run reported at its end.
 	Summary     string
 	PayloadSize int // bytes before compression; the payload itself is in the store
+	PayloadGap  Gap
 	ExitCode    *int
 	CostUSD     float64
 	Turns       int
 	Usage       Usage
 
 	Revision int64 // grows with every write of the row; the store sets it
+}
+
+// Gap is where bytes are missing from a payload that was longer than its limit. The zero Gap means that none are.
+type Gap struct {
+	Offset int   // of the first byte after the gap, in the payload as it is kept
+	Size   int64 // how many bytes are missing
 }
 
 // Active says whether the task keeps its agent busy.

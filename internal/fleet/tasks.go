@@ -107,7 +107,7 @@ func (t *Task) asStarted() *Task {
 		return nil
 	}
 	c := *t
-	c.Status, c.EndedAt, c.Reason, c.Summary, c.PayloadSize, c.CostUSD = TaskRunning, time.Time{}, "", "", 0, 0
+	c.Status, c.EndedAt, c.Reason, c.Summary, c.PayloadSize, c.PayloadGap, c.CostUSD = TaskRunning, time.Time{}, "", "", 0, Gap{}, 0
 	return &c
 }
 

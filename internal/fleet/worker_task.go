@@ -275,9 +275,16 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 	if t.Status == TaskFailed && t.Reason == "" {
 		t.Reason = "the agent does not say why"
 	}
-	t.EndedAt = s.now()
+	now := s.now()
+	t.EndedAt = now
+	if !o.EndedAt.IsZero() && o.EndedAt.Before(now) { // Fleet may have noticed much later, for example after its own restart
+		t.EndedAt = o.EndedAt
+		if t.EndedAt.Before(t.StartedAt) { // by another clock
+			t.EndedAt = t.StartedAt
+		}
+	}
 	t.Summary, t.ExitCode, t.CostUSD, t.Turns, t.Usage = o.Summary, o.ExitCode, o.CostUSD, o.Turns, o.Usage
-	if err := keepPayload(tx, t, o.Payload); err != nil {
+	if err := keepPayload(tx, t, o.Payload, o.Gap); err != nil {
 		return err
 	}
 	text := t.Reason
@@ -289,12 +296,12 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 		return err
 	}
 	if a != nil && a.DeletedAt.IsZero() {
-		a.UpdatedAt = t.EndedAt
+		a.UpdatedAt = now
 		if a.OneTask {
 			a.Desired = DesiredDeleted
 		}
 		if a.Recipe != nil {
-			if err := revokeAgentTokens(tx, a.UID, t.EndedAt); err != nil {
+			if err := revokeAgentTokens(tx, a.UID, now); err != nil {
 				return err
 			}
 		}
@@ -302,28 +309,32 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 			return err
 		}
 	}
-	if err := refuseMessages(tx, t, t.EndedAt); err != nil {
+	if err := refuseMessages(tx, t, now); err != nil {
 		return err
 	}
 	if err := tx.UpdateTask(t); err != nil {
 		return err
 	}
-	return tx.Append(t.event(EventTaskEnded, t.EndedAt, text))
+	return tx.Append(t.event(EventTaskEnded, now, text))
 }
 
 // keepPayload keeps the payload, behind what was kept while the task ran, in one piece.
-func keepPayload(tx Tx, t *Task, payload []byte) error {
+func keepPayload(tx Tx, t *Task, payload []byte, gap Gap) error {
+	if len(payload) == 0 && t.PayloadSize == 0 {
+		return nil
+	}
 	if t.PayloadSize > 0 {
 		kept, err := tx.Payload(t.ID)
 		if err != nil {
 			return err
 		}
 		payload = append(kept, payload...)
-	}
-	if len(payload) == 0 {
-		return nil
+		gap.Offset += len(kept)
 	}
 	t.PayloadSize = len(payload)
+	if t.PayloadGap = (Gap{}); gap.Size > 0 {
+		t.PayloadGap = gap
+	}
 	return tx.PutPayload(t.ID, payload)
 }
 

@@ -1606,7 +1606,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "payload": {
           "type": "string",
-          "description": "The payload, when the request asked for it and there is one."
+          "description": "The payload, when the request asked for it and there is one. payload_encoding says how its bytes are written."
         },
         "preview": {
           "type": "string",
@@ -1623,6 +1623,18 @@ const fleetServiceShowTaskOutput = `{
         "turns": {
           "type": "integer",
           "description": "Number of turns of the conversation, where the agent reports it."
+        },
+        "payload_gap_offset": {
+          "type": "integer",
+          "description": "Where bytes of the payload are missing, as an offset in bytes: the payload was longer than the server's max_output, so that its beginning and its end were kept. Absent when the payload is whole."
+        },
+        "payload_gap_size": {
+          "type": "number",
+          "description": "How many bytes are missing there; a double because they can be more than 2 GiB. Absent when the payload is whole."
+        },
+        "payload_encoding": {
+          "type": "string",
+          "description": "How the payload is written: \"base64\" when its bytes are not text in UTF-8; absent when the payload is the text itself."
         }
       },
       "required": [

@@ -307,7 +307,7 @@ type TaskDetail struct {
 	CostUsd float64 `protobuf:"fixed64,11,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	// The whole description the agent was given.
 	Description string `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
-	// The payload, when the request asked for it and there is one.
+	// The payload, when the request asked for it and there is one. payload_encoding says how its bytes are written.
 	Payload *string `protobuf:"bytes,13,opt,name=payload,proto3,oneof" json:"payload,omitempty"`
 	// The last lines the agent wrote, at most 4 KiB, when the task is running.
 	Preview string `protobuf:"bytes,14,opt,name=preview,proto3" json:"preview,omitempty"`
@@ -316,9 +316,16 @@ type TaskDetail struct {
 	// Exit code of the run, where the agent is a program.
 	ExitCode *int32 `protobuf:"varint,16,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// Number of turns of the conversation, where the agent reports it.
-	Turns         int32 `protobuf:"varint,17,opt,name=turns,proto3" json:"turns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Turns int32 `protobuf:"varint,17,opt,name=turns,proto3" json:"turns,omitempty"`
+	// Where bytes of the payload are missing, as an offset in bytes: the payload was longer than the server's max_output, so
+	// that its beginning and its end were kept. Absent when the payload is whole.
+	PayloadGapOffset *int32 `protobuf:"varint,18,opt,name=payload_gap_offset,json=payloadGapOffset,proto3,oneof" json:"payload_gap_offset,omitempty"`
+	// How many bytes are missing there; a double because they can be more than 2 GiB. Absent when the payload is whole.
+	PayloadGapSize *float64 `protobuf:"fixed64,19,opt,name=payload_gap_size,json=payloadGapSize,proto3,oneof" json:"payload_gap_size,omitempty"`
+	// How the payload is written: "base64" when its bytes are not text in UTF-8; absent when the payload is the text itself.
+	PayloadEncoding *string `protobuf:"bytes,20,opt,name=payload_encoding,json=payloadEncoding,proto3,oneof" json:"payload_encoding,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *TaskDetail) Reset() {
@@ -470,6 +477,27 @@ func (x *TaskDetail) GetTurns() int32 {
 	return 0
 }
 
+func (x *TaskDetail) GetPayloadGapOffset() int32 {
+	if x != nil && x.PayloadGapOffset != nil {
+		return *x.PayloadGapOffset
+	}
+	return 0
+}
+
+func (x *TaskDetail) GetPayloadGapSize() float64 {
+	if x != nil && x.PayloadGapSize != nil {
+		return *x.PayloadGapSize
+	}
+	return 0
+}
+
+func (x *TaskDetail) GetPayloadEncoding() string {
+	if x != nil && x.PayloadEncoding != nil {
+		return *x.PayloadEncoding
+	}
+	return ""
+}
+
 var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
@@ -503,7 +531,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x12source_unspecified\x10\x00\x12\t\n" +
 	"\x05agent\x10\x01\x12\t\n" +
 	"\x05human\x10\x02\x12\x11\n" +
-	"\rai_controller\x10\x03\"\x81\x05\n" +
+	"\rai_controller\x10\x03\"\xd4\x06\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -526,11 +554,17 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\apreview\x18\x0e \x01(\tR\apreview\x12\x14\n" +
 	"\x05owner\x18\x0f \x01(\tR\x05owner\x12 \n" +
 	"\texit_code\x18\x10 \x01(\x05H\x01R\bexitCode\x88\x01\x01\x12\x14\n" +
-	"\x05turns\x18\x11 \x01(\x05R\x05turnsB\n" +
+	"\x05turns\x18\x11 \x01(\x05R\x05turns\x121\n" +
+	"\x12payload_gap_offset\x18\x12 \x01(\x05H\x02R\x10payloadGapOffset\x88\x01\x01\x12-\n" +
+	"\x10payload_gap_size\x18\x13 \x01(\x01H\x03R\x0epayloadGapSize\x88\x01\x01\x12.\n" +
+	"\x10payload_encoding\x18\x14 \x01(\tH\x04R\x0fpayloadEncoding\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
-	"_exit_codeB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"_exit_codeB\x15\n" +
+	"\x13_payload_gap_offsetB\x13\n" +
+	"\x11_payload_gap_sizeB\x13\n" +
+	"\x11_payload_encodingB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_task_proto_rawDescOnce sync.Once

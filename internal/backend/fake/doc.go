@@ -13,6 +13,8 @@
 //	wait NAME         waits until the test calls Release(NAME)
 //	listen            waits for a message and writes it
 //	payload TEXT      sets the payload; further lines of payload are added, each on a line of its own
+//	binary BASE64     sets the payload to these bytes
+//	gap OFFSET SIZE   says that so many bytes are missing at the offset of the payload
 //	cost USD TURNS    sets what the run cost and how many turns it took, e.g. 0.25 3
 //	usage MODEL IN OUT  sets which model was used and how many tokens it read and wrote, e.g. claude-x 100 50
 //	done SUMMARY      ends, completed

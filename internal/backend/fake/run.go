@@ -23,6 +23,7 @@ type run struct {
 	sent     map[string]bool // their ids
 	heard    int             // of them, how many the agent has listened to
 	payload  []byte
+	gap      fleet.Gap
 	cost     float64
 	turns    int
 	usage    fleet.Usage
@@ -94,7 +95,7 @@ func (b *Backend) end(r *run, o fleet.Outcome) {
 	if r.deadline != nil {
 		r.deadline.Stop()
 	}
-	o.Payload, o.CostUSD, o.Turns, o.Usage = r.payload, r.cost, r.turns, r.usage
+	o.Payload, o.Gap, o.CostUSD, o.Turns, o.Usage = r.payload, r.gap, r.cost, r.turns, r.usage
 	r.outcome = o
 	r.workspace.note("run %s ended: %s %s", r.task.TaskID, o.Status, o.Reason)
 	close(r.done)
@@ -168,6 +169,10 @@ func (b *Backend) do(r *run, in instruction) {
 			r.payload = append(r.payload, '\n')
 		}
 		r.payload = append(r.payload, in.text...)
+	case "binary":
+		r.payload = in.bytes
+	case "gap":
+		r.gap = in.gap
 	case "cost":
 		r.cost, r.turns = in.cost, in.count
 	case "usage":

@@ -1,7 +1,9 @@
 package fake
 
 import (
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +27,8 @@ type instruction struct {
 	wait  time.Duration
 	cost  float64
 	usage fleet.Usage
+	bytes []byte
+	gap   fleet.Gap
 }
 
 func parse(prompt string) script {
@@ -82,6 +86,14 @@ func parseLine(line string) (instruction, bool) {
 		n, what, _ := strings.Cut(text, " ")
 		if in.count, err = strconv.Atoi(n); err == nil {
 			in.text = what
+			return in, true
+		}
+	case "binary":
+		if in.bytes, err = base64.StdEncoding.DecodeString(text); err == nil {
+			return in, true
+		}
+	case "gap":
+		if _, err = fmt.Sscanf(text, "%d %d", &in.gap.Offset, &in.gap.Size); err == nil {
 			return in, true
 		}
 	case "usage":

@@ -166,7 +166,11 @@ func (f *follower) conclude(ctx context.Context) error {
 		}
 		s.screen.line(paint(s.screen.colors, green, printable(line)))
 		if t.GetPayloadSize() > 0 {
-			s.hint("All of it (%s): fleet task show %s --payload", size(t.GetPayloadSize()), t.GetId())
+			what := "All of it"
+			if t.GetPayloadGapSize() > 0 {
+				what = "Its beginning and its end"
+			}
+			s.hint("%s (%s): fleet task show %s --payload", what, size(t.GetPayloadSize()), t.GetId())
 		}
 	}
 	if err := s.screen.failed(); err != nil {

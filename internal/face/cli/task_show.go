@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,12 @@ func (p *program) newTaskShow() *cobra.Command {
 		Long: `Show one task with all that is known of it: description, result, times, cost.
 
 With --payload alone, the payload of the task, its result in full, is written to
-standard output as it is. With -o json or yaml too, it is a field of the task.`,
+standard output byte for byte. With -o json or yaml too, it is a field of the task;
+payload_encoding is "base64" when the payload is not text in UTF-8.
+
+A payload that was longer than the server's max_output has its beginning and its end;
+what is missing between them is said on standard error, and in payload_gap_offset and
+payload_gap_size.`,
 		Example: `  fleet task show 3f2a...
   fleet task show 3f2a... --payload > result.txt
   fleet task show 3f2a... --payload -o json`,
@@ -32,12 +38,19 @@ standard output as it is. With -o json or yaml too, it is a field of the task.`,
 			if payload && s.output == table && t.Payload == nil {
 				return Fail(ExitNotFound, "", "the task %s has no payload; its status is %s", t.GetId(), t.GetStatus())
 			}
+			bytes, err := payloadOf(t)
+			if err != nil {
+				return err
+			}
 			return s.print(resp, func() {
-				if payload {
-					s.screen.output(t.GetPayload())
+				if !payload {
+					s.showTask(t)
 					return
 				}
-				s.showTask(t)
+				s.screen.output(string(bytes))
+				if gap := gapOf(t); gap != "" {
+					s.note("The payload is not whole: %s.", gap)
+				}
 			})
 		}),
 	}
@@ -70,11 +83,32 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	c.line("Cost", cost(t.GetCostUsd()))
 	if t.GetPayloadSize() > 0 {
 		c.line("Payload", fmt.Sprintf("%s (fleet task show %s --payload)", size(t.GetPayloadSize()), t.GetId()))
+		c.line("Missing", gapOf(t))
 	}
 	c.text("Summary", t.GetSummary())
 	c.text("Description", t.GetDescription())
 	c.text("Last output", t.GetPreview())
 	s.screen.output(c.b.String())
+}
+
+// payloadOf returns the bytes of the task's payload.
+func payloadOf(t *fleetv1.TaskDetail) ([]byte, error) {
+	switch e := t.GetPayloadEncoding(); e {
+	case "":
+		return []byte(t.GetPayload()), nil
+	case "base64":
+		return base64.StdEncoding.DecodeString(t.GetPayload())
+	default:
+		return nil, fmt.Errorf("the server sent the payload in the encoding %q, which this version of fleet does not know", e)
+	}
+}
+
+// gapOf says in words what is missing of the task's payload; empty when it is whole.
+func gapOf(t *fleetv1.TaskDetail) string {
+	if t.GetPayloadGapSize() <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s after the first %s were not kept", size(t.GetPayloadGapSize()), size(t.GetPayloadGapOffset()))
 }
 
 // cost is an amount in US dollars; empty for none.
@@ -89,10 +123,10 @@ func cost(usd float64) string {
 }
 
 // size is a number of bytes for people.
-func size(n int32) string {
+func size[N int | int32 | float64](n N) string {
 	switch {
 	case n < 1<<10:
-		return fmt.Sprintf("%d bytes", n)
+		return fmt.Sprintf("%.0f bytes", float64(n))
 	case n < 1<<20:
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	}

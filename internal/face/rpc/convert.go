@@ -1,9 +1,11 @@
 package rpc
 
 import (
+	"encoding/base64"
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -100,14 +102,28 @@ func detailOf(t *fleet.Task, payload []byte, preview string) *fleetv1.TaskDetail
 		Description: textOf(t.Description), Preview: textOf(preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 	}
 	if payload != nil {
-		s := textOf(string(payload))
-		d.Payload = &s
+		text, encoding := payloadOf(payload)
+		d.Payload, d.PayloadEncoding = &text, encoding
+	}
+	if gap := t.PayloadGap; gap.Size > 0 {
+		offset, size := int32Of(gap.Offset), float64(gap.Size)
+		d.PayloadGapOffset, d.PayloadGapSize = &offset, &size
 	}
 	if t.ExitCode != nil {
 		c := int32Of(*t.ExitCode)
 		d.ExitCode = &c
 	}
 	return d
+}
+
+// payloadOf writes the bytes of a payload as text: as they are when they are UTF-8, else in base64. The encoding is nil for
+// bytes that are written as they are.
+func payloadOf(payload []byte) (text string, encoding *string) {
+	if utf8.Valid(payload) {
+		return string(payload), nil
+	}
+	name := "base64"
+	return base64.StdEncoding.EncodeToString(payload), &name
 }
 
 func eventsOf(es []fleet.Event) []*fleetv1.Event {
