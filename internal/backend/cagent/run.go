@@ -157,7 +157,7 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	r.mu.Unlock()
 	final = strings.TrimSpace(clean(r.b.secrets.hide(final)))
 	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: clip(final, maxSummary)}
-	if o.Summary != final {
+	if final != "" {
 		o.Payload = []byte(final)
 	}
 	fail := func(format string, args ...any) {

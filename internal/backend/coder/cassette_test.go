@@ -577,7 +577,7 @@ func taskCompletes(x *rig) {
 	r := run("explain the plan")
 	x.NoError(x.b.Dispatch(x.ctx, a, r))
 	text, o := x.follow(a, r)
-	x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "[coder] Handled: explain the plan"}, o)
+	x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "[coder] Handled: explain the plan", Payload: []byte("[coder] Handled: explain the plan")}, o)
 	x.Equal("[coder] Handled: explain the plan\n", text)
 	again, same := x.follow(a, r)
 	x.Equal(text, again)

@@ -521,7 +521,7 @@ func (f *follower) outcome(messages []message, said report) fleet.Outcome {
 		summary = said.words()
 	}
 	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: shorten(summary)}
-	if text := strings.TrimSpace(strings.Join(all, "\n")); text != o.Summary && text != "" {
+	if text := strings.TrimSpace(strings.Join(all, "\n")); text != "" {
 		o.Payload = []byte(text)
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/worktree"
 	"fleet/internal/fleet"
 )
@@ -85,7 +86,7 @@ func (b *Backend) part(ctx context.Context, h home, r *record) error {
 // decide says in the record what is kept of the agent's work.
 func (b *Backend) decide(ctx context.Context, h home, r *record) error {
 	t := h.tree(r)
-	entries, err := os.ReadDir(t.Dir)
+	entries, err := agentfile.ReadDir(t.Dir)
 	if !r.Ready || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil // nobody has worked in it
 	}
@@ -120,7 +121,7 @@ func (b *Backend) decide(ctx context.Context, h home, r *record) error {
 
 // empty removes a home that was moved away, its record last, and returns what was kept.
 func (b *Backend) empty(ctx context.Context, trash home) (string, error) {
-	entries, err := os.ReadDir(string(trash))
+	entries, err := agentfile.ReadDir(string(trash))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/driver"
 	"fleet/internal/backend/local/shim"
 	"fleet/internal/fleet"
@@ -116,7 +117,7 @@ func putAway(run shim.Run) error {
 
 // strip removes everything from the directory but the files named.
 func strip(dir string, keep ...string) error {
-	entries, err := os.ReadDir(dir)
+	entries, err := agentfile.ReadDir(dir)
 	if err != nil {
 		return hostError("a run cannot be put away", err)
 	}
@@ -304,7 +305,7 @@ func (b *Backend) spawn(run shim.Run, env []string) (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }()
-	own, err := os.OpenFile(run.Path("shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	own, err := agentfile.Create(run.Path("shim.log"))
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/driver"
 	"fleet/internal/backend/local/shim"
 	"fleet/internal/fleet"
@@ -23,6 +23,10 @@ const batch = 50 * time.Millisecond
 
 // patience is how long the beginning of a line waits for its end before it is passed on: it may be a question.
 const patience = time.Second
+
+// lookAnyway is how often a run is looked at whose supervisor does not say that there is more. It may be suspended, or the
+// agent may have put another socket in the place of the supervisor's.
+const lookAnyway = 2 * time.Second
 
 // Follow implements fleet.Backend. It reads the output's file from its beginning, also when the cursor is further on,
 // since what a line means, and what the run came to, can depend on what was before.
@@ -51,6 +55,9 @@ func (b *Backend) Follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 	return b.outcome(h, run, f, exit)
 }
 
+// maxFormat is the longest description of a run's output that is read, in bytes.
+const maxFormat = 1 << 20
+
 // follower reads the output of one run.
 type follower struct {
 	run    shim.Run
@@ -60,9 +67,10 @@ type follower struct {
 	after  position // what is up to here was passed on before
 
 	spec   shim.Spec
-	file   *os.File
+	reader *shim.Reader
 	offset int64  // of the end of what was parsed
 	data   []byte // what was read and not parsed
+	gap    int64  // how many bytes are missing after that
 }
 
 func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
@@ -71,37 +79,25 @@ func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*f
 	if f.after, err = parsePosition(cursor); err != nil {
 		return nil, err
 	}
-	if f.spec, err = run.Spec(); err != nil {
+	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the end of the run can be told without it
 		return nil, hostError("the run cannot be read", err)
 	}
-	b, err := os.ReadFile(run.Path(formatFile))
+	b, err := agentfile.Read(run.Path(formatFile), maxFormat)
 	if err == nil {
 		err = json.Unmarshal(b, &f.format)
 	}
 	if err == nil {
 		f.parser, err = driver.NewParser(f.format)
 	}
-	if err != nil { // of another version of Fleet, maybe: what it says can be passed on all the same
+	if err != nil { // it may be of another version of Fleet: what it says can be passed on all the same
 		f.format = driver.Format{Kind: "text"}
 		f.parser, err = driver.NewParser(f.format)
-	}
-	if err == nil {
-		err = f.open() // now, so that it can be read to its end even when the agent is deleted
 	}
 	if err != nil {
 		return nil, hostError("the run cannot be read", err)
 	}
+	f.reader = run.Reader("output")
 	return f, nil
-}
-
-// open opens the output, if there is any yet.
-func (f *follower) open() error {
-	file, err := os.Open(f.run.Path("output"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	f.file = file
-	return err
 }
 
 // settle returns how the run ended, nil while it is under way. It has ended when the agent was deleted, with
@@ -117,11 +113,7 @@ func (f *follower) settle() (*shim.Exit, error) {
 	return nil, hostError("the end of the run cannot be read", err)
 }
 
-func (f *follower) close() {
-	if f.file != nil {
-		_ = f.file.Close()
-	}
-}
+func (f *follower) close() { f.reader.Close() }
 
 // follow passes on what the run puts out until it has ended.
 func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
@@ -148,6 +140,7 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 		if _, holds := f.parser.(driver.Flusher); holds && len(f.data) > 0 {
 			idle = time.After(patience)
 		}
+		wait = time.After(lookAnyway)
 		if more == nil {
 			if more, err = f.run.Watch(watching); err != nil {
 				more, wait = nil, time.After(again) // about to listen, or about to end
@@ -182,12 +175,12 @@ func (f *follower) pass(ctx context.Context, final bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := f.read()
+		more, err := f.read()
 		if err != nil {
 			return hostError("the output of the run cannot be read", err)
 		}
 		for {
-			used, err := f.parse(final && n == 0)
+			used, err := f.parse(final && !more)
 			if err != nil {
 				return err
 			}
@@ -195,29 +188,41 @@ func (f *follower) pass(ctx context.Context, final bool) error {
 				break
 			}
 		}
-		if n == 0 {
+		if f.gap > 0 {
+			if err := f.skip(); err != nil {
+				return err
+			}
+		}
+		if !more {
 			return nil
 		}
 	}
 }
 
-// read reads some more of the output, and returns how much.
-func (f *follower) read() (int, error) {
-	if f.file == nil {
-		if err := f.open(); err != nil || f.file == nil {
-			return 0, err
-		}
-	}
+// read reads some more of the output, and says whether there was more.
+func (f *follower) read() (bool, error) {
 	const block = 64 << 10
 	if cap(f.data)-len(f.data) < block {
 		f.data = append(make([]byte, 0, 2*len(f.data)+block), f.data...)
 	}
-	n, err := f.file.Read(f.data[len(f.data) : len(f.data)+block])
+	n, skipped, err := f.reader.Read(f.data[len(f.data) : len(f.data)+block])
 	f.data = f.data[:len(f.data)+n]
-	if errors.Is(err, io.EOF) {
-		err = nil
+	f.gap = skipped
+	return n > 0 || skipped > 0, err
+}
+
+// skip passes over the bytes that are missing after those that were read.
+func (f *follower) skip() error {
+	var said []driver.Piece
+	if s, ok := f.parser.(driver.Skipper); ok {
+		said = s.Skip(f.data)
 	}
-	return n, err
+	if err := f.took(len(f.data), said); err != nil {
+		return err
+	}
+	f.offset += f.gap
+	f.gap = 0
+	return nil
 }
 
 // parse parses some of what was read, passes on what that says, and returns how much it was.

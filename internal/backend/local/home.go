@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/shim"
 	"fleet/internal/backend/local/worktree"
 	"fleet/internal/fleet"
@@ -20,6 +21,10 @@ import (
 
 // home is the directory of an agent.
 type home string
+
+// maxFile is the longest file of an agent's home that is read, in bytes. Each is a few lines; the longest is the record, which
+// has the agent's spec.
+const maxFile = 16 << 20
 
 // record is what is written of an agent into its home.
 type record struct {
@@ -61,7 +66,7 @@ func (h home) exists() bool {
 
 // record returns what is written of the agent; nil when nothing is.
 func (h home) record() (*record, error) {
-	b, err := os.ReadFile(h.path("agent.json"))
+	b, err := agentfile.Read(h.path("agent.json"), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -89,13 +94,13 @@ func (h home) tree(r *record) worktree.Tree {
 
 // read returns what a small file of the agent's says; empty when it is not there.
 func (h home) read(name string) string {
-	b, _ := os.ReadFile(h.path(name))
+	b, _ := agentfile.Read(h.path(name), maxFile)
 	return strings.TrimSpace(string(b))
 }
 
 // stopped returns why the agent is stopped, and whether it is.
 func (h home) stopped() (string, bool) {
-	b, err := os.ReadFile(h.path("stopped"))
+	b, err := agentfile.Read(h.path("stopped"), maxFile)
 	return strings.TrimSpace(string(b)), err == nil
 }
 

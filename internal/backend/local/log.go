@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/driver"
 	"fleet/internal/fleet"
 )
@@ -18,7 +19,7 @@ func (b *Backend) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	f, err := os.Open(b.home(a.UID).path("log"))
+	f, err := agentfile.Open(b.home(a.UID).path("log"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}

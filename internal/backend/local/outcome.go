@@ -1,10 +1,8 @@
 package local
 
 import (
-	"io"
 	"os"
 	"strings"
-	"unicode/utf8"
 
 	"fleet/internal/backend/local/driver"
 	"fleet/internal/backend/local/shim"
@@ -19,19 +17,34 @@ const maxStderr = 8 << 10
 
 // outcome says what the run came to.
 func (b *Backend) outcome(h home, run shim.Run, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
-	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: tail(run.Path("stderr"), maxStderr)})
+	stderr, err := run.Tail("stderr", maxStderr)
+	if err != nil {
+		return fleet.Outcome{}, hostError("the output of the run cannot be read", err)
+	}
+	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr)})
 	if err := h.remember(result); err != nil {
 		return fleet.Outcome{}, hostError("the agent's conversation cannot be written down", err)
 	}
 	o := result.Outcome
-	if s := strings.TrimSpace(head(run.Path("summary"), maxSummary)); s != "" {
-		o.Summary = s
+	o.EndedAt = exit.Ended
+	summary, err := run.Head("summary", maxSummary)
+	if err != nil {
+		return fleet.Outcome{}, hostError("the summary of the run cannot be read", err)
 	}
-	if p := head(run.Path("payload"), b.config.MaxOutput); p != "" {
-		o.Payload = []byte(p)
-	} else if f.format.Kind == "text" {
-		if all := strings.TrimSpace(head(run.Path("output"), b.config.MaxOutput)); all != o.Summary {
-			o.Payload = []byte(all)
+	if s := strings.TrimSpace(driver.Clean(summary)); s != "" {
+		o.Summary = shorten(s)
+	}
+	for _, name := range []string{"payload", "output"} {
+		if name == "output" && f.format.Kind != "text" {
+			break // it is for programs, and the parser has found the payload in it
+		}
+		kept, err := run.Keep(name, b.config.MaxOutput)
+		if err != nil {
+			return fleet.Outcome{}, hostError("the payload of the run cannot be read", err)
+		}
+		if len(kept.Data) > 0 {
+			o.Payload, o.Gap = kept.Data, fleet.Gap{Offset: kept.GapOffset, Size: kept.GapSize}
+			break
 		}
 	}
 	switch exit.End {
@@ -62,41 +75,10 @@ func (h home) remember(r driver.Result) error {
 	return nil
 }
 
-// head returns the beginning of a file as text, at most limit bytes; empty when it is not there. The program may have
-// made anything of its files: what is no regular file is not opened, since that can block.
-func head(path string, limit int64) string {
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return ""
+// shorten returns at most maxSummary bytes of the text, in whole characters.
+func shorten(s string) string {
+	if len(s) <= maxSummary {
+		return s
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	b, _ := io.ReadAll(io.LimitReader(f, limit))
-	s := driver.Clean(b)
-	if int64(len(s)) > limit { // replacements are longer than what they replace
-		cut := int(limit)
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut]
-	}
-	return s
-}
-
-// tail returns the end of a file as text, at most limit bytes.
-func tail(path string, limit int64) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err == nil && info.Size() > limit {
-		if _, err := f.Seek(-limit, io.SeekEnd); err != nil {
-			return ""
-		}
-	}
-	b, _ := io.ReadAll(io.LimitReader(f, limit))
-	return driver.Clean(b)
+	return strings.ToValidUTF8(s[:maxSummary], "")
 }

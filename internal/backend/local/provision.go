@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/shim"
 	"fleet/internal/backend/local/worktree"
 	"fleet/internal/fleet"
@@ -56,7 +57,7 @@ func (b *Backend) make(ctx context.Context, a fleet.Agent, h home) error {
 			r.Repository = worktree.Mirror(filepath.Join(b.config.Dir, "repositories"), p.Repository)
 		}
 	}
-	log, err := os.OpenFile(h.path("log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	log, err := agentfile.Create(h.path("log"))
 	if err == nil {
 		err = errors.Join(log.Close(), h.write(r))
 	}

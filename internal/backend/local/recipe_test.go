@@ -45,7 +45,7 @@ func TestRecipe(t *testing.T) {
 	r := w.start(a, "--help me")
 	outputs, o := w.outputs(a, r, "")
 	require.Equal(t, fleet.Outcome{
-		Status: fleet.TaskCompleted, Summary: "All is well.", CostUSD: 0.0421, Turns: 3, ExitCode: new(int),
+		Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, ExitCode: new(int),
 		Usage: fleet.Usage{Model: "opus", InputTokens: 112, OutputTokens: 34, ToolCalls: 1},
 	}, o)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n<Bash answered: file>\n", said(outputs))

@@ -49,7 +49,7 @@ func TestRepository(t *testing.T) {
 			a, b := w.agent("repo"), w.agent("repo")
 			_, o := w.do(a, "git branch --show-current; cat file")
 			branch := "fleet/papi-" + a.UID[len(a.UID)-8:]
-			require.Equal(t, branch+"\none", string(o.Payload))
+			require.Equal(t, branch+"\none\n", string(o.Payload))
 			_, o = w.do(a, "echo two >>file; git commit -qam two; git status --porcelain; git log --oneline | wc -l")
 			require.Equal(t, "2", strings.TrimSpace(o.Summary))
 			_, o = w.do(b, "cat file") // the other works on its own branch

@@ -22,21 +22,23 @@ func TestShell(t *testing.T) {
 		name, script, output string
 		want                 fleet.Outcome
 	}{
-		{"the last line is the summary", "echo one; echo; echo ' two '; echo", "one\n\n two \n\n", fleet.Outcome{Summary: "two", Payload: []byte("one\n\n two")}},
-		{"one line is no payload", "echo one", "one\n", fleet.Outcome{Summary: "one"}},
+		{"the last line is the summary", "echo one; echo; echo ' two '; echo", "one\n\n two \n\n", fleet.Outcome{Summary: "two", Payload: []byte("one\n\n two \n\n")}},
+		{"one line is a payload too", "echo one", "one\n", fleet.Outcome{Summary: "one", Payload: []byte("one\n")}},
 		{"nothing said", "true", "", fleet.Outcome{}},
-		{"no newline at the end", "printf one", "one", fleet.Outcome{Summary: "one"}},
-		{"it ends at the first failure", "echo one; false; echo two", "one\n", fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 1: one", Summary: "one"}},
-		{"errors are output too", "echo one; echo no disk >&2; exit 3", "one\nno disk\n", fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 3: no disk", Summary: "no disk", Payload: []byte("one\nno disk"), ExitCode: &three}},
-		{"it ends by a signal of its own", "echo one; kill -SEGV $$", "one\n", fleet.Outcome{Status: fleet.TaskFailed, Reason: "ended by signal SEGV: one", Summary: "one"}},
-		{"another interpreter", "#!/usr/bin/env -S awk -f\nBEGIN { print 6 * 7 }", "42\n", fleet.Outcome{Summary: "42"}},
-		{"a summary of its own", `echo noise; echo "all well" >"$FLEET_SUMMARY"`, "noise\n", fleet.Outcome{Summary: "all well", Payload: []byte("noise")}},
+		{"no newline at the end", "printf one", "one", fleet.Outcome{Summary: "one", Payload: []byte("one")}},
+		{"it ends at the first failure", "echo one; false; echo two", "one\n", fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 1: one", Summary: "one", Payload: []byte("one\n")}},
+		{"errors are output too", "echo one; echo no disk >&2; exit 3", "one\nno disk\n", fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 3: no disk", Summary: "no disk", Payload: []byte("one\nno disk\n"), ExitCode: &three}},
+		{"it ends by a signal of its own", "echo one; kill -SEGV $$", "one\n", fleet.Outcome{Status: fleet.TaskFailed, Reason: "ended by signal SEGV: one", Summary: "one", Payload: []byte("one\n")}},
+		{"another interpreter", "#!/usr/bin/env -S awk -f\nBEGIN { print 6 * 7 }", "42\n", fleet.Outcome{Summary: "42", Payload: []byte("42\n")}},
+		{"a summary of its own", `echo noise; echo "all well" >"$FLEET_SUMMARY"`, "noise\n", fleet.Outcome{Summary: "all well", Payload: []byte("noise\n")}},
 		{"a payload of its own", `echo done; printf '{"x":1}' >"$FLEET_PAYLOAD"`, "done\n", fleet.Outcome{Summary: "done", Payload: []byte(`{"x":1}`)}},
-		{"a payload that would block", `rm -f "$FLEET_PAYLOAD"; mkfifo "$FLEET_PAYLOAD"; echo done`, "done\n", fleet.Outcome{Summary: "done"}},
-		{"colours and progress", `printf '\033[1;32mgreen\033[0m\n10%%\r50%%\r100%%\n'`, "\x1b[1;32mgreen\x1b[0m\n10%\r50%\r100%\n", fleet.Outcome{Summary: "100%", Payload: []byte("\x1b[1;32mgreen\x1b[0m\n10%\r50%\r100%")}},
-		{"who and what it is", `echo $FLEET_AGENT/$FLEET_PROJECT/$FLEET_ROLE $(cat $FLEET_SPEC_FILE) $(grep -c engineer $FLEET_ROLE_FILE) $(grep -c FLEET_AGENT $FLEET_PROMPT_FILE)`, "papi/shell/coder Keep the tests green. 1 1\n", fleet.Outcome{Summary: "papi/shell/coder Keep the tests green. 1 1"}},
+		{"a payload that would block", `rm -f "$FLEET_PAYLOAD"; mkfifo "$FLEET_PAYLOAD"; echo done`, "done\n", fleet.Outcome{Summary: "done", Payload: []byte("done\n")}},
+		{"colours and progress", `printf '\033[1;32mgreen\033[0m\n10%%\r50%%\r100%%\n'`, "\x1b[1;32mgreen\x1b[0m\n10%\r50%\r100%\n", fleet.Outcome{Summary: "100%", Payload: []byte("\x1b[1;32mgreen\x1b[0m\n10%\r50%\r100%\n")}},
+		{"a payload that is not text", `echo done; printf '\000\377\n\n' >"$FLEET_PAYLOAD"`, "done\n", fleet.Outcome{Summary: "done", Payload: []byte("\x00\xff\n\n")}},
+		{"who and what it is", `echo $FLEET_AGENT/$FLEET_PROJECT/$FLEET_ROLE $(cat $FLEET_SPEC_FILE) $(grep -c engineer $FLEET_ROLE_FILE) $(grep -c FLEET_AGENT $FLEET_PROMPT_FILE)`, "papi/shell/coder Keep the tests green. 1 1\n", fleet.Outcome{Summary: "papi/shell/coder Keep the tests green. 1 1", Payload: []byte("papi/shell/coder Keep the tests green. 1 1\n")}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			begun := time.Now()
 			output, o := w.do(a, tc.script)
 			if tc.want.Status == "" {
 				tc.want.Status, tc.want.ExitCode = fleet.TaskCompleted, &zero
@@ -45,6 +47,8 @@ func TestShell(t *testing.T) {
 				tc.want.ExitCode = o.ExitCode
 			}
 			require.Equal(t, tc.output, output)
+			require.WithinRange(t, o.EndedAt, begun, time.Now())
+			o.EndedAt = time.Time{}
 			require.Equal(t, tc.want, o)
 		})
 	}
@@ -74,7 +78,7 @@ func TestSignals(t *testing.T) {
 	w := newWorld(t, nil)
 	_, o := w.do(w.agent("shell"), "grep -E 'Sig(Ign|Blk)' /proc/self/status; yes | head -1")
 	// Signals from 32 on are the C library's own: whoever started this test may have them ignored.
-	require.Regexp(t, `^SigBlk:\t0{16}\nSigIgn:\t0{7}[0-9a-f]{1}[08]0{7}\ny$`, string(o.Payload))
+	require.Regexp(t, `^SigBlk:\t0{16}\nSigIgn:\t0{7}[0-9a-f]{1}[08]0{7}\ny\n$`, string(o.Payload))
 }
 
 func TestShellMessages(t *testing.T) {
@@ -124,7 +128,7 @@ func TestEnvironment(t *testing.T) {
 		a := w.agent(project)
 		_, o := w.do(a, script)
 		vars := map[string]string{}
-		for _, v := range strings.Split(string(o.Payload), "\n") {
+		for _, v := range strings.Split(strings.TrimSpace(string(o.Payload)), "\n") {
 			name, value, _ := strings.Cut(v, "=")
 			vars[name] = value
 		}

@@ -2,11 +2,13 @@ package local
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/shim"
 )
 
@@ -19,8 +21,8 @@ const (
 
 // runs returns the agent's runs, the newest last.
 func (h home) runs() ([]shim.Run, error) {
-	entries, err := os.ReadDir(h.path("runs"))
-	if os.IsNotExist(err) {
+	entries, err := agentfile.ReadDir(h.path("runs"))
+	if os.IsNotExist(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return nil, nil
 	}
 	if err != nil {
@@ -36,7 +38,7 @@ func (h home) runs() ([]shim.Run, error) {
 			continue
 		}
 		run := shim.Run(h.path("runs", e.Name()))
-		if info, err := os.Stat(run.Path("run.json")); err == nil {
+		if info, err := os.Lstat(run.Path("run.json")); err == nil {
 			all = append(all, dated{run, info.ModTime().UnixNano()})
 		}
 	}
@@ -50,7 +52,7 @@ func (h home) runs() ([]shim.Run, error) {
 
 // sweep removes what calls that were cut off have left, and the output of old runs.
 func (h home) sweep() error {
-	entries, err := os.ReadDir(h.path("runs"))
+	entries, err := agentfile.ReadDir(h.path("runs"))
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func (h home) sweep() error {
 		if e, err := run.Exit(); err != nil || e == nil {
 			continue
 		}
-		if _, err := os.Stat(run.Path("output")); err != nil {
+		if _, err := os.Lstat(run.Path("output")); err != nil {
 			continue
 		}
 		if err := strip(string(run), "run.json", formatFile, "claim", "exit.json"); err != nil {

@@ -37,6 +37,13 @@ type Flusher interface {
 	Flush(data []byte) (n int, said []Piece)
 }
 
+// Skipper is a Parser that can go on after a gap.
+type Skipper interface {
+	// Skip reads data, which Parse left over and after which bytes of the output are missing, and returns what was said
+	// in it.
+	Skip(data []byte) []Piece
+}
+
 // Piece is something the run said.
 type Piece struct {
 	Step bool // what it did, not what it wrote
@@ -110,6 +117,12 @@ func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
 		return n, l.each.Line(line)
 	}
 	return n, nil
+}
+
+// Skip implements Skipper: neither the line before the gap nor the one after it is whole.
+func (l *lines) Skip([]byte) []Piece {
+	l.skip = true
+	return nil
 }
 
 func (l *lines) Result(e Exit) Result { return l.each.Result(e) }

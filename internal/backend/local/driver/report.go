@@ -9,12 +9,10 @@ import (
 // maxStep is the longest step, in characters.
 const maxStep = 160
 
-// report puts what the agent reported into the outcome: as the summary and, when it is too long for one, in full as
-// the payload.
+// report puts what the agent reported into the outcome: shortened as the summary, and in full as the payload.
 func report(o *fleet.Outcome, full string) {
-	full = strings.TrimSpace(valid(full))
-	o.Summary = shorten(full, maxSummary)
-	if o.Summary != full {
+	o.Summary = shorten(valid(full), maxSummary)
+	if full != "" {
 		o.Payload = []byte(full)
 	}
 }

@@ -39,6 +39,13 @@ func (p *textParser) Flush(data []byte) (int, []Piece) {
 	return p.take(data, wholeRunes(data[:min(len(data), maxChunk)]))
 }
 
+// Skip implements Skipper.
+func (p *textParser) Skip(data []byte) []Piece {
+	_, said := p.take(data, len(data))
+	p.end() // what comes next does not belong to that line
+	return said
+}
+
 func (p *textParser) take(data []byte, n int) (int, []Piece) {
 	if n == 0 {
 		return 0, nil

@@ -11,8 +11,9 @@
 //	claim      who supervises the run, or that nobody ever will; made once, by whoever is first
 //	child      which process the child is
 //	control    a Unix socket of the shim: interrupt, message, watch
-//	output     what the child put out, in order; it only grows
-//	stderr     what it put out as errors, where they are kept apart
+//	output     the beginning of what the child put out; output.N holds what came from byte N on. Of these files, the
+//	           last ones are kept, see output
+//	stderr     what it put out as errors, where they are kept apart, in the same way
 //	exit.json  how the run ended; made once, after everything else is in place
 //	shim.log   what the shim itself had to say
 //

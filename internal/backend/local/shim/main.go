@@ -133,16 +133,16 @@ func start(run Run, spec Spec) (*supervisor, error) {
 	}
 	childs = append(childs, stdin)
 	sink := func(name string, limit int64) (*os.File, error) {
-		file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+		to, err := newOutput(name, limit, s.control.grown)
 		if err != nil {
 			return nil, err
 		}
 		r, w, err := os.Pipe()
 		if err != nil {
-			return nil, errors.Join(err, file.Close())
+			return nil, errors.Join(err, to.file.Close())
 		}
-		ours, childs = append(ours, r, file), append(childs, w)
-		s.pumps = append(s.pumps, &pump{from: r, to: newOutput(file, limit, s.control.grown), file: file, done: make(chan struct{})})
+		ours, childs = append(ours, r, to.file), append(childs, w)
+		s.pumps = append(s.pumps, &pump{from: r, to: to, done: make(chan struct{})})
 		return w, nil
 	}
 	stdout, err := sink("output", spec.MaxOutput)

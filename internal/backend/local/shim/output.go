@@ -1,81 +1,130 @@
 package shim
 
 import (
-	"bytes"
-	"fmt"
-	"io"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
 )
 
-// output writes what a child puts out to a file of limited size: the beginning as it comes and, when there is more
-// than fits, the end of it too, for there a program tells how it went. What is between is dropped, and a line says so.
+// headShare is the part of an output's limit that its beginning gets; its end gets the rest, since a program tells at the
+// end how it went.
+const headShare = 4
+
+// segments is how many files the end of an output is spread over. The oldest is removed when the others are enough, so
+// one more than these is on the disk.
+const segments = 4
+
+// output writes what a child puts out to files of limited size, byte for byte. The beginning goes to the file itself.
+// What comes after that goes to segments, named after the file and the offset at which they begin; of these, the last
+// ones are kept. Everything is on the disk at once, so it can be followed while the child runs, and is there when the
+// supervisor is killed.
+//
 // Writes never fail, so that whoever feeds it goes on draining the child.
 type output struct {
-	file    io.Writer
-	head    int64 // bytes that may still go to the file as they come
-	keep    int   // bytes of the end that are kept beyond that
-	grown   func()
-	tail    []byte
-	dropped int64
-	err     error // the first one of the file
+	path  string
+	keep  int64 // bytes of the end that are kept at least
+	grown func()
+
+	file  *os.File // nil: the next byte begins a new segment
+	room  int64    // bytes that still go to the file
+	size  int64    // bytes that the child has put out
+	begun []int64  // offsets of the segments that are there
+	lost  int64    // bytes that could not be written
+	err   error    // the first one of the files
 }
 
-// maxTail is how much of the end of too long an output is kept, unless that would be more than a quarter of the limit.
-const maxTail = 1 << 20
-
-func newOutput(file io.Writer, limit int64, grown func()) *output {
-	keep := min(limit/4, maxTail)
-	return &output{file: file, head: limit - keep, keep: int(keep), grown: grown}
+// newOutput makes the file. A file that is there already is an error.
+func newOutput(path string, limit int64, grown func()) (*output, error) {
+	o := &output{path: path, room: limit / headShare, keep: limit - limit/headShare, grown: grown}
+	var err error
+	o.file, err = create(path)
+	return o, err
 }
 
+func create(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+}
+
+// Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
-	n := len(p)
-	if o.head > 0 {
-		now := p[:min(int64(len(p)), o.head)]
-		o.head -= int64(len(now))
-		o.put(now)
-		p = p[len(now):]
-	}
-	if len(p) == 0 {
-		return n, nil
-	}
-	o.tail = append(o.tail, p...)
-	if over := len(o.tail) - o.keep; over > 0 && (o.dropped == 0 || over > o.keep) { // not at every write
-		o.drop(over)
-	}
-	return n, nil
-}
-
-func (o *output) drop(n int) {
-	if o.dropped == 0 {
-		o.put([]byte("\n[fleet: the output is longer than its limit; what follows is left out, all but its end]\n"))
-	}
-	o.dropped += int64(n)
-	o.tail = append(o.tail[:0], o.tail[n:]...)
-}
-
-// Close writes the end of the output, from the beginning of a line on where it has lines.
-func (o *output) Close() {
-	if over := len(o.tail) - o.keep; over > 0 {
-		o.drop(over)
-	}
-	if o.dropped > 0 {
-		if i := bytes.IndexByte(o.tail, '\n'); i >= 0 && i+1 < len(o.tail) {
-			o.dropped += int64(i + 1)
-			o.tail = o.tail[i+1:]
+	for rest := p; len(rest) > 0; {
+		if o.room == 0 && !o.next() {
+			o.size += int64(len(rest))
+			o.lost += int64(len(rest))
+			break
 		}
-		o.put(fmt.Appendf(nil, "[fleet: %d bytes were left out here]\n", o.dropped))
+		now := rest[:min(int64(len(rest)), o.room)]
+		o.put(now)
+		o.room -= int64(len(now))
+		o.size += int64(len(now))
+		rest = rest[len(now):]
 	}
-	o.put(o.tail)
-	o.tail = nil
+	return len(p), nil
+}
+
+// next begins a segment, and removes those that are not needed any more.
+func (o *output) next() bool {
+	o.close()
+	if o.keep == 0 || o.err != nil {
+		return false
+	}
+	for len(o.begun) > 1 && o.size-o.begun[1] >= o.keep {
+		if err := os.Remove(segmentPath(o.path, o.begun[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			o.err = err // or the child could fill the disk
+			return false
+		}
+		o.begun = o.begun[1:]
+	}
+	if o.file, o.err = create(segmentPath(o.path, o.size)); o.err != nil {
+		return false
+	}
+	o.begun = append(o.begun, o.size)
+	o.room = max(1, o.keep/segments)
+	return true
 }
 
 func (o *output) put(p []byte) {
-	if len(p) == 0 || o.err != nil {
+	if o.err != nil {
+		o.lost += int64(len(p))
 		return
 	}
-	if _, err := o.file.Write(p); err != nil {
-		o.err = err
+	n, err := o.file.Write(p)
+	if o.err = err; err != nil {
+		o.lost += int64(len(p) - n)
 		return
 	}
 	o.grown()
+}
+
+// Close ends the output.
+func (o *output) Close() {
+	o.close()
+	o.room = 0
+}
+
+func (o *output) close() {
+	if o.file == nil {
+		return
+	}
+	if err := o.file.Close(); err != nil && o.err == nil {
+		o.err = err
+	}
+	o.file = nil
+}
+
+// segmentPath is where the segment is that begins at the offset.
+func segmentPath(path string, offset int64) string {
+	return path + "." + strconv.FormatInt(offset, 10)
+}
+
+// segmentOffset is where the segment in the file begins; false when the file is not a segment of the output.
+func segmentOffset(output, file string) (int64, bool) {
+	base := filepath.Base(output) + "."
+	if len(file) <= len(base) || file[:len(base)] != base {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(file[len(base):], 10, 64)
+	return n, err == nil && n >= 0 && n < 1<<60
 }

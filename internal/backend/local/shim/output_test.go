@@ -2,7 +2,7 @@ package shim
 
 import (
 	"bytes"
-	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -10,50 +10,112 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOutputLimit holds that an output is whole, or has its beginning and its end and says what is missing.
+// TestOutputLimit holds that an output is whole, or has its beginning and its end, byte for byte; and that a reader that
+// keeps up sees all of it.
 func TestOutputLimit(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.Int64Range(0, 400).Draw(t, "limit")
-		lines := rapid.SliceOf(rapid.StringMatching(`[a-z]{0,9}\n`)).Draw(t, "lines")
-		var file bytes.Buffer
-		grown := 0
-		o := newOutput(&file, limit, func() { grown++ })
+	rapid.Check(t, func(rt *rapid.T) {
+		limit := rapid.Int64Range(0, 400).Draw(rt, "limit")
+		writes := rapid.SliceOf(rapid.StringMatching(`[a-zé]{0,30}\n?`)).Draw(rt, "writes")
+		keepsUp := rapid.Bool().Draw(rt, "the reader keeps up")
+		dir, err := os.MkdirTemp(t.TempDir(), "")
+		require.NoError(rt, err)
+		run := Run(dir)
+		reader := run.Reader("output") // before there is one
+		defer reader.Close()
+		var seen bytes.Buffer
+		skipped := int64(0)
+		read := func() {
+			for b := make([]byte, 7); ; {
+				n, s, err := reader.Read(b)
+				require.NoError(rt, err)
+				if n == 0 && s == 0 {
+					return
+				}
+				seen.Write(b[:n])
+				skipped += s
+			}
+		}
+
+		o, err := newOutput(run.Path("output"), limit, func() {})
+		require.NoError(rt, err)
 		all := ""
-		for _, l := range lines {
-			n, err := o.Write([]byte(l))
-			require.NoError(t, err)
-			require.Equal(t, len(l), n)
-			all += l
+		for _, w := range writes {
+			n, err := o.Write([]byte(w))
+			require.NoError(rt, err)
+			require.Equal(rt, len(w), n)
+			all += w
+			if keepsUp {
+				read()
+			}
 		}
 		o.Close()
-		got := file.String()
-		if o.dropped == 0 {
-			require.Equal(t, all, got)
-			require.LessOrEqual(t, int64(len(all)), limit)
+		read()
+		require.NoError(rt, o.err)
+		if limit > 0 {
+			require.Equal(rt, int64(len(all)), int64(seen.Len())+skipped)
+		}
+
+		kept, err := run.Keep("output", limit)
+		require.NoError(rt, err)
+		if int64(len(all)) <= limit {
+			require.Equal(rt, all, string(kept.Data))
+			require.Zero(rt, kept.GapSize)
+			require.Equal(rt, all, seen.String())
 			return
 		}
-		require.Greater(t, int64(len(all)), limit)
-		head, rest, ok := strings.Cut(got, "\n[fleet: the output is longer than its limit; what follows is left out, all but its end]\n")
-		require.True(t, ok)
-		note, tail, ok := strings.Cut(rest, "\n")
-		require.True(t, ok)
-		require.Contains(t, note, "bytes were left out here")
-		require.True(t, strings.HasPrefix(all, head))
-		require.True(t, strings.HasSuffix(all, tail))
-		require.Equal(t, int64(len(all)), int64(len(head)+len(tail))+o.dropped)
-		require.LessOrEqual(t, int64(len(head)+len(tail)), limit)
-		require.Positive(t, grown)
+		if limit == 0 {
+			require.Empty(rt, kept.Data)
+			return
+		}
+		require.LessOrEqual(rt, int64(len(kept.Data)), limit)
+		require.Positive(rt, kept.GapSize)
+		head, end := string(kept.Data[:kept.GapOffset]), string(kept.Data[kept.GapOffset:])
+		require.True(rt, strings.HasPrefix(all, head))
+		require.True(rt, strings.HasSuffix(all, end))
+		require.Equal(rt, int64(len(all)), int64(len(kept.Data))+kept.GapSize)
+		require.LessOrEqual(rt, int64(len(head)), limit/4)
+		tail, err := run.Tail("output", limit/2)
+		require.NoError(rt, err)
+		require.Equal(rt, all[int64(len(all))-limit/2:], string(tail))
 	})
 }
 
-type fullDisk struct{}
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+// TestOutputShares holds that the end gets three quarters of the limit, and that the disk is not used for much more.
+func TestOutputShares(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	run := Run(t.TempDir())
+	o, err := newOutput(run.Path("output"), limit, func() {})
+	require.NoError(t, err)
+	line := []byte(strings.Repeat("x", 99) + "\n")
+	for range 100_000 {
+		_, _ = o.Write(line)
+	}
+	o.Close()
+	entries, err := os.ReadDir(string(run))
+	require.NoError(t, err)
+	used := int64(0)
+	for _, e := range entries {
+		info, err := e.Info()
+		require.NoError(t, err)
+		used += info.Size()
+	}
+	require.Less(t, used, int64(limit+limit/4))
+	kept, err := run.Keep("output", limit)
+	require.NoError(t, err)
+	require.InDelta(t, limit/4, kept.GapOffset, 200)
+	require.InDelta(t, limit, len(kept.Data), 200)
+	require.Equal(t, int64(10_000_000-len(kept.Data)), kept.GapSize)
+}
 
 func TestOutputToFullDisk(t *testing.T) {
 	t.Parallel()
-	o := newOutput(fullDisk{}, 100, func() { t.Error("nothing has grown") })
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	o := &output{file: full, room: 100, keep: 300, grown: func() { t.Error("nothing has grown") }}
 	for range 100 {
 		n, err := o.Write([]byte("line\n"))
 		require.NoError(t, err, "the child is drained all the same")
@@ -61,4 +123,5 @@ func TestOutputToFullDisk(t *testing.T) {
 	}
 	o.Close()
 	require.ErrorContains(t, o.err, "no space left")
+	require.EqualValues(t, 500, o.lost)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/process"
 )
 
@@ -146,8 +147,11 @@ func writeTemp(path string, data []byte, mode os.FileMode) (string, error) {
 	return f.Name(), nil
 }
 
+// maxFile is the longest file that describes a run, in bytes.
+const maxFile = 16 << 20
+
 func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
+	b, err := agentfile.Read(path, maxFile)
 	if err != nil {
 		return err
 	}

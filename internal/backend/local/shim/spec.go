@@ -40,6 +40,5 @@ type Exit struct {
 	Reason  string    `json:"reason,omitempty"` // who interrupted it, why it did not start, in words
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
-	Dropped int64     `json:"dropped,omitempty"` // bytes of output beyond the limit, which are nowhere
 	Trouble string    `json:"trouble,omitempty"` // what the shim could not do, e.g. write to a full disk
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/process"
 )
 
@@ -209,7 +210,6 @@ func (s *supervisor) exit() Exit {
 			_ = p.from.SetReadDeadline(time.Now())
 			<-p.done
 		}
-		e.Dropped += p.to.dropped
 		if p.to.err != nil {
 			s.trouble = "the output could not be kept: " + p.to.err.Error()
 		}
@@ -224,12 +224,11 @@ func (s *supervisor) exit() Exit {
 	return e
 }
 
-// pump moves what the child puts out into a file.
+// pump moves what the child puts out into files.
 type pump struct {
 	from     *os.File
 	to       *output
 	requests *requests // looks at what passes; nil: nobody does
-	file     *os.File
 	done     chan struct{}
 }
 
@@ -245,9 +244,6 @@ func (p *pump) run() {
 	}
 	p.to.Close()
 	_ = p.from.Close()
-	if err := p.file.Close(); err != nil && p.to.err == nil {
-		p.to.err = err
-	}
 }
 
 // signalName is what people call the signal.
@@ -286,10 +282,6 @@ func logEnd(spec Spec, e Exit) {
 
 // AppendLog appends a line to a log, with the time before it. A log that is gone, or cannot be written, stays as it is.
 func AppendLog(path, line string) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return
-	}
-	_, _ = f.WriteString(time.Now().UTC().Format(time.RFC3339) + " " + strings.ReplaceAll(line, "\n", " ") + "\n")
-	_ = f.Close()
+	line = time.Now().UTC().Format(time.RFC3339) + " " + strings.ReplaceAll(line, "\n", " ") + "\n"
+	_ = agentfile.Append(path, []byte(line))
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"fleet/internal/backend/agentfile"
 )
 
 // Tree is a worktree.
@@ -51,13 +53,16 @@ func (g *Git) hasBranch(ctx context.Context, t Tree) bool {
 	return err == nil
 }
 
+// maxLink is the longest file that says where git keeps a worktree's own files, in bytes.
+const maxLink = 64 << 10
+
 // Trouble says in words why nobody can work in the worktree; empty when one can. It only looks at files, so it is
 // cheap, and sees what happens to directories, not what happens inside git's.
 func (t Tree) Trouble() string {
 	if info, err := os.Stat(t.Dir); err != nil || !info.IsDir() {
 		return "its directory " + t.Dir + " is gone"
 	}
-	link, err := os.ReadFile(filepath.Join(t.Dir, ".git"))
+	link, err := agentfile.Read(filepath.Join(t.Dir, ".git"), maxLink)
 	if err != nil {
 		return "its directory " + t.Dir + " is no git worktree any more"
 	}
