@@ -45,6 +45,7 @@ func newCatalog(cfg Config) *cagent.Catalog {
 		dir = abs
 	}
 	c := cagent.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: dir, StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
+	c.Approve = cfg.Cagent.Approve
 	c.Policy.ModelHosts = s.Pulled.ModelHosts
 	if len(s.Pulled.Toolsets) > 0 {
 		c.Policy.Toolsets = s.Pulled.Toolsets

@@ -133,7 +133,7 @@ type Output struct {
 	Step   bool   // a step the agent took (a tool it used), not text it wrote
 	Text   string
 	// Data is the step for programs, a JSON object whose "type" is "tool_call" (id, name, arguments), "tool_result" (id,
-	// name, result, is_error) or "usage" (input_tokens, output_tokens); nil when the backend knows no more than the text.
+	// name, result, is_error), "usage" (input_tokens, output_tokens) or "warning" (message); nil when the backend knows no more than the text.
 	Data []byte
 }
 

@@ -320,7 +320,9 @@ type CreateAgentSessionResponse struct {
 	// Id of the session.
 	AgentSessionId string `protobuf:"bytes,1,opt,name=agent_session_id,json=agentSessionId,proto3" json:"agent_session_id,omitempty"`
 	// The agent, as the request named it.
-	Agent         string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What will not work: keys that are missing, tools that are refused, and what this server does not have.
+	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -367,6 +369,13 @@ func (x *CreateAgentSessionResponse) GetAgent() string {
 		return x.Agent
 	}
 	return ""
+}
+
+func (x *CreateAgentSessionResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 // SendMessageRequest is one message.
@@ -445,7 +454,9 @@ type SendMessageResponse struct {
 	// What the agent did before it answered: at most the last 1000 things.
 	Events []*TurnContent `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
 	// What the answer took.
-	Metadata      *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
+	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
+	// What did not work meanwhile, such as an MCP server that did not start.
+	Warnings      []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -515,6 +526,13 @@ func (x *SendMessageResponse) GetMetadata() *TurnMetadata {
 	return nil
 }
 
+func (x *SendMessageResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
 // TurnContent is something that an agent did: used a tool, got the tool's answer, said something, or used tokens.
 type TurnContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -531,7 +549,9 @@ type TurnContent struct {
 	// What the agent said. The parts of it follow each other.
 	AgentMessage *string `protobuf:"bytes,6,opt,name=agent_message,json=agentMessage,proto3,oneof" json:"agent_message,omitempty"`
 	// What one request to its model used.
-	Usage         *TurnUsage `protobuf:"bytes,7,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
+	Usage *TurnUsage `protobuf:"bytes,7,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
+	// What did not work, such as an MCP server that did not start.
+	Warning       *string `protobuf:"bytes,9,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -613,6 +633,13 @@ func (x *TurnContent) GetUsage() *TurnUsage {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *TurnContent) GetWarning() string {
+	if x != nil && x.Warning != nil {
+		return *x.Warning
+	}
+	return ""
 }
 
 // ToolResponse is what a tool answered.
@@ -901,7 +928,9 @@ type InvokeAgentResponse struct {
 	// What the agent did before it answered: at most the last 1000 things.
 	Events []*TurnContent `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
 	// What the answer took.
-	Metadata      *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
+	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
+	// What did not work meanwhile, such as an MCP server that did not start.
+	Warnings      []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -967,6 +996,13 @@ func (x *InvokeAgentResponse) GetEvents() []*TurnContent {
 func (x *InvokeAgentResponse) GetMetadata() *TurnMetadata {
 	if x != nil {
 		return x.Metadata
+	}
+	return nil
+}
+
+func (x *InvokeAgentResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -1079,7 +1115,10 @@ type AgentInfo struct {
 	// Of an artifact: its digest.
 	Digest *string `protobuf:"bytes,6,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
 	// Why it cannot be used; absent when it can.
-	Problem       *string `protobuf:"bytes,7,opt,name=problem,proto3,oneof" json:"problem,omitempty"`
+	Problem *string `protobuf:"bytes,7,opt,name=problem,proto3,oneof" json:"problem,omitempty"`
+	// What will not work though it can be used: keys that are missing, tools that are refused, and what this server does
+	// not have.
+	Warnings      []string `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1161,6 +1200,13 @@ func (x *AgentInfo) GetProblem() string {
 		return *x.Problem
 	}
 	return ""
+}
+
+func (x *AgentInfo) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 // SessionInfo is a session.
@@ -2041,23 +2087,25 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tB\r\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04R\x05agent\x12.\n" +
 	"\fsession_name\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\vsessionName\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\\\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"x\n" +
 	"\x1aCreateAgentSessionResponse\x12(\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\"\xa4\x01\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xa4\x01\n" +
 	"\x12SendMessageRequest\x124\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\x12,\n" +
 	"\amessage\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\amessage\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xeb\x02\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x87\x03\n" +
 	"\x13SendMessageResponse\x126\n" +
 	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.SendMessageResponse.KindR\x04type\x124\n" +
 	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12\x1f\n" +
 	"\bresponse\x18\x03 \x01(\tH\x01R\bresponse\x88\x01\x01\x12-\n" +
 	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentR\x06events\x127\n" +
-	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\"7\n" +
+	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\x12\x1a\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"7\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\v\n" +
 	"\apartial\x10\x01\x12\f\n" +
@@ -2065,7 +2113,7 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_contentB\v\n" +
 	"\t_responseB\v\n" +
-	"\t_metadata\"\xb0\x03\n" +
+	"\t_metadata\"\xdb\x03\n" +
 	"\vTurnContent\x12 \n" +
 	"\ttool_call\x18\x01 \x01(\tH\x00R\btoolCall\x88\x01\x01\x12\x1b\n" +
 	"\x06status\x18\x02 \x01(\tH\x01R\x06status\x88\x01\x01\x12%\n" +
@@ -2074,7 +2122,8 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\targuments\x18\x04 \x01(\v2\x16.google.protobuf.ValueH\x03R\targuments\x88\x01\x01\x12@\n" +
 	"\rtool_response\x18\x05 \x01(\v2\x16.fleet.v1.ToolResponseH\x04R\ftoolResponse\x88\x01\x01\x12(\n" +
 	"\ragent_message\x18\x06 \x01(\tH\x05R\fagentMessage\x88\x01\x01\x12.\n" +
-	"\x05usage\x18\a \x01(\v2\x13.fleet.v1.TurnUsageH\x06R\x05usage\x88\x01\x01B\f\n" +
+	"\x05usage\x18\a \x01(\v2\x13.fleet.v1.TurnUsageH\x06R\x05usage\x88\x01\x01\x12\x1d\n" +
+	"\awarning\x18\t \x01(\tH\aR\awarning\x88\x01\x01B\f\n" +
 	"\n" +
 	"_tool_callB\t\n" +
 	"\a_statusB\x0f\n" +
@@ -2083,7 +2132,9 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"_argumentsB\x10\n" +
 	"\x0e_tool_responseB\x10\n" +
 	"\x0e_agent_messageB\b\n" +
-	"\x06_usage\"A\n" +
+	"\x06_usageB\n" +
+	"\n" +
+	"\b_warning\"A\n" +
 	"\fToolResponse\x12\x16\n" +
 	"\x06result\x18\x01 \x01(\tR\x06result\x12\x19\n" +
 	"\bis_error\x18\x02 \x01(\bR\aisError\"i\n" +
@@ -2106,13 +2157,14 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\amessage\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xeb\x02\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x87\x03\n" +
 	"\x13InvokeAgentResponse\x126\n" +
 	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.InvokeAgentResponse.KindR\x04type\x124\n" +
 	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12\x1f\n" +
 	"\bresponse\x18\x03 \x01(\tH\x01R\bresponse\x88\x01\x01\x12-\n" +
 	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentR\x06events\x127\n" +
-	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\"7\n" +
+	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\x12\x1a\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"7\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\v\n" +
 	"\apartial\x10\x01\x12\f\n" +
@@ -2124,7 +2176,7 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x1fSessionServiceListAgentsRequest\x129\n" +
 	"\x06source\x18\x01 \x01(\x0e2\x1c.fleet.v1.SessionAgentSourceB\x03\xe0A\x01R\x06source\"O\n" +
 	" SessionServiceListAgentsResponse\x12+\n" +
-	"\x06agents\x18\x01 \x03(\v2\x13.fleet.v1.AgentInfoR\x06agents\"\xff\x01\n" +
+	"\x06agents\x18\x01 \x03(\v2\x13.fleet.v1.AgentInfoR\x06agents\"\x9b\x02\n" +
 	"\tAgentInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x16\n" +
@@ -2132,7 +2184,8 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x04path\x18\x04 \x01(\tH\x00R\x04path\x88\x01\x01\x12!\n" +
 	"\treference\x18\x05 \x01(\tH\x01R\treference\x88\x01\x01\x12\x1b\n" +
 	"\x06digest\x18\x06 \x01(\tH\x02R\x06digest\x88\x01\x01\x12\x1d\n" +
-	"\aproblem\x18\a \x01(\tH\x03R\aproblem\x88\x01\x01B\a\n" +
+	"\aproblem\x18\a \x01(\tH\x03R\aproblem\x88\x01\x01\x12\x1a\n" +
+	"\bwarnings\x18\b \x03(\tR\bwarningsB\a\n" +
 	"\x05_pathB\f\n" +
 	"\n" +
 	"_referenceB\t\n" +

@@ -141,11 +141,19 @@ const sessionServiceCreateAgentSessionOutput = `{
     "agent": {
       "type": "string",
       "description": "The agent, as the request named it."
+    },
+    "warnings": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "description": "What will not work: keys that are missing, tools that are refused, and what this server does not have."
     }
   },
   "required": [
     "agent_session_id",
-    "agent"
+    "agent",
+    "warnings"
   ]
 }`
 
@@ -205,11 +213,19 @@ const sessionServiceSendMessageOutput = `{
     "metadata": {
       "$ref": "#/$defs/TurnMetadata",
       "description": "What the answer took."
+    },
+    "warnings": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "description": "What did not work meanwhile, such as an MCP server that did not start."
     }
   },
   "required": [
     "type",
-    "events"
+    "events",
+    "warnings"
   ],
   "$defs": {
     "TurnContent": {
@@ -255,6 +271,10 @@ const sessionServiceSendMessageOutput = `{
               "type": "null"
             }
           ]
+        },
+        "warning": {
+          "type": "string",
+          "description": "What did not work, such as an MCP server that did not start."
         }
       },
       "description": "TurnContent is something that an agent did: used a tool, got the tool's answer, said something, or used tokens."
@@ -398,11 +418,19 @@ const sessionServiceInvokeAgentOutput = `{
     "metadata": {
       "$ref": "#/$defs/TurnMetadata",
       "description": "What the answer took."
+    },
+    "warnings": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "description": "What did not work meanwhile, such as an MCP server that did not start."
     }
   },
   "required": [
     "type",
-    "events"
+    "events",
+    "warnings"
   ],
   "$defs": {
     "TurnContent": {
@@ -448,6 +476,10 @@ const sessionServiceInvokeAgentOutput = `{
               "type": "null"
             }
           ]
+        },
+        "warning": {
+          "type": "string",
+          "description": "What did not work, such as an MCP server that did not start."
         }
       },
       "description": "TurnContent is something that an agent did: used a tool, got the tool's answer, said something, or used tokens."
@@ -596,12 +628,20 @@ const sessionServiceListAgentsOutput = `{
         "problem": {
           "type": "string",
           "description": "Why it cannot be used; absent when it can."
+        },
+        "warnings": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "What will not work though it can be used: keys that are missing, tools that are refused, and what this server does not have."
         }
       },
       "required": [
         "name",
         "description",
-        "source"
+        "source",
+        "warnings"
       ],
       "description": "AgentInfo is an agent that sessions can be held with."
     }

@@ -431,7 +431,7 @@ func badDocuments() map[string]string {
 		"a\x00b":                             "NUL",
 		"agents: {}":                         "no agents",
 		"agents: [":                          "not a definition",
-		"version: \"99\"\nagents: {}":        "unsupported config version",
+		"version: \"0.9\"\nagents: {}":       "unsupported config version",
 		bomb:                                 "alias inside of an anchor",
 		wide:                                 "aliases stand for more",
 		strings.Repeat("[", 100_000):         "nested too deeply",
@@ -439,9 +439,8 @@ func badDocuments() map[string]string {
 		"a:\n" + strings.Repeat("- ", 1000):  "nested too deeply",
 		"a: " + strings.Repeat("x", 300_000): "larger than",
 		"agents: {root: {model: nope}}":      "nope",
-		"agents: {root: {model: openai/x, sub_agents: [none]}}":          "none",
-		"agents: {root: {model: openai/x, handoffs: [none]}}":            "none",
-		"agents: {root: {model: openai/x, rag: [docs]}, b: {}}\nrag: {}": "rag",
-		"agents: {root: {model: openai/x, toolsets: [{type: mcp}]}}":     "remote or ref",
+		"agents: {root: {model: openai/x, sub_agents: [none]}}":      "none",
+		"agents: {root: {model: openai/x, handoffs: [none]}}":        "none",
+		"agents: {root: {model: openai/x, toolsets: [{type: mcp}]}}": "remote or ref",
 	}
 }

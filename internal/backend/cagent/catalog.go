@@ -32,6 +32,10 @@ type CatalogConfig struct {
 	Registries []string
 	// PullTimeout bounds one pull; 0 means 60 s.
 	PullTimeout time.Duration
+	// Approve are the types of toolsets whose tools need no permission; nil means DefaultApprove.
+	Approve []string
+
+	LookupEnv func(string) (string, bool) // nil means os.LookupEnv
 }
 
 // Catalog has the definitions in a directory and those that were pulled. It is safe for concurrent use.
@@ -54,6 +58,12 @@ var _ sessions.Catalog = (*Catalog)(nil)
 // NewCatalog returns a catalog. Nothing needs to be there yet.
 func NewCatalog(c CatalogConfig) *Catalog {
 	c.PullTimeout = cmp.Or(c.PullTimeout, time.Minute)
+	if c.Approve == nil {
+		c.Approve = slices.Clone(DefaultApprove)
+	}
+	if c.LookupEnv == nil {
+		c.LookupEnv = os.LookupEnv
+	}
 	return &Catalog{config: c, read: map[string]reading{}}
 }
 
@@ -190,7 +200,7 @@ func (c *Catalog) file(dir *os.Root, name string) sessions.Definition {
 		d.Problem = "it cannot be read"
 		return d
 	}
-	if p := describe(&d, document); p != nil && c.config.NoPrograms {
+	if p := c.describe(&d, document); p != nil && c.config.NoPrograms {
 		if err := checkPrograms(p); err != nil {
 			d.Problem = err.Error()
 		}
@@ -215,12 +225,13 @@ func readFile(dir *os.Root, name string) ([]byte, error) {
 }
 
 // describe says what is in the document.
-func describe(d *sessions.Definition, document []byte) *definition {
+func (c *Catalog) describe(d *sessions.Definition, document []byte) *definition {
 	p, err := parse(document)
 	if err != nil {
 		d.Problem = err.Error()
 		return nil
 	}
 	d.Document, d.Description, d.Agents = string(document), clip(p.description(), 500), p.agents
+	d.Warnings = slices.Concat(p.warnings, p.advise(c.config.LookupEnv, c.config.Approve))
 	return p
 }

@@ -2,14 +2,12 @@ package cagent
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/docker/cagent/pkg/config"
 	"github.com/docker/cagent/pkg/config/latest"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -28,6 +26,8 @@ const (
 type definition struct {
 	config *latest.Config
 	agents []string // the one that is meant when none is named, then the others by name
+	// warnings say what in the document has no effect.
+	warnings []string
 }
 
 // parse reads a definition. Its errors are for the people who wrote it.
@@ -35,11 +35,11 @@ func parse(document []byte) (*definition, error) {
 	if err := harmless(document); err != nil {
 		return nil, err
 	}
-	c, err := config.Load(context.Background(), config.NewBytesSource("definition", document))
+	c, warnings, err := load(document)
 	if err != nil {
 		return nil, fmt.Errorf("it is not a definition of cagent: %s", plain(err.Error()))
 	}
-	d := &definition{config: c, agents: slices.Sorted(maps.Keys(c.Agents))}
+	d := &definition{config: c, warnings: warnings, agents: slices.Sorted(maps.Keys(c.Agents))}
 	if len(d.agents) == 0 {
 		return nil, fmt.Errorf("it is not a definition of cagent: it has no agents")
 	}
@@ -48,9 +48,6 @@ func parse(document []byte) (*definition, error) {
 	}
 	for _, name := range d.agents {
 		a := c.Agents[name]
-		if len(a.RAG) > 0 {
-			return nil, fmt.Errorf("agent %q wants rag, which Fleet's agents do not have", name)
-		}
 		for _, other := range a.Handoffs {
 			if _, ok := c.Agents[other]; !ok {
 				return nil, fmt.Errorf("agent %q hands off to %q, which is not there", name, other)

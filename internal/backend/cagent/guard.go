@@ -60,6 +60,7 @@ func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
 // guard is a toolset that keeps the rules, ends with its run, and cannot hang or break the server.
 type guard struct {
 	tools.ToolSet
+	what     string // it is, for warnings
 	run      *run
 	rules    rules
 	approved bool
@@ -130,7 +131,10 @@ func (g *guard) Start(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.started, g.broken = err == nil, err != nil
-	return g.run.hide(err)
+	if err != nil {
+		return g.run.hide(fmt.Errorf("%s did not start, and its tools are missing: %w", g.what, err))
+	}
+	return nil
 }
 
 // SetElicitationHandler implements tools.ToolSet.

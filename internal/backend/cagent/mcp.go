@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"os/exec"
@@ -91,7 +90,7 @@ func (s *mcpServer) Start(ctx context.Context) error {
 	}
 	if err != nil {
 		end()
-		return fmt.Errorf("the MCP server %s did not start: %w", s.name, err)
+		return err
 	}
 	s.session, s.end = session, end
 	return nil

@@ -231,6 +231,9 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	return lastSaid(s.Messages[begin:]), w.err
 }
 
+// startFailed is what the library writes before the error of a toolset that did not start.
+var startFailed = fmt.Sprintf("%T start failed: ", (*guard)(nil))
+
 // dismiss ends what the agents have started.
 func (r *run) dismiss(c *crew) {
 	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
@@ -336,7 +339,8 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 		w.count()
 	case *runtime.WarningEvent:
 		w.step()
-		w.put("warning: "+e.Message, nil)
+		text := clip(strings.ReplaceAll(e.Message, startFailed, ""), maxData)
+		w.put("warning: "+text, map[string]any{"type": "warning", "message": text})
 	case *runtime.ErrorEvent:
 		text := e.Error
 		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // which says nothing to people

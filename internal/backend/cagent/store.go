@@ -92,7 +92,7 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 // definition is what the artifact defines. The policy may have changed since it was pulled.
 func (c *Catalog) definition(a *artifact) sessions.Definition {
 	d := sessions.Definition{Name: a.short(), Source: sessions.SourceStore, Reference: a.Reference, Digest: a.Digest}
-	if p := describe(&d, []byte(a.Document)); p != nil {
+	if p := c.describe(&d, []byte(a.Document)); p != nil {
 		err := c.config.Policy.check(p)
 		if err == nil && c.config.NoPrograms { // the policy may allow toolsets that the server does not
 			err = checkPrograms(p)

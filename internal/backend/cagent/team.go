@@ -205,8 +205,8 @@ func (b *builder) expand(ctx context.Context, s string) string {
 func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConfig) ([]tools.ToolSet, error) {
 	r := b.run
 	var sets []tools.ToolSet
-	add := func(s tools.ToolSet, approved bool) {
-		g := &guard{ToolSet: s, run: r, rules: b.rules, approved: approved}
+	add := func(what string, s tools.ToolSet, approved bool) {
+		g := &guard{ToolSet: s, what: what, run: r, rules: b.rules, approved: approved}
 		sets, b.sets = append(sets, g), append(b.sets, g)
 	}
 	for _, t := range c.Toolsets {
@@ -216,7 +216,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 		}
 		s = teamloader.WithToolsFilter(s, t.Tools...)
 		s = teamloader.WithInstructions(s, t.Instruction)
-		add(teamloader.WithToon(s, t.Toon), slices.Contains(r.b.config.Approve, t.Type))
+		add(describeToolset(&t), teamloader.WithToon(s, t.Toon), slices.Contains(r.b.config.Approve, t.Type))
 	}
 	if name == b.main {
 		for _, m := range b.recipe.MCPServers {
@@ -224,7 +224,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 			if err != nil {
 				return nil, err
 			}
-			add(s, true)
+			add(fmt.Sprintf("the MCP server %q", m.Name), s, true)
 		}
 		if len(b.recipe.Tools) > 0 {
 			s, err := b.registered(ctx)
@@ -232,7 +232,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 				return nil, err
 			}
 			for _, one := range s {
-				add(one, true)
+				add("a registered tool", one, true)
 			}
 		}
 		if b.recipe.Reports {
@@ -249,6 +249,18 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 		sets = []tools.ToolSet{&guard{ToolSet: codemode.Wrap(sets...), run: r, rules: b.rules, approved: true}}
 	}
 	return sets, nil
+}
+
+// describeToolset names a toolset for the warning that it did not start.
+func describeToolset(t *latest.Toolset) string {
+	if t.Type == "mcp" {
+		for _, name := range []string{t.Name, t.Command, t.Ref, t.Remote.URL} {
+			if name != "" {
+				return fmt.Sprintf("the MCP server %q", clip(name, 100))
+			}
+		}
+	}
+	return "the toolset " + t.Type
 }
 
 // toolset makes a toolset of the definition. Programs get a small environment of their own.

@@ -27,7 +27,9 @@ func (s *Sessions) CreateAgentSession(ctx context.Context, r *fleetv1.CreateAgen
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.CreateAgentSessionResponse{AgentSessionId: x.ID, Agent: textOf(x.Agent)}, nil
+	return &fleetv1.CreateAgentSessionResponse{
+		AgentSessionId: x.ID, Agent: textOf(x.Agent), Warnings: textsOf(s.svc.Warnings(ctx, x.Agent)),
+	}, nil
 }
 
 // SendMessage sends a message to the agent of a session, and what it does until its answer is there.
@@ -40,7 +42,7 @@ func (s *Sessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.ServerStr
 	}
 	text := textOf(a.Text)
 	return out.Send(&fleetv1.SendMessageResponse{
-		Type: fleetv1.SendMessageResponse_complete, Response: &text, Events: contentsOf(a.Events), Metadata: turnMetadataOf(a),
+		Type: fleetv1.SendMessageResponse_complete, Response: &text, Events: contentsOf(a.Events), Metadata: turnMetadataOf(a), Warnings: textsOf(a.Warnings),
 	})
 }
 
@@ -54,7 +56,7 @@ func (s *Sessions) InvokeAgent(r *fleetv1.InvokeAgentRequest, out grpc.ServerStr
 	}
 	text := textOf(a.Text)
 	return out.Send(&fleetv1.InvokeAgentResponse{
-		Type: fleetv1.InvokeAgentResponse_complete, Response: &text, Events: contentsOf(a.Events), Metadata: turnMetadataOf(a),
+		Type: fleetv1.InvokeAgentResponse_complete, Response: &text, Events: contentsOf(a.Events), Metadata: turnMetadataOf(a), Warnings: textsOf(a.Warnings),
 	})
 }
 
@@ -68,7 +70,7 @@ func contentsOf(all []sessions.Content) []*fleetv1.TurnContent {
 
 func contentOf(c sessions.Content) *fleetv1.TurnContent {
 	out := &fleetv1.TurnContent{
-		ToolCall: some(textOf(c.Tool)), Status: some(c.Status), ToolCallId: some(textOf(c.CallID)), AgentMessage: some(textOf(c.Message)),
+		ToolCall: some(textOf(c.Tool)), Status: some(c.Status), ToolCallId: some(textOf(c.CallID)), AgentMessage: some(textOf(c.Message)), Warning: some(textOf(c.Warning)),
 		Arguments: valueOf(c.Arguments),
 	}
 	if c.Result != nil {
@@ -122,7 +124,7 @@ func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceList
 	for i, d := range all {
 		out.Agents[i] = &fleetv1.AgentInfo{
 			Name: textOf(d.Name), Description: textOf(d.Description), Source: agentSourceOf(d.Source), Path: some(textOf(d.Path)),
-			Reference: some(d.Reference), Digest: some(d.Digest), Problem: some(textOf(d.Problem)),
+			Reference: some(d.Reference), Digest: some(d.Digest), Problem: some(textOf(d.Problem)), Warnings: textsOf(d.Warnings),
 		}
 	}
 	return out, nil

@@ -24,6 +24,8 @@ type Definition struct {
 	Agents      []string // that the document defines, the one that is spoken to first
 	Document    string
 	Problem     string // why it cannot be used; empty: it can
+	// Warnings say what will not work, though it can be used: a key that is missing, a tool that is refused.
+	Warnings []string
 }
 
 // Pulled is an artifact that was pulled.

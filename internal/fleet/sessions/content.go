@@ -15,6 +15,7 @@ type Content struct {
 	Result    *Result         // of the tool, when it answered
 	Message   string          // what the agent said
 	Usage     *fleet.Usage    // of one request to its model
+	Warning   string          // what did not work, such as an MCP server that did not start
 }
 
 // Result is what a tool answered.
@@ -34,6 +35,7 @@ type step struct {
 	Model        string          `json:"model"`
 	InputTokens  int64           `json:"input_tokens"`
 	OutputTokens int64           `json:"output_tokens"`
+	Message      string          `json:"message"`
 }
 
 // contentOf is what the event tells of a turn; ok is false when it tells nothing of it.
@@ -60,6 +62,8 @@ func contentOf(e fleet.Event) (c Content, ok bool) {
 		return Content{Tool: s.Name, Status: status, CallID: s.ID, Result: &Result{s.Result, s.IsError}}, true
 	case "usage":
 		return Content{Usage: &fleet.Usage{Model: s.Model, InputTokens: s.InputTokens, OutputTokens: s.OutputTokens}}, true
+	case "warning":
+		return Content{Warning: s.Message}, s.Message != ""
 	}
 	return Content{}, false
 }

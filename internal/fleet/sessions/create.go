@@ -77,6 +77,16 @@ func (s *Service) recipe(d *Definition) *fleet.Recipe {
 	return &fleet.Recipe{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == SourceStore}
 }
 
+// Warnings says what will not work of the agent that a session names. It is empty for an agent of the fleet, and for one
+// that is no longer there.
+func (s *Service) Warnings(ctx context.Context, agent string) []string {
+	f, err := s.find(ctx, agent)
+	if err != nil || f.definition == nil {
+		return nil
+	}
+	return f.definition.Warnings
+}
+
 // Create begins a session with an agent.
 func (s *Service) Create(ctx context.Context, agent, name, requestID string) (*fleet.Session, error) {
 	p, err := fleet.PrincipalFrom(ctx)

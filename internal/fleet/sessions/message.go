@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type Answer struct {
 	Text     string
 	Events   []Content // what it did, at most the last maxEvents
+	Warnings []string  // what did not work meanwhile, each once
 	TaskID   string
 	Duration time.Duration
 	Usage    fleet.Usage
@@ -147,6 +149,9 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 			return nil
 		}
 		kept.add(c)
+		if c.Warning != "" && !slices.Contains(a.Warnings, c.Warning) {
+			a.Warnings = append(a.Warnings, c.Warning)
+		}
 		if sink == nil {
 			return nil
 		}
@@ -196,7 +201,7 @@ func (r *recent) add(c Content) {
 }
 
 func size(c Content) int {
-	n := len(c.Tool) + len(c.Arguments) + len(c.Message)
+	n := len(c.Tool) + len(c.Arguments) + len(c.Message) + len(c.Warning)
 	if c.Result != nil {
 		n += len(c.Result.Text)
 	}

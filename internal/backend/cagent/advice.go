@@ -1,0 +1,79 @@
+package cagent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker/cagent/pkg/config"
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/docker/cagent/pkg/model/provider"
+	"github.com/docker/cagent/pkg/permissions"
+)
+
+// ownProviders are the providers that the library speaks to itself. The others are provider.Aliases.
+var ownProviders = []string{"anthropic", "auto", "dmr", "google", "openai"}
+
+// changing are tools that change something, by the type of their toolset.
+var changing = map[string][]string{
+	"shell":      {"shell", "run_background_job", "stop_background_job"},
+	"filesystem": {"edit_file", "write_file"},
+	"lsp":        {"lsp_rename", "lsp_format"},
+}
+
+// advise says what will not work when an agent of the definition runs here: keys that are missing, providers that this
+// build does not have, and tools that it is refused. approve are the types of toolsets that need no permission.
+func (d *definition) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
+	for _, name := range config.GatherEnvVarsForModels(d.config) {
+		if v, ok := lookup(name); !ok || v == "" {
+			advice = append(advice, fmt.Sprintf("its model needs %s, which is not set in the server's environment", name))
+		}
+	}
+	for _, name := range d.agents {
+		a := d.config.Agents[name]
+		for model := range strings.SplitSeq(a.Model, ",") {
+			if p := d.providerOf(strings.TrimSpace(model)); p != "" && !d.hasProvider(p) {
+				advice = append(advice, fmt.Sprintf("agent %q: this build does not have the provider %q of its model", name, clip(p, 60)))
+			}
+		}
+		if refused := d.refused(&a, approve); len(refused) > 0 {
+			advice = append(advice, fmt.Sprintf("agent %q: these tools are refused, since nobody is there to be asked: %s. Name them under permissions.allow, in version \"3\" of definitions",
+				name, strings.Join(refused, ", ")))
+		}
+	}
+	return advice
+}
+
+// providerOf returns the provider of a model of the definition, or of one named as provider/model; "" when none is named.
+func (d *definition) providerOf(model string) string {
+	if m, ok := d.config.Models[model]; ok {
+		return m.Provider
+	}
+	p, _, _ := strings.Cut(model, "/")
+	return p
+}
+
+func (d *definition) hasProvider(name string) bool {
+	_, alias := provider.Aliases[name]
+	_, custom := d.config.Providers[name]
+	return alias || custom || slices.Contains(ownProviders, name)
+}
+
+// refused returns the tools of the agent that change something and that nothing allows.
+func (d *definition) refused(a *latest.AgentConfig, approve []string) (names []string) {
+	allowed := permissions.NewChecker(d.config.Permissions)
+	for _, t := range a.Toolsets {
+		if slices.Contains(approve, t.Type) {
+			continue
+		}
+		for _, tool := range changing[t.Type] {
+			if len(t.Tools) > 0 && !slices.Contains(t.Tools, tool) {
+				continue // it does not have the tool
+			}
+			if allowed.Check(tool) != permissions.Allow {
+				names = append(names, tool)
+			}
+		}
+	}
+	return names
+}
