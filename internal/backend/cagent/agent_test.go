@@ -219,7 +219,7 @@ func TestTrouble(t *testing.T) {
 		"model: refuse 401 bad key " + stubKey: "401",
 		"model: refuse 429 slow down":          "slow down",
 		"model: refuse 500 on fire":            "on fire",
-		"model: cut half":                      "EOF",
+		"model: cut half":                      "ended in the middle",
 	} {
 		all, o := d.does(prompt)
 		require.Equal(t, fleet.TaskFailed, o.Status, prompt)

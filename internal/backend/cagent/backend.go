@@ -50,6 +50,7 @@ func New(c Config) (*Backend, error) {
 	if err := stayHome(); err != nil {
 		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "cagent needs a home directory: set HOME").Because(err)
 	}
+	onWire()
 	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
 		return nil, err
 	}

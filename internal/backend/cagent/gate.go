@@ -76,8 +76,9 @@ func (g *gate) pass(max int) bool {
 // gated is a model behind the gate.
 type gated struct {
 	provider.Provider
-	gate *gate
-	max  int // how often it may be asked in a run
+	gate   *gate
+	max    int // how often it may be asked in a run
+	change changes
 }
 
 // BaseConfig implements provider.Provider. It says nothing, since the library would make another model of it, beside
@@ -89,29 +90,34 @@ func (m *gated) CreateChatCompletionStream(ctx context.Context, messages []chat.
 	if !m.gate.pass(m.max) {
 		return nothing{}, nil
 	}
+	x := &exchange{change: m.change}
 	defer func() {
 		if p := recover(); p != nil {
 			m.gate.config.Logger.ErrorContext(ctx, "a model's client panicked", "panic", p, "stack", string(debug.Stack()))
 			err = errors.New("the model's client broke down")
 		}
-		err = m.hidden(err)
+		err = m.hidden(x, err)
 	}()
+	ctx = withExchange(ctx, x)
 	s, err = m.Provider.CreateChatCompletionStream(ctx, answered(messages), offered)
 	if err != nil {
 		return nil, err
 	}
-	return &metered{MessageStream: s, model: m}, nil
+	return &metered{MessageStream: s, model: m, exchange: x}, nil
 }
 
 // hidden is the error without secrets. It still is what it was to errors.Is.
-func (m *gated) hidden(err error) error {
+func (m *gated) hidden(x *exchange, err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	if m.gate.over() {
 		return context.Canceled // whatever the client makes of it
 	}
-	return fmt.Errorf("the model %s: %s", m.ID(), m.gate.secrets.hide(err.Error()))
+	if _, named := x.state(); named != nil {
+		err = named // of which the client knows less
+	}
+	return fmt.Errorf("the model %s: %s", m.ID(), m.gate.secrets.hide(withoutPrefix(err.Error())))
 }
 
 // answered gives an answer to calls of tools that have none: of tools that the model made up, which the library passes
@@ -157,9 +163,10 @@ func indexOfCall(calls []tools.ToolCall, id string) int {
 // metered counts what the answer used.
 type metered struct {
 	chat.MessageStream
-	model *gated
-	name  string
-	last  *chat.Usage
+	model    *gated
+	exchange *exchange
+	name     string
+	last     *chat.Usage
 }
 
 // Recv implements chat.MessageStream.
@@ -176,7 +183,7 @@ func (s *metered) Recv() (r chat.MessageStreamResponse, err error) {
 	if r.Model != "" {
 		s.name = r.Model
 	}
-	return r, s.model.hidden(err)
+	return r, s.model.hidden(s.exchange, err)
 }
 
 // Close implements chat.MessageStream.
@@ -190,8 +197,11 @@ func (s *metered) Close() {
 	}
 	if s.last != nil {
 		u.tokens = tokens{s.last.InputTokens, s.last.OutputTokens, s.last.CachedInputTokens, s.last.CacheWriteTokens}
-		u.usd = g.config.priceOf(id).usd(u.tokens)
 	}
+	if told, _ := s.exchange.state(); told != nil { // also of an answer that was cut off, and in parts
+		u.tokens = *told
+	}
+	u.usd = g.config.priceOf(id).usd(u.tokens)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.used = append(g.used, u)

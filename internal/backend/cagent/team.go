@@ -123,11 +123,11 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig,
 		limit = min(limit, c.MaxIterations)
 	}
 	for m := range strings.SplitSeq(model, ",") {
-		p, err := b.model(ctx, strings.TrimSpace(m), c)
+		p, err := b.model(ctx, strings.TrimSpace(m), c, limit)
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, agent.WithModel(&gated{p, b.run.gate, limit}))
+		opts = append(opts, agent.WithModel(p))
 	}
 	sets, err := b.toolsets(ctx, name, c)
 	if err != nil {
@@ -160,13 +160,13 @@ func nonEmpty(all ...string) []string {
 }
 
 // model makes the client of a model: one of the definition's by name, or provider/model.
-func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig) (provider.Provider, error) {
+func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, requests int) (provider.Provider, error) {
 	env := b.run.b.secrets
 	m, ok := b.def.config.Models[name]
 	switch p, n, isRef := strings.Cut(name, "/"); {
 	case ok:
 	case name == "" && b.run.b.config.Model != "" && b.run.b.config.Model != "auto":
-		return b.model(ctx, b.run.b.config.Model, c)
+		return b.model(ctx, b.run.b.config.Model, c, requests)
 	case name == "" || name == "auto":
 		m = config.AutoModelConfig(ctx, "", env)
 		if m.Provider == "dmr" {
@@ -186,12 +186,35 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig)
 	if m.MaxTokens != nil {
 		limit = *m.MaxTokens
 	}
-	p, err := provider.NewWithModels(ctx, &m, b.def.config.Models, env, options.WithStructuredOutput(c.StructuredOutput),
+	change, err := changesOf(&m)
+	if err != nil {
+		return nil, fmt.Errorf("model %q: provider_opts.request: %w", name, err)
+	}
+	b.run.b.throughWire(&m, b.def.config.Providers)
+	p, err := provider.NewWithModels(ctx, &m, b.routed(&m), env, options.WithStructuredOutput(c.StructuredOutput),
 		options.WithProviders(b.def.config.Providers), options.WithMaxTokens(limit))
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", name, err)
 	}
-	return p, nil
+	return &gated{Provider: p, gate: b.run.gate, max: requests, change: change}, nil
+}
+
+// routed are the definition's models as the rules of a model that sends requests on find them.
+func (b *builder) routed(m *latest.ModelConfig) map[string]latest.ModelConfig {
+	all := map[string]latest.ModelConfig{}
+	for name, other := range b.def.config.Models {
+		b.run.b.throughWire(&other, b.def.config.Providers)
+		all[name] = other
+	}
+	for _, rule := range m.Routing {
+		p, n, isRef := strings.Cut(rule.Model, "/")
+		if _, ok := all[rule.Model]; isRef && !ok {
+			other := latest.ModelConfig{Provider: p, Model: n}
+			b.run.b.throughWire(&other, b.def.config.Providers)
+			all[rule.Model] = other
+		}
+	}
+	return all
 }
 
 // expand puts variables of the environment into an address.

@@ -89,12 +89,12 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	defer leave()
 	return s.execute(ctx, p, a, fleet.LaunchRequest{
 		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Backend: s.backendOf(p), Recipe: recipe, Name: p.Name,
-		OneTask: true, Prompt: prompt, Timeout: timeout + spare, RequestID: r.RequestID,
+		OneTask: true, Prompt: prompt, Timeout: timeout, RequestID: r.RequestID,
 	}, timeout)
 }
 
-// spare is how much longer a run may take at its host than its request: the request ends first and says so, and the host
-// ends the run when this process does not any more.
+// spare is how much longer than its timeout a request waits. The host ends a run at its timeout, and tells what it used by
+// then; a run that survives that is stopped here.
 const spare = 5 * time.Second
 
 func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
@@ -138,7 +138,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r fleet.L
 		return a, nil
 	}
 	begun := time.Now()
-	waiting, cancel := context.WithTimeout(ctx, timeout)
+	waiting, cancel := context.WithTimeout(ctx, timeout+spare)
 	defer cancel()
 	v, err := s.core.Launch(waiting, r)
 	if err != nil {
@@ -147,27 +147,34 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r fleet.L
 	a.TaskID = v.Task.ID
 	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, nil)
 	if err == nil {
-		return s.answer(ctx, a, task)
+		return s.answer(ctx, a, task, timeout)
 	}
-	late := ctx.Err() == nil && waiting.Err() != nil
 	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), spare)
 	defer done()
+	if ctx.Err() != nil { // the caller is gone: the run is stopped without waiting, and what it used goes into its task
+		return nil, errors.Join(err, s.core.AskStopTask(stopping, v.Task.ID))
+	}
+	late := waiting.Err() != nil
 	task, stopErr := s.core.StopByUID(stopping, v.UID)
-	if !late || stopErr != nil { // the caller is gone, or the store is
+	if !late || stopErr != nil { // the store is gone
 		return nil, errors.Join(err, stopErr)
 	}
-	if task.Status != fleet.TaskStopped { // it ended in time after all
-		return s.answer(ctx, a, task)
-	}
 	a.Took = time.Since(begun)
-	a.Error = fmt.Sprintf("The request took longer than its timeout of %s and was stopped: give it a longer timeout, or ask for less", seconds(timeout))
+	if task.Status != fleet.TaskStopped { // it ended after all
+		return s.answer(ctx, a, task, timeout)
+	}
+	a.Error = tookTooLong(timeout)
 	return a, nil
+}
+
+func tookTooLong(timeout time.Duration) string {
+	return fmt.Sprintf("The request took longer than its timeout of %s and was stopped: give it a longer timeout, or ask for less", seconds(timeout))
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // answer says what the task that has ended came to.
-func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task) (*Answer, error) {
+func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout time.Duration) (*Answer, error) {
 	a.Took = t.EndedAt.Sub(t.CreatedAt)
 	a.Usage, a.CostUSD, a.Turns = t.Usage, t.CostUSD, t.Turns
 	if t.Usage.Model != "" {
@@ -182,7 +189,11 @@ func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task) (*Answer
 		full = string(payload)
 	}
 	a.Content = s.withoutKeys(full)
-	if t.Status != fleet.TaskCompleted {
+	switch {
+	case t.Status == fleet.TaskCompleted:
+	case a.Took >= timeout:
+		a.Error = tookTooLong(timeout)
+	default:
 		a.Error = s.redact(fmt.Sprintf("The agent %q %s: %s", a.Agent, verbs[t.Status], orUnknown(t.Reason)))
 	}
 	return a, nil

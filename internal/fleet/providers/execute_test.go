@@ -251,8 +251,8 @@ func TestTimeout(t *testing.T) {
 			<-h.models.Ended(a.TaskID)
 			task, _, _, err := h.core.ShowTask(h.as("alice"), a.TaskID, false)
 			require.NoError(t, err)
-			require.Equal(t, fleet.TaskStopped, task.Status)
-			require.Equal(t, 6*time.Second, task.Timeout, "its host ends it a little later, also when nobody is there to stop it")
+			require.Equal(t, fleet.TaskFailed, task.Status)
+			require.Equal(t, time.Second, task.Timeout, "its host ends it, also when nobody is there to stop it")
 		})
 	}
 }

@@ -44,6 +44,7 @@ type real struct {
 	model *model.Server
 	bin   string // what is on the PATH before all else
 	data  string // where the store and the agents are
+	store fleet.Store
 	log   *lockedBuffer
 }
 
@@ -61,6 +62,7 @@ func newReal(t *testing.T, agents ...providers.Provider) *real {
 	}
 	store, err := sqlite.Open(t.Context(), filepath.Join(r.data, "fleet.db"), sqlite.Config{})
 	require.NoError(t, err)
+	r.store = store
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	clis, err := local.New(local.Config{
@@ -184,6 +186,11 @@ func TestModelTrouble(t *testing.T) {
 		begun := time.Now()
 		a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: prompt, Timeout: ptr(1)})
 		require.Contains(t, a.Error, "longer than its timeout of 1 s", prompt)
+		if strings.Contains(prompt, "forever") { // the model has said what it read
+			require.Equal(t, int64(model.InputTokens), a.Usage.InputTokens, prompt)
+			require.Positive(t, a.Usage.OutputTokens, prompt)
+			require.Equal(t, 1, a.Turns)
+		}
 		require.Less(t, time.Since(begun), 8*time.Second)
 	}
 	ctx, cancel := context.WithCancel(r.ctx())
@@ -196,6 +203,36 @@ func TestModelTrouble(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	<-r.model.Gate("cancelled").Left() // the request to the model ended too
+}
+
+// TestUsageOfStopped wants the tokens of a request that was stopped to be known, as far as the model had told of them.
+func TestUsageOfStopped(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	ctx, cancel := context.WithCancel(r.ctx())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Execute(ctx, providers.ExecuteRequest{Agent: "claude", Prompt: "model: forever and on"})
+		ended <- err
+	}()
+	<-r.model.Gate("forever").Arrived()
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	<-r.model.Gate("forever").Left()
+	var task *fleet.Task
+	require.Eventually(t, func() bool {
+		require.NoError(t, r.store.View(t.Context(), func(tx fleet.ReadTx) error {
+			last, err := tx.LastEvents(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskEnded}}, 1)
+			if err == nil && len(last) > 0 {
+				task, err = tx.Task(last[0].TaskID)
+			}
+			return err
+		}))
+		return task != nil
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, fleet.TaskStopped, task.Status)
+	require.Equal(t, int64(model.InputTokens), task.Usage.InputTokens)
+	require.Positive(t, task.Usage.OutputTokens)
 }
 
 // TestLargeTexts has a prompt of 1 MiB, and an answer that is too long for a summary.

@@ -16,6 +16,7 @@ type Core interface {
 	Launch(ctx context.Context, r fleet.LaunchRequest) (*fleet.AgentView, error)
 	FollowTask(ctx context.Context, taskID string, after int64, sink func(fleet.Event) error) (*fleet.Task, error)
 	Payload(ctx context.Context, taskID string) ([]byte, error)
+	AskStopTask(ctx context.Context, id string) error
 	StopByUID(ctx context.Context, agentUID string) (*fleet.Task, error)
 	TraitsOf(host string) (fleet.Traits, bool)
 }
