@@ -26,6 +26,7 @@ import (
 
 // fleetConfig is what a test wants otherwise. The zero value is a fleet that asks nobody for a token.
 type fleetConfig struct {
+	Unlisted   string        // why the world lists no workspaces from the start; "" if it does
 	CreateWait time.Duration // 0: a minute
 	StopGrace  time.Duration // 0: 50 ms
 	// MessageWait is how long the sender of a message waits; 0: a minute.
@@ -113,6 +114,9 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		c.World.Traits.Drivers = []string{"cagent", "claude", "command", "codex", "gemini", "opencode"}
 	}
 	f.world = fake.New(c.World)
+	if c.Unlisted != "" {
+		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.Unlisted))
+	}
 	o := Options{Version: "test", Backend: f.world, Core: func(core *fleet.Config) {
 		core.PollInterval, core.MessageWait = 50*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 	}}

@@ -278,6 +278,10 @@ func (s *story) change(ctx context.Context, what string, v any) error {
 		for _, m := range args {
 			s.world.Fail(fake.Method(m), 1<<30, fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again"))
 		}
+	case "available": // again
+		for _, m := range args {
+			s.world.Fail(fake.Method(m), 0, nil)
+		}
 	case "refuse": // once, with a reason
 		s.world.Fail(fake.Method(args[0]), 1, fleet.Errorf(fleet.Reason(args[1]), "%s", args[2]))
 	case "break": // once, with an error that is nobody's business

@@ -36,6 +36,8 @@ type behaviour struct {
 		MessageWait string `yaml:"message_wait"`
 		UniqueNames bool   `yaml:"unique_names"`
 		NoMessages  bool   `yaml:"no_messages"`
+		Adopts      bool   `yaml:"adopts"`
+		Unlisted    string `yaml:"unlisted"`
 
 		Limits fleet.Limits `yaml:"limits"`
 	} `yaml:"server"`
@@ -144,7 +146,9 @@ func (c *apiCase) on(face string) bool {
 }
 
 func (b *behaviour) run(t *testing.T, face string) {
-	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, World: fake.Config{NoMessages: b.Server.NoMessages, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames}}}
+	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, Unlisted: b.Server.Unlisted, World: fake.Config{
+		NoMessages: b.Server.NoMessages, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames, Adopts: b.Server.Adopts},
+	}}
 	for given, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace, b.Server.MessageWait: &c.MessageWait} {
 		if given != "" {
 			var err error

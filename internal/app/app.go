@@ -12,8 +12,9 @@ import (
 
 	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/backend/cagent"
@@ -36,7 +37,6 @@ type App struct {
 	service    *fleet.Service
 	reconciler *fleet.Reconciler
 	channel    *inprocgrpc.Channel
-	health     *health.Server
 	guard      *guard
 	lifecycle  *lifecycle.Service
 	providers  *providers.Service
@@ -70,7 +70,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if len(cfg.unknownEnv) > 0 {
 		log.WarnContext(ctx, "unknown environment variables ignored", slog.Any("names", cfg.unknownEnv))
 	}
-	a := &App{cfg: cfg, log: log, health: health.NewServer(), guard: newGuard()}
+	a := &App{cfg: cfg, log: log, guard: newGuard()}
 	if a.store, err = sqlite.Open(ctx, filepath.Join(cfg.Data, "fleet.db"), sqlite.Config{}); err != nil {
 		return nil, err
 	}
@@ -130,7 +130,12 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 	fleetv1.RegisterSubagentServiceServer(r, rpc.NewSubagents(a.subagents))
 	fleetv1.RegisterSessionServiceServer(r, rpc.NewSessions(a.sessions))
 	fleetv1.RegisterTokenServiceServer(r, rpc.NewTokens(a.service))
-	grpc_health_v1.RegisterHealthServer(r, a.health)
+	fleetv1.RegisterHealthServiceServer(r, rpc.NewHealth(a.service))
+	grpc_health_v1.RegisterHealthServer(r, rpc.NewStandard(a.service, func(name string) bool {
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+		_, ok := d.(protoreflect.ServiceDescriptor)
+		return err == nil && ok
+	}))
 }
 
 // Conn is the connection to the fleet in this process.
@@ -145,7 +150,6 @@ func (a *App) Start() {
 
 // Close ends the work, waits for it, and closes the store. Agents and their runs go on, and are found again.
 func (a *App) Close() error {
-	a.health.Shutdown()
 	a.guard.end()
 	a.guard.wait()
 	a.sessions.Stop()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
@@ -113,7 +112,6 @@ func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 2)
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
 	go func() { ended <- s.http.Serve(s.httpListener) }()
-	s.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_SERVING)
 	s.log.InfoContext(ctx, "fleet is up", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
 		slog.String("backend", s.cfg.Backend), slog.String("auth", s.cfg.Auth), slog.String("data", s.cfg.Data))
 
@@ -129,7 +127,6 @@ func (s *Server) Serve(ctx context.Context) error {
 // shutdown ends calls and listeners, then the fleet. Connections are cut at last: a stream that nobody reads ends with
 // its connection only.
 func (s *Server) shutdown() error {
-	s.health.Shutdown()
 	s.guard.end()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()

@@ -56,6 +56,9 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*Agent
 
 // insertAgent decides whether the agent may be made, and puts it into the store.
 func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest) (uid string, err error) {
+	if err := s.known(ctx); err != nil {
+		return "", err
+	}
 	project, err := s.catalog.project(ctx, r.Project)
 	if err != nil {
 		return "", asInvalid(err, "project")

@@ -76,6 +76,13 @@ func (s *flakyStore) Lease(ctx context.Context, key, owner string, now, until ti
 	return s.Store.Lease(ctx, key, owner, now, until)
 }
 
+func (s *flakyStore) Noted(ctx context.Context, key string) (time.Time, error) {
+	if s.fails.Load() == 1 { // nothing works at all
+		return time.Time{}, errFlaky
+	}
+	return s.Store.Noted(ctx, key)
+}
+
 func (s *flakyStore) Release(ctx context.Context, key, owner string) error {
 	s.mu.Lock()
 	hook := s.onRelease

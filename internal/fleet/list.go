@@ -52,6 +52,9 @@ func (s *Service) ListAgents(ctx context.Context, r ListAgentsRequest) (agents [
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := s.known(ctx); err != nil {
+		return nil, 0, err
+	}
 	if err := s.snap.refresh(ctx); err != nil {
 		return nil, 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,10 +15,10 @@ import (
 func (r *Reconciler) poll(ctx context.Context) {
 	tick := time.NewTicker(r.cfg.PollInterval)
 	defer tick.Stop()
-	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), pollKey, r.owner) }() // else it runs out
+	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), r.pollKey(), r.owner) }() // else it runs out
 	for {
-		if err := r.pollOnce(ctx); err != nil && ctx.Err() == nil && ReasonOf(err) != ReasonBackendUnavailable {
-			r.log.ErrorContext(ctx, "the workspaces could not be listed", slog.Any("error", err))
+		if err := r.pollOnce(ctx); err != nil && ctx.Err() == nil && r.unlisted.Load() == nil { // else it was logged when it began
+			r.log.ErrorContext(ctx, "poll failed", slog.Any("error", err))
 		}
 		select {
 		case <-tick.C:
@@ -27,8 +28,9 @@ func (r *Reconciler) poll(ctx context.Context) {
 	}
 }
 
-// pollKey is the lease of who asks, and the note of when it was last told.
-const pollKey = "poll"
+// pollKey is the key of the poller's lease, and of the note of the last complete listing. Each backend has its own: what
+// one has listed says nothing about another one's agents.
+func (s *Service) pollKey() string { return "poll/" + s.traits.Name }
 
 // silence is how long the one who asks may be told nothing before the backend counts as down; longer when one who died
 // would keep the lease for longer.
@@ -36,25 +38,30 @@ const silence = 10 * time.Second
 
 // hear finds out what the one who asks was told: when the backend last listed its workspaces, and so whether it answers.
 func (r *Reconciler) hear(ctx context.Context) error {
-	at, err := r.store.Noted(ctx, pollKey)
+	at, err := r.noted(ctx)
 	if err != nil || at.IsZero() {
 		return err
 	}
-	if ms := at.UnixMilli(); ms > r.observed.Load() {
-		r.observed.Store(ms)
-	}
 	silent := r.now().Sub(at)
 	if silent > max(4*r.cfg.PollInterval, min(r.cfg.CallTimeout, silence)) {
-		r.reached(Errorf(ReasonBackendUnavailable, "the agents' host has not answered for %s", silent.Round(time.Second)))
-	} else if o := r.down.Load(); o != nil && at.After(o.at) {
+		err := Errorf(ReasonBackendUnavailable, "the agents' host has not answered for %s", silent.Round(time.Second))
+		r.reached(err)
+		r.listingFailed(err)
+		return nil
+	}
+	if o := r.down.Load(); o != nil && at.After(o.at) {
 		r.reached(nil)
 	}
+	if o := r.unlisted.Load(); o != nil && at.After(o.at) {
+		r.unlisted.Store(nil)
+	}
+	r.polled.Do(func() { close(r.firstPoll) })
 	return nil
 }
 
 func (r *Reconciler) pollOnce(ctx context.Context) error {
 	now := r.now()
-	ok, err := r.store.Lease(ctx, pollKey, r.owner, now, now.Add(3*r.cfg.PollInterval))
+	ok, err := r.store.Lease(ctx, r.pollKey(), r.owner, now, now.Add(3*r.cfg.PollInterval))
 	if err != nil {
 		return err
 	}
@@ -77,6 +84,7 @@ func (r *Reconciler) pollOnce(ctx context.Context) error {
 
 // pollHost asks one backend; "" is the one of the fleet.
 func (r *Reconciler) pollHost(ctx context.Context, host string, list func(context.Context) ([]Workspace, error), all []*AgentView) error {
+	at := r.now()
 	workspaces, err := list(ctx)
 	if err != nil {
 		return err
@@ -93,6 +101,7 @@ func (r *Reconciler) pollHost(ctx context.Context, host string, list func(contex
 	}
 	var errs []error // what is wrong with one agent keeps no other one from being seen
 	listed := map[string]bool{}
+	complete := true // every agent of the list is in the store
 	for _, ws := range workspaces {
 		v := byUID[ws.AgentUID]
 		if v == nil {
@@ -100,12 +109,17 @@ func (r *Reconciler) pollHost(ctx context.Context, host string, list func(contex
 		}
 		if v == nil {
 			if host == "" {
-				errs = append(errs, r.adopt(ctx, ws))
+				err := r.adopt(ctx, ws)
+				complete = complete && err == nil && !r.awaitsName(ws)
+				errs = append(errs, err)
 			}
 			continue
 		}
 		listed[v.UID] = true
 		errs = append(errs, r.noticed(ctx, v, ws))
+	}
+	if host == "" && (complete || r.observed.Load() != 0) {
+		errs = append(errs, r.listed(ctx, at))
 	}
 	missing := slices.DeleteFunc(slices.Clone(before), func(v *AgentView) bool {
 		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()
@@ -116,13 +130,25 @@ func (r *Reconciler) pollHost(ctx context.Context, host string, list func(contex
 // list lists the workspaces of the fleet. It is what tells whether the backend answers.
 func (r *Reconciler) list(ctx context.Context) ([]Workspace, error) {
 	workspaces, err := r.listOf(ctx, r.backend)
-	r.reached(err)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		e := unlistedBecause(err)
+		r.reached(e)
+		r.listingFailed(e)
 		return nil, err
 	}
-	now := r.now()
-	r.observed.Store(now.UnixMilli())
-	return workspaces, r.store.Note(ctx, pollKey, now)
+	r.reached(nil)
+	r.unlisted.Store(nil)
+	return workspaces, nil
+}
+
+// listed records that everything the backend had at the time is in the store.
+func (r *Reconciler) listed(ctx context.Context, at time.Time) error {
+	r.observed.Store(at.UnixMilli())
+	r.polled.Do(func() { close(r.firstPoll) })
+	return r.store.Note(ctx, r.pollKey(), at)
 }
 
 func (r *Reconciler) listOf(ctx context.Context, b Backend) ([]Workspace, error) {
@@ -193,6 +219,11 @@ func (r *Reconciler) noticed(ctx context.Context, v *AgentView, ws Workspace) er
 	})
 }
 
+// awaitsName says whether the workspace is an agent of which its host does not know enough yet to take it in.
+func (r *Reconciler) awaitsName(ws Workspace) bool {
+	return r.traits.Adopts && ws.Name == "" && ws.State != StateDeleted && ws.State != StateDeleting
+}
+
 // adopt takes in an agent that the backend has and the store does not know.
 func (r *Reconciler) adopt(ctx context.Context, ws Workspace) error {
 	if !r.traits.Adopts || ws.Name == "" || ws.State == StateDeleted || ws.State == StateDeleting {
@@ -230,8 +261,9 @@ func (r *Reconciler) adopt(ctx context.Context, ws Workspace) error {
 
 // outage is what the backend said when it did not answer.
 type outage struct {
-	err *Error
-	at  time.Time
+	err   *Error
+	at    time.Time // of the last failure
+	since time.Time // of the first one in a row
 }
 
 // reached remembers whether the backend answered a call that it alone answers, not one of its agents.
@@ -241,10 +273,26 @@ func (s *Service) reached(err error) {
 	case err == nil:
 		s.down.Store(nil)
 	case ok && e.Reason == ReasonBackendUnavailable:
-		if s.down.Swap(&outage{e, s.now()}) == nil {
+		if s.fail(&s.down, e) {
 			s.log.Warn("the agents' host does not answer", slog.Any("error", err))
 		}
 	}
+}
+
+// listingFailed remembers that the backend did not list its workspaces.
+func (s *Service) listingFailed(e *Error) {
+	s.fail(&s.unlisted, e)
+	s.polled.Do(func() { close(s.firstPoll) })
+}
+
+// fail records a failure in the outage, and says whether it is the first one in a row.
+func (s *Service) fail(o *atomic.Pointer[outage], e *Error) bool {
+	now := s.now()
+	next := &outage{e, now, now}
+	if old := o.Load(); old != nil {
+		next.since = old.since
+	}
+	return o.Swap(next) == nil
 }
 
 // available returns the error of a backend that did not answer when it was last asked: a caller who wants something

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -25,8 +26,15 @@ type Service struct {
 	// catalogs are those of all backends, by the name that Agent.Backend has for them.
 	catalogs map[string]*catalog
 	ended    endedAgents
-	// observed is when the backend last listed its workspaces with success, in Unix milliseconds; 0: never.
+	// observed is when the backend last listed all its workspaces, in Unix milliseconds; 0: never.
 	observed atomic.Int64
+	// unlisted is why the backend did not list its workspaces when it was last asked; nil: it did.
+	unlisted atomic.Pointer[outage]
+	// firstPoll is closed when the first listing has succeeded or failed.
+	firstPoll chan struct{}
+	polled    sync.Once              // closes firstPoll
+	begun     time.Time              // when the service was made
+	unread    atomic.Pointer[outage] // the store could not be read; nil: it could
 	// down is what the backend said when it was last asked and did not answer; nil: it did.
 	down atomic.Pointer[outage]
 }
@@ -42,16 +50,8 @@ func NewService(store Store, backend Backend, cfg Config) *Service {
 	}
 	return &Service{
 		store: store, backend: backend, traits: t, hosts: hosts, cfg: cfg, log: cfg.Logger,
-		snap: newSnapshot(store), catalog: catalogs[t.Name], catalogs: catalogs,
+		snap: newSnapshot(store), catalog: catalogs[t.Name], catalogs: catalogs, firstPoll: make(chan struct{}), begun: cfg.Now(),
 	}
-}
-
-// ObservedAt returns when the backend was last asked for all workspaces with success; zero before the first time.
-func (s *Service) ObservedAt() time.Time {
-	if ms := s.observed.Load(); ms != 0 {
-		return time.UnixMilli(ms).UTC()
-	}
-	return time.Time{}
 }
 
 // NewID returns an id that was never given before.
@@ -73,7 +73,19 @@ func (s *Service) agent(ctx context.Context, ref string) (*AgentView, Principal,
 		return nil, p, err
 	}
 	name, owner := ParseAgentRef(ref)
+	known := s.observed.Load() != 0
 	v, err := s.snap.find(p, name, owner)
+	if known || ReasonOf(err) != ReasonAgentNotFound {
+		return v, p, err
+	}
+	// Before the first complete listing nobody knows that it is not there.
+	if err := s.known(ctx); err != nil {
+		return nil, p, err
+	}
+	if err := s.snap.refresh(ctx); err != nil {
+		return nil, p, err
+	}
+	v, err = s.snap.find(p, name, owner)
 	return v, p, err
 }
 

@@ -305,7 +305,9 @@ type ListAgentsResponse struct {
 	// Number of agents that match, on all pages.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// When the agents' host was last asked with success; null before the first time.
-	ObservedAt    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
+	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
+	// Why the agents' host was not asked with success for more than three polls; absent when it was.
+	StaleReason   *string `protobuf:"bytes,4,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -361,6 +363,13 @@ func (x *ListAgentsResponse) GetObservedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ListAgentsResponse) GetStaleReason() string {
+	if x != nil && x.StaleReason != nil {
+		return *x.StaleReason
+	}
+	return ""
+}
+
 // ShowAgentRequest names the agent to show.
 type ShowAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -411,7 +420,11 @@ func (x *ShowAgentRequest) GetAgentName() string {
 type ShowAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
-	Agent         *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// When the agents' host was last asked with success; null before the first time.
+	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
+	// Why the agents' host was not asked with success for more than three polls; absent when it was.
+	StaleReason   *string `protobuf:"bytes,3,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -451,6 +464,20 @@ func (x *ShowAgentResponse) GetAgent() *Agent {
 		return x.Agent
 	}
 	return nil
+}
+
+func (x *ShowAgentResponse) GetObservedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ObservedAt
+	}
+	return nil
+}
+
+func (x *ShowAgentResponse) GetStaleReason() string {
+	if x != nil && x.StaleReason != nil {
+		return *x.StaleReason
+	}
+	return ""
 }
 
 // ShowAgentTaskHistoryRequest names the agent and the page.
@@ -2107,18 +2134,24 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x05 \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01B\a\n" +
 	"\x05_pageB\f\n" +
 	"\n" +
-	"_page_size\"\xa2\x01\n" +
+	"_page_size\"\xdb\x01\n" +
 	"\x12ListAgentsResponse\x12.\n" +
 	"\x06agents\x18\x01 \x03(\v2\x16.fleet.v1.AgentSummaryR\x06agents\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x05R\n" +
 	"totalCount\x12;\n" +
 	"\vobserved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"observedAt\"6\n" +
+	"observedAt\x12&\n" +
+	"\fstale_reason\x18\x04 \x01(\tH\x00R\vstaleReason\x88\x01\x01B\x0f\n" +
+	"\r_stale_reason\"6\n" +
 	"\x10ShowAgentRequest\x12\"\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\":\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"\xb0\x01\n" +
 	"\x11ShowAgentResponse\x12%\n" +
-	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\"\xac\x01\n" +
+	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12;\n" +
+	"\vobserved_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"observedAt\x12&\n" +
+	"\fstale_reason\x18\x03 \x01(\tH\x00R\vstaleReason\x88\x01\x01B\x0f\n" +
+	"\r_stale_reason\"\xac\x01\n" +
 	"\x1bShowAgentTaskHistoryRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12'\n" +
@@ -2343,61 +2376,62 @@ var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	37, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
 	38, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
 	35, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	39, // 5: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	40, // 6: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	39, // 7: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	36, // 8: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	39, // 9: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	36, // 10: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	41, // 11: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	42, // 12: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	43, // 13: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
-	0,  // 14: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	39, // 15: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	44, // 16: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	39, // 17: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	35, // 18: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	35, // 19: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	35, // 20: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	1,  // 21: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	3,  // 22: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	5,  // 23: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	7,  // 24: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	9,  // 25: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	11, // 26: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	13, // 27: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	15, // 28: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	17, // 29: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	19, // 30: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	21, // 31: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	23, // 32: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	25, // 33: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	27, // 34: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	29, // 35: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	31, // 36: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	33, // 37: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	2,  // 38: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	4,  // 39: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	6,  // 40: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	8,  // 41: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	10, // 42: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	12, // 43: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	14, // 44: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	16, // 45: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	18, // 46: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	20, // 47: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	22, // 48: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	24, // 49: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	26, // 50: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	28, // 51: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	30, // 52: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	32, // 53: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	34, // 54: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	38, // [38:55] is the sub-list for method output_type
-	21, // [21:38] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	38, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	39, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	40, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	39, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	36, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	39, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	36, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	41, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	42, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	43, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	0,  // 15: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
+	39, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	44, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	39, // 18: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	35, // 19: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	35, // 20: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	35, // 21: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	1,  // 22: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	3,  // 23: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	5,  // 24: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	7,  // 25: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	9,  // 26: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	11, // 27: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	13, // 28: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	15, // 29: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	17, // 30: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	19, // 31: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	21, // 32: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	23, // 33: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	25, // 34: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	27, // 35: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	29, // 36: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	31, // 37: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	33, // 38: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	2,  // 39: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	4,  // 40: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	6,  // 41: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	8,  // 42: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	10, // 43: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	12, // 44: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	14, // 45: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	16, // 46: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	18, // 47: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	20, // 48: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	22, // 49: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	24, // 50: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	26, // 51: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	28, // 52: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	30, // 53: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	32, // 54: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	34, // 55: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	39, // [39:56] is the sub-list for method output_type
+	22, // [22:39] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -2411,6 +2445,8 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_project_proto_init()
 	file_fleet_v1_task_proto_init()
 	file_fleet_v1_fleet_service_proto_msgTypes[2].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[3].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[6].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[18].OneofWrappers = []any{}

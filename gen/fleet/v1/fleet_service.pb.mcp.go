@@ -397,6 +397,10 @@ const fleetServiceListAgentsOutput = `{
       ],
       "format": "date-time",
       "description": "When the agents' host was last asked with success; null before the first time."
+    },
+    "stale_reason": {
+      "type": "string",
+      "description": "Why the agents' host was not asked with success for more than three polls; absent when it was."
     }
   },
   "required": [
@@ -500,10 +504,23 @@ const fleetServiceShowAgentOutput = `{
     "agent": {
       "$ref": "#/$defs/Agent",
       "description": "The agent."
+    },
+    "observed_at": {
+      "type": [
+        "string",
+        "null"
+      ],
+      "format": "date-time",
+      "description": "When the agents' host was last asked with success; null before the first time."
+    },
+    "stale_reason": {
+      "type": "string",
+      "description": "Why the agents' host was not asked with success for more than three polls; absent when it was."
     }
   },
   "required": [
-    "agent"
+    "agent",
+    "observed_at"
   ],
   "$defs": {
     "Agent": {

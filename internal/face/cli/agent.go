@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -62,6 +64,7 @@ what its workspace is doing, and the task it works on.
 			if err != nil {
 				return err
 			}
+			s.tellStale(resp)
 			return s.print(resp, func() { s.showAgents(resp, project+role+state != "") })
 		}),
 	}
@@ -106,8 +109,20 @@ and why, where it works, and its task.`,
 			if err != nil {
 				return err
 			}
+			s.tellStale(resp)
 			return s.print(resp, func() { s.showAgent(resp.GetAgent()) })
 		}),
+	}
+}
+
+// tellStale says on standard error how old an answer is, and why, when the server calls it stale.
+func (s *session) tellStale(answer interface {
+	GetObservedAt() *timestamppb.Timestamp
+	GetStaleReason() string
+},
+) {
+	if why := answer.GetStaleReason(); why != "" {
+		s.screen.line(fmt.Sprintf("fleet: this is as it was %s ago: %s", s.age(answer.GetObservedAt()), printable(why)))
 	}
 }
 

@@ -46,9 +46,9 @@ func TestAnswersForPeople(t *testing.T) {
 		quiet:  "a\n",
 	}, {
 		about:  "what a message wraps",
-		answer: &fleetv1.ShowAgentResponse{Agent: &fleetv1.Agent{Name: "papi", Metadata: map[string]string{"a": "1", "b": "2"}, Role: "coder"}},
-		out:    "Name          papi\nRole          coder\nMetadata\n  a: \"1\"\n  b: \"2\"\n",
-		quiet:  "papi\n",
+		answer: &fleetv1.ShowTaskResponse{Task: &fleetv1.TaskDetail{Id: "t-1", AgentName: "papi", Summary: "tidied"}},
+		out:    "Id            t-1\nAgent name    papi\nSummary       tidied\nPayload size  0 bytes\nTurns         0\n",
+		quiet:  "t-1\n",
 	}, {
 		about: "a list",
 		answer: &fleetv1.ListAgentSessionsResponse{Sessions: []*fleetv1.SessionInfo{

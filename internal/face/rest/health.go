@@ -2,12 +2,13 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
 )
 
@@ -19,20 +20,43 @@ func alive(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"alive"}`+"\n"))
 }
 
-// ready answers whether the services behind the face can do their work, as the gRPC health service says.
+// ready answers as the health service does: 200 when the services behind the face can do their work, with what is degraded.
 func (f *face) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), patienceOfProbes)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "fleet-face", "rest")
-	answer, err := f.health.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-	if err == nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING {
-		writeJSON(w, http.StatusOK, []byte(`{"status":"ready"}`+"\n"))
+	answer, err := f.health.CheckHealth(ctx, &fleetv1.CheckHealthRequest{})
+	var body []byte
+	if err == nil {
+		body, err = wire.Marshal(answer)
+	}
+	if err == nil && answer.GetStatus() == fleetv1.CheckHealthResponse_ready {
+		writeJSON(w, http.StatusOK, append(body, '\n'))
 		return
+	}
+	details := map[string]any{"retry_after_seconds": 1}
+	why := "try again in a moment"
+	if err == nil {
+		details["degraded"] = degraded(body)
+		if parts := answer.GetDegraded(); len(parts) > 0 {
+			why = parts[0].GetPart() + ": " + parts[0].GetReason()
+		}
 	}
 	w.Header().Set("Retry-After", "1")
 	writeObject(w, http.StatusServiceUnavailable, wire.Error{
 		Reason:  "BACKEND_UNAVAILABLE",
-		Message: "The server is not ready; try again in a moment.",
-		Details: map[string]any{"retry_after_seconds": 1},
+		Message: "The server is not ready: " + why,
+		Details: details,
 	})
+}
+
+// degraded returns the list of that name in the answer.
+func degraded(answer []byte) json.RawMessage {
+	var body struct {
+		Degraded json.RawMessage `json:"degraded"`
+	}
+	if err := json.Unmarshal(answer, &body); err != nil {
+		return json.RawMessage("[]")
+	}
+	return body.Degraded
 }

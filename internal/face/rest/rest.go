@@ -13,7 +13,6 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -44,7 +43,7 @@ type face struct {
 	pages   map[string]http.Handler // by path
 	conn    grpc.ClientConnInterface
 	fleet   fleetv1.FleetServiceClient
-	health  grpc_health_v1.HealthClient
+	health  fleetv1.HealthServiceClient
 
 	opening   time.Duration // how long a stream's first answer decides the HTTP status
 	heartbeat time.Duration // how long a stream of server-sent events may be silent
@@ -67,7 +66,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 		guard:     newGuard(config.Hosts),
 		conn:      conn,
 		fleet:     fleetv1.NewFleetServiceClient(conn),
-		health:    grpc_health_v1.NewHealthClient(conn),
+		health:    fleetv1.NewHealthServiceClient(conn),
 		opening:   100 * time.Millisecond,
 		heartbeat: 15 * time.Second,
 		patience:  30 * time.Second,

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -218,14 +217,27 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	require.JSONEq(t, `{"status":"alive"}`, w.Body.String())
 
+	health := &fleetv1.CheckHealthResponse{Status: fleetv1.CheckHealthResponse_ready}
+	s.answer = always(health, nil)
 	w = serve(f, "GET", "/readyz", "")
 	require.Equal(t, http.StatusOK, w.Code)
-	require.JSONEq(t, `{"status":"ready"}`, w.Body.String())
+	require.JSONEq(t, `{"status":"ready","degraded":[]}`, w.Body.String())
 	require.Equal(t, []string{"rest"}, s.metadata.Get("fleet-face"))
 
-	s.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	health.Degraded = []*fleetv1.DegradedPart{{Part: "coder", Since: &timestamppb.Timestamp{Seconds: 1761818445}, Reason: "it does not answer"}}
+	w = serve(f, "GET", "/readyz", "")
+	require.Equal(t, http.StatusOK, w.Code, "it can still answer")
+	require.JSONEq(t, `{"status":"ready","degraded":[{"part":"coder","since":"2025-10-30T10:00:45Z","reason":"it does not answer"}]}`, w.Body.String())
+
+	health.Status = fleetv1.CheckHealthResponse_not_ready
 	w = serve(f, "GET", "/readyz", "")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
-	require.Equal(t, "BACKEND_UNAVAILABLE", problemOf(t, w).Error)
+	problem := problemOf(t, w)
+	require.Equal(t, "BACKEND_UNAVAILABLE", problem.Error)
+	require.Contains(t, problem.Message, "coder: it does not answer")
+	require.Len(t, problem.Details["degraded"], 1)
+
+	s.answer = always(nil, status.Error(codes.Unavailable, "shutting down"))
+	require.Equal(t, http.StatusServiceUnavailable, serve(f, "GET", "/readyz", "").Code)
 }

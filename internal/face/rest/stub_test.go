@@ -16,8 +16,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -39,7 +37,6 @@ type stub struct {
 
 	answer func(method string, request proto.Message) (proto.Message, error)
 	events func(*fleetv1.WatchFleetRequest, watchStream) error
-	health *health.Server
 
 	mu       sync.Mutex
 	calls    int
@@ -49,7 +46,7 @@ type stub struct {
 }
 
 func newStub() *stub {
-	return &stub{health: health.NewServer(), answer: func(string, proto.Message) (proto.Message, error) {
+	return &stub{answer: func(string, proto.Message) (proto.Message, error) {
 		return nil, status.Error(codes.Unimplemented, "the stub has no answer")
 	}}
 }
@@ -57,11 +54,8 @@ func newStub() *stub {
 // conn is the stub as the connection of a face.
 func (s *stub) conn() *inprocgrpc.Channel {
 	c := (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(
-		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
 			s.remember(ctx, info.FullMethod, request.(proto.Message))
-			if strings.HasPrefix(info.FullMethod, "/grpc.health") {
-				return next(ctx, request)
-			}
 			return s.answer(info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:], request.(proto.Message))
 		})
 	fleetv1.RegisterFleetServiceServer(c, s)
@@ -70,7 +64,7 @@ func (s *stub) conn() *inprocgrpc.Channel {
 	fleetv1.RegisterProviderServiceServer(c, fleetv1.UnimplementedProviderServiceServer{})
 	fleetv1.RegisterSessionServiceServer(c, fleetv1.UnimplementedSessionServiceServer{})
 	fleetv1.RegisterSubagentServiceServer(c, fleetv1.UnimplementedSubagentServiceServer{})
-	grpc_health_v1.RegisterHealthServer(c, s.health)
+	fleetv1.RegisterHealthServiceServer(c, fleetv1.UnimplementedHealthServiceServer{})
 	return c
 }
 

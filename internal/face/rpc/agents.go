@@ -39,6 +39,7 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	}
 	resp := &fleetv1.ListAgentsResponse{
 		Agents: make([]*fleetv1.AgentSummary, len(agents)), TotalCount: int32Of(total), ObservedAt: timeOf(f.svc.ObservedAt()),
+		StaleReason: f.staleReason(),
 	}
 	for i, v := range agents {
 		resp.Agents[i] = summaryOf(v)
@@ -52,7 +53,15 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ShowAgentResponse{Agent: agentOf(v)}, nil
+	return &fleetv1.ShowAgentResponse{Agent: agentOf(v), ObservedAt: timeOf(f.svc.ObservedAt()), StaleReason: f.staleReason()}, nil
+}
+
+// staleReason is why what is known of the agents' workspaces is stale; nil if it is not.
+func (f *Fleet) staleReason() *string {
+	if why := textOf(f.svc.Stale()); why != "" {
+		return &why
+	}
+	return nil
 }
 
 // DeleteAgent deletes an agent.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 )
 
@@ -75,7 +76,7 @@ func (i Interceptor) around(ctx context.Context, method string, call func(contex
 		}
 		i.logCall(ctx, method, p, begun, nil, nil)
 	}()
-	if strings.HasPrefix(method, "/grpc.") { // health and reflection are for everybody
+	if strings.HasPrefix(method, "/grpc.") || method == fleetv1.HealthService_CheckHealth_FullMethodName { // health and reflection are for everybody
 		return call(ctx)
 	}
 	md, _ := metadata.FromIncomingContext(ctx)

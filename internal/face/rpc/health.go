@@ -1,0 +1,89 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// Health serves HealthService.
+type Health struct {
+	fleetv1.UnimplementedHealthServiceServer
+	svc *fleet.Service
+}
+
+// NewHealth returns the HealthService over the core.
+func NewHealth(svc *fleet.Service) *Health { return &Health{svc: svc} }
+
+// CheckHealth reports on the server.
+func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest) (*fleetv1.CheckHealthResponse, error) {
+	state := h.svc.Health(ctx)
+	resp := &fleetv1.CheckHealthResponse{Status: fleetv1.CheckHealthResponse_not_ready}
+	if state.Ready {
+		resp.Status = fleetv1.CheckHealthResponse_ready
+	}
+	for _, d := range state.Degraded {
+		resp.Degraded = append(resp.Degraded, &fleetv1.DegradedPart{Part: d.Part, Since: timeOf(d.Since), Reason: textOf(d.Reason)})
+	}
+	return resp, nil
+}
+
+// Standard serves gRPC's own health service, about the whole server and each of its services alike.
+type Standard struct {
+	grpc_health_v1.UnimplementedHealthServer
+	svc *fleet.Service
+	// Known says whether there is a service of the name.
+	known func(service string) bool
+}
+
+// watchEvery is how often a watched status is looked at.
+const watchEvery = time.Second
+
+// NewStandard returns gRPC's health service over the core. known says whether there is a service of the name.
+func NewStandard(svc *fleet.Service, known func(service string) bool) *Standard {
+	return &Standard{svc: svc, known: known}
+}
+
+func (h *Standard) status(ctx context.Context, service string) grpc_health_v1.HealthCheckResponse_ServingStatus {
+	switch {
+	case service != "" && !h.known(service):
+		return grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN
+	case h.svc.Health(ctx).Ready:
+		return grpc_health_v1.HealthCheckResponse_SERVING
+	}
+	return grpc_health_v1.HealthCheckResponse_NOT_SERVING
+}
+
+// Check returns the status now. NOT_FOUND for a service that does not exist.
+func (h *Standard) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	s := h.status(ctx, r.GetService())
+	if s == grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {
+		return nil, status.Errorf(codes.NotFound, "there is no service %q", r.GetService())
+	}
+	return &grpc_health_v1.HealthCheckResponse{Status: s}, nil
+}
+
+// Watch sends the status, and again each time it changes, until the call ends.
+func (h *Standard) Watch(r *grpc_health_v1.HealthCheckRequest, out grpc_health_v1.Health_WatchServer) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for last := grpc_health_v1.HealthCheckResponse_UNKNOWN; ; {
+		if s := h.status(out.Context(), r.GetService()); s != last && out.Context().Err() == nil {
+			if err := out.Send(&grpc_health_v1.HealthCheckResponse{Status: s}); err != nil {
+				return err
+			}
+			last = s
+		}
+		select {
+		case <-tick.C:
+		case <-out.Context().Done():
+			return status.FromContextError(out.Context().Err()).Err()
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/backend/fake"
+	"fleet/internal/fleet"
+)
+
+// inCoder returns workspaces as a host has them that Fleet does not know yet.
+func inCoder(n int) (all []fleet.Workspace) {
+	for i := range n {
+		name := fmt.Sprintf("agent-%d", i)
+		all = append(all, fleet.Workspace{ID: "w-" + name, Name: name, Owner: "alice", Project: "Setup", Role: "coder", State: fleet.StateRunning})
+	}
+	return all
+}
+
+// TestFirstListing asks for agents while the host is listing them for the first time: the answer has all of them.
+func TestFirstListing(t *testing.T) {
+	t.Parallel()
+	listing := make(chan struct{})
+	var calls atomic.Int32
+	h := newHarness(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: inCoder(50), Before: func(ctx context.Context, c fake.Call) error {
+		if c.Method == fake.List && calls.Add(1) == 1 {
+			<-listing
+		}
+		return nil
+	}}, nil)
+	require.False(t, h.Health(t.Context()).Ready)
+	time.AfterFunc(50*time.Millisecond, func() { close(listing) })
+	v, err := h.ShowAgent(h.ctx(), "agent-49")
+	require.NoError(t, err)
+	require.Equal(t, "w-agent-49", v.WorkspaceID)
+	agents, total, err := h.ListAgents(h.ctx(), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Len(t, agents, 50)
+	require.Equal(t, 50, total)
+	require.True(t, h.Health(t.Context()).Ready)
+}
+
+// TestListedBefore starts a process while the host is down: what an earlier process has listed is shown, with its age.
+func TestListedBefore(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: inCoder(1)}, nil)
+	_, err := h.ShowAgent(h.ctx(), "agent-0")
+	require.NoError(t, err)
+	h.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
+	h.restart()
+	agents, _, err := h.ListAgents(h.ctx(), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Len(t, agents, 1)
+	require.False(t, h.ObservedAt().IsZero())
+	require.Eventually(t, func() bool { return h.Stale() == "the token is not accepted" }, 10*time.Second, time.Millisecond)
+	health := h.Health(t.Context())
+	require.True(t, health.Ready)
+	require.Len(t, health.Degraded, 1)
+	require.Equal(t, "fake", health.Degraded[0].Part)
+	since := health.Degraded[0].Since
+	seen := h.world.Calls(fake.List)
+	require.Eventually(t, func() bool { return h.world.Calls(fake.List) > seen+2 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, since, h.Health(t.Context()).Degraded[0].Since, "since the first failure")
+	_, err = h.StartTask(h.ctx(), fleet.StartTaskRequest{Agent: "agent-0", Description: "done"})
+	require.Equal(t, fleet.ReasonBackendUnavailable, reason(err))
+
+	h.world.Fail(fake.List, 0, nil)
+	require.Eventually(t, func() bool { return h.Stale() == "" && len(h.Health(t.Context()).Degraded) == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// TestStoreCannotBeRead has a store that fails: the server is not ready, and says so.
+func TestStoreCannotBeRead(t *testing.T) {
+	t.Parallel()
+	h, flaky := newFlaky(t, nil)
+	require.Eventually(t, func() bool { return h.Health(t.Context()).Ready }, 10*time.Second, time.Millisecond)
+	flaky.fails.Store(1)
+	health := h.Health(t.Context())
+	require.False(t, health.Ready)
+	require.Equal(t, "store", health.Degraded[0].Part)
+	flaky.fails.Store(0)
+	require.True(t, h.Health(t.Context()).Ready)
+}
+
+// TestListingThatIsNotComplete has a workspace of which the host does not know enough yet: the fleet is not known before.
+func TestListingThatIsNotComplete(t *testing.T) {
+	t.Parallel()
+	world := inCoder(2)
+	world[1].Name = ""
+	h := newHarness(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: world}, nil)
+	require.Eventually(t, func() bool { return h.world.Calls(fake.List) > 2 }, 10*time.Second, time.Millisecond)
+	ctx, cancel := context.WithTimeout(h.ctx(), 50*time.Millisecond)
+	defer cancel()
+	_, _, err := h.ListAgents(ctx, fleet.ListAgentsRequest{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.True(t, h.ObservedAt().IsZero())
+}
