@@ -142,6 +142,7 @@ type Outcome struct {
 	Status   TaskStatus // completed, failed or stopped
 	Reason   string     // why it failed; never empty then
 	Summary  string     // what the agent reported, for people
+	Reported bool       // the agent itself said that its task is done or has failed, by agent_complete or a marker
 	Payload  []byte     // its result in full, byte for byte; nil when the run has none
 	Gap      Gap        // where bytes of Payload are missing, when it was longer than its limit
 	EndedAt  time.Time  // when the run ended; zero when its host does not know

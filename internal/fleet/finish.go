@@ -207,7 +207,7 @@ func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payloa
 		return nil, payloadTooLarge(len(payload), limit)
 	}
 	return s.conclude(ctx, uid, limit, func(Principal) Outcome {
-		return Outcome{Status: TaskCompleted, Summary: summary, Payload: payload}
+		return Outcome{Status: TaskCompleted, Summary: summary, Payload: payload, Reported: true}
 	})
 }
 

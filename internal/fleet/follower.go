@@ -51,7 +51,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 		}
 	}()
 	go func() {
-		err := w.record(ctx, &agent, t.ID, cursor, queue)
+		err := w.record(ctx, t.ID, cursor, queue)
 		if err != nil {
 			cancel()
 		}
@@ -67,9 +67,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 var errFollowed = errors.New("another process has recorded the run's output meanwhile")
 
 // record takes what comes through the queue after the cursor into the event log, until the queue is closed.
-func (w *worker) record(ctx context.Context, a *Agent, taskID, cursor string, queue <-chan Output) error {
-	reports := a.Recipe != nil && a.Recipe.Reports
-	var last said
+func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan Output) error {
 	for o := range queue {
 		batch := []Output{o}
 		for more := true; more && len(batch) < outputQueue; {
@@ -82,14 +80,6 @@ func (w *worker) record(ctx context.Context, a *Agent, taskID, cursor string, qu
 				more = false
 			}
 		}
-		var outcome Outcome
-		over := false
-		for _, o := range batch {
-			if reports && !over {
-				outcome, over = last.add(o)
-			}
-		}
-		var ended *Task
 		err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
 			if t.Cursor != cursor {
 				return errFollowed
@@ -99,17 +89,10 @@ func (w *worker) record(ctx context.Context, a *Agent, taskID, cursor string, qu
 					return err
 				}
 			}
-			if !over || !t.StopAsked.IsZero() {
-				return nil
-			}
-			ended = t
-			return w.end(tx, t, outcome)
+			return nil
 		})
 		if err != nil {
 			return err
-		}
-		if ended != nil {
-			w.hush(ctx, a, ended)
 		}
 		cursor = batch[len(batch)-1].Cursor
 		w.cfg.Fault(FaultFollowOutput)

@@ -252,17 +252,28 @@ func TestABackendThatIsNotConfigured(t *testing.T) {
 	h.gone(v.UID)
 }
 
-// TestAMarkerEndsTheRun holds that a marker ends the task while the run goes on, and the run with it.
-func TestAMarkerEndsTheRun(t *testing.T) {
+// TestMarker holds that a marker counts when the run has ended, and only as the last line of the final message.
+func TestMarker(t *testing.T) {
 	t.Parallel()
 	b := second(t, fake.Config{})
 	h := newHarness(t, fake.Config{}, onSecond(b))
-	v, err := h.Launch(h.ctx(), launch("step [CONTRACT COMPLETE] is no word of its own\necho all [CONTRACT COMP\necho LETE]\nlisten"))
+	v, err := h.Launch(h.ctx(), launch("echo [CONTRACT COMPLETE]\nwait gate\ndone all\\n[CONTRACT COMPLETE]"))
 	require.NoError(t, err)
-	task, err := h.FollowTask(h.ctx(), v.Task.ID, 0, nil)
+	seen := false
+	task, err := h.FollowTask(h.ctx(), v.Task.ID, 0, func(e fleet.Event) error {
+		if e.Type == fleet.EventTaskOutput {
+			seen = true
+			views, _, err := h.AgentsByUID(h.ctx(), []string{v.UID})
+			require.NoError(t, err)
+			require.Equal(t, fleet.TaskRunning, views[0].Task.Status)
+			b.Release("gate")
+		}
+		return nil
+	})
 	require.NoError(t, err)
+	require.True(t, seen)
 	require.Equal(t, fleet.TaskCompleted, task.Status)
 	require.Equal(t, "all", task.Summary)
-	<-b.Ended(v.Task.ID)
+	require.True(t, task.Reported)
 	h.gone(v.UID)
 }

@@ -61,7 +61,8 @@ type Task struct {
 
 	// What the run reported at its end.
 	Summary     string
-	PayloadSize int // bytes before compression; the payload itself is in the store
+	Reported    bool // the agent itself said how its task ended; false: the end of its run did
+	PayloadSize int  // bytes before compression; the payload itself is in the store
 	PayloadGap  Gap
 	ExitCode    *int
 	CostUSD     float64

@@ -162,13 +162,10 @@ func (w *worker) followed(ctx context.Context, v *AgentView, f *follower) error 
 
 // outcome is how the agent's run has ended, with what the agent says of it where it reports.
 func (a *Agent) outcome(o Outcome) Outcome {
-	if a.Recipe == nil || !a.Recipe.Reports || o.Status != TaskCompleted {
+	if a.Recipe == nil || !a.Recipe.Reports || o.Status != TaskCompleted || o.Reported {
 		return o
 	}
-	if said, ok := reported(o.Summary); ok {
-		o.Status, o.Reason, o.Summary = said.Status, said.Reason, said.Summary
-	}
-	return o
+	return o.reported()
 }
 
 // troubled counts a failure with the task, and sets when it is tried again: later and later, until there is output.
@@ -283,6 +280,7 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 			t.EndedAt = t.StartedAt
 		}
 	}
+	t.Reported = o.Reported && t.Status == o.Status
 	t.Summary, t.ExitCode, t.CostUSD, t.Turns, t.Usage = o.Summary, o.ExitCode, o.CostUSD, o.Turns, o.Usage
 	if err := keepPayload(tx, t, o.Payload, o.Gap); err != nil {
 		return err

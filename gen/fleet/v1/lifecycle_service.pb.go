@@ -86,6 +86,59 @@ func (LifecycleStatus) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{0}
 }
 
+// Completion says how it is known that a contract is fulfilled, or cannot be.
+type LifecycleAgent_Completion int32
+
+const (
+	// Never sent.
+	LifecycleAgent_completion_unspecified LifecycleAgent_Completion = 0
+	// The agent said so itself: it called agent_complete, or its final message ended with a marker.
+	LifecycleAgent_reported LifecycleAgent_Completion = 1
+	// The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary.
+	LifecycleAgent_inferred LifecycleAgent_Completion = 2
+)
+
+// Enum value maps for LifecycleAgent_Completion.
+var (
+	LifecycleAgent_Completion_name = map[int32]string{
+		0: "completion_unspecified",
+		1: "reported",
+		2: "inferred",
+	}
+	LifecycleAgent_Completion_value = map[string]int32{
+		"completion_unspecified": 0,
+		"reported":               1,
+		"inferred":               2,
+	}
+)
+
+func (x LifecycleAgent_Completion) Enum() *LifecycleAgent_Completion {
+	p := new(LifecycleAgent_Completion)
+	*p = x
+	return p
+}
+
+func (x LifecycleAgent_Completion) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LifecycleAgent_Completion) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_lifecycle_service_proto_enumTypes[1].Descriptor()
+}
+
+func (LifecycleAgent_Completion) Type() protoreflect.EnumType {
+	return &file_fleet_v1_lifecycle_service_proto_enumTypes[1]
+}
+
+func (x LifecycleAgent_Completion) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LifecycleAgent_Completion.Descriptor instead.
+func (LifecycleAgent_Completion) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{4, 0}
+}
+
 // AgentStartRequest has the contract.
 type AgentStartRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -323,7 +376,9 @@ type LifecycleAgent struct {
 	// Why it was stopped, or failed.
 	Reason *string `protobuf:"bytes,11,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// What its model requests have cost so far in US dollars, where its host says that.
-	CostUsd       *float64 `protobuf:"fixed64,12,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
+	CostUsd *float64 `protobuf:"fixed64,12,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
+	// Who said that the contract ended this way. Absent while the agent runs, and when its run was stopped or broke.
+	Completion    *LifecycleAgent_Completion `protobuf:"varint,13,opt,name=completion,proto3,enum=fleet.v1.LifecycleAgent_Completion,oneof" json:"completion,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -440,6 +495,13 @@ func (x *LifecycleAgent) GetCostUsd() float64 {
 		return *x.CostUsd
 	}
 	return 0
+}
+
+func (x *LifecycleAgent) GetCompletion() LifecycleAgent_Completion {
+	if x != nil && x.Completion != nil {
+		return *x.Completion
+	}
+	return LifecycleAgent_completion_unspecified
 }
 
 // AgentCompleteRequest is what an agent reports.
@@ -872,7 +934,7 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x12AgentStatusRequest\x12)\n" +
 	"\tagent_ids\x18\x01 \x03(\tB\f\xe0A\x02\xbaH\x06\x92\x01\x03\x10\xe8\aR\bagentIds\"G\n" +
 	"\x13AgentStatusResponse\x120\n" +
-	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"\xa0\x05\n" +
+	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"\xbf\x06\n" +
 	"\x0eLifecycleAgent\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x126\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusH\x00R\x06status\x88\x01\x01\x12>\n" +
@@ -890,7 +952,15 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	" \x01(\tH\bR\apreview\x88\x01\x01\x12\x1b\n" +
 	"\x06reason\x18\v \x01(\tH\tR\x06reason\x88\x01\x01\x12\x1e\n" +
 	"\bcost_usd\x18\f \x01(\x01H\n" +
-	"R\acostUsd\x88\x01\x01B\t\n" +
+	"R\acostUsd\x88\x01\x01\x12H\n" +
+	"\n" +
+	"completion\x18\r \x01(\x0e2#.fleet.v1.LifecycleAgent.CompletionH\vR\n" +
+	"completion\x88\x01\x01\"D\n" +
+	"\n" +
+	"Completion\x12\x1a\n" +
+	"\x16completion_unspecified\x10\x00\x12\f\n" +
+	"\breported\x10\x01\x12\f\n" +
+	"\binferred\x10\x02B\t\n" +
 	"\a_statusB\r\n" +
 	"\v_started_atB\x0f\n" +
 	"\r_completed_atB\r\n" +
@@ -903,7 +973,8 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_previewB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_cost_usd\"\x86\x01\n" +
+	"\t_cost_usdB\r\n" +
+	"\v_completion\"\x86\x01\n" +
 	"\x14AgentCompleteRequest\x12%\n" +
 	"\bagent_id\x18\x01 \x01(\tB\n" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\aagentId\x12(\n" +
@@ -968,58 +1039,60 @@ func file_fleet_v1_lifecycle_service_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_lifecycle_service_proto_rawDescData
 }
 
-var file_fleet_v1_lifecycle_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_fleet_v1_lifecycle_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_fleet_v1_lifecycle_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_fleet_v1_lifecycle_service_proto_goTypes = []any{
 	(LifecycleStatus)(0),           // 0: fleet.v1.LifecycleStatus
-	(*AgentStartRequest)(nil),      // 1: fleet.v1.AgentStartRequest
-	(*AgentStartResponse)(nil),     // 2: fleet.v1.AgentStartResponse
-	(*AgentStatusRequest)(nil),     // 3: fleet.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),    // 4: fleet.v1.AgentStatusResponse
-	(*LifecycleAgent)(nil),         // 5: fleet.v1.LifecycleAgent
-	(*AgentCompleteRequest)(nil),   // 6: fleet.v1.AgentCompleteRequest
-	(*AgentCompleteResponse)(nil),  // 7: fleet.v1.AgentCompleteResponse
-	(*AgentStopRequest)(nil),       // 8: fleet.v1.AgentStopRequest
-	(*AgentStopResponse)(nil),      // 9: fleet.v1.AgentStopResponse
-	(*AppendPayloadRequest)(nil),   // 10: fleet.v1.AppendPayloadRequest
-	(*AppendPayloadResponse)(nil),  // 11: fleet.v1.AppendPayloadResponse
-	(*DownloadPayloadRequest)(nil), // 12: fleet.v1.DownloadPayloadRequest
-	(*timestamppb.Timestamp)(nil),  // 13: google.protobuf.Timestamp
-	(*httpbody.HttpBody)(nil),      // 14: google.api.HttpBody
+	(LifecycleAgent_Completion)(0), // 1: fleet.v1.LifecycleAgent.Completion
+	(*AgentStartRequest)(nil),      // 2: fleet.v1.AgentStartRequest
+	(*AgentStartResponse)(nil),     // 3: fleet.v1.AgentStartResponse
+	(*AgentStatusRequest)(nil),     // 4: fleet.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),    // 5: fleet.v1.AgentStatusResponse
+	(*LifecycleAgent)(nil),         // 6: fleet.v1.LifecycleAgent
+	(*AgentCompleteRequest)(nil),   // 7: fleet.v1.AgentCompleteRequest
+	(*AgentCompleteResponse)(nil),  // 8: fleet.v1.AgentCompleteResponse
+	(*AgentStopRequest)(nil),       // 9: fleet.v1.AgentStopRequest
+	(*AgentStopResponse)(nil),      // 10: fleet.v1.AgentStopResponse
+	(*AppendPayloadRequest)(nil),   // 11: fleet.v1.AppendPayloadRequest
+	(*AppendPayloadResponse)(nil),  // 12: fleet.v1.AppendPayloadResponse
+	(*DownloadPayloadRequest)(nil), // 13: fleet.v1.DownloadPayloadRequest
+	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
+	(*httpbody.HttpBody)(nil),      // 15: google.api.HttpBody
 }
 var file_fleet_v1_lifecycle_service_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.AgentStartResponse.status:type_name -> fleet.v1.LifecycleStatus
-	13, // 1: fleet.v1.AgentStartResponse.started_at:type_name -> google.protobuf.Timestamp
-	5,  // 2: fleet.v1.AgentStatusResponse.agents:type_name -> fleet.v1.LifecycleAgent
+	14, // 1: fleet.v1.AgentStartResponse.started_at:type_name -> google.protobuf.Timestamp
+	6,  // 2: fleet.v1.AgentStatusResponse.agents:type_name -> fleet.v1.LifecycleAgent
 	0,  // 3: fleet.v1.LifecycleAgent.status:type_name -> fleet.v1.LifecycleStatus
-	13, // 4: fleet.v1.LifecycleAgent.started_at:type_name -> google.protobuf.Timestamp
-	13, // 5: fleet.v1.LifecycleAgent.completed_at:type_name -> google.protobuf.Timestamp
-	13, // 6: fleet.v1.LifecycleAgent.stopped_at:type_name -> google.protobuf.Timestamp
-	0,  // 7: fleet.v1.AgentCompleteResponse.status:type_name -> fleet.v1.LifecycleStatus
-	13, // 8: fleet.v1.AgentCompleteResponse.started_at:type_name -> google.protobuf.Timestamp
-	13, // 9: fleet.v1.AgentCompleteResponse.completed_at:type_name -> google.protobuf.Timestamp
-	13, // 10: fleet.v1.AgentCompleteResponse.stopped_at:type_name -> google.protobuf.Timestamp
-	0,  // 11: fleet.v1.AgentStopResponse.status:type_name -> fleet.v1.LifecycleStatus
-	13, // 12: fleet.v1.AgentStopResponse.started_at:type_name -> google.protobuf.Timestamp
-	13, // 13: fleet.v1.AgentStopResponse.stopped_at:type_name -> google.protobuf.Timestamp
-	13, // 14: fleet.v1.AgentStopResponse.completed_at:type_name -> google.protobuf.Timestamp
-	1,  // 15: fleet.v1.LifecycleService.AgentStart:input_type -> fleet.v1.AgentStartRequest
-	3,  // 16: fleet.v1.LifecycleService.AgentStatus:input_type -> fleet.v1.AgentStatusRequest
-	6,  // 17: fleet.v1.LifecycleService.AgentComplete:input_type -> fleet.v1.AgentCompleteRequest
-	8,  // 18: fleet.v1.LifecycleService.AgentStop:input_type -> fleet.v1.AgentStopRequest
-	10, // 19: fleet.v1.LifecycleService.AppendPayload:input_type -> fleet.v1.AppendPayloadRequest
-	12, // 20: fleet.v1.LifecycleService.DownloadPayload:input_type -> fleet.v1.DownloadPayloadRequest
-	2,  // 21: fleet.v1.LifecycleService.AgentStart:output_type -> fleet.v1.AgentStartResponse
-	4,  // 22: fleet.v1.LifecycleService.AgentStatus:output_type -> fleet.v1.AgentStatusResponse
-	7,  // 23: fleet.v1.LifecycleService.AgentComplete:output_type -> fleet.v1.AgentCompleteResponse
-	9,  // 24: fleet.v1.LifecycleService.AgentStop:output_type -> fleet.v1.AgentStopResponse
-	11, // 25: fleet.v1.LifecycleService.AppendPayload:output_type -> fleet.v1.AppendPayloadResponse
-	14, // 26: fleet.v1.LifecycleService.DownloadPayload:output_type -> google.api.HttpBody
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 4: fleet.v1.LifecycleAgent.started_at:type_name -> google.protobuf.Timestamp
+	14, // 5: fleet.v1.LifecycleAgent.completed_at:type_name -> google.protobuf.Timestamp
+	14, // 6: fleet.v1.LifecycleAgent.stopped_at:type_name -> google.protobuf.Timestamp
+	1,  // 7: fleet.v1.LifecycleAgent.completion:type_name -> fleet.v1.LifecycleAgent.Completion
+	0,  // 8: fleet.v1.AgentCompleteResponse.status:type_name -> fleet.v1.LifecycleStatus
+	14, // 9: fleet.v1.AgentCompleteResponse.started_at:type_name -> google.protobuf.Timestamp
+	14, // 10: fleet.v1.AgentCompleteResponse.completed_at:type_name -> google.protobuf.Timestamp
+	14, // 11: fleet.v1.AgentCompleteResponse.stopped_at:type_name -> google.protobuf.Timestamp
+	0,  // 12: fleet.v1.AgentStopResponse.status:type_name -> fleet.v1.LifecycleStatus
+	14, // 13: fleet.v1.AgentStopResponse.started_at:type_name -> google.protobuf.Timestamp
+	14, // 14: fleet.v1.AgentStopResponse.stopped_at:type_name -> google.protobuf.Timestamp
+	14, // 15: fleet.v1.AgentStopResponse.completed_at:type_name -> google.protobuf.Timestamp
+	2,  // 16: fleet.v1.LifecycleService.AgentStart:input_type -> fleet.v1.AgentStartRequest
+	4,  // 17: fleet.v1.LifecycleService.AgentStatus:input_type -> fleet.v1.AgentStatusRequest
+	7,  // 18: fleet.v1.LifecycleService.AgentComplete:input_type -> fleet.v1.AgentCompleteRequest
+	9,  // 19: fleet.v1.LifecycleService.AgentStop:input_type -> fleet.v1.AgentStopRequest
+	11, // 20: fleet.v1.LifecycleService.AppendPayload:input_type -> fleet.v1.AppendPayloadRequest
+	13, // 21: fleet.v1.LifecycleService.DownloadPayload:input_type -> fleet.v1.DownloadPayloadRequest
+	3,  // 22: fleet.v1.LifecycleService.AgentStart:output_type -> fleet.v1.AgentStartResponse
+	5,  // 23: fleet.v1.LifecycleService.AgentStatus:output_type -> fleet.v1.AgentStatusResponse
+	8,  // 24: fleet.v1.LifecycleService.AgentComplete:output_type -> fleet.v1.AgentCompleteResponse
+	10, // 25: fleet.v1.LifecycleService.AgentStop:output_type -> fleet.v1.AgentStopResponse
+	12, // 26: fleet.v1.LifecycleService.AppendPayload:output_type -> fleet.v1.AppendPayloadResponse
+	15, // 27: fleet.v1.LifecycleService.DownloadPayload:output_type -> google.api.HttpBody
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_lifecycle_service_proto_init() }
@@ -1036,7 +1109,7 @@ func file_fleet_v1_lifecycle_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_lifecycle_service_proto_rawDesc), len(file_fleet_v1_lifecycle_service_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -210,6 +210,14 @@ const lifecycleServiceAgentStatusOutput = `{
         "cost_usd": {
           "type": "number",
           "description": "What its model requests have cost so far in US dollars, where its host says that."
+        },
+        "completion": {
+          "type": "string",
+          "enum": [
+            "reported",
+            "inferred"
+          ],
+          "description": "Who said that the contract ended this way. Absent while the agent runs, and when its run was stopped or broke.\n- reported: The agent said so itself: it called agent_complete, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
         }
       },
       "required": [

@@ -98,8 +98,8 @@ func TestClaudeContract(t *testing.T) {
 func TestClaudeContractInWords(t *testing.T) {
 	s, c := contracts(t)
 	for words, want := range map[string]fleetv1.LifecycleStatus{
-		"They are ducks. [CONTRACT COMPLETE]":   fleetv1.LifecycleStatus_completed,
-		"There are no birds. [CONTRACT FAILED]": fleetv1.LifecycleStatus_stopped,
+		`They are ducks.\n[CONTRACT COMPLETE]`:   fleetv1.LifecycleStatus_completed,
+		`There are no birds.\n[CONTRACT FAILED]`: fleetv1.LifecycleStatus_stopped,
 	} {
 		r, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: "Find the birds.\nmodel: say " + words})
 		require.NoError(t, err)
@@ -109,7 +109,8 @@ func TestClaudeContractInWords(t *testing.T) {
 			return got.GetStatus() != fleetv1.LifecycleStatus_running
 		}, patience, 50*time.Millisecond)
 		require.Equal(t, want, got.GetStatus())
-		said, _, _ := strings.Cut(words, " [")
+		require.Equal(t, fleetv1.LifecycleAgent_reported, got.GetCompletion())
+		said, _, _ := strings.Cut(words, `\n`)
 		require.Equal(t, said, got.GetSummary()+got.GetReason())
 	}
 	s.quiet(t)

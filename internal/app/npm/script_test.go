@@ -8,7 +8,7 @@ import (
 
 // step is one answer of the model. A prompt says which answers it gets, each by a line:
 //
-//	model: say TEXT         a text, and the end of the turn
+//	model: say TEXT         a text, and the end of the turn; \n begins a new line
 //	model: tool NAME JSON   a call of a tool; ${a.b} in the JSON is what the latest result that has it says at a.b, and
 //	                        ${self} the agent_id that the model is told in its system prompt
 //	model: hang NAME        no answer until the test opens the gate
@@ -46,6 +46,9 @@ func (r request) next() step {
 		return step{verb: "say", text: "There is nothing more to do."}
 	}
 	s := step{verb: lines[answers][1], text: lines[answers][2]}
+	if s.verb == "say" {
+		s.text = strings.ReplaceAll(s.text, `\n`, "\n")
+	}
 	if s.verb == "tool" {
 		name, input, _ := strings.Cut(s.text, " ")
 		s.tool = name

@@ -107,7 +107,7 @@ func (r *run) kill(why error) {
 func (r *run) report(summary string, payload []byte) {
 	r.mu.Lock()
 	if r.reported == nil && r.why == nil {
-		r.reported = &fleet.Outcome{Status: fleet.TaskCompleted, Summary: summary, Payload: payload}
+		r.reported = &fleet.Outcome{Status: fleet.TaskCompleted, Summary: summary, Payload: payload, Reported: true}
 		r.why = errReported
 	}
 	r.mu.Unlock()

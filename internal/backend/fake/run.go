@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -178,7 +179,7 @@ func (b *Backend) do(r *run, in instruction) {
 	case "usage":
 		r.usage = in.usage
 	case "done":
-		b.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: or(in.text, r.script.handled)})
+		b.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.handled)})
 	case "fail":
 		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: or(in.text, "the agent gave up")})
 	case "exit":

@@ -62,6 +62,9 @@ func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	if a.CostUSD > 0 {
 		out.CostUsd = &a.CostUSD
 	}
+	if a.Completion != "" {
+		out.Completion = fleetv1.LifecycleAgent_Completion(fleetv1.LifecycleAgent_Completion_value[string(a.Completion)]).Enum()
+	}
 	return out
 }
 

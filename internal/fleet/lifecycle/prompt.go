@@ -11,9 +11,8 @@ When the contract is fulfilled, call the tool agent_complete with agent_id "{id}
 sentences, and, where the result is more than the summary, the result as payload. For a result that is too large for one
 call, add it piece by piece with the tool append_payload first. Call agent_complete exactly once, as the last thing you do.
 
-If you do not have the tool agent_complete, write [CONTRACT COMPLETE] at the end of your last message instead.
-If the contract cannot be fulfilled, say why and write [CONTRACT FAILED] at the end of that message.
-Write neither of the two before you are done.
+If you do not have the tool agent_complete, end your final message with a line that has nothing but [CONTRACT COMPLETE].
+If the contract cannot be fulfilled, say why in your final message and end it with a line that has nothing but [CONTRACT FAILED].
 
 The contract:
 <contract>

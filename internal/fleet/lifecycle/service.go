@@ -21,18 +21,28 @@ const (
 	Completed Status = "completed"
 )
 
+// Completion says how it is known that a contract is fulfilled, or cannot be.
+type Completion string
+
+// The kinds of completion; empty: the agent runs, or its run was stopped or broke.
+const (
+	Reported Completion = "reported" // the agent said so
+	Inferred Completion = "inferred" // its run ended without an error
+)
+
 // Agent is how far an agent is.
 type Agent struct {
-	ID      string
-	Known   bool // false: there is no such agent that the caller may see, and nothing else is set
-	Status  Status
-	Started time.Time
-	Ended   time.Time // when it completed, or was stopped; zero: it runs
-	Summary string    // what it says of its work, when it completed
-	Reason  string    // why it was stopped, or failed
-	Preview string    // the end of its output, while it runs
-	Payload int       // bytes of its payload before compression
-	CostUSD float64
+	ID         string
+	Known      bool // false: there is no such agent that the caller may see, and nothing else is set
+	Status     Status
+	Started    time.Time
+	Ended      time.Time // when it completed, or was stopped; zero: it runs
+	Summary    string    // what it says of its work, when it completed
+	Completion Completion
+	Reason     string // why it was stopped, or failed
+	Preview    string // the end of its output, while it runs
+	Payload    int    // bytes of its payload before compression
+	CostUSD    float64
 }
 
 // Service starts agents on contracts and tells of them.
@@ -127,6 +137,12 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 		a.Status = Stopped
 	case fleet.TaskPending, fleet.TaskRunning:
 		a.Status = Running
+	}
+	switch {
+	case t.Reported:
+		a.Completion = Reported
+	case a.Status == Completed:
+		a.Completion = Inferred
 	}
 	return a
 }
