@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,8 +20,9 @@ import (
 
 // Git runs git without ever asking a person for anything.
 type Git struct {
-	env   []string
-	locks sync.Map // path of a repository -> *sync.Mutex: git's own locks fail instead of waiting
+	env     []string
+	sources sync.Map // path of a mirror -> the URL that it is of
+	locks   sync.Map // path of a repository -> *sync.Mutex: git's own locks fail instead of waiting
 }
 
 // New returns a Git that runs with the environment, made safe.
@@ -38,7 +40,9 @@ func New(env []string) *Git {
 	if !ssh {
 		g.env = append(g.env, "GIT_SSH_COMMAND=ssh -o BatchMode=yes")
 	}
-	g.env = append(g.env, "GIT_TERMINAL_PROMPT=0", "GCM_INTERACTIVE=never", "LC_ALL=C")
+	g.env = append(
+		g.env, "GIT_TERMINAL_PROMPT=0", "GCM_INTERACTIVE=never", "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_PAGER=cat", "GIT_EDITOR=true",
+	)
 	return g
 }
 
@@ -52,12 +56,21 @@ var credentials = regexp.MustCompile(`://[^/@\s]+@`)
 // Scrub removes credentials from a text with URLs in it.
 func Scrub(s string) string { return credentials.ReplaceAllString(s, "://") }
 
-// run runs git in the directory and returns what it wrote, without spaces around it.
+// run runs git in the directory and returns what it wrote, without spaces around it. git reads the repository's own
+// configuration, which agents can write: commands that read or write files of a working tree, look at objects, or use
+// the network go through a view instead.
 func (g *Git) run(ctx context.Context, dir string, args ...string) (string, error) {
+	return g.runWith(ctx, nil, dir, args...)
+}
+
+// runWith is run with more variables in the environment.
+func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...string) (string, error) {
 	// Hooks are for people's work in the repository, not for making and removing worktrees.
-	args = append([]string{"-C", dir, "-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "core.fsmonitor=false"}, args...)
+	args = append([]string{
+		"-C", dir, "-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
+	}, args...)
 	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Env = g.env
+	cmd.Env = append(slices.Clone(g.env), env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	gentle(cmd)

@@ -30,15 +30,25 @@ func Mirror(dir, source string) string {
 // source are kept as those of its remote.
 func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 	defer g.lock(mirror)()
+	g.sources.Store(mirror, source)
 	if _, err := os.Stat(mirror); errors.Is(err, os.ErrNotExist) {
 		if err := g.clone(ctx, source, mirror); err != nil {
 			return err
 		}
-	} else if _, err := g.run(ctx, mirror, "fetch", "--prune", "--quiet", "origin"); err != nil {
+	}
+	v, err := g.view(ctx, mirror, false)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	if _, err := v.run(ctx, "remote", "add", "origin", source); err != nil {
+		return err
+	}
+	if _, err := v.run(ctx, "fetch", "--prune", "--quiet", "--no-recurse-submodules", "origin"); err != nil {
 		return err
 	}
 	// A source that does not say which branch is its main one is no trouble as long as the project says one.
-	_, err := g.run(ctx, mirror, "remote", "set-head", "origin", "--auto")
+	_, err = v.run(ctx, "remote", "set-head", "origin", "--auto")
 	if ctx.Err() != nil {
 		return err
 	}
@@ -89,7 +99,7 @@ func (g *Git) base(ctx context.Context, repository, name string) (string, error)
 		candidates = []string{name, "refs/remotes/origin/" + name}
 	}
 	for _, c := range candidates {
-		commit, err := g.run(ctx, repository, "rev-parse", "--quiet", "--verify", "--end-of-options", c+"^{commit}")
+		commit, err := g.read(ctx, repository, "rev-parse", "--quiet", "--verify", "--end-of-options", c+"^{commit}")
 		if err == nil {
 			return commit, nil
 		}

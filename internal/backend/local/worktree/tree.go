@@ -34,7 +34,7 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 		return err
 	}
 	// Forced twice: what is left of an earlier try, which was cut off, counts as a locked worktree.
-	args := []string{"worktree", "add", "--quiet", "--force", "--force"}
+	args := []string{"worktree", "add", "--quiet", "--no-checkout", "--force", "--force"}
 	if g.hasBranch(ctx, t) {
 		args = append(args, t.Dir, t.Branch)
 	} else {
@@ -44,12 +44,34 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 		}
 		args = append(args, "--no-track", "-b", t.Branch, t.Dir, commit)
 	}
-	_, err := g.run(ctx, t.Repository, args...)
+	if _, err := g.run(ctx, t.Repository, args...); err != nil {
+		return err
+	}
+	if err := g.checkout(ctx, t); err != nil {
+		_ = RemoveAll(t.Dir) // half of it would look like work that deleted the rest
+		return err
+	}
+	return nil
+}
+
+// checkout writes the files of a new worktree.
+func (g *Git) checkout(ctx context.Context, t Tree) error {
+	v, err := g.view(ctx, t.Dir, true)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	if source, ok := g.sources.Load(t.Repository); ok { // a filter for large files may have to fetch them
+		if _, err := v.run(ctx, "config", "remote.origin.url", source.(string)); err != nil {
+			return err
+		}
+	}
+	_, err = v.run(ctx, "read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD") // touches no ref, unlike reset
 	return err
 }
 
 func (g *Git) hasBranch(ctx context.Context, t Tree) bool {
-	_, err := g.run(ctx, t.Repository, "show-ref", "--verify", "--quiet", "refs/heads/"+t.Branch)
+	_, err := g.read(ctx, t.Repository, "show-ref", "--verify", "--quiet", "refs/heads/"+t.Branch)
 	return err == nil
 }
 
@@ -85,13 +107,16 @@ type Work struct {
 // Work finds out what would be lost with the worktree.
 func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
 	var w Work
-	status, err := g.run(ctx, t.Dir, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
+	v, err := g.view(ctx, t.Dir, true)
 	if err != nil {
 		return w, err
 	}
-	w.Uncommitted = status != ""
-	if _, err := g.run(ctx, t.Dir, "symbolic-ref", "--quiet", "HEAD"); err != nil { // on no branch
-		n, err := g.count(ctx, t.Dir, "HEAD", "--not", "--branches", "--remotes", "--tags")
+	defer v.close()
+	if w.Uncommitted, err = v.changed(ctx, 0); err != nil {
+		return w, err
+	}
+	if _, err := v.run(ctx, "symbolic-ref", "--quiet", "HEAD"); err != nil { // on no branch
+		n, err := v.count(ctx, "HEAD", "--not", "--branches", "--remotes", "--tags")
 		if err != nil {
 			return w, err
 		}
@@ -101,16 +126,60 @@ func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
 	return w, err
 }
 
+// maxNested is how deep submodules are looked into.
+const maxNested = 8
+
+// changed says whether the working tree has changes that are not committed, also in its submodules. git would look into
+// these with their own configuration, so each gets a view of its own.
+func (v *view) changed(ctx context.Context, depth int) (bool, error) {
+	status, err := v.run(ctx, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty")
+	if err != nil || status != "" {
+		return status != "", err
+	}
+	entries, err := v.run(ctx, "ls-files", "--stage", "-z")
+	if err != nil {
+		return false, err
+	}
+	for e := range strings.SplitSeq(entries, "\x00") {
+		meta, path, _ := strings.Cut(e, "\t")
+		if !strings.HasPrefix(meta, "160000 ") || !filepath.IsLocal(path) {
+			continue
+		}
+		dir := filepath.Join(v.dir, path)
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
+			continue // not checked out
+		}
+		if depth == maxNested {
+			return true, nil // rather too much is kept than too little
+		}
+		inner, err := v.git.view(ctx, dir, true)
+		if err != nil {
+			return false, err
+		}
+		changed, err := inner.changed(ctx, depth+1)
+		inner.close()
+		if err != nil || changed {
+			return changed, err
+		}
+	}
+	return false, nil
+}
+
 // Commits counts the commits that are on the tree's branch and no other.
 func (g *Git) Commits(ctx context.Context, t Tree) (int, error) {
 	if !g.hasBranch(ctx, t) {
 		return 0, ctx.Err()
 	}
-	return g.count(ctx, t.Repository, "refs/heads/"+t.Branch, "--not", "--exclude="+t.Branch, "--branches", "--remotes", "--tags")
+	v, err := g.view(ctx, t.Repository, false)
+	if err != nil {
+		return 0, err
+	}
+	defer v.close()
+	return v.count(ctx, "refs/heads/"+t.Branch, "--not", "--exclude="+t.Branch, "--branches", "--remotes", "--tags")
 }
 
-func (g *Git) count(ctx context.Context, dir string, args ...string) (int, error) {
-	out, err := g.run(ctx, dir, append([]string{"rev-list", "--count"}, args...)...)
+func (v *view) count(ctx context.Context, args ...string) (int, error) {
+	out, err := v.run(ctx, append([]string{"rev-list", "--count"}, args...)...)
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,129 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// evil configures every program that git could run for what Fleet does, in the repository's own configuration, in a
+// file that it includes, in that of a worktree, and in a submodule; each leaves a file behind when it runs.
+const evil = `
+cat >"$TRAP.sh" <<END
+#!/bin/sh
+echo "\$0 \$*" >>"$TRAP"
+cat
+END
+chmod +x "$TRAP.sh"
+configure() {
+	for key in filter.evil.clean filter.evil.smudge filter.evil.process diff.evil.textconv diff.evil.command diff.external \
+		merge.evil.driver core.fsmonitor core.pager core.editor core.sshCommand core.askPass core.gitProxy core.alternateRefsCommand \
+		credential.helper gpg.program pager.status sequence.editor remote.origin.uploadpack remote.evil.uploadpack; do
+		git config "$@" "$key" "$TRAP.sh"
+	done
+	git config "$@" core.hooksPath "$TRAP.hooks"
+	git config "$@" filter.evil.required true
+	git config "$@" protocol.ext.allow always
+	git config "$@" url."ext::$TRAP.sh ".insteadOf file://
+	git config "$@" core.attributesFile "$TRAP.attributes"
+	git config "$@" maintenance.auto true
+}
+mkdir -p "$TRAP.hooks"
+for hook in post-checkout reference-transaction post-index-change fsmonitor-watchman pre-auto-gc post-rewrite; do
+	cp "$TRAP.sh" "$TRAP.hooks/$hook"
+	[ ! -d "$(git rev-parse --git-common-dir)/hooks" ] || cp "$TRAP.sh" "$(git rev-parse --git-common-dir)/hooks/$hook"
+done
+echo '* filter=evil diff=evil merge=evil' >"$TRAP.attributes"
+configure --file "$TRAP.included"
+git config extensions.worktreeConfig true
+configure --worktree
+configure --local
+git config --local include.path "$TRAP.included"
+`
+
+// snare has an agent configure programs in its tree, and fails the test if Fleet's git has run one of them by its end.
+func snare(t *testing.T, dir string) {
+	t.Helper()
+	trap := filepath.Join(t.TempDir(), "ran")
+	sh(t, dir, "TRAP="+trap+"\n"+evil)
+	require.NoError(t, os.RemoveAll(trap)) // what the agent's own git ran counts for nothing
+	t.Cleanup(func() {
+		ran, _ := os.ReadFile(trap)
+		require.Empty(t, strings.TrimSpace(string(ran)))
+	})
+}
+
+// attribute puts a file under the agent's filter, with content that has to be read again.
+const attribute = `echo '* filter=evil diff=evil' >.gitattributes; printf 'two\n' >file; touch file`
+
+func TestAgentsProgramsAreNotRun(t *testing.T) {
+	t.Parallel()
+	t.Run("looking at a tree", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		sh(t, tree.Dir, attribute)
+		snare(t, tree.Dir)
+		w, err := g.Work(t.Context(), tree)
+		require.NoError(t, err)
+		require.True(t, w.Uncommitted)
+	})
+	t.Run("looking into a submodule", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+repository(t)+" sub; git commit -qm sub")
+		w, err := g.Work(t.Context(), tree)
+		require.NoError(t, err)
+		require.Equal(t, Work{Commits: 1}, w)
+		sub := filepath.Join(tree.Dir, "sub")
+		sh(t, sub, attribute)
+		snare(t, sub)
+		w, err = g.Work(t.Context(), tree)
+		require.NoError(t, err)
+		require.Equal(t, Work{Uncommitted: true, Commits: 1}, w)
+	})
+	t.Run("moving and removing a tree", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		sh(t, tree.Dir, attribute)
+		snare(t, tree.Dir)
+		to := filepath.Join(t.TempDir(), "kept")
+		require.NoError(t, g.Move(t.Context(), tree, to))
+		tree.Dir = to
+		require.NoError(t, g.Remove(t.Context(), tree))
+		require.NoDirExists(t, to)
+	})
+	t.Run("making the next tree", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		sh(t, tree.Dir, attribute+"; git add -A; git commit -qm two")
+		snare(t, tree.Dir)
+		next := Tree{Repository: tree.Repository, Dir: filepath.Join(t.TempDir(), "next"), Branch: "next"}
+		require.NoError(t, g.Add(t.Context(), next, tree.Branch, false))
+		require.Equal(t, "two\n", string(must(os.ReadFile(filepath.Join(next.Dir, "file")))))
+	})
+	t.Run("fetching", func(t *testing.T) {
+		t.Parallel()
+		origin := repository(t)
+		g := New(os.Environ())
+		mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), "file://"+origin)
+		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
+		tree := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "work"), Branch: "b"}
+		require.NoError(t, g.Add(t.Context(), tree, "", false))
+		snare(t, tree.Dir)
+		sh(t, origin, "echo two >file; git commit -qam two")
+		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
+		next := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "next"), Branch: "next"}
+		require.NoError(t, g.Add(t.Context(), next, "", false))
+		require.Equal(t, "two\n", string(must(os.ReadFile(filepath.Join(next.Dir, "file")))))
+	})
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
