@@ -54,7 +54,9 @@ var goodRequests = map[string]string{
 	"get_agent_session_history": `{"agent_session_id":"${session}"}`,
 	"list_agent_sessions":       `{}`,
 	"close_agent_session":       `{"agent_session_id":"nobody"}`,
+	"interrupt_agent_session":   `{"agent_session_id":"nobody"}`,
 	"pull_agent":                `{"registry_ref":"127.0.0.1:1/x/y"}`,
+	"remove_pulled_agent":       `{"registry_ref":"x/y"}`,
 	"create_token":              `{"name":"fresh"}`,
 	"revoke_token":              `{"name":"nobody"}`,
 }

@@ -45,6 +45,10 @@ func newCatalog(cfg Config) *cagent.Catalog {
 		dir = abs
 	}
 	c := cagent.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: dir, StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
+	c.Login = s.Pulled.Login
+	if c.Login == "" && cfg.Auth == AuthNone { // the logins are the only user's own
+		c.Login = cagent.LoginDocker
+	}
 	c.Approve = cfg.Cagent.Approve
 	c.Policy.ModelHosts = s.Pulled.ModelHosts
 	if len(s.Pulled.Toolsets) > 0 {

@@ -2078,6 +2078,107 @@ func (x *PullAgentResponse) GetReference() string {
 	return ""
 }
 
+// RemovePulledAgentRequest names the artifact.
+type RemovePulledAgentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Reference of the artifact, or the last part of it, as list_agents shows it.
+	RegistryRef   string `protobuf:"bytes,1,opt,name=registry_ref,json=registryRef,proto3" json:"registry_ref,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemovePulledAgentRequest) Reset() {
+	*x = RemovePulledAgentRequest{}
+	mi := &file_fleet_v1_session_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemovePulledAgentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemovePulledAgentRequest) ProtoMessage() {}
+
+func (x *RemovePulledAgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_session_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemovePulledAgentRequest.ProtoReflect.Descriptor instead.
+func (*RemovePulledAgentRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RemovePulledAgentRequest) GetRegistryRef() string {
+	if x != nil {
+		return x.RegistryRef
+	}
+	return ""
+}
+
+// RemovePulledAgentResponse says what was removed.
+type RemovePulledAgentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Digest of the artifact.
+	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Reference of the artifact.
+	Reference     string `protobuf:"bytes,2,opt,name=reference,proto3" json:"reference,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemovePulledAgentResponse) Reset() {
+	*x = RemovePulledAgentResponse{}
+	mi := &file_fleet_v1_session_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemovePulledAgentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemovePulledAgentResponse) ProtoMessage() {}
+
+func (x *RemovePulledAgentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_session_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemovePulledAgentResponse.ProtoReflect.Descriptor instead.
+func (*RemovePulledAgentResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *RemovePulledAgentResponse) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *RemovePulledAgentResponse) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
 var File_fleet_v1_session_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_session_service_proto_rawDesc = "" +
@@ -2260,6 +2361,12 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\vregistryRef\"I\n" +
 	"\x11PullAgentResponse\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x1c\n" +
+	"\treference\x18\x02 \x01(\tR\treference\"I\n" +
+	"\x18RemovePulledAgentRequest\x12-\n" +
+	"\fregistry_ref\x18\x01 \x01(\tB\n" +
+	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\vregistryRef\"Q\n" +
+	"\x19RemovePulledAgentResponse\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x1c\n" +
 	"\treference\x18\x02 \x01(\tR\treference*d\n" +
 	"\x12SessionAgentSource\x12$\n" +
 	" session_agent_source_unspecified\x10\x00\x12\t\n" +
@@ -2272,8 +2379,7 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x04open\x10\x01\x12\v\n" +
 	"\aworking\x10\x02\x12\n" +
 	"\n" +
-	"\x06closed\x10\x032\xed\n" +
-	"\n" +
+	"\x06closed\x10\x032\xf2\v\n" +
 	"\x0eSessionService\x12x\n" +
 	"\x12CreateAgentSession\x12#.fleet.v1.CreateAgentSessionRequest\x1a$.fleet.v1.CreateAgentSessionResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/sessions\x12\x85\x01\n" +
 	"\vSendMessage\x12\x1c.fleet.v1.SendMessageRequest\x1a\x1d.fleet.v1.SendMessageResponse\"7\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/sessions/{agent_session_id}/messages0\x01\x12v\n" +
@@ -2285,7 +2391,8 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12\xa1\x01\n" +
 	"\x15InterruptAgentSession\x12&.fleet.v1.InterruptAgentSessionRequest\x1a'.fleet.v1.InterruptAgentSessionResponse\"7\x82\xd3\xe4\x93\x02.:\x01*\")/v1/sessions/{agent_session_id}:interrupt\x90\x02\x02\x12\x91\x01\n" +
 	"\x11CloseAgentSession\x12\".fleet.v1.CloseAgentSessionRequest\x1a#.fleet.v1.CloseAgentSessionResponse\"3\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/sessions/{agent_session_id}:close\x90\x02\x02\x12k\n" +
-	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\"%\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/session-agents:pull\x90\x02\x02\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\"%\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/session-agents:pull\x90\x02\x02\x12\x82\x01\n" +
+	"\x11RemovePulledAgent\x12\".fleet.v1.RemovePulledAgentRequest\x1a#.fleet.v1.RemovePulledAgentResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:remove\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_session_service_proto_rawDescOnce sync.Once
@@ -2300,7 +2407,7 @@ func file_fleet_v1_session_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_session_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fleet_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_fleet_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_fleet_v1_session_service_proto_goTypes = []any{
 	(SessionAgentSource)(0),                  // 0: fleet.v1.SessionAgentSource
 	(SessionStatus)(0),                       // 1: fleet.v1.SessionStatus
@@ -2333,15 +2440,17 @@ var file_fleet_v1_session_service_proto_goTypes = []any{
 	(*CloseAgentSessionResponse)(nil),        // 28: fleet.v1.CloseAgentSessionResponse
 	(*PullAgentRequest)(nil),                 // 29: fleet.v1.PullAgentRequest
 	(*PullAgentResponse)(nil),                // 30: fleet.v1.PullAgentResponse
-	(*structpb.Value)(nil),                   // 31: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil),            // 32: google.protobuf.Timestamp
+	(*RemovePulledAgentRequest)(nil),         // 31: fleet.v1.RemovePulledAgentRequest
+	(*RemovePulledAgentResponse)(nil),        // 32: fleet.v1.RemovePulledAgentResponse
+	(*structpb.Value)(nil),                   // 33: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),            // 34: google.protobuf.Timestamp
 }
 var file_fleet_v1_session_service_proto_depIdxs = []int32{
 	2,  // 0: fleet.v1.SendMessageResponse.type:type_name -> fleet.v1.SendMessageResponse.Kind
 	8,  // 1: fleet.v1.SendMessageResponse.content:type_name -> fleet.v1.TurnContent
 	8,  // 2: fleet.v1.SendMessageResponse.events:type_name -> fleet.v1.TurnContent
 	11, // 3: fleet.v1.SendMessageResponse.metadata:type_name -> fleet.v1.TurnMetadata
-	31, // 4: fleet.v1.TurnContent.arguments:type_name -> google.protobuf.Value
+	33, // 4: fleet.v1.TurnContent.arguments:type_name -> google.protobuf.Value
 	9,  // 5: fleet.v1.TurnContent.tool_response:type_name -> fleet.v1.ToolResponse
 	10, // 6: fleet.v1.TurnContent.usage:type_name -> fleet.v1.TurnUsage
 	3,  // 7: fleet.v1.InvokeAgentResponse.type:type_name -> fleet.v1.InvokeAgentResponse.Kind
@@ -2350,16 +2459,16 @@ var file_fleet_v1_session_service_proto_depIdxs = []int32{
 	11, // 10: fleet.v1.InvokeAgentResponse.metadata:type_name -> fleet.v1.TurnMetadata
 	0,  // 11: fleet.v1.SessionServiceListAgentsRequest.source:type_name -> fleet.v1.SessionAgentSource
 	16, // 12: fleet.v1.SessionServiceListAgentsResponse.agents:type_name -> fleet.v1.AgentInfo
-	32, // 13: fleet.v1.SessionInfo.created:type_name -> google.protobuf.Timestamp
-	32, // 14: fleet.v1.SessionInfo.last_used:type_name -> google.protobuf.Timestamp
+	34, // 13: fleet.v1.SessionInfo.created:type_name -> google.protobuf.Timestamp
+	34, // 14: fleet.v1.SessionInfo.last_used:type_name -> google.protobuf.Timestamp
 	1,  // 15: fleet.v1.SessionInfo.status:type_name -> fleet.v1.SessionStatus
-	32, // 16: fleet.v1.SessionInfo.closed:type_name -> google.protobuf.Timestamp
-	32, // 17: fleet.v1.GetAgentSessionInfoResponse.created:type_name -> google.protobuf.Timestamp
-	32, // 18: fleet.v1.GetAgentSessionInfoResponse.last_used:type_name -> google.protobuf.Timestamp
+	34, // 16: fleet.v1.SessionInfo.closed:type_name -> google.protobuf.Timestamp
+	34, // 17: fleet.v1.GetAgentSessionInfoResponse.created:type_name -> google.protobuf.Timestamp
+	34, // 18: fleet.v1.GetAgentSessionInfoResponse.last_used:type_name -> google.protobuf.Timestamp
 	1,  // 19: fleet.v1.GetAgentSessionInfoResponse.status:type_name -> fleet.v1.SessionStatus
-	32, // 20: fleet.v1.GetAgentSessionInfoResponse.closed:type_name -> google.protobuf.Timestamp
+	34, // 20: fleet.v1.GetAgentSessionInfoResponse.closed:type_name -> google.protobuf.Timestamp
 	22, // 21: fleet.v1.GetAgentSessionHistoryResponse.messages:type_name -> fleet.v1.SessionMessage
-	32, // 22: fleet.v1.SessionMessage.created:type_name -> google.protobuf.Timestamp
+	34, // 22: fleet.v1.SessionMessage.created:type_name -> google.protobuf.Timestamp
 	17, // 23: fleet.v1.ListAgentSessionsResponse.sessions:type_name -> fleet.v1.SessionInfo
 	4,  // 24: fleet.v1.SessionService.CreateAgentSession:input_type -> fleet.v1.CreateAgentSessionRequest
 	6,  // 25: fleet.v1.SessionService.SendMessage:input_type -> fleet.v1.SendMessageRequest
@@ -2371,18 +2480,20 @@ var file_fleet_v1_session_service_proto_depIdxs = []int32{
 	25, // 31: fleet.v1.SessionService.InterruptAgentSession:input_type -> fleet.v1.InterruptAgentSessionRequest
 	27, // 32: fleet.v1.SessionService.CloseAgentSession:input_type -> fleet.v1.CloseAgentSessionRequest
 	29, // 33: fleet.v1.SessionService.PullAgent:input_type -> fleet.v1.PullAgentRequest
-	5,  // 34: fleet.v1.SessionService.CreateAgentSession:output_type -> fleet.v1.CreateAgentSessionResponse
-	7,  // 35: fleet.v1.SessionService.SendMessage:output_type -> fleet.v1.SendMessageResponse
-	13, // 36: fleet.v1.SessionService.InvokeAgent:output_type -> fleet.v1.InvokeAgentResponse
-	15, // 37: fleet.v1.SessionService.ListAgents:output_type -> fleet.v1.SessionServiceListAgentsResponse
-	19, // 38: fleet.v1.SessionService.GetAgentSessionInfo:output_type -> fleet.v1.GetAgentSessionInfoResponse
-	21, // 39: fleet.v1.SessionService.GetAgentSessionHistory:output_type -> fleet.v1.GetAgentSessionHistoryResponse
-	24, // 40: fleet.v1.SessionService.ListAgentSessions:output_type -> fleet.v1.ListAgentSessionsResponse
-	26, // 41: fleet.v1.SessionService.InterruptAgentSession:output_type -> fleet.v1.InterruptAgentSessionResponse
-	28, // 42: fleet.v1.SessionService.CloseAgentSession:output_type -> fleet.v1.CloseAgentSessionResponse
-	30, // 43: fleet.v1.SessionService.PullAgent:output_type -> fleet.v1.PullAgentResponse
-	34, // [34:44] is the sub-list for method output_type
-	24, // [24:34] is the sub-list for method input_type
+	31, // 34: fleet.v1.SessionService.RemovePulledAgent:input_type -> fleet.v1.RemovePulledAgentRequest
+	5,  // 35: fleet.v1.SessionService.CreateAgentSession:output_type -> fleet.v1.CreateAgentSessionResponse
+	7,  // 36: fleet.v1.SessionService.SendMessage:output_type -> fleet.v1.SendMessageResponse
+	13, // 37: fleet.v1.SessionService.InvokeAgent:output_type -> fleet.v1.InvokeAgentResponse
+	15, // 38: fleet.v1.SessionService.ListAgents:output_type -> fleet.v1.SessionServiceListAgentsResponse
+	19, // 39: fleet.v1.SessionService.GetAgentSessionInfo:output_type -> fleet.v1.GetAgentSessionInfoResponse
+	21, // 40: fleet.v1.SessionService.GetAgentSessionHistory:output_type -> fleet.v1.GetAgentSessionHistoryResponse
+	24, // 41: fleet.v1.SessionService.ListAgentSessions:output_type -> fleet.v1.ListAgentSessionsResponse
+	26, // 42: fleet.v1.SessionService.InterruptAgentSession:output_type -> fleet.v1.InterruptAgentSessionResponse
+	28, // 43: fleet.v1.SessionService.CloseAgentSession:output_type -> fleet.v1.CloseAgentSessionResponse
+	30, // 44: fleet.v1.SessionService.PullAgent:output_type -> fleet.v1.PullAgentResponse
+	32, // 45: fleet.v1.SessionService.RemovePulledAgent:output_type -> fleet.v1.RemovePulledAgentResponse
+	35, // [35:46] is the sub-list for method output_type
+	24, // [24:35] is the sub-list for method input_type
 	24, // [24:24] is the sub-list for extension type_name
 	24, // [24:24] is the sub-list for extension extendee
 	0,  // [0:24] is the sub-list for field type_name
@@ -2409,7 +2520,7 @@ func file_fleet_v1_session_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_session_service_proto_rawDesc), len(file_fleet_v1_session_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -87,11 +87,19 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:        "pull_agent",
 			Title:       "Pull agent",
-			Description: "Pull an agent from a registry into this server's store, so that sessions can be held with it.",
+			Description: "Pull an agent from a registry, so that sessions can be held with it. It is the caller's own.",
 			ReadOnly:    false, Destructive: false, Idempotent: true,
 			Input:  sessionServicePullAgentInput,
 			Output: sessionServicePullAgentOutput,
 		}, c.PullAgent),
+		tool.Unary(tool.Spec{
+			Name:        "remove_pulled_agent",
+			Title:       "Remove pulled agent",
+			Description: "Remove an agent that the caller has pulled. Sessions that are held with it go on.",
+			ReadOnly:    false, Destructive: false, Idempotent: false,
+			Input:  sessionServiceRemovePulledAgentInput,
+			Output: sessionServiceRemovePulledAgentOutput,
+		}, c.RemovePulledAgent),
 	}}
 }
 
@@ -997,6 +1005,39 @@ const sessionServicePullAgentOutput = `{
     "reference": {
       "type": "string",
       "description": "Reference of the artifact, which create_agent_session takes."
+    }
+  },
+  "required": [
+    "digest",
+    "reference"
+  ]
+}`
+
+const sessionServiceRemovePulledAgentInput = `{
+  "type": "object",
+  "properties": {
+    "registry_ref": {
+      "type": "string",
+      "minLength": 1,
+      "description": "Reference of the artifact, or the last part of it, as list_agents shows it."
+    }
+  },
+  "required": [
+    "registry_ref"
+  ],
+  "additionalProperties": false
+}`
+
+const sessionServiceRemovePulledAgentOutput = `{
+  "type": "object",
+  "properties": {
+    "digest": {
+      "type": "string",
+      "description": "Digest of the artifact."
+    },
+    "reference": {
+      "type": "string",
+      "description": "Reference of the artifact."
     }
   },
   "required": [

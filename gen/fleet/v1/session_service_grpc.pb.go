@@ -29,6 +29,7 @@ const (
 	SessionService_InterruptAgentSession_FullMethodName  = "/fleet.v1.SessionService/InterruptAgentSession"
 	SessionService_CloseAgentSession_FullMethodName      = "/fleet.v1.SessionService/CloseAgentSession"
 	SessionService_PullAgent_FullMethodName              = "/fleet.v1.SessionService/PullAgent"
+	SessionService_RemovePulledAgent_FullMethodName      = "/fleet.v1.SessionService/RemovePulledAgent"
 )
 
 // SessionServiceClient is the client API for SessionService service.
@@ -60,8 +61,10 @@ type SessionServiceClient interface {
 	InterruptAgentSession(ctx context.Context, in *InterruptAgentSessionRequest, opts ...grpc.CallOption) (*InterruptAgentSessionResponse, error)
 	// Close a session. What its agent is doing is stopped; an agent that was made for the session is removed.
 	CloseAgentSession(ctx context.Context, in *CloseAgentSessionRequest, opts ...grpc.CallOption) (*CloseAgentSessionResponse, error)
-	// Pull an agent from a registry into this server's store, so that sessions can be held with it.
+	// Pull an agent from a registry, so that sessions can be held with it. It is the caller's own.
 	PullAgent(ctx context.Context, in *PullAgentRequest, opts ...grpc.CallOption) (*PullAgentResponse, error)
+	// Remove an agent that the caller has pulled. Sessions that are held with it go on.
+	RemovePulledAgent(ctx context.Context, in *RemovePulledAgentRequest, opts ...grpc.CallOption) (*RemovePulledAgentResponse, error)
 }
 
 type sessionServiceClient struct {
@@ -190,6 +193,16 @@ func (c *sessionServiceClient) PullAgent(ctx context.Context, in *PullAgentReque
 	return out, nil
 }
 
+func (c *sessionServiceClient) RemovePulledAgent(ctx context.Context, in *RemovePulledAgentRequest, opts ...grpc.CallOption) (*RemovePulledAgentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemovePulledAgentResponse)
+	err := c.cc.Invoke(ctx, SessionService_RemovePulledAgent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SessionServiceServer is the server API for SessionService service.
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
@@ -219,8 +232,10 @@ type SessionServiceServer interface {
 	InterruptAgentSession(context.Context, *InterruptAgentSessionRequest) (*InterruptAgentSessionResponse, error)
 	// Close a session. What its agent is doing is stopped; an agent that was made for the session is removed.
 	CloseAgentSession(context.Context, *CloseAgentSessionRequest) (*CloseAgentSessionResponse, error)
-	// Pull an agent from a registry into this server's store, so that sessions can be held with it.
+	// Pull an agent from a registry, so that sessions can be held with it. It is the caller's own.
 	PullAgent(context.Context, *PullAgentRequest) (*PullAgentResponse, error)
+	// Remove an agent that the caller has pulled. Sessions that are held with it go on.
+	RemovePulledAgent(context.Context, *RemovePulledAgentRequest) (*RemovePulledAgentResponse, error)
 	mustEmbedUnimplementedSessionServiceServer()
 }
 
@@ -260,6 +275,9 @@ func (UnimplementedSessionServiceServer) CloseAgentSession(context.Context, *Clo
 }
 func (UnimplementedSessionServiceServer) PullAgent(context.Context, *PullAgentRequest) (*PullAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PullAgent not implemented")
+}
+func (UnimplementedSessionServiceServer) RemovePulledAgent(context.Context, *RemovePulledAgentRequest) (*RemovePulledAgentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemovePulledAgent not implemented")
 }
 func (UnimplementedSessionServiceServer) mustEmbedUnimplementedSessionServiceServer() {}
 func (UnimplementedSessionServiceServer) testEmbeddedByValue()                        {}
@@ -448,6 +466,24 @@ func _SessionService_PullAgent_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_RemovePulledAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemovePulledAgentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).RemovePulledAgent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_RemovePulledAgent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).RemovePulledAgent(ctx, req.(*RemovePulledAgentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SessionService_ServiceDesc is the grpc.ServiceDesc for SessionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -486,6 +522,10 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PullAgent",
 			Handler:    _SessionService_PullAgent_Handler,
+		},
+		{
+			MethodName: "RemovePulledAgent",
+			Handler:    _SessionService_RemovePulledAgent_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

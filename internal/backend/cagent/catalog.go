@@ -30,6 +30,8 @@ type CatalogConfig struct {
 	Policy Policy
 	// Registries are the hosts that artifacts may be pulled from; nil: any.
 	Registries []string
+	// Login is what registries are asked with: LoginDocker, or nothing.
+	Login string
 	// PullTimeout bounds one pull; 0 means 60 s.
 	PullTimeout time.Duration
 	// Approve are the types of toolsets whose tools need no permission; nil means DefaultApprove.
@@ -37,6 +39,10 @@ type CatalogConfig struct {
 
 	LookupEnv func(string) (string, bool) // nil means os.LookupEnv
 }
+
+// LoginDocker is the value of CatalogConfig.Login for the logins of `docker login`: those in the Docker configuration
+// of the server's user, and of its credential helpers.
+const LoginDocker = "docker"
 
 // Catalog has the definitions in a directory and those that were pulled. It is safe for concurrent use.
 type Catalog struct {

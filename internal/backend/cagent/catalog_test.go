@@ -168,7 +168,6 @@ func TestPullReach(t *testing.T) {
 	c := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: t.TempDir()})
 	listed := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: t.TempDir(), Registries: []string{host}})
 	for name, pull := range map[string]func() (sessions.Pulled, error){
-		"nobody":            func() (sessions.Pulled, error) { return c.Pull(t.Context(), host+"/fleet/hello:v1") },
 		"a caller":          func() (sessions.Pulled, error) { return c.Pull(bob, host+"/fleet/hello:v1") },
 		"by name":           func() (sessions.Pulled, error) { return c.Pull(bob, "localhost:"+port+"/fleet/hello:v1") },
 		"an admin, astray":  func() (sessions.Pulled, error) { return c.Pull(asAdmin(t.Context()), astray+"/fleet/hello:v1") },
@@ -198,18 +197,18 @@ func TestPull(t *testing.T) {
 	require.NoError(t, err)
 
 	for _, ref := range []string{host + "/fleet/hello:v1", "hello:v1", "zipped:latest", "zipped", host + "/fleet/hello@" + digest.String()} {
-		d, err := c.Artifact(t.Context(), ref)
+		d, err := c.Artifact(asAdmin(t.Context()), ref)
 		require.NoError(t, err, ref)
 		require.Equal(t, plainDocument, d.Document)
 	}
 	for _, ref := range []string{"hello:v2", "hello", "other/hello:v1", "::", strings.Repeat("x", 600)} {
-		_, err := c.Artifact(t.Context(), ref)
+		_, err := c.Artifact(asAdmin(t.Context()), ref)
 		require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), ref)
 	}
 	pushed(t, host+"/else/hello:v1", true, layer(strings.ReplaceAll(plainDocument, "hello", "hullo")))
 	_, err = c.Pull(asAdmin(t.Context()), host+"/else/hello:v1")
 	require.NoError(t, err)
-	_, err = c.Artifact(t.Context(), "hello:v1")
+	_, err = c.Artifact(asAdmin(t.Context()), "hello:v1")
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "may be one of several")
 
@@ -218,7 +217,7 @@ func TestPull(t *testing.T) {
 	again, err := c.Pull(asAdmin(t.Context()), host+"/fleet/hello:v1")
 	require.NoError(t, err)
 	require.NotEqual(t, p.Digest, again.Digest)
-	all, err := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store}).Stored(t.Context()) // as after a restart
+	all, err := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store}).Stored(asAdmin(t.Context())) // as after a restart
 	require.NoError(t, err)
 	require.Len(t, all, 4)
 	for _, d := range all {
@@ -316,9 +315,9 @@ func TestPullPolicy(t *testing.T) {
 	_, err := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store, Policy: lax}).Pull(asAdmin(t.Context()), host+"/a/bee:v1")
 	require.NoError(t, err)
 	strict := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: store})
-	_, err = strict.Artifact(t.Context(), "bee:v1")
+	_, err = strict.Artifact(asAdmin(t.Context()), "bee:v1")
 	require.Equal(t, fleet.ReasonDefinitionInvalid, fleet.ReasonOf(err))
-	all, err := strict.Stored(t.Context())
+	all, err := strict.Stored(asAdmin(t.Context()))
 	require.NoError(t, err)
 	require.Contains(t, all[0].Problem, `"fetch"`)
 }

@@ -30,11 +30,15 @@ const maxTransfer = 4 << 20
 // agentAnnotation is on what `cagent push` has made.
 const agentAnnotation = "io.docker.cagent.version"
 
-// Pull implements sessions.Catalog. Registries are asked without a login, so that nobody gets what only the server's
-// user may have.
+// Pull implements sessions.Catalog. Registries are asked with the logins of the server's user only where
+// CatalogConfig.Login allows it, so that nobody gets what is not meant for them.
 func (c *Catalog) Pull(ctx context.Context, reference string) (sessions.Pulled, error) {
 	if c.config.StoreDir == "" {
 		return sessions.Pulled{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server keeps no agents of registries")
+	}
+	who, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return sessions.Pulled{}, err
 	}
 	ref, err := parseReference(reference)
 	if err != nil {
@@ -52,6 +56,7 @@ func (c *Catalog) Pull(ctx context.Context, reference string) (sessions.Pulled, 
 	if err != nil {
 		return sessions.Pulled{}, c.pullError(ctx, ref, err)
 	}
+	a.Owner = who.Name
 	if err := c.keep(a); err != nil {
 		return sessions.Pulled{}, hostError("the agent cannot be kept", err)
 	}
@@ -67,9 +72,13 @@ func refuse(format string, args ...any) error { return &errArtifact{fmt.Sprintf(
 
 // fetch gets the artifact and looks at it.
 func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, error) {
+	login, err := c.login(ctx, ref.Context())
+	if err != nil {
+		return nil, err
+	}
 	t := newRegistryTransport(ref.Context().RegistryStr(), c.inside(ctx, ref)...)
 	defer t.base.CloseIdleConnections()
-	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(t), remote.WithAuth(authn.Anonymous))
+	desc, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(t), remote.WithAuth(login))
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +102,35 @@ func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, err
 	}
 	return &artifact{Reference: ref.String(), Canonical: ref.Name(), Digest: desc.Digest.String(), Document: string(document), PulledAt: time.Now().UTC()}, nil
 }
+
+// login returns what the registry is asked with. A credential helper that does not return is left behind when the
+// context ends.
+func (c *Catalog) login(ctx context.Context, where name.Repository) (authn.Authenticator, error) {
+	if c.config.Login != LoginDocker {
+		return authn.Anonymous, nil
+	}
+	type result struct {
+		login authn.Authenticator
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		l, err := authn.Resolve(ctx, authn.DefaultKeychain, where)
+		done <- result{l, err}
+	}()
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return nil, &errLogin{r.err}
+		}
+		return r.login, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// errLogin is a login that cannot be read.
+type errLogin struct{ error }
 
 // inside are the hosts on the server's own networks that a pull may connect to: those that the operator lists, and for
 // an admin the registry itself.
@@ -154,12 +192,19 @@ func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) 
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if bad, ok := errors.AsType[*errLogin](err); ok {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the login for the registry %s cannot be read: check the credential helpers in the Docker configuration of the server's user", host).Because(bad.error)
+	}
 	if t, ok := errors.AsType[*transport.Error](err); ok {
 		switch t.StatusCode {
 		case http.StatusNotFound:
 			return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s", host, ref).Because(err)
 		case http.StatusUnauthorized, http.StatusForbidden:
-			return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s that can be had without a login", host, ref).Because(err)
+			if c.config.Login == LoginDocker {
+				return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s, or does not give it to this server: run `docker login %s` as the server's user", host, ref, host).Because(err)
+			}
+			return fleet.Errorf(fleet.ReasonAgentNotFound,
+				"the registry %s has no %s that it gives without a login: set sessions.pulled.login to docker, and run `docker login %s` as the server's user", host, ref, host).Because(err)
 		}
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s answered %d", host, t.StatusCode).Because(err)
 	}

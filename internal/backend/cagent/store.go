@@ -23,6 +23,7 @@ import (
 
 // artifact is what is kept of one that was pulled, a file each.
 type artifact struct {
+	Owner     string    `json:"owner"`     // the principal that pulled it; empty: an earlier version of Fleet kept it for all
 	Reference string    `json:"reference"` // as people write it
 	Canonical string    `json:"canonical"`
 	Digest    string    `json:"digest"`
@@ -38,8 +39,12 @@ func (a *artifact) short() string {
 	return a.Canonical
 }
 
-func (c *Catalog) artifactPath(canonical string) string {
-	sum := sha256.Sum256([]byte(canonical))
+func (c *Catalog) artifactPath(a *artifact) string {
+	key := a.Canonical
+	if a.Owner != "" {
+		key = a.Owner + "\x00" + key
+	}
+	sum := sha256.Sum256([]byte(key))
 	return filepath.Join(c.config.StoreDir, hex.EncodeToString(sum[:])+".json")
 }
 
@@ -52,13 +57,17 @@ func (c *Catalog) keep(a *artifact) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(c.artifactPath(a.Canonical), b)
+	return writeFile(c.artifactPath(a), b)
 }
 
-// artifacts reads all that is kept, by reference.
+// artifacts reads what is kept for the context's principal, by reference: its own or, for an admin, everybody's.
 func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 	if c.config.StoreDir == "" {
 		return nil, nil
+	}
+	who, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
 	}
 	files, err := os.ReadDir(c.config.StoreDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -83,9 +92,13 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 		if err != nil {
 			return nil, hostError("the store of agents cannot be read", err)
 		}
-		all = append(all, a)
+		if who.MaySee(a.Owner) {
+			all = append(all, a)
+		}
 	}
-	slices.SortFunc(all, func(x, y *artifact) int { return cmp.Compare(x.Reference, y.Reference) })
+	slices.SortFunc(all, func(x, y *artifact) int {
+		return cmp.Or(cmp.Compare(x.Reference, y.Reference), cmp.Compare(x.Owner, y.Owner))
+	})
 	return all, nil
 }
 
@@ -119,41 +132,70 @@ func (c *Catalog) Stored(ctx context.Context) ([]sessions.Definition, error) {
 
 // Artifact implements sessions.Catalog.
 func (c *Catalog) Artifact(ctx context.Context, reference string) (sessions.Definition, error) {
-	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q in the store; pull_agent gets it from its registry", clip(reference, 200))
-	ref, err := parseReference(reference)
-	if err != nil {
-		return sessions.Definition{}, missing
-	}
-	kept, err := c.artifacts(ctx)
+	a, err := c.find(ctx, "agent", reference)
 	if err != nil {
 		return sessions.Definition{}, err
 	}
-	var found []*artifact
-	for _, a := range kept {
-		if a.Canonical == ref.Name() {
-			found = []*artifact{a}
-			break
+	d := c.definition(a)
+	if d.Problem != "" {
+		return d, fleet.Errorf(fleet.ReasonDefinitionInvalid, "the agent %q cannot be used: %s", d.Reference, d.Problem)
+	}
+	return d, nil
+}
+
+// Remove implements sessions.Catalog.
+func (c *Catalog) Remove(ctx context.Context, reference string) (sessions.Pulled, error) {
+	a, err := c.find(ctx, "registry_ref", reference)
+	if err != nil {
+		return sessions.Pulled{}, err
+	}
+	if err := os.Remove(c.artifactPath(a)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return sessions.Pulled{}, hostError("the agent cannot be removed", err)
+	}
+	return sessions.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
+}
+
+// find returns the artifact that the context's principal means; field is the request's, for errors.
+func (c *Catalog) find(ctx context.Context, field, reference string) (*artifact, error) {
+	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled: pull_agent gets it from its registry", clip(reference, 200))
+	ref, err := parseReference(reference)
+	if err != nil {
+		return nil, missing
+	}
+	kept, err := c.artifacts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, own := range []bool{true, false} {
+		var found []*artifact
+		for _, a := range kept {
+			if (a.Owner == who.Name) != own {
+				continue
+			}
+			if a.Canonical == ref.Name() {
+				return a, nil
+			}
+			if a.short() == reference || a.short() == reference+":latest" {
+				found = append(found, a)
+			}
 		}
-		if a.short() == reference || a.short() == reference+":latest" {
-			found = append(found, a)
+		if len(found) == 1 {
+			return found[0], nil
+		}
+		if len(found) > 1 {
+			var names []string
+			for _, a := range found {
+				names = append(names, a.Reference)
+			}
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%q may be one of several agents: say which of %s",
+				clip(reference, 200), strings.Join(slices.Compact(names), ", "))
 		}
 	}
-	switch len(found) {
-	case 0:
-		return sessions.Definition{}, missing
-	case 1:
-		d := c.definition(found[0])
-		if d.Problem != "" {
-			return d, fleet.Errorf(fleet.ReasonDefinitionInvalid, "the agent %q cannot be used: %s", d.Reference, d.Problem)
-		}
-		return d, nil
-	}
-	var names []string
-	for _, a := range found {
-		names = append(names, a.Reference)
-	}
-	return sessions.Definition{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "%q may be one of several agents: say which of %s",
-		clip(reference, 200), strings.Join(names, ", "))
+	return nil, missing
 }
 
 // parseReference reads a reference to an artifact.

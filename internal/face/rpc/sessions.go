@@ -223,3 +223,12 @@ func (s *Sessions) PullAgent(ctx context.Context, r *fleetv1.PullAgentRequest) (
 	}
 	return &fleetv1.PullAgentResponse{Digest: pulled.Digest, Reference: pulled.Reference}, nil
 }
+
+// RemovePulledAgent removes an agent that was pulled.
+func (s *Sessions) RemovePulledAgent(ctx context.Context, r *fleetv1.RemovePulledAgentRequest) (*fleetv1.RemovePulledAgentResponse, error) {
+	removed, err := s.svc.RemovePulled(ctx, r.GetRegistryRef())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.RemovePulledAgentResponse{Digest: removed.Digest, Reference: removed.Reference}, nil
+}

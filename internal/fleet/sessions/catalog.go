@@ -39,10 +39,13 @@ type Catalog interface {
 	// File returns the definition in a file: its path in the agents directory, or one that leads into it.
 	File(ctx context.Context, path string) (Definition, error)
 
-	// Stored lists the artifacts that were pulled, by reference.
+	// Stored lists the artifacts that the context's principal has pulled, by reference; for an admin, those of everybody.
 	Stored(ctx context.Context) ([]Definition, error)
-	// Artifact returns an artifact that was pulled, by its reference or the last part of it.
+	// Artifact returns one of them by its reference or the last part of it. A principal's own come first.
 	Artifact(ctx context.Context, reference string) (Definition, error)
-	// Pull gets an artifact from its registry and keeps it, in place of one of the same reference.
+	// Pull gets an artifact from its registry and keeps it for the context's principal, in place of one of the same
+	// reference.
 	Pull(ctx context.Context, reference string) (Pulled, error)
+	// Remove removes an artifact that the context's principal has pulled. Sessions that are held with it go on.
+	Remove(ctx context.Context, reference string) (Pulled, error)
 }

@@ -35,6 +35,9 @@ type Pulling struct {
 	Toolsets []string `yaml:"toolsets"`
 	// ModelHosts are the hosts that their models may be at, besides those of the known providers.
 	ModelHosts []string `yaml:"model_hosts"`
+	// Login is what registries are asked with: docker, for the logins of the server's user, or none; empty: docker on a
+	// server without tokens, else none.
+	Login string `yaml:"login"`
 	// Timeout is how long a registry gets to answer; 0 means 60 s.
 	Timeout time.Duration `yaml:"timeout"`
 }
@@ -49,6 +52,8 @@ func (s Settings) Validate() error {
 	switch {
 	case s.TurnTimeout < 0:
 		return fmt.Errorf("sessions.turn_timeout is %s: it is more than 0, or 0 for the default of 10m", s.TurnTimeout)
+	case s.Pulled.Login != "" && s.Pulled.Login != "docker" && s.Pulled.Login != "none":
+		return fmt.Errorf("sessions.pulled.login is %q: it is docker or none", s.Pulled.Login)
 	case s.Pulled.Timeout < 0:
 		return fmt.Errorf("sessions.pulled.timeout is %s: it is more than 0, or 0 for the default", s.Pulled.Timeout)
 	}

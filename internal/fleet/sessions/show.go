@@ -156,3 +156,11 @@ func (s *Service) Pull(ctx context.Context, reference string) (Pulled, error) {
 	}
 	return s.catalog.Pull(ctx, reference)
 }
+
+// RemovePulled removes an agent that the caller has pulled.
+func (s *Service) RemovePulled(ctx context.Context, reference string) (Pulled, error) {
+	if _, err := fleet.PrincipalFrom(ctx); err != nil {
+		return Pulled{}, err
+	}
+	return s.catalog.Remove(ctx, reference)
+}
