@@ -33,19 +33,20 @@ func newBackend(cfg Config, log *slog.Logger) (fleet.Backend, error) {
 // newHosts returns the backends besides the fleet's own, for agents of the other toolsets.
 func newHosts(cfg Config, o Options, own fleet.Backend, catalog *cagent.Catalog, log *slog.Logger) (map[string]fleet.Backend, error) {
 	hosts := map[string]fleet.Backend{}
-	models, err := newCagent(cfg, o, catalog, log)
-	if err != nil {
-		return nil, err
-	}
-	if models != nil {
-		hosts["cagent"] = models
-	}
+	places := own // of sessions that are given a project
 	if own.Traits().Name != "local" {
 		b, err := newLocal(cfg, log)
 		if err != nil {
-			return nil, errors.Join(err, closeAll(hosts))
+			return nil, err
 		}
-		hosts["local"] = b
+		hosts["local"], places = b, b
+	}
+	models, err := newCagent(cfg, o, catalog, places, log)
+	if err != nil {
+		return nil, errors.Join(err, closeAll(hosts))
+	}
+	if models != nil {
+		hosts["cagent"] = models
 	}
 	// One that `coder login` left on this machine is not asked unless the configuration names it.
 	if own.Traits().Name != "coder" && cfg.Coder.URL != "" {

@@ -62,9 +62,9 @@ func newCatalog(cfg Config) *cagent.Catalog {
 
 // newCagent returns the backend of agents that are models in this process. A second server on the same data has none, and
 // says so.
-func newCagent(cfg Config, o Options, catalog *cagent.Catalog, log *slog.Logger) (fleet.Backend, error) {
+func newCagent(cfg Config, o Options, catalog *cagent.Catalog, places cagent.Places, log *slog.Logger) (fleet.Backend, error) {
 	c := cagent.Config{
-		NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
+		Places: places, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
 		Prices: cfg.Cagent.Prices, Logger: log,
 	}
 	if o.Cagent != nil {
@@ -80,7 +80,9 @@ func newCagent(cfg Config, o Options, catalog *cagent.Catalog, log *slog.Logger)
 
 // newSessions returns the toolset of sessions.
 func newSessions(cfg Config, o Options, core *fleet.Service, store fleet.Store, catalog sessions.Catalog, log *slog.Logger) *sessions.Service {
-	c := sessions.Config{Settings: cfg.Sessions, Logger: log}
+	c := sessions.Config{
+		Settings: cfg.Sessions, AnyDirectory: cfg.Auth == AuthNone && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Logger: log,
+	}
 	if o.Sessions != nil {
 		o.Sessions(&c)
 	}

@@ -123,7 +123,7 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 	case r.Recipe != nil && r.Recipe.Driver != "" && !slices.Contains(t.Drivers, r.Recipe.Driver):
 		return Invalid(ReasonInvalidArgument, "driver", "the backend %s has no driver %q: it has %s", t.Name, r.Recipe.Driver, list(t.Drivers))
 	case r.Recipe != nil && r.Recipe.Driver != "":
-		return nil
+		return s.placeable(ctx, r)
 	}
 	host := s.catalog
 	if r.Backend != "" {
@@ -139,6 +139,20 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 	}
 	r.Project, r.Role, r.selfStarted = project.Name, role.Name, project.SpecIsTask
 	return nil
+}
+
+// placeable checks that there is the project that the recipe's agent is to work in, and names it as its backend does.
+func (s *Service) placeable(ctx context.Context, r *LaunchRequest) error {
+	if r.Recipe.Place == "" {
+		return nil
+	}
+	place := s.catalogs[r.Recipe.Place]
+	if place == nil {
+		return Errorf(ReasonBackendUnavailable, "this server has no backend %q, whose projects agents can work in", r.Recipe.Place)
+	}
+	project, err := place.project(ctx, r.Project)
+	r.Project = project.Name
+	return asInvalid(err, "project")
 }
 
 // joinTexts is one text of those that are not empty.

@@ -38,6 +38,8 @@ type Recipe struct {
 	Foreign bool `json:"foreign,omitempty"`
 	// Dir is the directory the agent works in, on the backend's machine; empty: one of its own.
 	Dir string `json:"dir,omitempty"`
+	// Place is the backend whose project, Agent.Project, the agent works in: it makes a working copy of it. Empty: Dir.
+	Place string `json:"place,omitempty"`
 	// PassEnv names the variables of the server's environment that the agent gets, besides what its backend gives to all.
 	PassEnv []string `json:"pass_env,omitempty"`
 	// Reports says that the agent ends its task by the tool agent_complete. A backend whose agents run in this process

@@ -258,7 +258,13 @@ type CreateAgentSessionRequest struct {
 	// Optional. A name for the session, for people.
 	SessionName string `protobuf:"bytes,2,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an
+	// agent of a file or a registry; one of the fleet has a workspace already.
+	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of
+	// sessions.directories; on a server without tokens it can be any. What the agent changes there is changed.
+	Directory     string `protobuf:"bytes,5,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,6 +316,20 @@ func (x *CreateAgentSessionRequest) GetSessionName() string {
 func (x *CreateAgentSessionRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *CreateAgentSessionRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *CreateAgentSessionRequest) GetDirectory() string {
+	if x != nil {
+		return x.Directory
 	}
 	return ""
 }
@@ -860,7 +880,13 @@ type InvokeAgentRequest struct {
 	// Required. What to say to the agent.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an
+	// agent of a file or a registry; one of the fleet has a workspace already.
+	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of
+	// sessions.directories; on a server without tokens it can be any. What the agent changes there is changed.
+	Directory     string `protobuf:"bytes,5,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -912,6 +938,20 @@ func (x *InvokeAgentRequest) GetMessage() string {
 func (x *InvokeAgentRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *InvokeAgentRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *InvokeAgentRequest) GetDirectory() string {
+	if x != nil {
+		return x.Directory
 	}
 	return ""
 }
@@ -1231,7 +1271,11 @@ type SessionInfo struct {
 	// When it was closed; absent while it is open.
 	Closed *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=closed,proto3,oneof" json:"closed,omitempty"`
 	// Why it was closed; absent while it is open.
-	CloseReason   *string `protobuf:"bytes,10,opt,name=close_reason,json=closeReason,proto3,oneof" json:"close_reason,omitempty"`
+	CloseReason *string `protobuf:"bytes,10,opt,name=close_reason,json=closeReason,proto3,oneof" json:"close_reason,omitempty"`
+	// The project that the agent works in; absent when none was given.
+	Project *string `protobuf:"bytes,11,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// The directory that the agent works in; absent when neither a project nor a directory was given, or it is not made yet.
+	Directory     *string `protobuf:"bytes,12,opt,name=directory,proto3,oneof" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1336,6 +1380,20 @@ func (x *SessionInfo) GetCloseReason() string {
 	return ""
 }
 
+func (x *SessionInfo) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *SessionInfo) GetDirectory() string {
+	if x != nil && x.Directory != nil {
+		return *x.Directory
+	}
+	return ""
+}
+
 // GetAgentSessionInfoRequest names the session.
 type GetAgentSessionInfoRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1404,7 +1462,11 @@ type GetAgentSessionInfoResponse struct {
 	// When it was closed; absent while it is open.
 	Closed *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=closed,proto3,oneof" json:"closed,omitempty"`
 	// Why it was closed; absent while it is open.
-	CloseReason   *string `protobuf:"bytes,10,opt,name=close_reason,json=closeReason,proto3,oneof" json:"close_reason,omitempty"`
+	CloseReason *string `protobuf:"bytes,10,opt,name=close_reason,json=closeReason,proto3,oneof" json:"close_reason,omitempty"`
+	// The project that the agent works in; absent when none was given.
+	Project *string `protobuf:"bytes,11,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// The directory that the agent works in; absent when neither a project nor a directory was given, or it is not made yet.
+	Directory     *string `protobuf:"bytes,12,opt,name=directory,proto3,oneof" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1505,6 +1567,20 @@ func (x *GetAgentSessionInfoResponse) GetClosed() *timestamppb.Timestamp {
 func (x *GetAgentSessionInfoResponse) GetCloseReason() string {
 	if x != nil && x.CloseReason != nil {
 		return *x.CloseReason
+	}
+	return ""
+}
+
+func (x *GetAgentSessionInfoResponse) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *GetAgentSessionInfoResponse) GetDirectory() string {
+	if x != nil && x.Directory != nil {
+		return *x.Directory
 	}
 	return ""
 }
@@ -2183,12 +2259,14 @@ var File_fleet_v1_session_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9c\x01\n" +
+	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x01\n" +
 	"\x19CreateAgentSessionRequest\x12#\n" +
 	"\x05agent\x18\x01 \x01(\tB\r\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04R\x05agent\x12.\n" +
 	"\fsession_name\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\vsessionName\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"x\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12%\n" +
+	"\aproject\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\aproject\x12)\n" +
+	"\tdirectory\x18\x05 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03(\x80 R\tdirectory\"x\n" +
 	"\x1aCreateAgentSessionResponse\x12(\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
@@ -2252,13 +2330,15 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"tokensUsed\x12\x14\n" +
 	"\x05model\x18\x04 \x01(\tR\x05model\x12\x19\n" +
 	"\bcost_usd\x18\x05 \x01(\x01R\acostUsd\x12\x17\n" +
-	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\x93\x01\n" +
+	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\xe5\x01\n" +
 	"\x12InvokeAgentRequest\x12#\n" +
 	"\x05agent\x18\x01 \x01(\tB\r\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04R\x05agent\x12,\n" +
 	"\amessage\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\amessage\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x87\x03\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12%\n" +
+	"\aproject\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\aproject\x12)\n" +
+	"\tdirectory\x18\x05 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03(\x80 R\tdirectory\"\x87\x03\n" +
 	"\x13InvokeAgentResponse\x126\n" +
 	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.InvokeAgentResponse.KindR\x04type\x124\n" +
 	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12\x1f\n" +
@@ -2292,7 +2372,7 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"_referenceB\t\n" +
 	"\a_digestB\n" +
 	"\n" +
-	"\b_problem\"\xca\x03\n" +
+	"\b_problem\"\xa6\x04\n" +
 	"\vSessionInfo\x12(\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
@@ -2304,12 +2384,18 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x06status\x18\b \x01(\x0e2\x17.fleet.v1.SessionStatusR\x06status\x127\n" +
 	"\x06closed\x18\t \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x06closed\x88\x01\x01\x12&\n" +
 	"\fclose_reason\x18\n" +
-	" \x01(\tH\x01R\vcloseReason\x88\x01\x01B\t\n" +
+	" \x01(\tH\x01R\vcloseReason\x88\x01\x01\x12\x1d\n" +
+	"\aproject\x18\v \x01(\tH\x02R\aproject\x88\x01\x01\x12!\n" +
+	"\tdirectory\x18\f \x01(\tH\x03R\tdirectory\x88\x01\x01B\t\n" +
 	"\a_closedB\x0f\n" +
-	"\r_close_reason\"R\n" +
+	"\r_close_reasonB\n" +
+	"\n" +
+	"\b_projectB\f\n" +
+	"\n" +
+	"_directory\"R\n" +
 	"\x1aGetAgentSessionInfoRequest\x124\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\"\xda\x03\n" +
+	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\"\xb6\x04\n" +
 	"\x1bGetAgentSessionInfoResponse\x12(\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
@@ -2321,9 +2407,15 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x06status\x18\b \x01(\x0e2\x17.fleet.v1.SessionStatusR\x06status\x127\n" +
 	"\x06closed\x18\t \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x06closed\x88\x01\x01\x12&\n" +
 	"\fclose_reason\x18\n" +
-	" \x01(\tH\x01R\vcloseReason\x88\x01\x01B\t\n" +
+	" \x01(\tH\x01R\vcloseReason\x88\x01\x01\x12\x1d\n" +
+	"\aproject\x18\v \x01(\tH\x02R\aproject\x88\x01\x01\x12!\n" +
+	"\tdirectory\x18\f \x01(\tH\x03R\tdirectory\x88\x01\x01B\t\n" +
 	"\a_closedB\x0f\n" +
-	"\r_close_reason\"\x89\x01\n" +
+	"\r_close_reasonB\n" +
+	"\n" +
+	"\b_projectB\f\n" +
+	"\n" +
+	"_directory\"\x89\x01\n" +
 	"\x1dGetAgentSessionHistoryRequest\x124\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\x12(\n" +

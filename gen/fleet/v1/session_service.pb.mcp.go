@@ -131,6 +131,16 @@ const sessionServiceCreateAgentSessionInput = `{
       "type": "string",
       "maxLength": 128,
       "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+    },
+    "project": {
+      "type": "string",
+      "maxLength": 200,
+      "description": "A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an agent of a file or a registry; one of the fleet has a workspace already."
+    },
+    "directory": {
+      "type": "string",
+      "maxLength": 4096,
+      "description": "A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of sessions.directories; on a server without tokens it can be any. What the agent changes there is changed."
     }
   },
   "required": [
@@ -388,6 +398,16 @@ const sessionServiceInvokeAgentInput = `{
       "type": "string",
       "maxLength": 128,
       "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+    },
+    "project": {
+      "type": "string",
+      "maxLength": 200,
+      "description": "A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an agent of a file or a registry; one of the fleet has a workspace already."
+    },
+    "directory": {
+      "type": "string",
+      "maxLength": 4096,
+      "description": "A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of sessions.directories; on a server without tokens it can be any. What the agent changes there is changed."
     }
   },
   "required": [
@@ -730,6 +750,14 @@ const sessionServiceGetAgentSessionInfoOutput = `{
     "close_reason": {
       "type": "string",
       "description": "Why it was closed; absent while it is open."
+    },
+    "project": {
+      "type": "string",
+      "description": "The project that the agent works in; absent when none was given."
+    },
+    "directory": {
+      "type": "string",
+      "description": "The directory that the agent works in; absent when neither a project nor a directory was given, or it is not made yet."
     }
   },
   "required": [
@@ -903,6 +931,14 @@ const sessionServiceListAgentSessionsOutput = `{
         "close_reason": {
           "type": "string",
           "description": "Why it was closed; absent while it is open."
+        },
+        "project": {
+          "type": "string",
+          "description": "The project that the agent works in; absent when none was given."
+        },
+        "directory": {
+          "type": "string",
+          "description": "The directory that the agent works in; absent when neither a project nor a directory was given, or it is not made yet."
         }
       },
       "required": [

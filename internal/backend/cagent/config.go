@@ -2,10 +2,13 @@ package cagent
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"os"
 	"slices"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 // Driver is what the recipes of this backend name.
@@ -17,6 +20,9 @@ type Config struct {
 	Dir string
 	// Catalog has the definitions that are projects; nil: there are none.
 	Catalog *Catalog
+
+	// Places makes the working copies of projects for recipes that have a Place, whatever its name; nil: there are none.
+	Places Places
 
 	// Model is what agents think with whose recipe and document name none, as provider/model; empty: the first provider
 	// whose key is in the environment.
@@ -43,6 +49,14 @@ type Config struct {
 	LookupEnv func(string) (string, bool) // nil means os.LookupEnv
 	Now       func() time.Time            // nil means time.Now
 	Logger    *slog.Logger                // nil means no log
+}
+
+// Places is the part of a fleet.Backend that makes and removes working copies of projects.
+type Places interface {
+	// Provision makes the working copy of the agent's project, once for its UID, and returns where it is.
+	Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error)
+	// Delete removes it, and says what was kept of the work in it. One that is gone is no error.
+	Delete(ctx context.Context, a fleet.Agent) (kept string, err error)
 }
 
 // DefaultApprove are the types of toolsets that do what their definition says and no more. With those of shell,

@@ -22,6 +22,9 @@ func (b *Backend) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace
 	if err := b.complete(ctx, rec); err != nil {
 		return fleet.Workspace{}, err
 	}
+	if err := b.place(ctx, rec); err != nil {
+		return fleet.Workspace{}, err
+	}
 	dir := filepath.Join(b.config.Dir, "agents")
 	made, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
@@ -49,6 +52,32 @@ func (b *Backend) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace
 	b.agents[a.UID] = x
 	h.log(rec.CreatedAt, "the agent was made")
 	return x.workspace(), nil
+}
+
+// placed says whether the agent works in a working copy of a project.
+func placed(r *fleet.Recipe) bool { return r != nil && r.Place != "" }
+
+// inPlace is what the working copy of the agent's project is made for.
+func inPlace(uid, name, owner, project string) fleet.Agent {
+	return fleet.Agent{UID: "place-" + uid, Name: name, Owner: owner, Project: project}
+}
+
+// place makes the working copy that the agent works in, where its recipe wants one.
+func (b *Backend) place(ctx context.Context, rec *record) error {
+	if !placed(rec.Recipe) {
+		return nil
+	}
+	if b.config.Places == nil {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "this server has no projects that the agent can work in")
+	}
+	w, err := b.config.Places.Provision(ctx, inPlace(rec.UID, rec.Name, rec.Owner, rec.Project))
+	if err != nil {
+		return err
+	}
+	recipe := *rec.Recipe // the agent's own stays as it is
+	recipe.Dir = w.Location
+	rec.Recipe = &recipe
+	return nil
 }
 
 // fill makes what is in a home.
@@ -182,7 +211,7 @@ func (b *Backend) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	}
 	x := b.agent(a.UID)
 	if x == nil {
-		return "", nil
+		return b.leave(ctx, a)
 	}
 	x.mu.Lock()
 	x.stopped = true // it takes no more runs
@@ -190,10 +219,14 @@ func (b *Backend) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := x.endAndWait(ctx, errDeleted); err != nil {
 		return "", err
 	}
+	kept, err := b.leave(ctx, a)
+	if err != nil {
+		return "", err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	gone := filepath.Join(b.config.Dir, "agents", ".gone-"+fileName(a.UID))
-	err := os.Rename(string(x.home), gone) // so that half of an agent is never taken for one
+	err = os.Rename(string(x.home), gone) // so that half of an agent is never taken for one
 	if err == nil || os.IsNotExist(err) {
 		err = os.RemoveAll(gone)
 	}
@@ -204,5 +237,13 @@ func (b *Backend) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	x.gone = true
 	x.mu.Unlock()
 	delete(b.agents, a.UID)
-	return "", nil
+	return kept, nil
+}
+
+// leave removes the working copy that the agent has worked in, and says what was kept of it.
+func (b *Backend) leave(ctx context.Context, a fleet.Agent) (kept string, err error) {
+	if !placed(a.Recipe) || b.config.Places == nil {
+		return "", nil
+	}
+	return b.config.Places.Delete(ctx, inPlace(a.UID, a.Name, a.Owner, a.Project))
 }

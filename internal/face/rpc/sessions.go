@@ -23,7 +23,7 @@ func NewSessions(svc *sessions.Service) *Sessions { return &Sessions{svc: svc} }
 
 // CreateAgentSession begins a session.
 func (s *Sessions) CreateAgentSession(ctx context.Context, r *fleetv1.CreateAgentSessionRequest) (*fleetv1.CreateAgentSessionResponse, error) {
-	x, err := s.svc.Create(ctx, r.GetAgent(), r.GetSessionName(), r.GetRequestId())
+	x, err := s.svc.Create(ctx, r.GetAgent(), r.GetSessionName(), r.GetRequestId(), sessions.Place{Project: r.GetProject(), Directory: r.GetDirectory()})
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,8 @@ func (s *Sessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.ServerStr
 
 // InvokeAgent asks an agent one thing.
 func (s *Sessions) InvokeAgent(r *fleetv1.InvokeAgentRequest, out grpc.ServerStreamingServer[fleetv1.InvokeAgentResponse]) error {
-	a, err := s.svc.Invoke(out.Context(), r.GetAgent(), r.GetMessage(), r.GetRequestId(), func(c sessions.Content) error {
+	place := sessions.Place{Project: r.GetProject(), Directory: r.GetDirectory()}
+	a, err := s.svc.Invoke(out.Context(), r.GetAgent(), r.GetMessage(), r.GetRequestId(), place, func(c sessions.Content) error {
 		return out.Send(&fleetv1.InvokeAgentResponse{Type: fleetv1.InvokeAgentResponse_partial, Content: contentOf(c)})
 	})
 	if err != nil {
@@ -148,6 +149,7 @@ func (s *Sessions) GetAgentSessionInfo(ctx context.Context, r *fleetv1.GetAgentS
 	return &fleetv1.GetAgentSessionInfoResponse{
 		AgentSessionId: i.AgentSessionId, Agent: i.Agent, Source: i.Source, SessionName: i.SessionName, MessageCount: i.MessageCount,
 		Created: i.Created, LastUsed: i.LastUsed, Status: i.Status, Closed: i.Closed, CloseReason: i.CloseReason,
+		Project: i.Project, Directory: i.Directory,
 	}, nil
 }
 
@@ -155,6 +157,7 @@ func sessionOf(x *sessions.Info) *fleetv1.SessionInfo {
 	out := &fleetv1.SessionInfo{
 		AgentSessionId: x.ID, Agent: textOf(x.Agent), Source: agentSourceOf(sessions.Source(x.Source)), SessionName: textOf(x.Name),
 		MessageCount: int32Of(x.Messages), Created: timeOf(x.CreatedAt), LastUsed: timeOf(x.UsedAt), Status: fleetv1.SessionStatus_open,
+		Project: some(textOf(x.Project)), Directory: some(textOf(x.Directory)),
 	}
 	switch {
 	case !x.ClosedAt.IsZero():

@@ -10,6 +10,9 @@ import (
 type Settings struct {
 	// AgentsDir has the definitions of agents, YAML files of cagent. The server finds one when it is empty.
 	AgentsDir string `yaml:"agents_dir"`
+	// Directories are those that agents of sessions can be given to work in, with all below them. Without any, a server
+	// without tokens gives any directory, and one with tokens none.
+	Directories []string `yaml:"directories"`
 	// MaxSessions is how many open sessions a principal may have; 0 means 100.
 	MaxSessions int `yaml:"max_sessions"`
 	// Evict has a new session close the one that was not used for the longest time, instead of being refused, when a
@@ -65,6 +68,12 @@ type Config struct {
 	Settings
 	// Backend hosts the agents of definitions, and Driver is what it runs them with; both are "cagent" unless set.
 	Backend, Driver string
+	// Places is the backend whose projects agents can be given to work in; "local" unless set.
+	Places string
+	// AnyDirectory says that callers may have agents work in any directory, but for Private.
+	AnyDirectory bool
+	// Private is the server's own directory, in which no agent is let.
+	Private string
 	// AbortGrace is how long a turn goes on whose caller has gone, when its message has a request id; 0 means 2 min, as
 	// long as the command line tries to reach a server again.
 	AbortGrace time.Duration
@@ -94,6 +103,9 @@ func (c *Config) fill() {
 	}
 	if c.Backend == "" {
 		c.Backend = "cagent"
+	}
+	if c.Places == "" {
+		c.Places = "local"
 	}
 	if c.Driver == "" {
 		c.Driver = "cagent"

@@ -73,8 +73,19 @@ func (s *Service) hosted() error {
 	return nil
 }
 
-func (s *Service) recipe(d *Definition) *fleet.Recipe {
-	return &fleet.Recipe{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == SourceStore}
+// launch is the request for an agent of the definition.
+func (s *Service) launch(method string, d *Definition, name string, p Place) (fleet.LaunchRequest, error) {
+	r := &fleet.Recipe{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == SourceStore}
+	project, err := s.apply(r, p)
+	return fleet.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Backend: s.cfg.Backend, Recipe: r, Project: project, Name: name}, err
+}
+
+// body is what a request id stands for. A place counts when it is given.
+func (p Place) body(parts ...string) []string {
+	if p == (Place{}) {
+		return parts
+	}
+	return append(parts, p.Project, p.Directory)
 }
 
 // Warnings says what will not work of the agent that a session names. It is empty for an agent of the fleet, and for one
@@ -88,7 +99,7 @@ func (s *Service) Warnings(ctx context.Context, agent string) []string {
 }
 
 // Create begins a session with an agent.
-func (s *Service) Create(ctx context.Context, agent, name, requestID string) (*fleet.Session, error) {
+func (s *Service) Create(ctx context.Context, agent, name, requestID string, place Place) (*fleet.Session, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +107,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string) (*f
 	if utf8.RuneCountInString(name) > maxName || strings.ContainsRune(name, 0) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "session_name", "the session's name has more than %d characters, or one that no name has", maxName)
 	}
-	c, err := newCall(p, "CreateAgentSession", requestID, []string{agent, name})
+	c, err := newCall(p, "CreateAgentSession", requestID, place.body(agent, name))
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +118,17 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string) (*f
 	if err != nil {
 		return nil, err
 	}
+	var l fleet.LaunchRequest
 	if f.definition != nil {
 		if err := s.hosted(); err != nil {
 			return nil, err
 		}
+		l, err = s.launch(c.method, f.definition, "session", place)
+	} else {
+		err = place.none()
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := s.makeRoom(ctx, p); err != nil {
 		return nil, err
@@ -142,10 +160,8 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string) (*f
 			return insert(tx, &f.agent.Agent)
 		})
 	} else {
-		_, err = s.core.Launch(ctx, fleet.LaunchRequest{
-			Method: c.method, Toolset: fleet.ToolsetSessions, Backend: s.cfg.Backend, Recipe: s.recipe(f.definition), Name: "session",
-			Also: func(tx fleet.Tx, a *fleet.Agent, _ *fleet.Task) error { return insert(tx, a) },
-		})
+		l.Also = func(tx fleet.Tx, a *fleet.Agent, _ *fleet.Task) error { return insert(tx, a) }
+		_, err = s.core.Launch(ctx, l)
 	}
 	if err == nil {
 		return x, nil

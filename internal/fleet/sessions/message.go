@@ -221,7 +221,7 @@ func failed(t *fleet.Task) error {
 }
 
 // Invoke asks an agent one thing and waits for the answer.
-func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, sink func(Content) error) (*Answer, error) {
+func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, place Place, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
@@ -240,21 +240,31 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	}
 	var t *fleet.Task
 	if f.agent != nil {
+		if err := place.none(); err != nil {
+			return nil, err
+		}
 		t, err = s.turn(ctx, fleet.TurnRequest{
 			Method: "InvokeAgent", AgentUID: f.agent.UID, Prompt: message, Timeout: s.cfg.TurnTimeout, RequestID: requestID,
 		})
 	} else {
-		var v *fleet.AgentView
-		v, err = s.core.Launch(ctx, fleet.LaunchRequest{
-			Method: "InvokeAgent", Toolset: fleet.ToolsetSessions, Backend: s.cfg.Backend, Recipe: s.recipe(f.definition), Name: "invoke", OneTask: true,
-			Prompt: message, Timeout: s.cfg.TurnTimeout, RequestID: requestID, Body: []string{agent, message},
-		})
-		if err == nil {
-			t = v.Task
-		}
+		t, err = s.ask(ctx, f.definition, message, requestID, place, place.body(agent, message))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return s.answer(ctx, t, "", began, sink) // without a session there is nobody to interrupt it later
+}
+
+// ask has an agent of the definition answer one message, and go.
+func (s *Service) ask(ctx context.Context, d *Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
+	l, err := s.launch("InvokeAgent", d, "invoke", place)
+	if err != nil {
+		return nil, err
+	}
+	l.OneTask, l.Prompt, l.Timeout, l.RequestID, l.Body = true, message, s.cfg.TurnTimeout, requestID, body
+	v, err := s.core.Launch(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return v.Task, nil
 }

@@ -189,7 +189,7 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) { w.cfg.MaxSessions, w.cfg.MaxMessages, w.cfg.IdleTimeout = 2, 2, time.Hour })
 	one, two := w.begin("alice", "echo"), w.begin("alice", "echo")
-	_, err := w.svc.Create(w.as("alice"), "echo", "", "")
+	_, err := w.svc.Create(w.as("alice"), "echo", "", "", sessions.Place{})
 	fails(t, err, fleet.ReasonLimitReached, "2 open sessions")
 	w.begin("bob", "echo") // has limits of his own
 	w.say("alice", one, "1")
@@ -237,12 +237,12 @@ func TestOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	for _, agent := range []string{"echo", w.hired("alice", "papi")} {
-		first, err := w.svc.Create(w.as("alice"), agent, "a name", "create "+agent)
+		first, err := w.svc.Create(w.as("alice"), agent, "a name", "create "+agent, sessions.Place{})
 		require.NoError(t, err)
-		again, err := w.svc.Create(w.as("alice"), agent, "a name", "create "+agent)
+		again, err := w.svc.Create(w.as("alice"), agent, "a name", "create "+agent, sessions.Place{})
 		require.NoError(t, err)
 		require.Equal(t, first.ID, again.ID)
-		_, err = w.svc.Create(w.as("alice"), agent, "another name", "create "+agent)
+		_, err = w.svc.Create(w.as("alice"), agent, "another name", "create "+agent, sessions.Place{})
 		fails(t, err, fleet.ReasonInvalidArgument, "used before")
 	}
 	open, err := w.svc.List(w.as("alice"))
@@ -257,7 +257,7 @@ func TestOnce(t *testing.T) {
 		require.NotEmpty(t, a.Events)
 	}
 	for range 2 {
-		a, err := w.svc.Invoke(w.as("alice"), "echo", "once again", "i1", nil)
+		a, err := w.svc.Invoke(w.as("alice"), "echo", "once again", "i1", sessions.Place{}, nil)
 		require.NoError(t, err)
 		require.Equal(t, "You said: once again", a.Text)
 	}
@@ -321,9 +321,9 @@ func TestFleetAgent(t *testing.T) {
 		require.NoError(t, err)
 		return v.Task == nil
 	})
-	_, err = w.svc.Create(w.as("bob"), "papi", "", "")
+	_, err = w.svc.Create(w.as("bob"), "papi", "", "", sessions.Place{})
 	fails(t, err, fleet.ReasonAgentNotFound)
-	_, err = w.svc.Invoke(w.as("bob"), "papi", "echo hi", "", nil)
+	_, err = w.svc.Invoke(w.as("bob"), "papi", "echo hi", "", sessions.Place{}, nil)
 	fails(t, err, fleet.ReasonAgentNotFound)
 }
 
@@ -354,9 +354,9 @@ func TestIsolation(t *testing.T) {
 	require.Equal(t, "You said: still mine", w.say("alice", id, "still mine").Text)
 	require.Empty(t, w.events("bob"))
 	for name, try := range map[string]func() error{ // nobody at all
-		"create": func() error { _, err := w.svc.Create(t.Context(), "echo", "", ""); return err },
+		"create": func() error { _, err := w.svc.Create(t.Context(), "echo", "", "", sessions.Place{}); return err },
 		"send":   func() error { _, err := w.svc.Send(t.Context(), id, "x", "", nil); return err },
-		"invoke": func() error { _, err := w.svc.Invoke(t.Context(), "echo", "x", "", nil); return err },
+		"invoke": func() error { _, err := w.svc.Invoke(t.Context(), "echo", "x", "", sessions.Place{}, nil); return err },
 		"info":   func() error { _, err := w.svc.Info(t.Context(), id); return err },
 		"list":   func() error { _, err := w.svc.List(t.Context()); return err },
 		"agents": func() error { _, err := w.svc.Agents(t.Context(), sessions.SourceAll); return err },
@@ -379,12 +379,12 @@ func TestBadInput(t *testing.T) {
 		"/etc/passwd": fleet.ReasonAgentNotFound, "~/x.yaml": fleet.ReasonAgentNotFound, "./none.yaml": fleet.ReasonAgentNotFound,
 		"--help": fleet.ReasonAgentNotFound, "broken.yaml": fleet.ReasonDefinitionInvalid, "broken": fleet.ReasonDefinitionInvalid,
 	} {
-		_, err := w.svc.Create(alice, agent, "", "")
+		_, err := w.svc.Create(alice, agent, "", "", sessions.Place{})
 		fails(t, err, reason)
-		_, err = w.svc.Invoke(alice, agent, "hi", "", nil)
+		_, err = w.svc.Invoke(alice, agent, "hi", "", sessions.Place{}, nil)
 		fails(t, err, reason)
 	}
-	_, err := w.svc.Create(alice, "echo", strings.Repeat("n", 201), "")
+	_, err := w.svc.Create(alice, "echo", strings.Repeat("n", 201), "", sessions.Place{})
 	fails(t, err, fleet.ReasonInvalidArgument, "200 characters")
 	id := w.begin("alice", "echo")
 	for message, reason := range map[string]fleet.Reason{
@@ -393,7 +393,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		_, err := w.svc.Send(alice, id, message, "", nil)
 		fails(t, err, reason)
-		_, err = w.svc.Invoke(alice, "echo", message, "", nil)
+		_, err = w.svc.Invoke(alice, "echo", message, "", sessions.Place{}, nil)
 		fails(t, err, reason)
 	}
 	for _, limit := range []int{0, -1, 1001} {
@@ -416,7 +416,7 @@ func TestTimeout(t *testing.T) {
 	id := w.begin("alice", "echo")
 	_, err := w.svc.Send(w.as("alice"), id, "model: forever \"on and on\\n\"", "", nil)
 	fails(t, err, fleet.ReasonTaskTimedOut, "300ms")
-	_, err = w.svc.Invoke(w.as("alice"), "echo", "model: forever more", "", nil)
+	_, err = w.svc.Invoke(w.as("alice"), "echo", "model: forever more", "", sessions.Place{}, nil)
 	fails(t, err, fleet.ReasonTaskTimedOut)
 	require.Equal(t, "You said: hi", w.say("alice", id, "hi").Text)
 }
@@ -449,7 +449,7 @@ func TestCallerGoes(t *testing.T) {
 	require.Equal(t, []any{fleet.TaskStopped, "stopped by alice"}, []any{history[1].Status, history[1].Problem})
 
 	leaves("alone", func(ctx context.Context, message string) error {
-		_, err := w.svc.Invoke(ctx, "echo", message, "i1", nil)
+		_, err := w.svc.Invoke(ctx, "echo", message, "i1", sessions.Place{}, nil)
 		return err
 	})
 	<-w.model.Gate("alone").Left()
@@ -537,10 +537,10 @@ func TestTurnTimeout(t *testing.T) {
 func TestNoHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) { w.cfg.Backend = "absent" })
-	_, err := w.svc.Create(w.as("alice"), "echo", "", "")
+	_, err := w.svc.Create(w.as("alice"), "echo", "", "", sessions.Place{})
 	e := fails(t, err, fleet.ReasonBackendUnavailable, "absent")
 	require.Equal(t, fleet.Unavailable, e.Code)
-	_, err = w.svc.Invoke(w.as("alice"), "echo", "hi", "", nil)
+	_, err = w.svc.Invoke(w.as("alice"), "echo", "hi", "", sessions.Place{}, nil)
 	fails(t, err, fleet.ReasonBackendUnavailable)
 	w.hired("alice", "papi")
 	require.Equal(t, "still here", w.say("alice", w.begin("alice", "papi"), "done still here").Text)

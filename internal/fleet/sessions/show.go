@@ -10,7 +10,9 @@ import (
 // Info is a session, and whether its agent works on a message.
 type Info struct {
 	*fleet.Session
-	Working bool
+	Working   bool
+	Project   string // that its agent was given to work in
+	Directory string // that its agent works in, when it was given one or a project
 }
 
 // Info tells about a session, also a closed one.
@@ -31,11 +33,20 @@ func (s *Service) Info(ctx context.Context, id string) (*Info, error) {
 }
 
 func look(tx fleet.ReadTx, x *fleet.Session) (*Info, error) {
+	info := &Info{Session: x}
+	a, err := tx.Agent(x.AgentUID)
+	if err != nil {
+		return nil, err
+	}
+	if a != nil && Source(x.Source) != SourceFleet && a.Recipe != nil && (a.Project != "" || a.Recipe.Dir != "") {
+		info.Project, info.Directory = a.Project, a.Location
+	}
 	if !x.ClosedAt.IsZero() {
-		return &Info{Session: x}, nil
+		return info, nil
 	}
 	t, err := tx.ActiveTask(x.AgentUID)
-	return &Info{Session: x, Working: t != nil && t.SessionID == x.ID}, err
+	info.Working = t != nil && t.SessionID == x.ID
+	return info, err
 }
 
 // List returns the open sessions of the caller, the one used last first.

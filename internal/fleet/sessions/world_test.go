@@ -148,7 +148,7 @@ func (w *world) as(name string) context.Context {
 // begin begins a session.
 func (w *world) begin(name, agent string) string {
 	w.t.Helper()
-	x, err := w.svc.Create(w.as(name), agent, "", "")
+	x, err := w.svc.Create(w.as(name), agent, "", "", sessions.Place{})
 	require.NoError(w.t, err)
 	return x.ID
 }

@@ -1,0 +1,98 @@
+package sessions
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// Place is where an agent of a definition works. At most one of its fields is set; without any, the agent has an empty
+// directory of its own.
+type Place struct {
+	Project   string // of which the agent gets a working copy
+	Directory string // on this machine
+}
+
+// apply puts the place into the recipe, and returns the project.
+func (s *Service) apply(r *fleet.Recipe, p Place) (project string, err error) {
+	switch {
+	case p.Project != "" && p.Directory != "":
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", "both project and directory are given: leave one out")
+	case p.Project != "":
+		r.Place = s.cfg.Places
+	case p.Directory != "":
+		r.Dir, err = s.directory(p.Directory)
+	}
+	return p.Project, err
+}
+
+// none refuses a place for an agent of the fleet, which has a workspace already.
+func (p Place) none() error {
+	field := "project"
+	if p.Project == "" {
+		field = "directory"
+	}
+	if p == (Place{}) {
+		return nil
+	}
+	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "the agent is one of the fleet, which works in its own workspace: leave %s out, or name an agent of a file", field)
+}
+
+// directory returns the directory that the caller means, without symbolic links, when agents may work in it.
+func (s *Service) directory(name string) (string, error) {
+	refuse := func(format string, args ...any) (string, error) {
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", format, args...)
+	}
+	shown := shorten(strings.ToValidUTF8(name, "?"), 200)
+	dir := name
+	if rest, ok := strings.CutPrefix(name, "~"); ok && (rest == "" || rest[0] == '/') {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return refuse("directory begins with ~, and the server's user has no home directory: give a full path")
+		}
+		dir = filepath.Join(home, rest)
+	}
+	if !filepath.IsAbs(dir) || strings.ContainsRune(dir, 0) {
+		return refuse("directory is %q: give a full path on the server's machine, or one that begins with ~/", shown)
+	}
+	// The caller must not be able to tell directories that are not allowed from those that do not exist.
+	forbidden := func() (string, error) {
+		if s.cfg.AnyDirectory {
+			return refuse("there is no directory %q on the server's machine that agents can work in", shown)
+		}
+		return refuse("there is no directory %q that agents may work in: the server's sessions.directories says which may be used", shown)
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return forbidden()
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return forbidden()
+	}
+	if s.cfg.Private != "" { // what is in it belongs to all principals
+		private := s.cfg.Private
+		if p, err := filepath.EvalSymlinks(private); err == nil {
+			private = p
+		}
+		if inside(dir, private) || inside(private, dir) {
+			return forbidden()
+		}
+	}
+	if s.cfg.AnyDirectory {
+		return dir, nil
+	}
+	for _, root := range s.cfg.Directories {
+		if root, err := filepath.EvalSymlinks(root); err == nil && inside(dir, root) {
+			return dir, nil
+		}
+	}
+	return forbidden()
+}
+
+// inside says whether the path is the directory or below it.
+func inside(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
