@@ -34,6 +34,8 @@ type fleetConfig struct {
 	World       fake.Config
 	Limits      fleet.Limits
 	Tokens      map[string]tokenConfig // by name; any make it a fleet that asks for tokens
+	Config      func(c *Config)        // changes to the configuration; nil: none
+	Options     func(o *Options)       // changes to the options; nil: none
 }
 
 // tokenConfig is a token that there is from the beginning.
@@ -90,6 +92,9 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	if len(c.Tokens) > 0 {
 		cfg.Auth = AuthTokens
 	}
+	if c.Config != nil {
+		c.Config(&cfg)
+	}
 	require.NoError(t, cfg.Validate())
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.Data, "fleet.db"), db, 0o600))
 
@@ -123,6 +128,9 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	o.Outside, o.Providers, o.Subagents, o.Sessions = testOutside{}, testProviders, testSubagents, testSessions
 	if testing.Verbose() {
 		o.Log = logWriter{t}
+	}
+	if c.Options != nil {
+		c.Options(&o)
 	}
 	a, err := Open(t.Context(), cfg, o)
 	require.NoError(t, err)

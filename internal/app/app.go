@@ -18,6 +18,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/backend/cagent"
+	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/lifecycle"
@@ -42,6 +43,8 @@ type App struct {
 	providers  *providers.Service
 	subagents  *subagents.Service
 	sessions   *sessions.Service
+	calls      *rpc.Interceptor
+	limits     inbound.Limits
 	address    atomic.Pointer[string] // where REST and MCP are, as "http://HOST:PORT"; nil while they are not served
 }
 
@@ -53,6 +56,9 @@ type Options struct {
 	Fault   func(point string)       // see fleet.Config
 	Core    func(c *fleet.Config)    // changes to the core's configuration
 	Auth    func() rpc.Authenticator // nil: as the configuration says
+	// LocalUser returns the user whose calls are served without a token; nil: the one who runs this process.
+	LocalUser func() int
+	Limits    inbound.Limits // of connections whose callers are not known
 	// Providers changes the configuration of providers; Outside is what their probes look at, nil: this machine.
 	Providers func(c *providers.Config)
 	Outside   providers.Outside
@@ -109,14 +115,14 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.subagents = newSubagents(cfg, o, a.service, a.store, log)
 	a.sessions = newSessions(cfg, o, a.service, a.store, catalog, log)
 
-	var auth rpc.Authenticator = rpc.NoAuth{Lookup: a.service.Authenticate}
+	var auth rpc.Authenticator = rpc.NoAuth{Lookup: a.service.Authenticate, Local: localUser(cfg, o)}
 	if o.Auth != nil {
 		auth = o.Auth()
 	} else if cfg.Auth == AuthTokens {
 		auth = rpc.TokenAuth{Lookup: a.service.Authenticate}
 	}
-	i := rpc.Interceptor{Auth: auth, Log: log}
-	a.guard.unary, a.guard.stream = i.Unary, i.Stream
+	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote), o.Limits
+	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
 	a.channel = (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(a.guard.Unary).WithServerStreamInterceptor(a.guard.Stream)
 	a.register(a.channel)
 	return a, nil
@@ -138,8 +144,8 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 	}))
 }
 
-// Conn is the connection to the fleet in this process.
-func (a *App) Conn() grpc.ClientConnInterface { return inProcess{a.channel} }
+// Conn is the connection to the fleet in this process, for calls of this process itself.
+func (a *App) Conn() grpc.ClientConnInterface { return inProcess{a.channel, true} }
 
 // Start lets the fleet work: agents are made, tasks run.
 func (a *App) Start() {
@@ -152,6 +158,7 @@ func (a *App) Start() {
 func (a *App) Close() error {
 	a.guard.end()
 	a.guard.wait()
+	a.calls.Close()
 	a.sessions.Stop()
 	a.subagents.Stop()
 	a.reconciler.Stop()

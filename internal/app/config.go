@@ -25,6 +25,7 @@ type Config struct {
 	GRPC         string        `yaml:"grpc" help:"address for gRPC"`
 	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
 	Auth         string        `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
+	AnyLocalUser bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
 	Backend      string        `yaml:"backend" help:"what hosts the agents: local, coder, or fake (nothing real, for trying clients)"`
 	AllowedHosts []string      `yaml:"allowed_hosts" help:"host names besides loopback ones that HTTP requests may be for"`
 	CreateWait   time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`

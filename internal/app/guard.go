@@ -3,12 +3,15 @@ package app
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
 )
@@ -21,6 +24,7 @@ type guard struct {
 	closed context.Context    //nolint:containedctx // ends when the fleet closes
 	end    context.CancelFunc // cancels the calls under way, and refuses later ones; it does not wait
 	mu     sync.RWMutex       // held for reading by each call
+	under  atomic.Int64       // calls under way
 }
 
 func newGuard() *guard {
@@ -47,9 +51,16 @@ func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 		g.mu.RUnlock()
 		return nil, nil, errClosing
 	}
+	if client := inprocgrpc.ClientContext(ctx); client != nil {
+		ctx = inbound.With(rpc.Inherit(ctx, client), inbound.From(client))
+		if isOwn(client) {
+			ctx = context.WithValue(ctx, ownKey{}, true)
+		}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(g.closed, func() { cancel(fleet.ErrShutdown) })
-	return ctx, func() { stop(); cancel(nil); g.mu.RUnlock() }, nil
+	g.under.Add(1)
+	return ctx, func() { g.under.Add(-1); stop(); cancel(nil); g.mu.RUnlock() }, nil
 }
 
 // Unary is the interceptor of unary calls.

@@ -34,6 +34,7 @@ var layers = []layer{
 	{"fleet/internal/store/sqlite", []string{"fleet/internal/fleet", "fleet/internal/store/sqlite"}, []string{"modernc.org/sqlite", "github.com/pressly/goose"}},
 	{"fleet/internal/store/storetest", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/face/wire", []string{"fleet/internal/face/wire", "fleet/gen"}, nil},
+	{"fleet/internal/face/inbound", nil, nil},
 	{"fleet/internal/face/rpc", []string{"fleet/internal/fleet", "fleet/gen"}, nil},
 	{"fleet/internal/face/rest", []string{"fleet/internal/face/rest", "fleet/internal/face/wire", "fleet/gen"}, nil},
 	{"fleet/internal/face/mcp", []string{"fleet/internal/face/mcp", "fleet/internal/face/wire", "fleet/gen"}, []string{"github.com/mark3labs/mcp-go"}},

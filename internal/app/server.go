@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"fleet/internal/face/inbound"
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/rest"
 	"fleet/internal/fleet/lifecycle"
@@ -25,6 +26,15 @@ import (
 func (c Config) maxMessage() int {
 	return 16<<20 + 2*max(c.Lifecycle.MaxPayload, lifecycle.DefaultMaxPayload)
 }
+
+const (
+	// connectTimeout is how long a client may take to begin: with the header of a request, or with the preface of gRPC.
+	connectTimeout = 10 * time.Second
+	// maxHeader is the size of the largest header that is read, in bytes.
+	maxHeader = 64 << 10
+	// maxStreams is how many calls one gRPC connection may have under way.
+	maxStreams = 1000
+)
 
 // shutdownGrace is how long connections get to end by themselves when the server stops.
 const shutdownGrace = 5 * time.Second
@@ -44,14 +54,16 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{App: a}
-	if s.httpListener, err = listen("http", a.cfg.HTTP); err != nil {
+	if s.httpListener, err = listen("http", a.cfg.HTTP, a.limits); err != nil {
 		return nil, err
 	}
-	if s.grpcListener, err = listen("grpc", a.cfg.GRPC); err != nil {
+	if s.grpcListener, err = listen("grpc", a.cfg.GRPC, a.limits); err != nil {
 		return nil, errors.Join(err, s.httpListener.Close())
 	}
 	s.grpc = grpc.NewServer(
 		grpc.UnaryInterceptor(a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
+		grpc.Creds(inbound.Credentials()), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
+		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
 	a.register(s.grpc)
@@ -64,7 +76,8 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	var base context.Context
 	base, s.endHTTP = context.WithCancel(context.Background())
 	s.http = &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: handler, ReadHeaderTimeout: connectTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		ConnContext: inbound.WithConn,
 		BaseContext: func(net.Listener) context.Context { return base },
 		ErrorLog:    slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
@@ -73,29 +86,39 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 
 // handler is REST with MCP beside it.
 func (a *App) handler(version string) (http.Handler, error) {
-	restFace, err := rest.Handler(a.Conn(), rest.Config{Hosts: a.cfg.AllowedHosts, Version: version, MaxBodyBytes: int64(a.cfg.maxMessage())})
+	conn := inProcess{a.channel, false} // the calls of those who send the requests
+	restFace, err := rest.Handler(conn, rest.Config{Hosts: a.cfg.AllowedHosts, Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify})
 	if err != nil {
 		return nil, err
 	}
-	mcpFace, err := mcp.Handler(a.Conn(), mcp.Config{Version: version, Hosts: a.cfg.AllowedHosts, Log: a.log, MaxBody: int64(a.cfg.maxMessage())})
+	mcpFace, err := mcp.Handler(conn, mcp.Config{
+		Version: version, Hosts: a.cfg.AllowedHosts, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP,
+	})
 	if err != nil {
 		return nil, err
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return inbound.Bodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/mcp/") {
 			mcpFace.ServeHTTP(w, r)
 			return
 		}
 		restFace.ServeHTTP(w, r)
-	}), nil
+	})), nil
 }
 
-func listen(key, addr string) (net.Listener, error) {
+func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("the %s address %s is in use: is another fleet running? --%s chooses another one", key, addr, key)
 	}
-	return l, err
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("the %s address %s is not one of TCP", key, addr), l.Close())
+	}
+	return inbound.Listen(tcp, limits), nil
 }
 
 // HTTPAddr is where REST and MCP are.
@@ -118,7 +141,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		s.log.Info("fleet is going down; agents and their programs go on, and what models in this process do ends")
+		s.log.Info("fleet is going down; agents and their programs go on, and what models in this process do ends", slog.Int64("calls", s.guard.under.Load()))
 	case err = <-ended:
 	}
 	return errors.Join(err, s.shutdown())

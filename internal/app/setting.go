@@ -52,6 +52,8 @@ func (s *setting) Type() string {
 		return "duration"
 	case int64:
 		return "number"
+	case bool:
+		return "bool"
 	case []string:
 		return "list"
 	}
@@ -74,6 +76,12 @@ func (s *setting) Set(text string) error {
 			return fmt.Errorf("%q is no whole number", text)
 		}
 		s.field.SetInt(n)
+	case bool:
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		s.field.SetBool(on)
 	case []string:
 		s.field.Set(reflect.ValueOf(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })))
 	default:
@@ -85,6 +93,9 @@ func (s *setting) Set(text string) error {
 // addFlags adds a flag for each setting.
 func addFlags(f *pflag.FlagSet, c *Config) {
 	for _, s := range settings(c) {
-		f.Var(s, s.flag(), fmt.Sprintf("%s (%s)", s.help, s.env()))
+		flag := f.VarPF(s, s.flag(), "", fmt.Sprintf("%s (%s)", s.help, s.env()))
+		if s.Type() == "bool" {
+			flag.NoOptDefVal = "true"
+		}
 	}
 }

@@ -3,6 +3,7 @@
 package mcp
 
 import (
+	"context"
 	"log/slog"
 	"time"
 )
@@ -20,6 +21,10 @@ type Config struct {
 	Origins []string
 	// MaxBody is the size of a message in bytes above which it is refused; 16 MiB when 0.
 	MaxBody int64
+	// Identify finds out who sends a message, by the values of its Authorization header, before the message is read. Calls
+	// are made with the context that it returns, also when there is an error, which is that nobody knows who it is. Each
+	// caller has sessions of its own, by the name that is returned. Nil: all are one caller.
+	Identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
 	// SessionTTL is how long a session lives without a request; 24 hours when 0.
 	SessionTTL time.Duration
 	// WriteTimeout is how long a client may take to accept a piece of progress; 30 seconds when 0.
@@ -50,6 +55,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Identify == nil {
+		c.Identify = func(ctx context.Context, _ []string) (context.Context, string, error) { return ctx, "", nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"fleet/internal/face/mcp/tool"
+	"fleet/internal/face/wire"
 )
 
 // endpoint serves one toolset over streamable HTTP. What a message means is mcp-go's business; the endpoint bounds
@@ -22,9 +23,14 @@ import (
 type endpoint struct {
 	next     http.Handler
 	sessions *sessions
+	identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
 	maxBody  int64
 	timeout  time.Duration
 }
+
+// maxUnknownBody is the size in bytes of the largest message that is read of a caller who is not known. Such a caller may
+// begin, and list the tools.
+const maxUnknownBody = 64 << 10
 
 func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
 	return &endpoint{
@@ -34,7 +40,7 @@ func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
 			server.WithDisableLocalhostProtection(true), // guard does it, and knows the configured names
 			server.WithStreamableHTTPLogger(c.Log),
 		),
-		sessions: known, maxBody: c.MaxBody, timeout: c.WriteTimeout,
+		sessions: known, identify: c.Identify, maxBody: c.MaxBody, timeout: c.WriteTimeout,
 	}
 }
 
@@ -52,10 +58,20 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.maxBody))
+	ctx, caller, unknown := e.identify(r.Context(), r.Header.Values("Authorization"))
+	maxBody := e.maxBody
+	if unknown != nil {
+		maxBody = min(maxBody, maxUnknownBody)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
+			w.Header().Set("Connection", "close")
+			if unknown != nil {
+				writeError(w, wire.HTTPStatus(unknown), wire.ErrorOf(unknown))
+				return
+			}
 			refuse(w, http.StatusRequestEntityTooLarge, mcp.INVALID_REQUEST, fmt.Sprintf("The message is larger than %d bytes; send less.", tooLarge.Limit))
 			return
 		}
@@ -75,8 +91,10 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case m.Method == string(mcp.MethodInitialize):
 			header.Del(server.HeaderKeySessionID)
-			out.begin = e.sessions.begin
-		case id != "" && !e.sessions.use(id):
+			if unknown == nil { // without a session nobody is crowded out, and everything works all the same
+				out.begin = func() string { return e.sessions.begin(caller) }
+			}
+		case id != "" && !e.sessions.use(caller, id):
 			refuse(w, http.StatusNotFound, sessionNotFound, "This session is unknown or has ended; initialize a new one.")
 			return
 		}
@@ -88,7 +106,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	ctx := outgoing(r.Context(), header.Get("Authorization"))
+	ctx = outgoing(ctx, header.Get("Authorization"))
 	if strings.Contains(header.Get("Accept"), "text/event-stream") {
 		ctx = tool.WithNotify(ctx, out.notify)
 	}
@@ -98,7 +116,8 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *endpoint) delete(w http.ResponseWriter, r *http.Request) {
-	if !e.sessions.end(r.Header.Get(server.HeaderKeySessionID)) {
+	_, caller, _ := e.identify(r.Context(), r.Header.Values("Authorization")) // a caller who is not known has no session
+	if !e.sessions.end(caller, r.Header.Get(server.HeaderKeySessionID)) {
 		refuse(w, http.StatusNotFound, sessionNotFound, "This session is unknown or has ended.")
 		return
 	}

@@ -7,76 +7,101 @@ import (
 	"time"
 )
 
-// maxSessions is how many sessions there are at most; the one that was idle the longest makes room.
-const maxSessions = 10_000
+// maxSessions is how many sessions a caller has at most; the one that was idle the longest makes room.
+const maxSessions = 1000
 
-// sessions are the sessions of the revisions of the protocol that have them. A session says which requests a
-// cancellation may reach, and nothing else: who calls is said by the token of each request. mcp-go's own sessions
-// take an id that nobody gave out, are shared by the streams of all calls under way, and are kept for ever.
+// sessions are the sessions of the revisions of the protocol that have them. A session belongs to the caller who began it,
+// and is unknown to all others. It says which requests a cancellation may reach, and nothing else: who calls is said by
+// the token of each request. mcp-go's own sessions take an id that nobody gave out, are shared by the streams of all calls
+// under way, and are kept for ever.
 type sessions struct {
 	ttl time.Duration
 	now func() time.Time
 
 	mu   sync.Mutex
 	byID map[string]*list.Element
-	idle *list.List // of *session, the one used last in front
+	idle map[string]*list.List // of *session by caller, the one used last in front
 }
 
 type session struct {
-	id   string
-	used time.Time
+	id, caller string
+	used       time.Time
 }
 
 func newSessions(ttl time.Duration, now func() time.Time) *sessions {
-	return &sessions{ttl: ttl, now: now, byID: map[string]*list.Element{}, idle: list.New()}
+	return &sessions{ttl: ttl, now: now, byID: map[string]*list.Element{}, idle: map[string]*list.List{}}
 }
 
-// begin makes a session and returns its id, which cannot be guessed.
-func (s *sessions) begin() string {
+// begin makes a session of the caller and returns its id, which cannot be guessed.
+func (s *sessions) begin(caller string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expire()
-	if s.idle.Len() >= maxSessions {
-		s.remove(s.idle.Back())
+	for c := range s.idle { // the others' too, so that nothing is left of callers who are gone
+		s.expire(c)
+	}
+	own := s.idle[caller]
+	if own == nil {
+		own = list.New()
+		s.idle[caller] = own
+	}
+	if own.Len() >= maxSessions {
+		s.remove(own, own.Back())
 	}
 	id := rand.Text()
-	s.byID[id] = s.idle.PushFront(&session{id: id, used: s.now()})
+	s.byID[id] = own.PushFront(&session{id: id, caller: caller, used: s.now()})
 	return id
 }
 
-// use reports whether there is a session of the id, and that it is not idle.
-func (s *sessions) use(id string) bool {
+// use reports whether the caller has a session of the id that is not idle too long.
+func (s *sessions) use(caller, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expire()
-	e, ok := s.byID[id]
-	if ok {
-		e.Value.(*session).used = s.now()
-		s.idle.MoveToFront(e)
+	e := s.find(caller, id)
+	if e == nil {
+		return false
 	}
-	return ok
+	e.Value.(*session).used = s.now()
+	s.idle[caller].MoveToFront(e)
+	return true
 }
 
-// end removes a session, and reports whether there was one.
-func (s *sessions) end(id string) bool {
+// end removes a session of the caller, and reports whether there was one.
+func (s *sessions) end(caller, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expire()
-	e, ok := s.byID[id]
-	if ok {
-		s.remove(e)
+	e := s.find(caller, id)
+	if e == nil {
+		return false
 	}
-	return ok
+	s.remove(s.idle[caller], e)
+	return true
 }
 
-// expire removes the sessions that were idle too long.
-func (s *sessions) expire() {
-	for e := s.idle.Back(); e != nil && s.now().Sub(e.Value.(*session).used) >= s.ttl; e = s.idle.Back() {
-		s.remove(e)
+// find returns the session of the caller, or nil if it does not exist or belongs to another one.
+func (s *sessions) find(caller, id string) *list.Element {
+	s.expire(caller)
+	e := s.byID[id]
+	if e == nil || e.Value.(*session).caller != caller {
+		return nil
+	}
+	return e
+}
+
+// expire removes the caller's sessions that were idle too long.
+func (s *sessions) expire(caller string) {
+	own := s.idle[caller]
+	if own == nil {
+		return
+	}
+	for e := own.Back(); e != nil && s.now().Sub(e.Value.(*session).used) >= s.ttl; e = own.Back() {
+		s.remove(own, e)
+	}
+	if own.Len() == 0 {
+		delete(s.idle, caller)
 	}
 }
 
-func (s *sessions) remove(e *list.Element) {
+func (s *sessions) remove(own *list.List, e *list.Element) {
 	delete(s.byID, e.Value.(*session).id)
-	s.idle.Remove(e)
+	own.Remove(e)
 }

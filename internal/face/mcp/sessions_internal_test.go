@@ -10,15 +10,39 @@ import (
 func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 	t.Parallel()
 	s := newSessions(time.Hour, time.Now)
-	first, second := s.begin(), s.begin()
+	other := s.begin("bob")
+	first, second := s.begin("alice"), s.begin("alice")
 	for range maxSessions - 2 {
-		s.begin()
+		s.begin("alice")
 	}
-	require.True(t, s.use(first))
-	last := s.begin()
-	require.True(t, s.use(first))
-	require.False(t, s.use(second))
-	require.True(t, s.use(last))
-	require.Len(t, s.byID, maxSessions)
-	require.Equal(t, maxSessions, s.idle.Len())
+	require.True(t, s.use("alice", first))
+	last := s.begin("alice")
+	require.True(t, s.use("alice", first))
+	require.False(t, s.use("alice", second))
+	require.True(t, s.use("alice", last))
+	require.Equal(t, maxSessions, s.idle["alice"].Len())
+	require.True(t, s.use("bob", other), "a caller's sessions make no room for another's")
+	require.Len(t, s.byID, maxSessions+1)
+}
+
+func TestSessionsBelongToTheirCaller(t *testing.T) {
+	t.Parallel()
+	s := newSessions(time.Hour, time.Now)
+	id := s.begin("alice")
+	require.False(t, s.use("bob", id))
+	require.False(t, s.end("bob", id))
+	require.False(t, s.end("", id))
+	require.True(t, s.end("alice", id))
+	require.False(t, s.use("alice", id))
+}
+
+func TestNothingIsLeftOfCallersWhoAreGone(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	s := newSessions(time.Hour, func() time.Time { return now })
+	s.begin("alice")
+	now = now.Add(2 * time.Hour)
+	s.begin("bob")
+	require.Len(t, s.byID, 1)
+	require.Len(t, s.idle, 1)
 }

@@ -26,7 +26,7 @@ func (rt *route) isDownload() bool {
 
 // download returns the handler of a method that streams content.
 func (f *face) download(rt *route) runtime.HandlerFunc {
-	name := "/" + string(rt.method.Parent().FullName()) + "/" + string(rt.method.Name())
+	name := rt.fullMethod()
 	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
 		body, _ := r.Body.(*decoded)
 		request, err := rt.complete(body.request, inPath)

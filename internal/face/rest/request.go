@@ -37,6 +37,17 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 			writeError(w, errors.New("rest: a route without a method"))
 			return
 		}
+		if f.config.Identify != nil {
+			ctx, err := f.config.Identify(r.Context(), rt.fullMethod(), r.Header.Values("Authorization"))
+			if err != nil {
+				if r.ContentLength != 0 { // the rest of the body is not waited for
+					w.Header().Set("Connection", "close")
+				}
+				writeError(w, err)
+				return
+			}
+			r = r.WithContext(ctx)
+		}
 		request, err := rt.read(r, inPath)
 		if err != nil {
 			writeError(w, err)

@@ -29,6 +29,10 @@ type Config struct {
 	Hosts []string
 	// MaxBodyBytes is the largest request body that is read; DefaultMaxBodyBytes when 0.
 	MaxBodyBytes int64
+	// Identify finds out who makes the call of the method, by the values of the request's Authorization header, before the
+	// body is read. The call is made with the context that it returns. An error, a gRPC status, refuses the request. Nil:
+	// every request is read.
+	Identify func(ctx context.Context, method string, authorization []string) (context.Context, error)
 	// Version of the server, for the index page.
 	Version string
 }

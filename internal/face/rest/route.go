@@ -84,6 +84,11 @@ func (rt *route) key() string {
 	return rt.verb + " " + pathField.ReplaceAllString(rt.template, "{$1=*}")
 }
 
+// fullMethod is the name of the method as gRPC has it: "/package.Service/Method".
+func (rt *route) fullMethod() string {
+	return "/" + string(rt.method.Parent().FullName()) + "/" + string(rt.method.Name())
+}
+
 func (rt *route) String() string { return rt.verb + " " + rt.template }
 
 // field returns the descriptor of a field of the request.

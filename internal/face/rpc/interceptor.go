@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -17,26 +18,37 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Authenticator tells who a caller is.
-type Authenticator interface {
-	// Authenticate returns the principal of the call with this metadata, or an UNAUTHENTICATED error.
-	Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error)
-}
-
 // Interceptor is what happens around every call, whichever face it came through: the caller is identified, a panic
 // becomes an INTERNAL error, core errors become statuses, and the call is logged.
 type Interceptor struct {
-	Auth Authenticator
-	Log  *slog.Logger
+	auth     Authenticator
+	log      *slog.Logger
+	remote   func(ctx context.Context) string
+	failures *failures
+	open     *openCalls
 }
 
+// NewInterceptor returns the interceptor. Remote returns the address that a call comes from, for the log; nil: nobody
+// knows it.
+func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string) *Interceptor {
+	if remote == nil {
+		remote = func(context.Context) string { return "" }
+	}
+	return &Interceptor{auth: auth, log: log, remote: remote, failures: newFailures(log), open: newOpenCalls(auth)}
+}
+
+// Close ends what the interceptor does by itself. It is called when no more calls come.
+func (i *Interceptor) Close() { i.failures.close() }
+
 // Unary is the interceptor of unary calls.
-func (i Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
-	err = i.around(ctx, info.FullMethod, func(ctx context.Context) (err error) {
+func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+	seen := &seen{request: req}
+	err = i.around(ctx, info.FullMethod, seen, func(ctx context.Context) (err error) {
 		if err := checkEnums(req); err != nil {
 			return err
 		}
 		resp, err = next(ctx, req)
+		seen.answer = resp
 		return err
 	})
 	if err != nil {
@@ -46,52 +58,81 @@ func (i Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServerI
 }
 
 // Stream is the interceptor of streams.
-func (i Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	return i.around(ss.Context(), info.FullMethod, func(ctx context.Context) error {
-		return next(srv, stream{ss, ctx})
+func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	seen := &seen{}
+	return i.around(ss.Context(), info.FullMethod, seen, func(ctx context.Context) error {
+		return next(srv, stream{ss, ctx, seen})
 	})
 }
 
+// stream is a stream with the context of its caller.
 type stream struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // a grpc.ServerStream carries its context
+	ctx  context.Context //nolint:containedctx // a grpc.ServerStream carries its context
+	seen *seen
 }
 
 func (s stream) Context() context.Context { return s.ctx }
 
-func (i Interceptor) around(ctx context.Context, method string, call func(context.Context) error) (err error) {
-	begun := time.Now()
-	var p fleet.Principal
+// RecvMsg keeps the request for the audit line.
+func (s stream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if err == nil {
+		s.seen.request = m
+	}
+	return err
+}
+
+func (i *Interceptor) around(ctx context.Context, method string, seen *seen, call func(context.Context) error) (err error) {
+	begun, panicked := time.Now(), false
+	id := &identity{}
 	defer func() {
 		if r := recover(); r != nil {
-			i.Log.ErrorContext(ctx, "panic", slog.String("method", method), slog.String("panic", fmt.Sprint(r)), slog.String("stack", string(debug.Stack())))
-			err = toStatus(fleet.Errorf(fleet.ReasonInternal, "something went wrong inside; the server's log has the cause")).Err()
-			return
+			i.log.ErrorContext(ctx, "panic", slog.String("method", method), slog.String("panic", fmt.Sprint(r)), slog.String("stack", string(debug.Stack())))
+			err = fleet.Errorf(fleet.ReasonInternal, "something went wrong inside; the server's log has the cause")
+			panicked = true
 		}
+		var s *status.Status
 		if err != nil {
-			s := toStatus(err)
-			i.logCall(ctx, method, p, begun, s, err)
-			err = s.Err()
-			return
+			s = toStatus(err)
 		}
-		i.logCall(ctx, method, p, begun, nil, nil)
+		if !panicked {
+			i.logCall(ctx, method, id.principal, begun, s, err)
+		}
+		if id.principal.Name != "" && mutates(method) {
+			i.audit(ctx, method, id.principal, seen, s)
+		}
+		if s != nil {
+			err = s.Err()
+		}
 	}()
-	if strings.HasPrefix(method, "/grpc.") || method == fleetv1.HealthService_CheckHealth_FullMethodName { // health and reflection are for everybody
+	if OpenToAll(method) {
 		return call(ctx)
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
-	if p, err = i.Auth.Authenticate(ctx, md); err != nil {
-		return err
+	if id = i.identify(ctx, md); id.err != nil {
+		i.failed(ctx, method, id)
+		return id.err
 	}
-	if p.AgentUID != "" && !forAgents(method) {
+	if id.principal.AgentUID != "" && !forAgents(method) {
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's own token is not good for this: it may report on its task and call what its definition allows")
 	}
-	return call(fleet.WithPrincipal(ctx, p))
+	ctx, leave := i.open.enter(fleet.WithPrincipal(ctx, id.principal), md)
+	defer leave()
+	if err = call(ctx); err != nil && errors.Is(context.Cause(ctx), errRevoked) {
+		return errRevoked
+	}
+	return err
 }
 
-func (i Interceptor) logCall(ctx context.Context, method string, p fleet.Principal, begun time.Time, s *status.Status, err error) {
+// OpenToAll reports whether the method needs no caller that is known: health and reflection are for everybody.
+func OpenToAll(method string) bool {
+	return strings.HasPrefix(method, "/grpc.") || method == fleetv1.HealthService_CheckHealth_FullMethodName
+}
+
+func (i *Interceptor) logCall(ctx context.Context, method string, p fleet.Principal, begun time.Time, s *status.Status, err error) {
 	level, attrs := slog.LevelDebug, []slog.Attr{
-		slog.String("method", method[strings.LastIndexByte(method, '/')+1:]), slog.String("principal", p.Name), slog.Duration("took", time.Since(begun)),
+		slog.String("method", shortMethod(method)), slog.String("principal", p.Name), slog.Duration("took", time.Since(begun)),
 	}
 	if s != nil {
 		attrs = append(attrs, slog.String("code", s.Code().String()), slog.Any("error", err))
@@ -99,53 +140,7 @@ func (i Interceptor) logCall(ctx context.Context, method string, p fleet.Princip
 			level = slog.LevelError
 		}
 	}
-	i.Log.LogAttrs(ctx, level, "call", attrs...)
+	i.log.LogAttrs(ctx, level, "call", attrs...)
 }
 
-// FaceKey is the metadata key that says through which face a call came: "rest" or "mcp".
-const FaceKey = "fleet-face"
-
-// NoAuth takes every caller for the one person who runs Fleet on this machine. Calls through MCP count as an AI
-// controller's, so that the history tells them apart.
-//
-// An agent that calls with the token it was given is that agent all the same, and may do no more than it may elsewhere.
-type NoAuth struct {
-	// Lookup returns the principal of a secret; nil when agents have none.
-	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
-}
-
-// LocalPrincipal is the name of the principal when nobody has to identify themselves.
-const LocalPrincipal = "local"
-
-// Authenticate returns the local principal, or the agent that calls.
-func (a NoAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
-	for _, v := range md.Get("authorization") {
-		if _, secret, _ := strings.Cut(v, " "); a.Lookup != nil && fleet.IsAgentSecret(strings.TrimSpace(secret)) {
-			return a.Lookup(ctx, strings.TrimSpace(secret))
-		}
-	}
-	p := fleet.Principal{Name: LocalPrincipal, Kind: fleet.Human, Admin: true}
-	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" {
-		p.Kind = fleet.Controller
-	}
-	return p, nil
-}
-
-// TokenAuth takes callers for whom their token stands: "authorization: Bearer SECRET".
-type TokenAuth struct {
-	// Lookup returns the principal of a secret.
-	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
-}
-
-// Authenticate returns the principal of the call's token.
-func (a TokenAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
-	v := md.Get("authorization")
-	if len(v) == 0 {
-		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "a token is required: send it as \"Authorization: Bearer TOKEN\"; `fleet token create` makes one")
-	}
-	scheme, secret, ok := strings.Cut(v[0], " ")
-	if !ok || !strings.EqualFold(scheme, "bearer") || len(v) > 1 {
-		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the Authorization header must be one \"Bearer TOKEN\"")
-	}
-	return a.Lookup(ctx, strings.TrimSpace(secret))
-}
+func shortMethod(method string) string { return method[strings.LastIndexByte(method, '/')+1:] }

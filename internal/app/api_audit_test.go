@@ -1,0 +1,127 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// logLines is a log in JSON.
+type logLines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logLines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// of returns the lines with the message.
+func (l *logLines) of(t *testing.T, message string) (lines []map[string]any) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := bufio.NewScanner(bytes.NewReader(l.text.Bytes())); s.Scan(); {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal(s.Bytes(), &line))
+		if line["msg"] == message {
+			delete(line, "time")
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// TestAudit holds that each call that may change something leaves one line, whatever comes of it, and that reading leaves
+// none.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	log := &logLines{}
+	f := newTestFleet(t, fleetConfig{
+		Tokens: map[string]tokenConfig{"alice": {}}, Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" },
+	})
+	do := func(face, method string, args map[string]any) {
+		t.Helper()
+		_, err := faces[face](f, t.Context(), call{method: methods[method], args: args, by: "alice"})
+		require.NoError(t, err)
+	}
+	do("grpc", "create_agent", map[string]any{"name": "papi", "project": "Setup", "role": "coder", "spec": "secret spec", "request_id": "r-1"})
+	do("rest", "start_agent_task", map[string]any{"agent_name": "nobody", "task_description": "secret task"})
+	do("mcp", "delete_agent", map[string]any{"agent_name": "papi"})
+	do("mcp", "agent_start", map[string]any{"contract": "secret contract"})
+	do("grpc", "invoke_agent", map[string]any{"agent": "no such", "message": "secret message"})
+	do("rest", "create_token", map[string]any{"name": "mallory"})
+	do("rest", "list_agents", map[string]any{})
+
+	lines := log.of(t, "audit")
+	var got []string
+	for _, l := range lines {
+		require.Equal(t, "alice", l["principal"])
+		require.Equal(t, "INFO", l["level"])
+		require.NotEmpty(t, l["remote"])
+		id, _ := l["request_id"].(string)
+		target, _ := l["target"].(string)
+		if l["method"] == "AgentStart" {
+			require.NotEmpty(t, target, "what was made")
+			target = "made"
+		}
+		got = append(got, strings.TrimSpace(l["face"].(string)+" "+l["method"].(string)+" "+target+" "+l["outcome"].(string)+" "+id))
+	}
+	require.Equal(t, []string{
+		"grpc CreateAgent papi ok r-1",
+		"rest StartAgentTask nobody AGENT_NOT_FOUND",
+		"mcp DeleteAgent papi ok",
+		"mcp AgentStart made ok",
+		"grpc InvokeAgent no such AGENT_NOT_FOUND",
+		"rest CreateToken mallory PERMISSION_DENIED",
+	}, got)
+	require.NotContains(t, log.text.String(), "secret")
+}
+
+// TestFailedLogins holds that failed logins are counted to the last one, and that a few of them alone have lines of their
+// own.
+func TestFailedLogins(t *testing.T) {
+	t.Parallel()
+	log := &logLines{}
+	f := newTestFleet(t, fleetConfig{
+		Tokens: map[string]tokenConfig{"alice": {}}, Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" },
+	})
+	const each = 20
+	for range each {
+		for _, face := range []string{"grpc", "rest"} {
+			r, err := faces[face](f, t.Context(), call{method: methods["list_agents"], args: map[string]any{}, by: "not-a-token"})
+			require.NoError(t, err)
+			require.Equal(t, "UNAUTHENTICATED", r.err.Reason)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp",
+			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer not-a-token")
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		resp, err := f.http.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}
+	require.NoError(t, f.stop())
+	single := log.of(t, "login failed")
+	var counted float64
+	for _, l := range log.of(t, "logins failed, not logged one by one") {
+		n, _ := l["count"].(float64)
+		counted += n
+	}
+	require.InDelta(t, 3*each, float64(len(single))+counted, 0)
+	require.Less(t, len(single), 3*each)
+	require.Equal(t, "ListAgents", single[0]["method"])
+	require.Equal(t, "UNAUTHENTICATED", single[0]["outcome"])
+	require.NotEmpty(t, single[0]["remote"])
+	require.NotContains(t, log.text.String(), "not-a-token")
+}

@@ -1,0 +1,175 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// TestTheCallerComesBeforeTheBody holds that a request of nobody known is refused by its header alone: the body never
+// comes.
+func TestTheCallerComesBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "gone": {Revoked: true}}})
+	for _, by := range []string{"", "nobody", "gone"} {
+		header := ""
+		if a := f.authorization(by); a != "" {
+			header = "Authorization: " + a + "\r\n"
+		}
+		for _, size := range []int{100, 40 << 20} {
+			code, body := f.withoutBody(t, "/v1/agents", header, size)
+			require.Equal(t, http.StatusUnauthorized, code, by)
+			require.Contains(t, body, `"error":"UNAUTHENTICATED"`, by)
+		}
+
+		// A message without an end: gRPC has its header, and waits for the rest.
+		stream, err := f.conn.NewStream(f.as(t.Context(), by), &fleetv1.FleetService_ServiceDesc.Streams[0], fleetv1.FleetService_CreateAgent_FullMethodName)
+		require.NoError(t, err)
+		require.Equal(t, codes.Unauthenticated, status.Code(stream.RecvMsg(&emptypb.Empty{})), by)
+	}
+
+	// Over MCP anybody may list the tools, so a small message is read, and no large one.
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp", strings.NewReader(strings.Repeat(" ", 1<<20)))
+	require.NoError(t, err)
+	resp, err := f.http.Do(r)
+	require.NoError(t, err)
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	require.Contains(t, string(b), `"error":"UNAUTHENTICATED"`)
+}
+
+// withoutBody sends the header of a POST whose body does not come, and returns what it is answered with.
+func (f *testFleet) withoutBody(t *testing.T, path, header string, size int) (code int, body string) {
+	t.Helper()
+	c, err := net.Dial("tcp", f.HTTPAddr())
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, header, size)
+	require.NoError(t, err)
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+	answer, err := io.ReadAll(c)
+	require.NoError(t, err, "the connection is closed after the answer")
+	_, err = fmt.Sscanf(string(answer), "HTTP/1.1 %d", &code)
+	require.NoError(t, err)
+	return code, string(answer)
+}
+
+// TestOnlyTheServersOwnUser holds that without tokens another user of this machine is refused on every face, and told what
+// to do, and that the setting lets everybody in.
+func TestOnlyTheServersOwnUser(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("users are told apart on Linux only")
+	}
+	another := func(o *Options) { o.LocalUser = func() int { return os.Geteuid() + 1 } }
+	list := call{method: methods["list_agents"], args: map[string]any{}}
+	f := newTestFleet(t, fleetConfig{Options: another})
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		r, err := faces[face](f, t.Context(), list)
+		require.NoError(t, err)
+		require.NotNil(t, r.err, face)
+		require.Equal(t, "PERMISSION_DENIED", r.err.Reason, face)
+		for _, says := range []string{
+			fmt.Sprintf("serves only the user who runs it (uid %d)", os.Geteuid()+1), fmt.Sprintf("the caller is uid %d", os.Geteuid()),
+			"--auth tokens", "--any-local-user", "`fleet serve`",
+		} {
+			require.Contains(t, r.err.Message, says, face)
+		}
+	}
+	_, err := f.callInProcess(t.Context(), list)
+	require.NoError(t, err, "the process itself is no other user")
+
+	f = newTestFleet(t, fleetConfig{Options: another, Config: func(c *Config) { c.AnyLocalUser = true }})
+	for _, face := range []string{"grpc", "rest", "mcp"} {
+		r, err := faces[face](f, t.Context(), list)
+		require.NoError(t, err)
+		require.Nil(t, r.err, "%s: %s", face, r.err)
+	}
+}
+
+// TestRevokingATokenEndsItsCalls holds that streams and long polls of a token end soon after it is revoked, and say why.
+func TestRevokingATokenEndsItsCalls(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}})
+	s := &story{testFleet: f, names: map[string]string{}}
+	for _, name := range []string{"alice", "bob"} {
+		require.NoError(t, s.do(t.Context(), step{Agent: "papi", By: name}))
+		require.NoError(t, s.do(t.Context(), step{
+			Task: map[string]any{"agent_name": "papi", "task_description": "listen"}, By: name, Save: map[string]string{name: "task.id"},
+		}))
+	}
+	calls := map[string]map[string]any{
+		"watch_fleet": {"follow": true, "wait_seconds": json.Number("50")},
+		"wait_tasks":  {"timeout_seconds": json.Number("50")},
+	}
+	type result struct {
+		what string
+		r    reply
+		err  error
+	}
+	ended := make(chan result, 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	var under sync.WaitGroup
+	begin := func(name string) (n int) {
+		for method, args := range calls {
+			with := map[string]any{}
+			for k, v := range args {
+				with[k] = v
+			}
+			if method == "wait_tasks" {
+				with["task_ids"] = []any{s.names[name]}
+			}
+			for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
+				if face == "sse" && method != "watch_fleet" {
+					continue
+				}
+				n++
+				under.Go(func() {
+					r, err := faces[face](f, ctx, call{method: methods[method], args: with, by: name})
+					if name == "alice" || ctx.Err() == nil {
+						ended <- result{method + " on " + face, r, err}
+					}
+				})
+			}
+		}
+		return n
+	}
+	n := begin("alice")
+	all := int64(n + begin("bob"))
+	require.Eventually(t, func() bool { return f.guard.under.Load() == all }, time.Minute, 10*time.Millisecond)
+
+	revoked := time.Now()
+	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Admin: true})
+	_, err := f.service.RevokeToken(admin, "alice")
+	require.NoError(t, err)
+	for range n {
+		e := <-ended
+		require.NoError(t, e.err, e.what)
+		require.NotNil(t, e.r.err, e.what)
+		require.Equal(t, "UNAUTHENTICATED", e.r.err.Reason, e.what)
+		require.Contains(t, e.r.err.Message, "the token was revoked or has expired", e.what)
+	}
+	t.Logf("ended %s after the token was revoked", time.Since(revoked))
+	require.Empty(t, ended, "another's calls go on")
+	cancel()
+	under.Wait()
+}

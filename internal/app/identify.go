@@ -1,0 +1,80 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/tap"
+
+	"fleet/internal/face/inbound"
+	"fleet/internal/face/rpc"
+	"fleet/internal/fleet"
+)
+
+// identify finds out who makes a call over REST, and lifts the bounds of the connection when that is known.
+func (a *App) identify(ctx context.Context, method string, authorization []string) (context.Context, error) {
+	if rpc.OpenToAll(method) {
+		return ctx, nil
+	}
+	return a.identifyAs(ctx, method, metadata.MD{rpc.FaceKey: {"rest"}, "authorization": authorization})
+}
+
+// identifyMCP finds out who sends a message over MCP, and returns a name for it. Which tool is called is not known yet.
+func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ context.Context, caller string, err error) {
+	ctx, err = a.identifyAs(ctx, "", metadata.MD{rpc.FaceKey: {"mcp"}, "authorization": authorization})
+	return ctx, rpc.Caller(ctx), err
+}
+
+// tap finds out who makes a gRPC call when its header has come.
+func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if rpc.OpenToAll(info.FullMethodName) {
+		if c := inbound.From(ctx); c != nil && !c.OpenCall() {
+			return nil, rpc.Error(fleet.Errorf(fleet.ReasonLimitReached, "the connection has made too many calls without saying who calls: connect again, or send a token"))
+		}
+		return ctx, nil
+	}
+	return a.identifyAs(ctx, info.FullMethodName, info.Header)
+}
+
+func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (context.Context, error) {
+	ctx, err := a.calls.Identify(metadata.NewIncomingContext(ctx, md), md, method)
+	if c := inbound.From(ctx); c != nil && err == nil {
+		c.Admit()
+	}
+	return ctx, err
+}
+
+// localUser returns the check of who calls without a token: the user who runs this process. It is nil where every user of
+// this machine is served.
+func localUser(cfg Config, o Options) func(context.Context) error {
+	if cfg.AnyLocalUser || !inbound.TellsUsers {
+		return nil
+	}
+	own := os.Geteuid()
+	if o.LocalUser != nil {
+		own = o.LocalUser()
+	}
+	return func(ctx context.Context) error {
+		if isOwn(ctx) {
+			return nil
+		}
+		c := inbound.From(ctx)
+		if c == nil {
+			return errors.New("a call without a token came over no connection")
+		}
+		user, err := c.User()
+		if err != nil {
+			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherWays).Because(err)
+		}
+		if user != own {
+			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it (uid %d), and the caller is uid %d: "+otherWays, own, user)
+		}
+		return nil
+	}
+}
+
+// otherWays says what a caller can do who is not the server's own user.
+const otherWays = "run a server of your own with `fleet serve`, or have its operator start it with --auth tokens and give you a token; " +
+	"--any-local-user opens it to every user of this machine"

@@ -1,0 +1,66 @@
+package inbound
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// bodyPatience is how long a body of nothing may take to come.
+	bodyPatience = 30 * time.Second
+	// bodyRate is how many bytes of a body must come in each second after that, on average.
+	bodyRate = 16 << 10
+	// drainPatience is how long the rest of a body that nobody has read may take to come, so that the client hears the
+	// answer before the connection ends.
+	drainPatience = time.Second
+)
+
+// Bodies gives the bodies of requests a deadline that moves on with what has come of them. What a handler does after it
+// has read the body has none.
+func Bodies(next http.Handler) http.Handler { return bodies(next, bodyPatience) }
+
+func bodies(next http.Handler, patience time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), begun: time.Now(), patience: patience}
+		in := r.WithContext(r.Context()) // the server looks at its own request, which stays as it is
+		in.Body = b
+		defer func() {
+			if !b.ended {
+				_ = b.control.SetReadDeadline(time.Now().Add(drainPatience))
+			}
+		}()
+		next.ServeHTTP(w, in)
+	})
+}
+
+// body is the body of a request. One goroutine reads it at a time.
+type body struct {
+	io.ReadCloser
+	control  *http.ResponseController
+	begun    time.Time
+	patience time.Duration
+	read     int64
+	ended    bool
+}
+
+// Read reads what has come of the body.
+func (b *body) Read(p []byte) (int, error) {
+	if b.ended {
+		return b.ReadCloser.Read(p)
+	}
+	late := b.begun.Add(b.patience + time.Duration(b.read)*(time.Second/bodyRate))
+	_ = b.control.SetReadDeadline(late) // a connection without deadlines needs none
+	n, err := b.ReadCloser.Read(p)
+	b.read += int64(n)
+	if errors.Is(err, io.EOF) {
+		b.ended = true
+		_ = b.control.SetReadDeadline(time.Time{}) // the server reads on, to see the client go
+	}
+	return n, err
+}

@@ -1,0 +1,68 @@
+package inbound
+
+import (
+	"container/list"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// errTooMuch is what reading returns from a connection that has sent more than an unknown caller may.
+var errTooMuch = errors.New("the caller has sent too much without saying who it is")
+
+// maxOpenCalls is how many calls that need no identity, such as of health, a connection may make before it is admitted.
+const maxOpenCalls = 32
+
+// Conn is a connection that is bounded until Admit.
+type Conn struct {
+	*net.TCPConn
+	listener *Listener
+	place    *list.Element // in listener.unknown, guarded by its mutex; nil: admitted or closed
+	timer    *time.Timer   // closes the connection
+	admitted atomic.Bool
+	left     atomic.Int64 // bytes that may be read before it is admitted
+	calls    atomic.Int64 // open calls made before it is admitted
+	user     func() (int, error)
+}
+
+// Read reads what has come, as far as the connection may still send.
+func (c *Conn) Read(b []byte) (int, error) {
+	if c.admitted.Load() {
+		return c.TCPConn.Read(b)
+	}
+	left := c.left.Load()
+	if left <= 0 {
+		_ = c.Close()
+		return 0, errTooMuch
+	}
+	if int64(len(b)) > left {
+		b = b[:left]
+	}
+	n, err := c.TCPConn.Read(b)
+	c.left.Add(-int64(n))
+	return n, err
+}
+
+// Admit lifts the bounds: a caller on the connection is known.
+func (c *Conn) Admit() {
+	if c.admitted.Load() || !c.listener.forget(c) {
+		return
+	}
+	c.admitted.Store(true)
+	c.timer.Stop()
+}
+
+// OpenCall reports whether one more call that needs no identity may be made on the connection.
+func (c *Conn) OpenCall() bool { return c.admitted.Load() || c.calls.Add(1) <= maxOpenCalls }
+
+// Close closes the connection.
+func (c *Conn) Close() error {
+	c.listener.forget(c)
+	c.timer.Stop()
+	return c.TCPConn.Close()
+}
+
+// User returns the user id of the program at the other end, which must be on this machine. It is looked up once. An error
+// means that nobody knows.
+func (c *Conn) User() (int, error) { return c.user() }

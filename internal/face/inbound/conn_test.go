@@ -1,0 +1,154 @@
+package inbound
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func listen(t *testing.T, limits Limits) *Listener {
+	t.Helper()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := Listen(tcp.(*net.TCPListener), limits)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func dial(t *testing.T, l *Listener) (client net.Conn, server *Conn) {
+	t.Helper()
+	client, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	accepted, err := l.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = client.Close(), accepted.Close() })
+	return client, accepted.(*Conn)
+}
+
+func connect(t *testing.T, limits Limits) (client net.Conn, server *Conn) {
+	t.Helper()
+	return dial(t, listen(t, limits))
+}
+
+// closed waits until the connection is closed at its other end.
+func closed(t *testing.T, client net.Conn) {
+	t.Helper()
+	require.NoError(t, client.SetReadDeadline(time.Now().Add(10*time.Second)))
+	_, err := client.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "it is still open")
+}
+
+func TestTheOldestUnknownConnectionMakesRoom(t *testing.T) {
+	t.Parallel()
+	l := listen(t, Limits{Connections: 2})
+	known, k := dial(t, l)
+	k.Admit()
+	first, _ := dial(t, l)
+	second, s := dial(t, l)
+	third, _ := dial(t, l)
+	closed(t, first)
+	for client, server := range map[net.Conn]*Conn{known: k, second: s} {
+		_, err := client.Write([]byte("x"))
+		require.NoError(t, err)
+		n, err := server.Read(make([]byte, 1))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	}
+	require.Equal(t, 2, l.unknown.Len())
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Close(), net.ErrClosed)
+	require.Equal(t, 1, l.unknown.Len())
+	require.NotNil(t, third)
+}
+
+func TestAnUnknownConnectionEnds(t *testing.T) {
+	t.Parallel()
+	l := listen(t, Limits{Lifetime: 50 * time.Millisecond})
+	known, k := dial(t, l)
+	k.Admit()
+	unknown, _ := dial(t, l)
+	closed(t, unknown)
+	_, err := known.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = k.Read(make([]byte, 1))
+	require.NoError(t, err)
+}
+
+func TestAnUnknownConnectionReadsLittle(t *testing.T) {
+	t.Parallel()
+	l := listen(t, Limits{Bytes: 10})
+	client, server := dial(t, l)
+	_, err := client.Write(make([]byte, 100))
+	require.NoError(t, err)
+	data, err := io.ReadAll(server)
+	require.ErrorIs(t, err, errTooMuch)
+	require.Len(t, data, 10)
+	closed(t, client)
+
+	client, server = dial(t, l)
+	server.Admit()
+	_, err = client.Write(make([]byte, 100))
+	require.NoError(t, err)
+	_, err = io.ReadFull(server, make([]byte, 100))
+	require.NoError(t, err)
+}
+
+func TestOpenCalls(t *testing.T) {
+	t.Parallel()
+	_, server := connect(t, Limits{})
+	for range maxOpenCalls {
+		require.True(t, server.OpenCall())
+	}
+	require.False(t, server.OpenCall())
+	server.Admit()
+	require.True(t, server.OpenCall())
+}
+
+// TestBodiesHaveADeadline holds that a body that stops coming ends its request, and that what comes after a whole body may
+// take as long as it likes.
+func TestBodiesHaveADeadline(t *testing.T) {
+	t.Parallel()
+	const patience = 100 * time.Millisecond
+	read := make(chan error, 2)
+	s := httptest.NewServer(bodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		read <- err
+		if r.URL.Path == "/late" {
+			select {
+			case <-r.Context().Done():
+				read <- r.Context().Err()
+			case <-time.After(3 * patience): // longer than the deadline of the body
+				read <- nil
+			}
+		}
+		_, _ = io.WriteString(w, "done")
+	}), patience))
+	t.Cleanup(s.Close)
+
+	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	_, err = fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
+	require.NoError(t, err)
+	require.ErrorContains(t, <-read, "i/o timeout")
+
+	for range 2 { // on one connection
+		resp, err := s.Client().Post(s.URL+"/late", "text/plain", strings.NewReader("abc"))
+		require.NoError(t, err)
+		require.NoError(t, <-read)
+		require.NoError(t, <-read)
+		b, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "done", string(b))
+		require.NoError(t, resp.Body.Close())
+	}
+}

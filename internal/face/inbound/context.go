@@ -1,0 +1,75 @@
+package inbound
+
+import (
+	"context"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
+)
+
+type connKey struct{}
+
+// With returns a context that has the connection; c may be nil.
+func With(ctx context.Context, c *Conn) context.Context {
+	if c == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// WithConn is the ConnContext of an http.Server whose listener is a Listener.
+func WithConn(ctx context.Context, c net.Conn) context.Context {
+	own, _ := c.(*Conn)
+	return With(ctx, own)
+}
+
+// From returns the connection of the HTTP request or the gRPC call that the context belongs to; nil for a call that came
+// over none.
+func From(ctx context.Context) *Conn {
+	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
+		return c
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		if a, ok := p.AuthInfo.(authInfo); ok {
+			return a.conn
+		}
+	}
+	return nil
+}
+
+// Remote returns the address at the other end of the call's connection, or "" for a call that came over none.
+func Remote(ctx context.Context) string {
+	if c := From(ctx); c != nil {
+		return c.RemoteAddr().String()
+	}
+	return ""
+}
+
+// Credentials returns the transport credentials of a gRPC server whose listener is a Listener. They are plaintext, and let
+// From find the connection of a call.
+func Credentials() credentials.TransportCredentials { return plaintext{insecure.NewCredentials()} }
+
+type plaintext struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (p plaintext) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	own, _ := c.(*Conn)
+	return c, authInfo{credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}, own}, nil
+}
+
+// Clone implements credentials.TransportCredentials.
+func (p plaintext) Clone() credentials.TransportCredentials {
+	return plaintext{p.TransportCredentials.Clone()}
+}
+
+type authInfo struct {
+	credentials.CommonAuthInfo
+	conn *Conn
+}
+
+// AuthType implements credentials.AuthInfo.
+func (authInfo) AuthType() string { return "insecure" }

@@ -1,0 +1,126 @@
+package inbound
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// TellsUsers says whether User works on this system.
+const TellsUsers = true
+
+// scanning lets one goroutine at a time read the tables, so that many new connections take one processor at most.
+var scanning sync.Mutex
+
+// socketUser returns the user of the socket with these ends. A program that uses IPv6 has its sockets to IPv4 addresses in
+// the table of IPv6, so both are read.
+func socketUser(local, remote netip.AddrPort) (int, error) {
+	scanning.Lock()
+	defer scanning.Unlock()
+	var errs []error
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		f, err := os.Open(table)
+		if err != nil {
+			errs = append(errs, err) // such as of a machine without IPv6
+			continue
+		}
+		user, err := findSocket(f, local, remote)
+		_ = f.Close()
+		if err == nil {
+			return user, nil
+		}
+		errs = append(errs, err)
+	}
+	return 0, errors.Join(errs...)
+}
+
+// The fields of a row of the tables.
+const (
+	fieldLocal = 1 + iota
+	fieldRemote
+	fieldState
+	_ // queues
+	_ // timer
+	_ // retransmits
+	fieldUser
+	_ // timeout
+	fieldInode
+	fieldsOfSocket
+)
+
+// timeWait is the state of a socket that has been closed.
+const timeWait = "06"
+
+// findSocket returns the user of the socket in the table. A socket that no program has open any more counts as absent:
+// the kernel shows it as root's.
+func findSocket(table io.Reader, local, remote netip.AddrPort) (int, error) {
+	ends := [2][]string{inTable(local), inTable(remote)}
+	rows := bufio.NewScanner(table)
+	for rows.Scan() {
+		if !bytes.Contains(rows.Bytes(), []byte(ends[0][0])) { // most rows, without taking them apart
+			continue
+		}
+		f := strings.Fields(rows.Text())
+		if len(f) < fieldsOfSocket || !oneOf(ends[0], f[fieldLocal]) || !oneOf(ends[1], f[fieldRemote]) {
+			continue
+		}
+		if f[fieldState] == timeWait || f[fieldInode] == "0" {
+			return 0, errNotFound
+		}
+		user, err := strconv.Atoi(f[fieldUser])
+		if err != nil {
+			return 0, fmt.Errorf("read the table of sockets: %w", err)
+		}
+		return user, nil
+	}
+	if err := rows.Err(); err != nil {
+		return 0, err
+	}
+	return 0, errNotFound
+}
+
+func oneOf(all []string, s string) bool {
+	for _, a := range all {
+		if a == s {
+			return true
+		}
+	}
+	return false
+}
+
+// inTable returns how the tables may write an address: in words of 4 bytes, each as this machine's number. The first form
+// is the end of the others.
+func inTable(a netip.AddrPort) []string {
+	address := a.Addr().Unmap()
+	var raw []byte
+	if address.Is4() {
+		b := address.As4()
+		raw = b[:]
+	} else {
+		b := address.As16()
+		raw = b[:]
+	}
+	port := fmt.Sprintf(":%04X", a.Port())
+	forms := []string{words(raw) + port}
+	if address.Is4() {
+		mapped := netip.AddrFrom16(address.As16()).As16()
+		forms = append(forms, words(mapped[:])+port)
+	}
+	return forms
+}
+
+func words(b []byte) string {
+	var s strings.Builder
+	for ; len(b) >= 4; b = b[4:] {
+		fmt.Fprintf(&s, "%08X", binary.NativeEndian.Uint32(b))
+	}
+	return s.String()
+}

@@ -1,0 +1,71 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// failureWindow is the time in which failuresLogged failed logins get a line each. The others of that time are
+	// counted, and share one line at its end.
+	failureWindow  = 10 * time.Second
+	failuresLogged = 10
+)
+
+// failures logs failed logins without letting them fill the log.
+type failures struct {
+	logger *slog.Logger
+	window time.Duration
+
+	mu      sync.Mutex
+	total   int64
+	logged  int // in this window
+	skipped int64
+	timer   *time.Timer // ends this window; nil: none has begun
+}
+
+func newFailures(log *slog.Logger) *failures {
+	return &failures{logger: log, window: failureWindow}
+}
+
+// log logs a failed login, or counts it.
+func (f *failures) log(ctx context.Context, attrs ...slog.Attr) {
+	f.mu.Lock()
+	f.total++
+	if f.timer == nil {
+		f.timer = time.AfterFunc(f.window, f.turn)
+	}
+	if f.logged >= failuresLogged {
+		f.skipped++
+		f.mu.Unlock()
+		return
+	}
+	f.logged++
+	total := f.total
+	f.mu.Unlock()
+	f.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
+}
+
+// turn ends a window.
+func (f *failures) turn() {
+	f.mu.Lock()
+	skipped, total := f.skipped, f.total
+	f.logged, f.skipped, f.timer = 0, 0, nil
+	f.mu.Unlock()
+	if skipped > 0 {
+		f.logger.LogAttrs(context.Background(), slog.LevelWarn, "logins failed, not logged one by one",
+			slog.Int64("count", skipped), slog.Int64("total", total))
+	}
+}
+
+// close logs what was only counted so far.
+func (f *failures) close() {
+	f.mu.Lock()
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.mu.Unlock()
+	f.turn()
+}

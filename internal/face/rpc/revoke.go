@@ -1,0 +1,91 @@
+package rpc
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"fleet/internal/fleet"
+)
+
+// recheck is how often the credentials of calls under way are looked at again. A token can be revoked by another process
+// on the same data, so asking is the only way to know.
+const recheck = 500 * time.Millisecond
+
+// errRevoked ends the calls under way of a token that is good no more.
+var errRevoked = fleet.Errorf(fleet.ReasonUnauthenticated, "the token was revoked or has expired, so the call was ended")
+
+// openCalls are the calls under way, by the credentials they were made with. Credentials are looked at again once for all
+// the calls that have them.
+type openCalls struct {
+	auth  Authenticator
+	every time.Duration
+
+	mu     sync.Mutex
+	groups map[string]*group
+}
+
+// group are the calls under way with the same credentials.
+type group struct {
+	ctx   context.Context //nolint:containedctx // has the values of the first call, for the authenticator
+	md    metadata.MD
+	calls map[*context.CancelCauseFunc]struct{}
+	timer *time.Timer
+}
+
+func newOpenCalls(auth Authenticator) *openCalls {
+	return &openCalls{auth: auth, every: recheck, groups: map[string]*group{}}
+}
+
+// enter returns a context for the call with this metadata, which ends when its credentials are good no more. leave is
+// called when the call has ended.
+func (o *openCalls) enter(ctx context.Context, md metadata.MD) (_ context.Context, leave func()) {
+	given := md.Get(authorization)
+	if len(given) == 0 {
+		return ctx, func() {}
+	}
+	key := strings.Join(given, "\n")
+	ctx, cancel := context.WithCancelCause(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	g := o.groups[key]
+	if g == nil {
+		g = &group{ctx: context.WithoutCancel(ctx), md: md, calls: map[*context.CancelCauseFunc]struct{}{}}
+		o.groups[key] = g
+		g.timer = time.AfterFunc(o.every, func() { o.check(key, g) })
+	}
+	g.calls[&cancel] = struct{}{}
+	return ctx, func() {
+		cancel(nil)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(g.calls, &cancel)
+		if len(g.calls) == 0 && o.groups[key] == g {
+			delete(o.groups, key)
+			g.timer.Stop()
+		}
+	}
+}
+
+// check ends the calls of the group when its credentials are good no more. A store that cannot be read ends nothing.
+func (o *openCalls) check(key string, g *group) {
+	ctx, cancel := context.WithTimeout(g.ctx, o.every)
+	defer cancel()
+	_, err := o.auth.Authenticate(ctx, g.md)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.groups[key] != g {
+		return
+	}
+	if fleet.ReasonOf(err) != fleet.ReasonUnauthenticated {
+		g.timer.Reset(o.every)
+		return
+	}
+	delete(o.groups, key)
+	for cancel := range g.calls {
+		(*cancel)(errRevoked)
+	}
+}
