@@ -40,10 +40,9 @@ func (c *Catalog) Pull(ctx context.Context, reference string) (sessions.Pulled, 
 	if err != nil {
 		return sessions.Pulled{}, err
 	}
-	ref, err := parseReference(reference)
+	ref, err := requestedReference(reference)
 	if err != nil {
-		return sessions.Pulled{}, fleet.Invalid(fleet.ReasonInvalidArgument, "registry_ref",
-			"%q is not a reference to an artifact: write it like \"docker/echo-agent:latest\" or \"registry.example.com/team/agent:v1\"", clip(reference, 200))
+		return sessions.Pulled{}, err
 	}
 	host := ref.Context().RegistryStr()
 	if c.config.Registries != nil && !slices.Contains(c.config.Registries, host) {
@@ -61,6 +60,16 @@ func (c *Catalog) Pull(ctx context.Context, reference string) (sessions.Pulled, 
 		return sessions.Pulled{}, hostError("the agent cannot be kept", err)
 	}
 	return sessions.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
+}
+
+// requestedReference reads the reference of a request.
+func requestedReference(s string) (name.Reference, error) {
+	ref, err := parseReference(s)
+	if err != nil {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "registry_ref",
+			"%q is not a reference to an artifact: write it like \"docker/echo-agent:latest\" or \"registry.example.com/team/agent:v1\"", clip(s, 200))
+	}
+	return ref, nil
 }
 
 // errArtifact is an artifact that is not an agent that can be used.

@@ -145,6 +145,9 @@ func (c *Catalog) Artifact(ctx context.Context, reference string) (sessions.Defi
 
 // Remove implements sessions.Catalog.
 func (c *Catalog) Remove(ctx context.Context, reference string) (sessions.Pulled, error) {
+	if _, err := requestedReference(reference); err != nil {
+		return sessions.Pulled{}, err
+	}
 	a, err := c.find(ctx, "registry_ref", reference)
 	if err != nil {
 		return sessions.Pulled{}, err
