@@ -83,7 +83,7 @@ func open(path string, mode int) (*os.File, error) {
 func replaced(path string, err error) error {
 	for _, other := range []error{syscall.ELOOP, syscall.ENXIO, syscall.ENOTDIR, syscall.EISDIR, syscall.ENODEV, syscall.EOPNOTSUPP} {
 		if errors.Is(err, other) {
-			return fmt.Errorf("%s: %w", path, ErrReplaced)
+			return fmt.Errorf("%w: %w", ErrReplaced, err)
 		}
 	}
 	return err

@@ -83,16 +83,19 @@ func (b *Backend) ready(a fleet.Agent, h home) error {
 // settleClaim says whether the run was given to the agent. When nobody has claimed it, nobody will, and what there is
 // of it is put away.
 func settleClaim(run shim.Run) (given bool, err error) {
-	if _, err := os.Stat(string(run)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(string(run)); gone(err) {
 		return false, nil
 	}
 	void, err := run.Void()
+	if errors.Is(err, agentfile.ErrReplaced) { // it was claimed, and the agent has replaced the claim
+		return true, nil
+	}
 	if err != nil {
 		return false, hostError("the run cannot be claimed", err)
 	}
 	if !void {
 		e, err := run.Exit()
-		if err != nil {
+		if err != nil && !errors.Is(err, agentfile.ErrReplaced) {
 			return false, hostError("the end of the run cannot be read", err)
 		}
 		if e == nil || e.End != shim.NotStarted {
@@ -100,6 +103,11 @@ func settleClaim(run shim.Run) (given bool, err error) {
 		}
 	}
 	return false, putAway(run)
+}
+
+// gone says whether a path does not exist, for example because the agent has put a file in the place of a directory.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // putAway takes a run that was never started out of the way. Its claim stays, in case a late shim still has the
@@ -151,7 +159,6 @@ func (b *Backend) prepare(p project, a fleet.Agent, r fleet.Run, h home) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	mark := "FLEET_RUN_DIR=" + string(run)
 	own := map[string]string{
 		"FLEET_RUN_DIR": string(run), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": a.Name, "FLEET_PROJECT": p.Name, "FLEET_ROLE": job.Role.Name,
 		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
@@ -173,7 +180,7 @@ func (b *Backend) prepare(p project, a fleet.Agent, r fleet.Run, h home) ([]stri
 	}
 	spec := shim.Spec{
 		Argv: c.Argv, Dir: dir, Timeout: r.Timeout, Grace: b.config.StopGrace, MaxOutput: b.config.MaxOutput,
-		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Log: h.path("log"), Mark: mark, Name: r.TaskID,
+		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
 		Requests: c.Requests,
 	}
 	if p.Timeout > 0 && (spec.Timeout <= 0 || p.Timeout < spec.Timeout) {

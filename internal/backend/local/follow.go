@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -107,10 +106,22 @@ func (f *follower) settle() (*shim.Exit, error) {
 	if err == nil {
 		return exit, nil
 	}
-	if _, gone := os.Stat(string(f.run)); errors.Is(gone, fs.ErrNotExist) {
+	if _, err := os.Stat(string(f.run)); gone(err) {
 		return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
 	}
 	return nil, hostError("the end of the run cannot be read", err)
+}
+
+// overdueBy is how long after the end of its time a run counts as overdue, beside what it gets to end by itself.
+const overdueBy = 2 * time.Second
+
+// overdue says whether the run goes on although its time is over.
+func (f *follower) overdue() bool {
+	if f.spec.Timeout <= 0 {
+		return false
+	}
+	info, err := os.Lstat(f.run.Path("claim"))
+	return err == nil && time.Since(info.ModTime()) > f.spec.Timeout+f.spec.Grace+overdueBy
 }
 
 func (f *follower) close() { f.reader.Close() }
@@ -130,6 +141,14 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	for again := soon; ; again = min(2*again, late) {
 		// Looked at before the output is read, so that the end of a run means the end of its output.
 		exit, err := f.settle()
+		if err == nil && exit == nil && f.overdue() && !f.run.Answers(ctx) {
+			if err = ctx.Err(); err == nil { // its supervisor, which should have ended it, is suspended
+				err = f.run.Kill(shim.Deadline)
+			}
+			if err == nil {
+				exit, err = f.settle()
+			}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -3,13 +3,17 @@ package local
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"time"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/shim"
 	"fleet/internal/fleet"
 )
+
+// listenTime is how long a supervisor may take to listen, or to write down the end of its run when it does not listen any
+// more. One that takes longer cannot be reached, for example because the agent has removed its socket.
+const listenTime = 3 * time.Second
 
 // Interrupt implements fleet.Backend. The run's process group gets TERM or, with kill set, everything that descends
 // from its program gets KILL, and the supervisor too when it does not answer.
@@ -18,10 +22,8 @@ func (b *Backend) Interrupt(ctx context.Context, a fleet.Agent, r fleet.Run, kil
 		return err
 	}
 	run := b.home(a.UID).run(r.TaskID)
-	for again := 5 * time.Millisecond; ; again = min(2*again, 200*time.Millisecond) {
-		if c, err := run.Claim(); err != nil {
-			return hostError("the run cannot be read", err)
-		} else if c == nil || c.Void {
+	for begun, again := time.Now(), 5*time.Millisecond; ; again = min(2*again, 200*time.Millisecond) {
+		if c, err := run.Claim(); err == nil && (c == nil || c.Void) || gone(err) {
 			return nil // never started
 		}
 		exit, err := run.Settle()
@@ -31,13 +33,17 @@ func (b *Backend) Interrupt(ctx context.Context, a fleet.Agent, r fleet.Run, kil
 		if exit != nil {
 			return nil
 		}
-		switch err := run.Interrupt(ctx, kill, "it was asked to stop"); {
+		err = run.Interrupt(ctx, kill, "it was asked to stop")
+		if errors.Is(err, shim.ErrEnded) && time.Since(begun) > listenTime {
+			err = shim.ErrNoAnswer
+		}
+		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, shim.ErrNoAnswer) && kill:
-			if err := run.Kill(); err != nil {
+			if err := run.Kill(shim.Lost); err != nil {
 				return hostError("the run cannot be killed", err)
 			}
 			return nil
@@ -64,7 +70,7 @@ func (b *Backend) Send(ctx context.Context, a fleet.Agent, r fleet.Run, id, mess
 	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.Name)
 	spec, err := run.Spec()
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case gone(err), errors.Is(err, agentfile.ErrReplaced):
 		return ended
 	case err != nil:
 		return hostError("the run cannot be read", err)

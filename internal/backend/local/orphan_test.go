@@ -104,16 +104,22 @@ func TestShimHangs(t *testing.T) {
 	a := w.agent("shell")
 	r := w.start(a, "echo begun; sleep 3600")
 	w.until(a, r, "begun")
-	pid := shimOf(t, shim.Run(w.runDir(a, r)))
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	for status := []byte(nil); !bytes.Contains(status, []byte("T (stopped)")); runtime.Gosched() {
-		var err error
-		status, err = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-		require.NoError(t, err)
-	}
+	w.suspend(a, r)
 	require.NoError(t, w.Interrupt(w.ctx, a, r, true))
 	_, o := w.follow(a, r)
 	require.Equal(t, fleet.TaskFailed, o.Status)
+}
+
+// suspend suspends the supervisor of the run.
+func (w *world) suspend(a fleet.Agent, r fleet.Run) {
+	w.t.Helper()
+	pid := shimOf(w.t, shim.Run(w.runDir(a, r)))
+	require.NoError(w.t, syscall.Kill(pid, syscall.SIGSTOP))
+	for status := []byte(nil); !bytes.Contains(status, []byte("T (stopped)")); runtime.Gosched() {
+		var err error
+		status, err = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+		require.NoError(w.t, err)
+	}
 }
 
 // TestShimTerminated is a machine that is shut down: supervisors get TERM, and end their runs in order.

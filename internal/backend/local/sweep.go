@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fleet/internal/backend/agentfile"
+	"fleet/internal/backend/local/process"
 	"fleet/internal/backend/local/shim"
 )
 
@@ -103,5 +104,6 @@ func (b *Backend) endRuns(ctx context.Context, h home, reason string) error {
 			return hostError("the run "+filepath.Base(string(run))+" cannot be ended", err)
 		}
 	}
+	process.KillMarked(shim.Mark(shim.Run(h.path("runs"))) + "/") // the agent may have removed the directory of a run
 	return nil
 }

@@ -90,7 +90,26 @@ func Members(group int) ([]Entry, error) {
 	return found, nil
 }
 
-// KillMarked kills every process that was started with the variable in its environment ("NAME=value"), and those that
+// KillDescendants kills what descends from the process once, and returns how many processes that were. Call it again until
+// it is none: what is killed may have started others meanwhile.
+func KillDescendants(root int) (int, error) {
+	found, err := Descendants(root)
+	groups := map[int]bool{root: true, syscall.Getpgrp(): true}
+	for _, e := range found {
+		// A group at once, since killing one by one can lose against a program that keeps forking.
+		if !groups[e.Group] {
+			groups[e.Group] = true
+			_ = syscall.Kill(-e.Group, syscall.SIGKILL)
+		}
+	}
+	for _, e := range found {
+		_ = e.Signal(syscall.SIGKILL)
+	}
+	return len(found), err
+}
+
+// KillMarked kills every process that was started with the variable in its environment ("NAME=value", or "NAME=directory/"
+// for every value that is within the directory), and those that
 // they start meanwhile, and returns how many it could not kill. It is for those whose family ties are lost: who got a
 // new parent when theirs was killed. Where the system does not show environments, it finds none.
 func KillMarked(variable string) int {

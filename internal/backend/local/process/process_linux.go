@@ -97,7 +97,7 @@ func marked(variable string) []ID {
 			continue
 		}
 		for v := range bytes.SplitSeq(env, []byte{0}) {
-			if string(v) == variable {
+			if string(v) == variable || strings.HasSuffix(variable, "/") && strings.HasPrefix(string(v), variable) {
 				found = append(found, e.ID)
 				break
 			}

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"fleet/internal/backend/agentfile"
 )
 
 // Errors of what is asked of a run that is under way.
@@ -20,6 +22,9 @@ var (
 // answerTimeout is how long a shim may take to answer. Nothing it does by itself takes longer.
 const answerTimeout = messageTimeout + 3*time.Second
 
+// pingTimeout is how long a shim may take to say that it is there.
+const pingTimeout = 2 * time.Second
+
 // Interrupt asks the run to end: the group of the child gets TERM or, when kill is set, everything that descends from
 // the child gets KILL. It does not wait for the end. ErrEnded when it has ended already.
 func (r Run) Interrupt(ctx context.Context, kill bool, reason string) error {
@@ -31,16 +36,19 @@ func (r Run) Message(ctx context.Context, id, text string) error {
 	return r.order(ctx, order{Op: "message", ID: id, Text: text})
 }
 
-// Kill ends a run whose shim does not answer: the shim itself is killed, and all that it ran.
-func (r Run) Kill() error {
-	c, err := r.Claim()
-	if err != nil || c == nil || c.Void {
-		return err
+// Answers says whether the shim answers. One that is suspended does not.
+func (r Run) Answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	more, err := r.Watch(ctx)
+	if err != nil {
+		return false
 	}
-	if err := c.Shim.Signal(killSignal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
+	_, ok := <-more // a watch is told at once that there may be something
+	cancel()
+	for range more { // until the watch has ended
 	}
-	return nil
+	return ok
 }
 
 func (r Run) order(ctx context.Context, o order) error {
@@ -51,7 +59,7 @@ func (r Run) order(ctx context.Context, o order) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(past) })()
 	var re reply
 	if err := json.NewDecoder(conn).Decode(&re); err != nil {
 		if os.IsTimeout(err) {
@@ -124,6 +132,9 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 		return nil, err
 	}
 	c, err := r.Claim()
+	if errors.Is(err, agentfile.ErrReplaced) { // the run was ended for that
+		return e, nil
+	}
 	if err != nil || c == nil {
 		return e, err
 	}
@@ -133,7 +144,10 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-hopeless: // it has nothing to do any more
-			return e, r.Kill()
+			if err := c.Shim.Signal(killSignal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				return e, err
+			}
+			return e, nil
 		case <-time.After(again):
 		}
 	}
@@ -147,7 +161,7 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 	}{
 		{func() error { return r.Interrupt(ctx, false, reason) }, grace},
 		{func() error { return r.Interrupt(ctx, true, reason) }, killTime},
-		{r.Kill, killTime},
+		{func() error { return r.Kill(Lost) }, killTime},
 	} {
 		if e, err := r.Settle(); e != nil || err != nil {
 			return e, err
@@ -172,6 +186,9 @@ const (
 	killTime  = giveUp + 2*drainTime
 )
 
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
 // dial connects to the control socket and sends the order.
 func (r Run) dial(ctx context.Context, o order) (net.Conn, error) {
 	path, clean, err := short(r.Path("control"))
@@ -189,8 +206,14 @@ func (r Run) dial(ctx context.Context, o order) (net.Conn, error) {
 		}
 		return nil, ErrEnded
 	}
+	// A suspended shim takes a connection, and as much as fits into the system's buffer.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(past) })
+	defer stop()
 	if err := json.NewEncoder(conn).Encode(o); err != nil {
 		_ = conn.Close()
+		if os.IsTimeout(err) {
+			return nil, ErrNoAnswer
+		}
 		return nil, ErrEnded
 	}
 	return conn, nil

@@ -1,11 +1,13 @@
 package shim
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"fleet/internal/backend/agentfile"
@@ -20,6 +22,9 @@ type Claim struct {
 	Void bool       `json:"void,omitempty"` // nobody, for ever
 	Shim process.ID `json:"shim"`
 }
+
+// Mark is the variable in the environment of everything that the run starts.
+func Mark(r Run) string { return "FLEET_RUN_DIR=" + string(r) }
 
 // Path is where the run keeps the file.
 func (r Run) Path(name string) string { return filepath.Join(string(r), name) }
@@ -49,47 +54,115 @@ func (r Run) Void() (bool, error) {
 }
 
 // Settle returns how the run ended, or nil while it is under way. A run whose shim was killed has ended, and Settle
-// sees to it: it kills what is left of it and writes the end that the shim could not.
+// sees to it: it kills what is left of it and writes the end that the shim could not. The same goes for a run whose files
+// were replaced, since nobody can tell any more who supervises it.
 func (r Run) Settle() (*Exit, error) {
-	if e, err := r.Exit(); e != nil || err != nil {
+	e, c, err := r.state()
+	switch {
+	case errors.Is(err, agentfile.ErrReplaced):
+		return r.forfeit(c, err)
+	case e != nil || err != nil:
 		return e, err
-	}
-	c, err := r.Claim()
-	if err != nil {
-		return nil, err
-	}
-	if c == nil || c.Void {
-		return nil, fmt.Errorf("run %s was never started", filepath.Base(string(r)))
-	}
-	if c.Shim.Alive() {
+	case c.Shim.Alive():
 		return nil, nil
 	}
 	// The shim's last act is to write the end; it may have done that since the first look.
 	if e, err := r.Exit(); e != nil || err != nil {
 		return e, err
 	}
-	return r.bury(c)
+	return r.bury(c, Lost, false, "the process that supervised the run was killed")
 }
 
-// bury ends what is left of a run whose shim is gone.
-func (r Run) bury(c *Claim) (*Exit, error) {
+// state returns how the run ended, nil while it has not, and who supervises it.
+func (r Run) state() (*Exit, *Claim, error) {
+	e, err := r.Exit()
+	if e != nil {
+		return e, nil, err
+	}
+	c, cerr := r.Claim()
+	if err = errors.Join(err, cerr); err == nil && (c == nil || c.Void) {
+		err = fmt.Errorf("run %s was never started", filepath.Base(string(r)))
+	}
+	return nil, c, err
+}
+
+// Kill ends a run whose shim does not answer: it kills all that the shim runs and the shim itself, and writes down the
+// end. A run that has ended stays as it is.
+func (r Run) Kill(end End) error {
+	e, c, err := r.state()
+	switch {
+	case errors.Is(err, agentfile.ErrReplaced):
+		_, err = r.forfeit(c, err)
+		return err
+	case e != nil || err != nil:
+		return err
+	}
+	_, err = r.bury(c, end, killTree(c.Shim), "the process that supervised the run did not answer and was killed")
+	return err
+}
+
+// forfeit ends a run whose files were replaced.
+func (r Run) forfeit(c *Claim, cause error) (*Exit, error) {
+	all := c != nil && !c.Void && killTree(c.Shim)
+	if _, err := r.Exit(); errors.Is(err, agentfile.ErrReplaced) {
+		if err := os.RemoveAll(r.Path("exit.json")); err != nil {
+			return nil, err
+		}
+	}
+	return r.bury(c, Lost, all, "the run was ended, because its files were replaced: "+cause.Error())
+}
+
+// killTree kills the shim and all that it runs, and says whether nothing is left of that.
+func killTree(shim process.ID) bool {
+	if !process.Adopts || !shim.Alive() {
+		return false
+	}
+	// Suspended, it does nothing more, and is still the one that gets the orphans of what is killed.
+	if err := shim.Signal(syscall.SIGSTOP); err != nil {
+		return false
+	}
+	clean := false
+	for begun := time.Now(); !clean && time.Since(begun) < giveUp; {
+		n, err := process.KillDescendants(shim.PID)
+		if clean = n == 0 && err == nil; !clean {
+			time.Sleep(killAgain)
+		}
+	}
+	return shim.Signal(killSignal) == nil && clean
+}
+
+// restarted says whether the machine was restarted since the process ran.
+func restarted(id process.ID) bool {
+	self, err := process.Self()
+	return err == nil && self.Boot != id.Boot
+}
+
+// bury writes down the end of a run whose shim is gone, and ends what can be found of it. all says that nothing of it is
+// left.
+func (r Run) bury(c *Claim, end End, all bool, why string) (*Exit, error) {
 	spec, err := r.Spec()
-	if err != nil {
+	if err != nil && !errors.Is(err, agentfile.ErrReplaced) {
 		return nil, err
 	}
-	e := Exit{End: Lost, Code: -1, Ended: time.Now().UTC(), Reason: "the process that supervised the run was killed; what it ran was ended too"}
-	if self, err := process.Self(); err == nil && self.Boot != c.Shim.Boot {
+	e := Exit{End: end, Code: -1, Ended: time.Now().UTC(), Reason: why}
+	if c != nil && restarted(c.Shim) {
 		e.Reason = "the machine was restarted during the run"
-	}
-	if child, err := readOptional[process.ID](r.Path("child")); err == nil && child != nil {
-		killGroup(*child)
-	}
-	if n := process.KillMarked(spec.Mark); n > 0 {
-		e.Trouble = fmt.Sprintf("%d processes could not be killed", n)
+	} else {
+		if child, err := readOptional[process.ID](r.Path("child")); err == nil && child != nil {
+			killGroup(*child)
+		}
+		switch n := process.KillMarked(cmp.Or(spec.Mark, Mark(r))); {
+		case n > 0:
+			e.Trouble = fmt.Sprintf("%d processes could not be killed", n)
+		case all:
+			e.Reason += "; what it ran was ended too"
+		default:
+			e.Reason += "; what was found of the processes it ran was ended"
+		}
 	}
 	r.forget(spec.Secrets)
 	_ = os.Remove(r.Path("control"))
-	if info, err := os.Stat(r.Path("claim")); err == nil {
+	if info, err := os.Lstat(r.Path("claim")); err == nil {
 		e.Started = info.ModTime().UTC()
 	}
 	if err := writeOnce(r.Path("exit.json"), e); err != nil && !errors.Is(err, os.ErrExist) {
@@ -112,11 +185,14 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		_ = os.Remove(tmp)
-		return err
+	err = os.Rename(tmp, path)
+	if errors.Is(err, syscall.EISDIR) || errors.Is(err, os.ErrExist) { // a directory was put in its place
+		err = errors.Join(os.RemoveAll(path), os.Rename(tmp, path))
 	}
-	return nil
+	if err != nil {
+		_ = os.Remove(tmp)
+	}
+	return err
 }
 
 // writeOnce writes the file as a whole, or returns os.ErrExist when there is one already.
@@ -155,8 +231,8 @@ func readJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := json.Unmarshal(b, v); err != nil { // it is written as a whole or not at all
+		return fmt.Errorf("%s: %w: %w", path, agentfile.ErrReplaced, err)
 	}
 	return nil
 }
