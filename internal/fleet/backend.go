@@ -43,7 +43,9 @@ type Backend interface {
 	// Inspect tells how one workspace is now. A workspace that is gone is StateDeleted, not an error.
 	Inspect(ctx context.Context, a Agent) (Workspace, error)
 
-	// List tells how all workspaces are that host agents, also those that Fleet's store does not know.
+	// List tells how all workspaces are that host agents, also those that Fleet's store does not know. What concerns one
+	// workspace does not fail the listing of others: it is listed with what is known and a Reason. Without a Name it is
+	// not taken in yet; without a Role, its Owner, Role and Spec are taken from a later listing.
 	List(ctx context.Context) ([]Workspace, error)
 
 	// Dispatch hands the run to the agent and returns when the agent has it. A run that the agent was already given

@@ -99,3 +99,26 @@ func TestListingThatIsNotComplete(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.True(t, h.ObservedAt().IsZero())
 }
+
+// TestAgentOfWhichLittleIsKnown has a workspace whose host does not show its parameters: the agent is there, with the
+// reason, and has its role, specification and owner once they are known.
+func TestAgentOfWhichLittleIsKnown(t *testing.T) {
+	t.Parallel()
+	world := inCoder(1)
+	world[0].Role, world[0].Owner, world[0].Reason = "", "fleet", "its role or specification is not known: 403"
+	h := newHarness(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: world}, nil)
+	v, err := h.ShowAgent(asAdmin(t.Context()), "agent-0")
+	require.NoError(t, err)
+	require.Equal(t, "", v.Role)
+	require.Contains(t, v.StateReason, "403")
+	require.Equal(t, fleet.StatusIdle, v.Status())
+	_, err = h.ShowAgent(h.ctx(), "agent-0")
+	require.Equal(t, fleet.ReasonAgentNotFound, reason(err), "nobody knows that it is alice's")
+
+	h.world.Describe("w-agent-0", "alice", "coder", "Be good.", "")
+	require.Eventually(t, func() bool {
+		v, err = h.ShowAgent(h.ctx(), "agent-0")
+		return err == nil
+	}, 10*time.Second, time.Millisecond)
+	require.Equal(t, []string{"coder", "Be good.", "alice", ""}, []string{v.Role, v.Spec, v.Owner, v.StateReason})
+}

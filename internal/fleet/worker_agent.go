@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -55,11 +56,20 @@ func (a *Agent) take(ws Workspace) {
 	if ws.Metadata != nil {
 		a.Metadata = maps.Clone(ws.Metadata)
 	}
+	if a.learns(ws) {
+		a.Role, a.Spec, a.Owner = ws.Role, ws.Spec, cmp.Or(ws.Owner, a.Owner)
+	}
+}
+
+// learns says whether the workspace tells what its host did not show when the agent was taken in: such an agent has no
+// role, and its specification and owner may be others too.
+func (a *Agent) learns(ws Workspace) bool {
+	return a.Role == "" && ws.Role != "" && a.Toolset == ToolsetFleet && a.Recipe == nil
 }
 
 // differs says whether take would change the row.
 func (a *Agent) differs(ws Workspace) bool {
-	return a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
+	return a.learns(ws) || a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
 		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
 }
 

@@ -23,15 +23,27 @@ type catalog struct {
 	at       time.Time
 	projects []*project
 	versions map[uuid.UUID]*version // they never change
+	unread   map[uuid.UUID]unread   // versions that Coder did not show, or not all of
 }
 
-func (c *catalog) init() { c.versions = map[uuid.UUID]*version{} }
+func (c *catalog) init() {
+	c.versions, c.unread = map[uuid.UUID]*version{}, map[uuid.UUID]unread{}
+}
+
+// unread is what Coder did not show.
+type unread struct {
+	err   error
+	at    time.Time // of the last try
+	tries int
+	known *version // what it did show of a version; nil: nothing
+}
 
 // project is a template that can host an agent.
 type project struct {
 	fleet.Project
 	Settings
 	template codersdk.Template
+	unsure   bool // its version cannot be read, so nobody knows whether it hosts agents
 }
 
 // version is what is to be known of a template version.
@@ -48,7 +60,9 @@ func (b *Backend) Projects(ctx context.Context) ([]fleet.Project, error) {
 	}
 	out := make([]fleet.Project, 0, len(all))
 	for _, p := range all {
-		out = append(out, p.Project)
+		if !p.unsure {
+			out = append(out, p.Project)
+		}
 	}
 	return out, nil
 }
@@ -72,6 +86,7 @@ func (b *Backend) project(ctx context.Context, name string) (*project, error) {
 	if err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(slices.Clone(all), func(p *project) bool { return p.unsure })
 	var names []string
 	for _, p := range all {
 		if p.Name == name {
@@ -115,14 +130,17 @@ func (b *Backend) projects(ctx context.Context, age time.Duration) ([]*project, 
 			p.Settings = b.config.Projects[name].Settings
 		}
 		v, err := b.version(ctx, t.ActiveVersionID)
-		switch {
-		case fleet.ReasonOf(err) == fleet.ReasonProvisioningFailed:
-			continue // gone meanwhile, or not for this user
-		case err != nil:
+		if err != nil && isThrottled(err) {
 			return nil, err
 		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if v == nil { // gone meanwhile, not for this user, or broken: others are not
+			v, p.unsure = &version{}, !named
+		}
 		inUse[t.ActiveVersionID] = true
-		if !named && !p.hosts(v) {
+		if !named && !p.unsure && !p.hosts(v) {
 			continue
 		}
 		display := t.DisplayName
@@ -175,7 +193,35 @@ func tellApart(all []*project) {
 	slices.SortFunc(all, func(a, b *project) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// version returns what is to be known of the template version.
+// knownVersion returns what is known of the template version, for a listing: one that Coder did not show lately is not
+// asked for again. With an error it returns what Coder did show, or nil.
+func (b *Backend) knownVersion(ctx context.Context, id uuid.UUID) (*version, error) {
+	c := &b.catalog
+	c.mu.Lock()
+	u, failed := c.unread[id]
+	c.mu.Unlock()
+	now := b.config.Now()
+	if failed && now.Sub(u.at) < catalogAge {
+		return u.known, u.err
+	}
+	v, err := b.version(ctx, id)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unread, id)
+	if err != nil && !isThrottled(err) {
+		if len(c.unread) > 1000 {
+			clear(c.unread)
+		}
+		c.unread[id] = unread{err: err, at: now, known: v}
+	}
+	return v, err
+}
+
+// version returns what is to be known of the template version. With an error it returns nil, or what is known without
+// its presets.
 func (b *Backend) version(ctx context.Context, id uuid.UUID) (*version, error) {
 	c := &b.catalog
 	c.mu.Lock()
@@ -196,7 +242,7 @@ func (b *Backend) version(ctx context.Context, id uuid.UUID) (*version, error) {
 		return b.self.sdk.TemplateVersionPresets(ctx, id)
 	})
 	if err != nil {
-		return nil, err
+		return v, err
 	}
 	for _, p := range presets { // Coder gives them in no order, and some without a name
 		if strings.TrimSpace(p.Name) != "" {

@@ -26,15 +26,15 @@ func translate(what string, err error) error {
 	case errors.As(err, &throttled):
 		e := fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: %s", what, throttled.Error())
 		e.RetryAfter = throttled.after
-		return e
+		return e.Because(throttled)
 	case errors.As(err, &token):
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: %s", what, token.Error())
 	case errors.As(err, &answer):
 		return translateAnswer(what, answer)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder did not answer in time", what).Because(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder did not answer in time", what).Because(noAnswerError{err})
 	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder cannot be reached", what).Because(connectionError(err))
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder cannot be reached", what).Because(noAnswerError{connectionError(err)})
 }
 
 func translateAnswer(what string, e *codersdk.Error) error {
@@ -60,6 +60,24 @@ func translateAnswer(what string, e *codersdk.Error) error {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: it is not there, or not for the Coder user of Fleet's token%s", what, words).Because(cause)
 	}
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), words).Because(cause)
+}
+
+// noAnswerError says that Coder has not answered.
+type noAnswerError struct{ error }
+
+func (e noAnswerError) Unwrap() error { return e.error }
+
+// isAnswer says whether err is something that Coder answered.
+func isAnswer(err error) bool {
+	_, none := errors.AsType[noAnswerError](err)
+	return !none
+}
+
+// isThrottled says whether Coder wants to be left alone for a while, which is about no single thing.
+func isThrottled(err error) bool {
+	e, ok := errors.AsType[*fleet.Error](err)
+	_, throttled := errors.AsType[*throttledError](err)
+	return ok && throttled && e.Reason == fleet.ReasonBackendUnavailable
 }
 
 // statusOf is the HTTP status of Coder's answer; 0 when it has not answered.

@@ -20,6 +20,7 @@ type verdicts struct {
 	mu     sync.Mutex
 	byID   map[uuid.UUID]*verdict
 	values map[uuid.UUID][]codersdk.WorkspaceBuildParameter // of builds; they never change
+	unread map[uuid.UUID]unread                             // builds whose values Coder did not show
 }
 
 // verdict is about the latest build of one workspace.
@@ -38,6 +39,7 @@ type verdict struct {
 func (v *verdicts) init() {
 	v.byID = map[uuid.UUID]*verdict{}
 	v.values = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
+	v.unread = map[uuid.UUID]unread{}
 }
 
 // of returns a copy of what is known of the workspace's latest build.
@@ -75,6 +77,11 @@ func (v *verdicts) keep(workspaces, builds map[uuid.UUID]bool) {
 	for id := range v.byID {
 		if !workspaces[id] {
 			delete(v.byID, id)
+		}
+	}
+	for id := range v.unread {
+		if !builds[id] {
+			delete(v.unread, id)
 		}
 	}
 	if len(v.values) > 2*len(builds)+64 {
@@ -123,9 +130,9 @@ func (b *Backend) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.
 	}
 	if w.State == fleet.StateRunning {
 		b.readMetadata(ctx, at)
-		w.Metadata, err = b.metadata(ctx, at)
+		w.Metadata = b.metadata(ctx, at)
 	}
-	return w, err
+	return w, ctx.Err()
 }
 
 // probe asks AgentAPI how a workspace is of which Coder says that it runs.
@@ -207,5 +214,6 @@ func (b *Backend) values(ctx context.Context, acc *account, build uuid.UUID) ([]
 	b.verdict.mu.Lock()
 	defer b.verdict.mu.Unlock()
 	b.verdict.values[build] = values
+	delete(b.verdict.unread, build)
 	return values, nil
 }

@@ -21,6 +21,7 @@ const (
 	listMetadata = 4                // metadata read
 	listValues   = 40               // parameters of builds read
 	metadataAge  = 10 * time.Second // how old metadata may get before they are read again
+	valueTries   = 3                // how often parameters are asked for that Coder does not answer about
 	listParallel = 8
 )
 
@@ -38,13 +39,9 @@ func (b *Backend) List(ctx context.Context) ([]fleet.Workspace, error) {
 	}
 	out := make([]fleet.Workspace, 0, len(places))
 	for _, l := range places {
-		w, err := b.listed(ctx, l)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, w)
+		out = append(out, b.listed(ctx, l))
 	}
-	return out, nil
+	return out, ctx.Err()
 }
 
 // lodging is a workspace of a project.
@@ -94,7 +91,8 @@ func (b *Backend) places(ctx context.Context) ([]*lodging, error) {
 		}
 		acc, err := b.accountOf(ws.OwnerName)
 		if err != nil {
-			return nil, err
+			b.config.Logger.WarnContext(ctx, "workspace without an owner ignored", "workspace", ws.Name, "error", err)
+			continue
 		}
 		l := &lodging{place: &place{ws: ws, account: acc, Settings: p.Settings}, project: p, name: name}
 		l.state, l.reason = b.state(l.place)
@@ -116,7 +114,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 // lookAround finds out what the list does not tell, of those of which least is known.
 func (b *Backend) lookAround(ctx context.Context, places []*lodging) error {
 	now := b.config.Now()
-	var running, stale, unread []*lodging
+	var running, stale, missing []*lodging
 	for _, l := range places {
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
@@ -124,12 +122,13 @@ func (b *Backend) lookAround(ctx context.Context, places []*lodging) error {
 				stale = append(stale, l)
 			}
 		}
-		if !b.hasValues(l.ws.LatestBuild.ID) {
-			unread = append(unread, l)
+		if u := b.unreadValues(l.ws.LatestBuild.ID); u != nil && now.Sub(u.at) >= catalogAge {
+			missing = append(missing, l)
 		}
 	}
 	oldest(running, func(l *lodging) time.Time { return l.verdict.probed })
 	oldest(stale, func(l *lodging) time.Time { return l.verdict.read })
+	oldest(missing, func(l *lodging) time.Time { return b.unreadValues(l.ws.LatestBuild.ID).at })
 
 	var mu sync.Mutex
 	var failure error
@@ -154,15 +153,23 @@ func (b *Backend) lookAround(ctx context.Context, places []*lodging) error {
 		}
 	}
 	each(running, listProbes, func(l *lodging) {
-		if _, _, err := b.probe(ctx, l.place); err != nil {
-			note(err)
+		if _, _, err := b.probe(ctx, l.place); err != nil && ctx.Err() == nil {
+			if isThrottled(err) {
+				note(err)
+				return
+			}
+			b.verdict.change(l.ws, func(v *verdict) { v.probed, v.state, v.reason = now, fleet.StateUnhealthy, fleet.Words(err) })
 		}
 	})
 	each(stale, listMetadata, func(l *lodging) { b.readMetadata(ctx, l.place) })
-	each(unread, listValues, func(l *lodging) {
+	each(missing, listValues, func(l *lodging) {
 		_, err := b.values(ctx, l.account, l.ws.LatestBuild.ID)
-		if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case isThrottled(err):
 			note(err)
+		default:
+			b.verdict.notRead(l.ws.LatestBuild.ID, err, now)
 		}
 	})
 	group.Wait()
@@ -176,16 +183,32 @@ func oldest(list []*lodging, at func(*lodging) time.Time) {
 	slices.SortStableFunc(list, func(a, b *lodging) int { return cmp.Compare(at(a).UnixNano(), at(b).UnixNano()) })
 }
 
-func (b *Backend) hasValues(build uuid.UUID) bool {
+// unreadValues returns why the parameters of the build are not known; nil if they are. What was never tried has no error.
+func (b *Backend) unreadValues(build uuid.UUID) *unread {
 	b.verdict.mu.Lock()
 	defer b.verdict.mu.Unlock()
-	_, ok := b.verdict.values[build]
-	return ok
+	if _, ok := b.verdict.values[build]; ok {
+		return nil
+	}
+	u := b.verdict.unread[build]
+	return &u
 }
 
-// listed is the workspace as the port shows it. One whose role cannot be told yet has no name, so that it is not taken
-// in before it can be.
-func (b *Backend) listed(ctx context.Context, l *lodging) (fleet.Workspace, error) {
+// notRead records that Coder did not show the parameters of the build. When it did not answer at all, it is asked again
+// by the next listings before that counts.
+func (v *verdicts) notRead(build uuid.UUID, err error, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	u := v.unread[build]
+	if u.tries++; isAnswer(err) || u.tries >= valueTries {
+		u.err, u.at = err, now
+	}
+	v.unread[build] = u
+}
+
+// listed is the workspace as the port shows it. One whose parameters were not asked for yet has no name, so that it is
+// not taken in before. One whose parameters Coder does not show has no role, and a reason.
+func (b *Backend) listed(ctx context.Context, l *lodging) fleet.Workspace {
 	w := fleet.Workspace{
 		ID: l.ws.ID.String(), AgentUID: b.known.agent(l.ws.ID), Owner: l.ws.OwnerName, Project: l.project.Name,
 		State: l.state, Reason: l.reason, Location: b.location(l.ws), CreatedAt: l.ws.CreatedAt,
@@ -193,26 +216,28 @@ func (b *Backend) listed(ctx context.Context, l *lodging) (fleet.Workspace, erro
 	if v := b.verdict.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {
 		w.State, w.Reason = v.state, v.reason
 	}
-	if !b.hasValues(l.ws.LatestBuild.ID) {
-		return w, nil
-	}
-	var err error
-	if w.Role, w.Spec, err = b.roleAndSpec(ctx, l.place); err != nil {
-		return w, err
-	}
-	if b.config.Owner == OwnerSelf {
-		values, err := b.values(ctx, l.account, l.ws.LatestBuild.ID)
-		if err != nil {
-			return w, err
-		}
-		w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
+	u := b.unreadValues(l.ws.LatestBuild.ID)
+	if u != nil && u.err == nil {
+		return w
 	}
 	w.Name = l.name
-	if w.Role == "" {
+	var err error
+	if u != nil {
+		err = u.err
+	} else {
+		w.Role, w.Spec, err = b.roleAndSpec(ctx, l.place)
+		if b.config.Owner == OwnerSelf {
+			values, _ := b.values(ctx, l.account, l.ws.LatestBuild.ID) // they are known
+			w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
+		}
+	}
+	if err != nil {
+		w.Reason = strings.TrimPrefix(w.Reason+"; ", "; ") + "its role or specification is not known: " + fleet.Words(err)
+	} else if w.Role == "" {
 		w.Role = defaultRole
 	}
 	if w.State == fleet.StateRunning {
-		w.Metadata, err = b.metadata(ctx, l.place)
+		w.Metadata = b.metadata(ctx, l.place)
 	}
-	return w, err
+	return w
 }

@@ -65,10 +65,10 @@ func (b *Backend) askMetadata(ctx context.Context, at *place) ([]codersdk.Worksp
 
 // metadata are the agent's metadata under Fleet's keys, only from what Coder says, so that they do not depend on who
 // asks; nil when they are not known yet.
-func (b *Backend) metadata(ctx context.Context, at *place) (map[string]string, error) {
+func (b *Backend) metadata(ctx context.Context, at *place) map[string]string {
 	found := b.verdict.of(at.ws).metadata
 	if found == nil {
-		return nil, nil
+		return nil
 	}
 	out := map[string]string{}
 	for key, item := range b.config.Metadata {
@@ -80,30 +80,33 @@ func (b *Backend) metadata(ctx context.Context, at *place) (map[string]string, e
 			out[key] = value
 		}
 	}
-	_, spec, err := b.roleAndSpec(ctx, at)
-	if err != nil {
-		return nil, err
+	spec := "" // unknown: the metadata are as Coder has them
+	if u := b.unreadValues(at.ws.LatestBuild.ID); u == nil || u.err == nil {
+		_, spec, _ = b.roleAndSpec(ctx, at)
 	}
 	// Coder cuts metadata off; the parameter has all of it.
 	if spec != "" && strings.HasPrefix(strings.TrimSpace(spec), out[keySpec]) {
 		out[keySpec] = spec
 	}
-	return out, nil
+	return out
 }
 
-// roleAndSpec returns what the workspace's parameters say.
+// roleAndSpec returns what the workspace's parameters say. With an error it returns what is known all the same.
 func (b *Backend) roleAndSpec(ctx context.Context, at *place) (role, spec string, err error) {
 	values, err := b.values(ctx, at.account, at.ws.LatestBuild.ID)
 	if err != nil {
 		return "", "", err
 	}
-	v, err := b.version(ctx, at.ws.LatestBuild.TemplateVersionID)
-	if err != nil {
+	v, err := b.knownVersion(ctx, at.ws.LatestBuild.TemplateVersionID)
+	if v == nil {
 		return "", "", err
 	}
 	p := &project{Settings: at.Settings}
 	if param := p.spec(v); param != nil {
 		spec = valueOf(values, param.Name)
+	}
+	if err != nil && p.role(v) == nil {
+		return "", spec, err // the presets would tell
 	}
 	return p.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID), spec, nil
 }

@@ -85,6 +85,14 @@ func (b *Backend) MakeHealthy(ref string) {
 	w.note("healthy")
 }
 
+// Describe makes the workspace tell another owner, role, specification and reason.
+func (b *Backend) Describe(ref, owner, role, spec, reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.find(ref)
+	w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason
+}
+
 // FailBuild makes the next build of the agent of this name, by Provision or Start, end in the state failed with the
 // reason. The workspace need not exist yet. Called again, it is the build after that which fails too.
 func (b *Backend) FailBuild(name, reason string) {

@@ -1,0 +1,94 @@
+package coder_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// TestListJudgesEachWorkspaceByItself has Coder not show something of one of two workspaces: both are listed, the other
+// one is whole, and what was not shown is said and found out later.
+func TestListJudgesEachWorkspaceByItself(t *testing.T) {
+	t.Parallel()
+	badTemplate, badVersion := uuid.New(), uuid.New()
+	for name, c := range map[string]struct {
+		path   func(bad codersdk.Workspace) string
+		status int
+	}{
+		"parameters of its version, 404": {func(codersdk.Workspace) string { return badVersion.String() + "/rich-parameters" }, 404},
+		"parameters of its version, 403": {func(codersdk.Workspace) string { return badVersion.String() + "/rich-parameters" }, 403},
+		"presets of its version, 404":    {func(codersdk.Workspace) string { return badVersion.String() + "/presets" }, 404},
+		"presets of its version, 500":    {func(codersdk.Workspace) string { return badVersion.String() + "/presets" }, 500},
+		"parameters of its build, 404":   {func(ws codersdk.Workspace) string { return ws.LatestBuild.ID.String() + "/parameters" }, 404},
+		"parameters of its build, 403":   {func(ws codersdk.Workspace) string { return ws.LatestBuild.ID.String() + "/parameters" }, 403},
+		"parameters of its build, 500":   {func(ws codersdk.Workspace) string { return ws.LatestBuild.ID.String() + "/parameters" }, 500},
+		"its agent, 401":                 {func(codersdk.Workspace) string { return "/@fleet/agent-sony.main/apps/agentapi/status" }, 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newWorld(t)
+			bad := x.ws
+			bad.ID, bad.Name, bad.TemplateID, bad.TemplateName = uuid.New(), "agent-sony", badTemplate, "broken"
+			bad.LatestBuild.ID, bad.LatestBuild.TemplateVersionID = uuid.New(), badVersion
+			broken := true
+			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+				reply := func(v any) bool {
+					w.Header().Set("Content-Type", "application/json")
+					return json.NewEncoder(w).Encode(v) == nil
+				}
+				x.mu.Lock()
+				fails := broken && strings.HasSuffix(r.URL.Path, c.path(bad))
+				x.mu.Unlock()
+				switch {
+				case fails:
+					problem(w, c.status, "no")
+					return true
+				case r.URL.Path == "/api/v2/workspaces":
+					return reply(codersdk.WorkspacesResponse{Workspaces: []codersdk.Workspace{bad, x.ws}, Count: 2})
+				case r.URL.Path == "/api/v2/templates":
+					return reply([]codersdk.Template{{ID: badTemplate, Name: "broken", ActiveVersionID: badVersion}, {ID: templateID, Name: "setup", ActiveVersionID: versionID}})
+				case strings.HasSuffix(r.URL.Path, "/parameters"):
+					return reply([]codersdk.WorkspaceBuildParameter{{Name: "system_prompt", Value: "Be good."}})
+				case strings.HasSuffix(r.URL.Path, "/status"):
+					return reply(map[string]any{"status": "stable", "agent_type": "custom"})
+				}
+				return false
+			}
+			b := x.backend()
+			byName := func() map[string]fleet.Workspace {
+				all, err := b.List(t.Context())
+				x.NoError(err)
+				x.Len(all, 2)
+				return map[string]fleet.Workspace{all[0].Name: all[0], all[1].Name: all[1]}
+			}
+			listed := byName()
+			good, other := listed["papi"], listed["sony"]
+			x.Equal("Coder", good.Role)
+			x.Empty(good.Reason)
+			x.Equal(fleet.StateRunning, good.State)
+			x.Equal(bad.ID.String(), other.ID)
+			x.Contains(other.Reason, "failed: ")
+			isAgent := c.status == 401
+			x.Equal(isAgent, other.Role != "")
+
+			tries := x.count("GET parameters") + x.count("GET presets") + x.count("GET rich-parameters")
+			byName()
+			x.Equal(tries, x.count("GET parameters")+x.count("GET presets")+x.count("GET rich-parameters"), "not asked again each time")
+
+			x.mu.Lock()
+			broken = false
+			x.mu.Unlock()
+			x.clock.Add(int64(time.Minute))
+			other = byName()["sony"]
+			x.Equal("Coder", other.Role)
+			x.Empty(other.Reason)
+		})
+	}
+}
