@@ -157,6 +157,7 @@ func (p Provider) with(e Provider) Provider {
 	set(&p.Model, e.Model)
 	set(&p.BaseURL, e.BaseURL)
 	set(&p.Driver, e.Driver)
+	set(&p.Vendor, e.Vendor)
 	set((*string)(&p.Protocol), string(e.Protocol))
 	for _, l := range []struct {
 		to    *[]string

@@ -115,7 +115,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		`agents: [{name: x, kind: cli}]`:                 `command is empty`,
 		`agents: [{name: x, kind: cli, command: [" "]}]`: `command is empty`,
 		`agents: [{name: x, kind: cli, command: [x], driver: shell}]`:                                                `driver is "shell": it is one of command, claude`,
-		`agents: [{name: x, kind: cli, command: [x], base_url: "http://x"}]`:                                         `protocol and base_url are for kind api and local`,
+		`agents: [{name: x, kind: cli, command: [x], base_url: "http://x"}]`:                                         `protocol, base_url and vendor are for kind api and local`,
 		`agents: [{name: x, kind: api}]`:                                                                             `model is empty`,
 		`agents: [{name: x, kind: api, model: m}]`:                                                                   `base_url is empty`,
 		`agents: [{name: x, kind: api, model: m, base_url: "ftp://x"}]`:                                              `base_url is no http or https URL`,

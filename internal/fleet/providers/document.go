@@ -36,7 +36,19 @@ type docModel struct {
 	MaxTokens        *int64   `json:"max_tokens,omitempty"`
 	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
 	PresencePenalty  *float64 `json:"presence_penalty,omitempty"`
-	ThinkingBudget   any      `json:"thinking_budget,omitempty"` // tokens, or the name of an effort
+	ThinkingBudget   *int64   `json:"thinking_budget,omitempty"` // tokens
+
+	ProviderOpts *docOptions `json:"provider_opts,omitempty"`
+}
+
+// docOptions are what the backend changes of the body of each request.
+type docOptions struct {
+	Request docRequest `json:"request"`
+}
+
+type docRequest struct {
+	Set  map[string]any `json:"set,omitempty"`
+	Drop []string       `json:"drop,omitempty"`
 }
 
 type docAgent struct {
@@ -56,11 +68,19 @@ func documentOf(p *Provider, key string, config map[string]any) (string, error) 
 		Temperature: floatOf(config, "temperature"), TopP: floatOf(config, "top_p"), MaxTokens: intOf(config, "max_tokens"),
 		FrequencyPenalty: floatOf(config, "frequency_penalty"), PresencePenalty: floatOf(config, "presence_penalty"),
 	}
-	if n := intOf(config, "thinking_budget"); n != nil {
-		m.ThinkingBudget = *n
+	m.ThinkingBudget = intOf(config, "thinking_budget")
+	var request docRequest
+	if effort, ok := config["reasoning_effort"].(string); ok { // which the library sends to some models only
+		request.Set = map[string]any{"reasoning_effort": effort}
+		if p.Protocol == ProtocolResponses {
+			request.Set = map[string]any{"reasoning": map[string]any{"effort": effort}}
+		}
 	}
-	if effort, ok := config["reasoning_effort"].(string); ok {
-		m.ThinkingBudget = effort
+	if parametersOf(p, m.Model).noStreamOptions {
+		request.Drop = []string{"stream_options"}
+	}
+	if request.Set != nil || request.Drop != nil {
+		m.ProviderOpts = &docOptions{request}
 	}
 	d := document{Version: "3"}
 	switch p.Protocol {

@@ -67,7 +67,8 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	if err := checkConfig(p, r.Config); err != nil {
 		return nil, err
 	}
-	a := &Answer{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, r.Config), Warnings: p.lacks(r.Capabilities)}
+	config, dropped := fit(p, r.Config)
+	a := &Answer{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.lacks(r.Capabilities), dropped...)}
 	key, _ := s.key(p)
 	if p.Kind == KindAPI && key == "" {
 		a.Error = missingKey(p)
@@ -78,7 +79,7 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 		return nil, err
 	}
 	a.Warnings = append(a.Warnings, warnings...)
-	recipe, err := s.recipeOf(who, p, key, r.Config, tools)
+	recipe, err := s.recipeOf(who, p, key, config, tools)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout 
 		}
 		full = string(payload)
 	}
-	a.Content = s.withoutKeys(full)
+	a.Content = s.withoutKeys(strings.TrimRight(full, "\r\n")) // a program ends its last line, an answer does not
 	switch {
 	case t.Status == fleet.TaskCompleted:
 	case a.Took >= timeout:

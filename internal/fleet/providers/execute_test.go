@@ -193,10 +193,10 @@ func TestDocument(t *testing.T) {
 	}
 	const odd = "x: \"y\"\n- &a *b # ${HOME} {{.}} \u2028 é"
 	const oddModel = "x: \"y\" - &a *b # ${HOME} {{.}} [[{ é"
-	r, d := document("claude", map[string]any{"temperature": 0.7, "max_tokens": 4096.0, "model": oddModel, "thinking_budget": 2048.0, "system": odd})
+	r, d := document("claude", map[string]any{"temperature": 0.7, "max_tokens": 4096.0, "model": oddModel, "system": odd})
 	require.Equal(t, map[string]any{
 		"provider": "anthropic", "model": oddModel, "base_url": "https://api.anthropic.com", "token_key": "ANTHROPIC_API_KEY",
-		"temperature": 0.7, "max_tokens": 4096.0, "thinking_budget": 2048.0,
+		"temperature": 0.7, "max_tokens": 4096.0,
 	}, d["models"].(map[string]any)["model"])
 	require.Equal(t, "cagent", r.Driver)
 	require.Equal(t, odd, r.System)
@@ -209,7 +209,10 @@ func TestDocument(t *testing.T) {
 	require.Equal(t, map[string]any{"provider": map[string]any{
 		"api_type": "openai_chatcompletions", "base_url": "https://llm.example.com/v1", "token_key": "CUSTOM_KEY",
 	}}, d["providers"])
-	require.Equal(t, map[string]any{"provider": "provider", "model": "custom-1", "thinking_budget": "low", "presence_penalty": -1.0}, d["models"].(map[string]any)["model"])
+	require.Equal(t, map[string]any{
+		"provider": "provider", "model": "custom-1", "presence_penalty": -1.0,
+		"provider_opts": map[string]any{"request": map[string]any{"set": map[string]any{"reasoning_effort": "low"}}},
+	}, d["models"].(map[string]any)["model"])
 	require.False(t, r.SystemOnly)
 
 	_, d = document("ollama", nil)
@@ -218,6 +221,11 @@ func TestDocument(t *testing.T) {
 	h.setenv("OPENAI_API_KEY", "a key")
 	_, d = document("codex", nil)
 	require.Equal(t, "openai_responses", d["providers"].(map[string]any)["provider"].(map[string]any)["api_type"])
+	_, d = document("codex", map[string]any{"reasoning_effort": "high", "temperature": 0.7})
+	require.Equal(t, map[string]any{
+		"provider": "provider", "model": "gpt-5-codex",
+		"provider_opts": map[string]any{"request": map[string]any{"set": map[string]any{"reasoning": map[string]any{"effort": "high"}}}},
+	}, d["models"].(map[string]any)["model"])
 
 	h.execute(providers.ExecuteRequest{Agent: "mycli", Prompt: "p", Config: map[string]any{"model": "big", "system": "be brief"}})
 	r = h.recipe()

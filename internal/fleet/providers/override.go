@@ -55,11 +55,11 @@ var options = map[string]option{
 	}},
 }
 
-// taken are the keys that requests to a protocol can have.
+// taken are the keys that requests to a protocol can have. What of them a model does not take is left out, see rows.
 var taken = map[Protocol][]string{
 	ProtocolAnthropic: {"max_tokens", "model", "system", "temperature", "thinking_budget", "top_p"},
 	ProtocolGoogle:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "system", "temperature", "thinking_budget", "top_p"},
-	ProtocolOllama:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "system", "temperature", "top_p"},
+	ProtocolOllama:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "reasoning_effort", "system", "temperature", "top_p"},
 	ProtocolOpenAI:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "reasoning_effort", "system", "temperature", "top_p"},
 	ProtocolResponses: {"max_tokens", "model", "reasoning_effort", "system", "temperature", "top_p"},
 }

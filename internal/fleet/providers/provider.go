@@ -54,6 +54,8 @@ type Provider struct {
 	// Of models.
 	Protocol Protocol `yaml:"protocol"`
 	BaseURL  string   `yaml:"base_url"`
+	// Vendor is whose models these are, which decides what of a request's config they take; empty: what the protocol has.
+	Vendor string `yaml:"vendor"`
 
 	// Of programs: what starts them, a driver of the local backend. With "command", Command is the program and its
 	// arguments, in that backend's notation; with another one, what is given to it besides.
@@ -164,8 +166,8 @@ func (p *Provider) complete() error {
 }
 
 func (p *Provider) completeCLI() error {
-	if p.Protocol != "" || p.BaseURL != "" {
-		return fmt.Errorf("protocol and base_url are for kind api and local, not for a program")
+	if p.Protocol != "" || p.BaseURL != "" || p.Vendor != "" {
+		return fmt.Errorf("protocol, base_url and vendor are for kind api and local, not for a program")
 	}
 	if p.Driver == "" {
 		p.Driver = DriverCommand
@@ -188,6 +190,9 @@ func (p *Provider) completeModel() error {
 	if p.Driver != "" || len(p.Command) > 0 {
 		return fmt.Errorf("driver and command are for kind cli, not for a model")
 	}
+	if known := vendors(); p.Vendor != "" && !slices.Contains(known, p.Vendor) {
+		return fmt.Errorf("vendor is %q: it is one of %s, or left out", show(p.Vendor), join(known))
+	}
 	known := protocols[p.Kind]
 	if p.Protocol == "" {
 		p.Protocol = known[0]
@@ -204,6 +209,9 @@ func (p *Provider) completeModel() error {
 	p.BaseURL = strings.TrimRight(p.BaseURL, "/")
 	if p.Kind == KindAPI && len(p.Keys) == 0 {
 		return fmt.Errorf("keys is empty: name the environment variable that holds the key, or use kind local for a server that needs none")
+	}
+	if vendor := map[Protocol]string{ProtocolAnthropic: "anthropic", ProtocolGoogle: "google", ProtocolOllama: "ollama"}[p.Protocol]; p.Vendor == "" {
+		p.Vendor = vendor // of whom the protocol is
 	}
 	if fixed := fixedKeys[p.Protocol]; fixed != "" && !slices.Equal(p.Keys, []string{fixed}) {
 		return fmt.Errorf("keys is %s: with protocol %s the key is in %s", join(p.Keys), p.Protocol, fixed)

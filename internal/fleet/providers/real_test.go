@@ -103,6 +103,9 @@ func newReal(t *testing.T, agents ...providers.Provider) *real {
 		{Name: "custom", Kind: providers.KindAPI, BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}, Model: "stub-small"},
 		{Name: "vllm", Kind: providers.KindLocal, BaseURL: r.model.URL + "/v1", Model: "stub-small"},
 		{Name: "ollama", BaseURL: r.model.URL, Model: "stub-small"},
+		{Name: "o1", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
+		{Name: "mistral", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
+		{Name: "grok", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
 	}, agents...)
 	r.Service, err = providers.New(core, store, probe.New(probe.Config{Environ: environ}), c)
 	require.NoError(t, err)
@@ -161,6 +164,46 @@ func TestModels(t *testing.T) {
 		require.Contains(t, asked[0].System, "assistant that programs call")
 		require.Contains(t, asked[0].Said(), "## language\n\n```\npython\n```")
 		require.Empty(t, asked[0].Tools, "an agent has no tools but those that were registered")
+	}
+	// What the model does not take is not sent, and said.
+	for agent, c := range map[string]struct {
+		config   map[string]any
+		sent     []string
+		not      []string
+		warnings []string
+	}{
+		"o1": {
+			map[string]any{"temperature": 0.7, "top_p": 0.5, "max_tokens": 1234.0, "reasoning_effort": "high"},
+			[]string{`"max_completion_tokens":1234`, `"reasoning_effort":"high"`},
+			[]string{"temperature", "top_p"},
+			[]string{`The model "o1" does not take temperature: it was left out`, `The model "o1" does not take top_p: it was left out`},
+		},
+		"mistral": {
+			map[string]any{"temperature": 0.7, "reasoning_effort": "low"},
+			[]string{`"temperature":0.7`},
+			[]string{"stream_options", "reasoning_effort"},
+			[]string{`The model "mistral-large-latest" does not take reasoning_effort: it was left out`},
+		},
+		"grok":    {map[string]any{"presence_penalty": 1.0}, nil, []string{"presence_penalty"}, []string{`The model "grok-4" does not take presence_penalty: it was left out`}},
+		"claude":  {map[string]any{"temperature": 0.7, "thinking_budget": 2048.0}, []string{`"budget_tokens":2048`}, []string{"temperature"}, []string{`The model "stub-large" does not take temperature beside thinking_budget: it was left out`}},
+		"vllm":    {map[string]any{"temperature": 0.7, "reasoning_effort": "low"}, []string{`"temperature":0.7`, `"reasoning_effort":"low"`, "stream_options"}, nil, nil},
+		"ollama":  {map[string]any{"top_p": 0.5}, []string{`"top_p":0.5`}, nil, nil},
+		"gpt-5.1": {map[string]any{"model": "gpt-5.1-mini", "temperature": 0.7}, nil, []string{"temperature"}, []string{`The model "gpt-5.1-mini" does not take temperature: it was left out`}},
+	} {
+		asked, config := agent, c.config
+		if agent == "gpt-5.1" {
+			agent = "custom"
+		}
+		a := r.execute(providers.ExecuteRequest{Agent: agent, Prompt: "parameters of " + asked, Config: config})
+		require.Empty(t, a.Error, asked)
+		require.Equal(t, c.warnings, a.Warnings, asked)
+		body := string(r.model.Asked("parameters of " + asked)[0].Body)
+		for _, s := range c.sent {
+			require.Contains(t, body, s, asked)
+		}
+		for _, s := range c.not {
+			require.NotContains(t, body, s, asked)
+		}
 	}
 	a := r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "plain words", Config: map[string]any{"system": "You are a parrot.", "model": "stub-other"}})
 	require.Equal(t, "You said: plain words", a.Content)

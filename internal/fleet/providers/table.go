@@ -12,42 +12,42 @@ func builtin() []Provider {
 		},
 		{
 			Name: "openai", Kind: KindAPI, Description: "GPT models of OpenAI, by the Chat Completions API",
-			Protocol: ProtocolOpenAI, BaseURL: "https://api.openai.com/v1", Keys: []string{"OPENAI_API_KEY"},
+			Protocol: ProtocolOpenAI, BaseURL: "https://api.openai.com/v1", Vendor: "openai", Keys: []string{"OPENAI_API_KEY"},
 			Model: "gpt-4.1",
 		},
 		{
 			Name: "codex", Kind: KindAPI, Description: "Codex models of OpenAI, which are made for code, by the Responses API",
-			Protocol: ProtocolResponses, BaseURL: "https://api.openai.com/v1", Keys: []string{"OPENAI_API_KEY"},
+			Protocol: ProtocolResponses, BaseURL: "https://api.openai.com/v1", Vendor: "openai", Keys: []string{"OPENAI_API_KEY"},
 			Model: "gpt-5-codex", Capabilities: thinks,
 		},
 		{
 			Name: "o1", Kind: KindAPI, Description: "The reasoning model o1 of OpenAI, by the Chat Completions API",
-			Protocol: ProtocolOpenAI, BaseURL: "https://api.openai.com/v1", Keys: []string{"OPENAI_API_KEY"},
+			Protocol: ProtocolOpenAI, BaseURL: "https://api.openai.com/v1", Vendor: "openai", Keys: []string{"OPENAI_API_KEY"},
 			Model: "o1", Capabilities: thinks,
 		},
 		{
 			Name: "deepseek", Kind: KindAPI, Description: "DeepSeek models, by DeepSeek's API",
-			Protocol: ProtocolOpenAI, BaseURL: "https://api.deepseek.com/v1", Keys: []string{"DEEPSEEK_API_KEY"},
+			Protocol: ProtocolOpenAI, BaseURL: "https://api.deepseek.com/v1", Vendor: "deepseek", Keys: []string{"DEEPSEEK_API_KEY"},
 			Model: "deepseek-chat",
 		},
 		{
 			Name: "qwen", Kind: KindAPI, Description: "Qwen models of Alibaba, by Model Studio's API",
-			Protocol: ProtocolOpenAI, BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+			Protocol: ProtocolOpenAI, BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", Vendor: "qwen",
 			Keys: []string{"DASHSCOPE_API_KEY", "QWEN_API_KEY"}, Model: "qwen-plus",
 		},
 		{
 			Name: "gemini", Kind: KindAPI, Description: "Gemini models of Google, by the Gemini API's Chat Completions",
-			Protocol: ProtocolOpenAI, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai",
+			Protocol: ProtocolOpenAI, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", Vendor: "google",
 			Keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, Model: "gemini-2.5-flash", Capabilities: thinks,
 		},
 		{
 			Name: "mistral", Kind: KindAPI, Description: "Mistral models, by La Plateforme",
-			Protocol: ProtocolOpenAI, BaseURL: "https://api.mistral.ai/v1", Keys: []string{"MISTRAL_API_KEY"},
+			Protocol: ProtocolOpenAI, BaseURL: "https://api.mistral.ai/v1", Vendor: "mistral", Keys: []string{"MISTRAL_API_KEY"},
 			Model: "mistral-large-latest",
 		},
 		{
 			Name: "grok", Kind: KindAPI, Description: "Grok models of xAI",
-			Protocol: ProtocolOpenAI, BaseURL: "https://api.x.ai/v1", Keys: []string{"XAI_API_KEY"}, Model: "grok-4",
+			Protocol: ProtocolOpenAI, BaseURL: "https://api.x.ai/v1", Vendor: "xai", Keys: []string{"XAI_API_KEY"}, Model: "grok-4",
 		},
 		{
 			Name: "claude-code", Kind: KindCLI, Description: "Claude Code, the coding agent of Anthropic, on the server's machine",

@@ -1,0 +1,154 @@
+package providers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// unverified is the source of a row whose vendor's document was not read.
+const unverified = "unverified"
+
+// parameters say what of a request's config some models take.
+type parameters struct {
+	vendor   string     // as Provider.Vendor; empty: of any vendor
+	protocol []Protocol // empty: any
+	models   []string   // how the models' names begin; empty: all
+	takes    []string   // besides model and system, which all take
+	// noStreamOptions says that a request with stream_options is refused. Usage comes without asking then.
+	noStreamOptions bool
+	source          string // the vendor's document
+}
+
+var (
+	sampling  = []string{"max_tokens", "temperature", "top_p"}
+	penalties = []string{"frequency_penalty", "presence_penalty"}
+	chat      = []Protocol{ProtocolOpenAI}
+	responses = []Protocol{ProtocolResponses}
+)
+
+// reasoners are how the names of OpenAI's reasoning models begin.
+var reasoners = []string{"o1", "o3", "o4", "gpt-5", "codex"}
+
+// rows are looked through in order: the first one that fits a model counts.
+var rows = []parameters{
+	{
+		vendor: "anthropic", takes: append([]string{"thinking_budget"}, sampling...),
+		source: "anthropic-sdk-go v1.19.0, message.go, MessageNewParams; docs.claude.com/en/docs/build-with-claude/extended-thinking",
+	},
+	{
+		vendor: "openai", protocol: chat, models: []string{"gpt-5-chat"}, takes: slices.Concat(sampling, penalties),
+		source: unverified,
+	},
+	{
+		vendor: "openai", protocol: chat, models: reasoners, takes: []string{"max_tokens", "reasoning_effort"},
+		source: "openai-go v3.15.0, chatcompletion.go, ChatCompletionNewParams; platform.openai.com/docs/guides/reasoning",
+	},
+	{
+		vendor: "openai", protocol: chat, takes: slices.Concat(sampling, penalties),
+		source: "openai-go v3.15.0, chatcompletion.go, ChatCompletionNewParams",
+	},
+	{
+		vendor: "openai", protocol: responses, models: reasoners, takes: []string{"max_tokens", "reasoning_effort"},
+		source: "openai-go v3.15.0, responses/response.go, ResponseNewParams; platform.openai.com/docs/guides/reasoning",
+	},
+	{
+		vendor: "openai", protocol: responses, takes: sampling,
+		source: "openai-go v3.15.0, responses/response.go, ResponseNewParams",
+	},
+	{
+		vendor: "google", protocol: []Protocol{ProtocolGoogle}, models: []string{"gemini-2.5", "gemini-3"},
+		takes:  slices.Concat(sampling, penalties, []string{"thinking_budget"}),
+		source: "google.golang.org/genai v1.40.0, types.go, GenerateContentConfig and ThinkingConfig",
+	},
+	{
+		vendor: "google", protocol: []Protocol{ProtocolGoogle}, takes: slices.Concat(sampling, penalties),
+		source: "google.golang.org/genai v1.40.0, types.go, GenerateContentConfig",
+	},
+	{
+		vendor: "google", protocol: chat, models: []string{"gemini-2.5", "gemini-3"}, takes: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
+		source: "ai.google.dev/gemini-api/docs/openai",
+	},
+	{vendor: "google", protocol: chat, takes: slices.Concat(sampling, penalties), source: unverified},
+	{
+		vendor: "mistral", takes: slices.Concat(sampling, penalties), noStreamOptions: true,
+		source: "docs.mistral.ai/api, ChatCompletionRequest, which forbids other fields",
+	},
+	{
+		vendor: "deepseek", models: []string{"deepseek-reasoner"}, takes: []string{"max_tokens"},
+		source: "api-docs.deepseek.com/guides/reasoning_model",
+	},
+	{
+		vendor: "deepseek", takes: slices.Concat(sampling, penalties),
+		source: "api-docs.deepseek.com/api/create-chat-completion",
+	},
+	{
+		vendor: "xai", models: []string{"grok-4.3", "grok-4.5", "grok-3-mini"}, takes: append([]string{"reasoning_effort"}, sampling...),
+		source: "docs.x.ai/docs/guides/reasoning",
+	},
+	{vendor: "xai", models: []string{"grok-4", "grok-code"}, takes: sampling, source: "docs.x.ai/docs/guides/reasoning"},
+	{vendor: "xai", takes: slices.Concat(sampling, penalties), source: unverified},
+	{vendor: "qwen", takes: append([]string{"presence_penalty"}, sampling...), source: unverified},
+	{
+		vendor: "ollama", takes: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
+		source: "docs.ollama.com/api/openai-compatibility",
+	},
+	// Other servers take what their protocol has, and say for themselves what they do not. OpenAI's models are the same
+	// behind any of them.
+	{protocol: chat, models: []string{"o1", "o3-", "o4-", "gpt-5"}, takes: []string{"max_tokens", "reasoning_effort"}, source: unverified},
+	{protocol: responses, models: reasoners, takes: []string{"max_tokens", "reasoning_effort"}, source: unverified},
+	{takes: slices.Concat(sampling, penalties, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
+}
+
+// vendors are whose models there are rows for.
+func vendors() (names []string) {
+	for _, r := range rows {
+		if r.vendor != "" && !slices.Contains(names, r.vendor) {
+			names = append(names, r.vendor)
+		}
+	}
+	return names
+}
+
+// parametersOf is the row of the provider's model.
+func parametersOf(p *Provider, model string) *parameters {
+	model = strings.ToLower(model)
+	i := slices.IndexFunc(rows, func(r parameters) bool {
+		return (r.vendor == "" || r.vendor == p.Vendor) && (len(r.protocol) == 0 || slices.Contains(r.protocol, p.Protocol)) &&
+			(len(r.models) == 0 || slices.ContainsFunc(r.models, func(m string) bool { return strings.HasPrefix(model, m) }))
+	})
+	return &rows[i] // the last one fits all
+}
+
+// fit leaves out of a config what the model does not take, and says so.
+func fit(p *Provider, config map[string]any) (fits map[string]any, warnings []string) {
+	if p.Kind == KindCLI {
+		return config, nil
+	}
+	model := modelOf(p, config)
+	row := parametersOf(p, model)
+	fits = map[string]any{}
+	for _, key := range taken[p.Protocol] {
+		value, given := config[key]
+		switch {
+		case !given:
+		case key != "model" && key != "system" && !slices.Contains(row.takes, key):
+			warnings = append(warnings, fmt.Sprintf("The model %q does not take %s: it was left out", show(model), key))
+		default:
+			fits[key] = value
+		}
+	}
+	if p.Protocol != ProtocolAnthropic {
+		return fits, warnings
+	}
+	leave := func(key, beside string) {
+		if fits[key] != nil && fits[beside] != nil {
+			delete(fits, key)
+			warnings = append(warnings, fmt.Sprintf("The model %q does not take %s beside %s: it was left out", show(model), key, beside))
+		}
+	}
+	leave("temperature", "thinking_budget")
+	leave("top_p", "thinking_budget")
+	leave("top_p", "temperature")
+	return fits, warnings
+}

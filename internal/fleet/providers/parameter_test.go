@@ -1,0 +1,33 @@
+package providers
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRows wants each row to name its source, to know what it takes, and to be reached.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	for i, r := range rows {
+		require.NotEmpty(t, r.source, "row %d", i)
+		for _, key := range r.takes {
+			require.Contains(t, options, key, "row %d", i)
+		}
+		p := &Provider{Vendor: r.vendor}
+		model := "any"
+		if len(r.models) > 0 {
+			model = r.models[len(r.models)-1]
+		}
+		for _, protocol := range r.protocol {
+			p.Protocol = protocol
+		}
+		require.Same(t, &rows[i], parametersOf(p, model), "row %d is hidden by another one", i)
+	}
+	for _, p := range builtin() {
+		if p.Kind != KindCLI {
+			require.True(t, slices.Contains(vendors(), p.Vendor), p.Name)
+		}
+	}
+}
