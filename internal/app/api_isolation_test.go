@@ -34,7 +34,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"directory":        "", // beside project there is none
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref":      "127.0.0.1:1/an/attack",
-		"capability_filter": "tool_use", "include_status": true, "tool_name": "attack", "tool_spec": map[string]any{"description": "an attack"},
+		"capability_filter": "tool_use", "include_status": true, "include_spec": true, "tool_name": "attack", "tool_spec": map[string]any{"description": "an attack"},
 	}
 	args := map[string]any{}
 	for i := range m.Input().Fields().Len() {

@@ -39,6 +39,8 @@ var goodRequests = map[string]string{
 	"list_available_agents":     `{}`,
 	"probe_agent_status":        `{"agent_name":"claude"}`,
 	"register_tool_with_agent":  `{"tool_name":"calc","tool_spec":{"description":"d","http":{"url":"https://tools.example.com"}}}`,
+	"get_registered_tools":      `{}`,
+	"remove_registered_tool":    `{"tool_name":"nothing"}`,
 	"run_subagent":              `{"agent_name":"web-search","prompt":"done"}`,
 	"list_subagents":            `{}`,
 	"agent_start":               `{"contract":"done"}`,

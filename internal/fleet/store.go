@@ -185,6 +185,9 @@ type Tx interface {
 	// whether there was one.
 	PutTool(t *RegisteredTool) (replaced bool, err error)
 
+	// DeleteTool removes the tool of the owner, name and agent. One that does not exist is not an error.
+	DeleteTool(owner, name, agent string) error
+
 	// InsertToken adds a token. TOKEN_EXISTS when there is one of that name that is not revoked.
 	InsertToken(t *Token) error
 

@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	wrapperspb "google.golang.org/protobuf/types/known/wrapperspb"
 	reflect "reflect"
 	sync "sync"
@@ -249,6 +250,63 @@ func (RegisterToolWithAgentResponse_Status) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_provider_service_proto_rawDescGZIP(), []int{9, 0}
 }
 
+// Kind says what does the work.
+type RegisteredTool_Kind int32
+
+const (
+	// Never sent.
+	RegisteredTool_kind_unspecified RegisteredTool_Kind = 0
+	// An HTTP endpoint.
+	RegisteredTool_http RegisteredTool_Kind = 1
+	// A tool of an MCP server.
+	RegisteredTool_mcp RegisteredTool_Kind = 2
+	// A program on the server's machine.
+	RegisteredTool_command RegisteredTool_Kind = 3
+)
+
+// Enum value maps for RegisteredTool_Kind.
+var (
+	RegisteredTool_Kind_name = map[int32]string{
+		0: "kind_unspecified",
+		1: "http",
+		2: "mcp",
+		3: "command",
+	}
+	RegisteredTool_Kind_value = map[string]int32{
+		"kind_unspecified": 0,
+		"http":             1,
+		"mcp":              2,
+		"command":          3,
+	}
+)
+
+func (x RegisteredTool_Kind) Enum() *RegisteredTool_Kind {
+	p := new(RegisteredTool_Kind)
+	*p = x
+	return p
+}
+
+func (x RegisteredTool_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RegisteredTool_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_provider_service_proto_enumTypes[4].Descriptor()
+}
+
+func (RegisteredTool_Kind) Type() protoreflect.EnumType {
+	return &file_fleet_v1_provider_service_proto_enumTypes[4]
+}
+
+func (x RegisteredTool_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RegisteredTool_Kind.Descriptor instead.
+func (RegisteredTool_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_provider_service_proto_rawDescGZIP(), []int{12, 0}
+}
+
 // ExecuteAgentRequestRequest is a request to an agent.
 type ExecuteAgentRequestRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -265,7 +323,8 @@ type ExecuteAgentRequestRequest struct {
 	Timeout *int32 `protobuf:"varint,5,opt,name=timeout,proto3,oneof" json:"timeout,omitempty"`
 	// Optional. What this request has otherwise than the agent's own settings. Models take model, temperature, top_p,
 	// max_tokens and system, and as far as they know them frequency_penalty, presence_penalty, thinking_budget and
-	// reasoning_effort; programs take system, and model where they can choose one.
+	// reasoning_effort; programs take system, and model where they can choose one. What the model itself does not take, such
+	// as temperature for a reasoning model, is left out, and a warning says so.
 	Config *structpb.Struct `protobuf:"bytes,6,opt,name=config,proto3" json:"config,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1048,11 +1107,341 @@ func (x *RegisterToolWithAgentResponse) GetMessage() string {
 	return ""
 }
 
+// GetRegisteredToolsRequest says which tools to list.
+type GetRegisteredToolsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Only tools that this agent can call.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. Whether to show the specification of each tool, which can be long.
+	IncludeSpec   bool `protobuf:"varint,2,opt,name=include_spec,json=includeSpec,proto3" json:"include_spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRegisteredToolsRequest) Reset() {
+	*x = GetRegisteredToolsRequest{}
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRegisteredToolsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRegisteredToolsRequest) ProtoMessage() {}
+
+func (x *GetRegisteredToolsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRegisteredToolsRequest.ProtoReflect.Descriptor instead.
+func (*GetRegisteredToolsRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_provider_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetRegisteredToolsRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *GetRegisteredToolsRequest) GetIncludeSpec() bool {
+	if x != nil {
+		return x.IncludeSpec
+	}
+	return false
+}
+
+// GetRegisteredToolsResponse has the tools.
+type GetRegisteredToolsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tools, in the order in which they were registered.
+	Tools []*RegisteredTool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Number of tools in the list.
+	TotalCount    int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRegisteredToolsResponse) Reset() {
+	*x = GetRegisteredToolsResponse{}
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRegisteredToolsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRegisteredToolsResponse) ProtoMessage() {}
+
+func (x *GetRegisteredToolsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRegisteredToolsResponse.ProtoReflect.Descriptor instead.
+func (*GetRegisteredToolsResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_provider_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GetRegisteredToolsResponse) GetTools() []*RegisteredTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *GetRegisteredToolsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+// RegisteredTool is a tool that the caller's agents can call.
+type RegisteredTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the tool.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Name of the agent that it was registered with; empty for every agent that takes tools.
+	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Names of the agents that can call it.
+	RegisteredWith []string `protobuf:"bytes,3,rep,name=registered_with,json=registeredWith,proto3" json:"registered_with,omitempty"`
+	// What the tool does, in the words of whoever registered it.
+	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	// What does the work.
+	Kind RegisteredTool_Kind `protobuf:"varint,5,opt,name=kind,proto3,enum=fleet.v1.RegisteredTool_Kind" json:"kind,omitempty"`
+	// The specification as it was registered; absent unless it was asked for.
+	ToolSpec *structpb.Struct `protobuf:"bytes,6,opt,name=tool_spec,json=toolSpec,proto3,oneof" json:"tool_spec,omitempty"`
+	// When the tool was registered first.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When it was registered last.
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisteredTool) Reset() {
+	*x = RegisteredTool{}
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisteredTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisteredTool) ProtoMessage() {}
+
+func (x *RegisteredTool) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisteredTool.ProtoReflect.Descriptor instead.
+func (*RegisteredTool) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_provider_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RegisteredTool) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *RegisteredTool) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *RegisteredTool) GetRegisteredWith() []string {
+	if x != nil {
+		return x.RegisteredWith
+	}
+	return nil
+}
+
+func (x *RegisteredTool) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *RegisteredTool) GetKind() RegisteredTool_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return RegisteredTool_kind_unspecified
+}
+
+func (x *RegisteredTool) GetToolSpec() *structpb.Struct {
+	if x != nil {
+		return x.ToolSpec
+	}
+	return nil
+}
+
+func (x *RegisteredTool) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *RegisteredTool) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+// RemoveRegisteredToolRequest names the tool.
+type RemoveRegisteredToolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the tool.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Optional. The agent that loses the tool, when it was registered with that agent alone; when not given, the tool is
+	// removed from every agent.
+	AgentName     string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveRegisteredToolRequest) Reset() {
+	*x = RemoveRegisteredToolRequest{}
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveRegisteredToolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveRegisteredToolRequest) ProtoMessage() {}
+
+func (x *RemoveRegisteredToolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveRegisteredToolRequest.ProtoReflect.Descriptor instead.
+func (*RemoveRegisteredToolRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_provider_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RemoveRegisteredToolRequest) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *RemoveRegisteredToolRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+// RemoveRegisteredToolResponse says what was removed.
+type RemoveRegisteredToolResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of the agents that had the tool; one that was registered for every agent under the same name takes its place.
+	RemovedFrom []string `protobuf:"bytes,1,rep,name=removed_from,json=removedFrom,proto3" json:"removed_from,omitempty"`
+	// What was done, in words.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveRegisteredToolResponse) Reset() {
+	*x = RemoveRegisteredToolResponse{}
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveRegisteredToolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveRegisteredToolResponse) ProtoMessage() {}
+
+func (x *RemoveRegisteredToolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_provider_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveRegisteredToolResponse.ProtoReflect.Descriptor instead.
+func (*RemoveRegisteredToolResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_provider_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RemoveRegisteredToolResponse) GetRemovedFrom() []string {
+	if x != nil {
+		return x.RemovedFrom
+	}
+	return nil
+}
+
+func (x *RemoveRegisteredToolResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 var File_fleet_v1_provider_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xee\x02\n" +
+	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xee\x02\n" +
 	"\x1aExecuteAgentRequestRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12&\n" +
@@ -1141,12 +1530,48 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\v\n" +
 	"\asuccess\x10\x01\x12\t\n" +
-	"\x05error\x10\x022\xc9\x04\n" +
+	"\x05error\x10\x02\"g\n" +
+	"\x19GetRegisteredToolsRequest\x12\"\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x12&\n" +
+	"\finclude_spec\x18\x02 \x01(\bB\x03\xe0A\x01R\vincludeSpec\"m\n" +
+	"\x1aGetRegisteredToolsResponse\x12.\n" +
+	"\x05tools\x18\x01 \x03(\v2\x18.fleet.v1.RegisteredToolR\x05tools\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\"\xc7\x03\n" +
+	"\x0eRegisteredTool\x12\x1b\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x12\x1d\n" +
+	"\n" +
+	"agent_name\x18\x02 \x01(\tR\tagentName\x12'\n" +
+	"\x0fregistered_with\x18\x03 \x03(\tR\x0eregisteredWith\x12 \n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\x121\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x1d.fleet.v1.RegisteredTool.KindR\x04kind\x129\n" +
+	"\ttool_spec\x18\x06 \x01(\v2\x17.google.protobuf.StructH\x00R\btoolSpec\x88\x01\x01\x129\n" +
+	"\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"<\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10kind_unspecified\x10\x00\x12\b\n" +
+	"\x04http\x10\x01\x12\a\n" +
+	"\x03mcp\x10\x02\x12\v\n" +
+	"\acommand\x10\x03B\f\n" +
+	"\n" +
+	"_tool_spec\"c\n" +
+	"\x1bRemoveRegisteredToolRequest\x12 \n" +
+	"\ttool_name\x18\x01 \x01(\tB\x03\xe0A\x02R\btoolName\x12\"\n" +
+	"\n" +
+	"agent_name\x18\x02 \x01(\tB\x03\xe0A\x01R\tagentName\"[\n" +
+	"\x1cRemoveRegisteredToolResponse\x12!\n" +
+	"\fremoved_from\x18\x01 \x03(\tR\vremovedFrom\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xdc\x06\n" +
 	"\x0fProviderService\x12\x91\x01\n" +
 	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12|\n" +
 	"\x13ListAvailableAgents\x12$.fleet.v1.ListAvailableAgentsRequest\x1a%.fleet.v1.ListAvailableAgentsResponse\"\x18\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/providers\x90\x02\x01\x12\x87\x01\n" +
 	"\x10ProbeAgentStatus\x12!.fleet.v1.ProbeAgentStatusRequest\x1a\".fleet.v1.ProbeAgentStatusResponse\",\x82\xd3\xe4\x93\x02#\x12!/v1/providers/{agent_name}/status\x90\x02\x01\x12\x8a\x01\n" +
-	"\x15RegisterToolWithAgent\x12&.fleet.v1.RegisterToolWithAgentRequest\x1a'.fleet.v1.RegisterToolWithAgentResponse\" \x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/provider-tools\x90\x02\x02\x1a\r\xca\xf3\x18\tprovidersB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x15RegisterToolWithAgent\x12&.fleet.v1.RegisterToolWithAgentRequest\x1a'.fleet.v1.RegisterToolWithAgentResponse\" \x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/provider-tools\x90\x02\x02\x12~\n" +
+	"\x12GetRegisteredTools\x12#.fleet.v1.GetRegisteredToolsRequest\x1a$.fleet.v1.GetRegisteredToolsResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/provider-tools\x90\x02\x01\x12\x90\x01\n" +
+	"\x14RemoveRegisteredTool\x12%.fleet.v1.RemoveRegisteredToolRequest\x1a&.fleet.v1.RemoveRegisteredToolResponse\")\x82\xd3\xe4\x93\x02 *\x1e/v1/provider-tools/{tool_name}\x90\x02\x02\x1a\r\xca\xf3\x18\tprovidersB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_provider_service_proto_rawDescOnce sync.Once
@@ -1160,51 +1585,67 @@ func file_fleet_v1_provider_service_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_provider_service_proto_rawDescData
 }
 
-var file_fleet_v1_provider_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_fleet_v1_provider_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_fleet_v1_provider_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_fleet_v1_provider_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_fleet_v1_provider_service_proto_goTypes = []any{
 	(ExecutionMetadata_Status)(0),             // 0: fleet.v1.ExecutionMetadata.Status
 	(AvailableAgent_Kind)(0),                  // 1: fleet.v1.AvailableAgent.Kind
 	(AvailableAgent_Status)(0),                // 2: fleet.v1.AvailableAgent.Status
 	(RegisterToolWithAgentResponse_Status)(0), // 3: fleet.v1.RegisterToolWithAgentResponse.Status
-	(*ExecuteAgentRequestRequest)(nil),        // 4: fleet.v1.ExecuteAgentRequestRequest
-	(*ExecuteAgentRequestResponse)(nil),       // 5: fleet.v1.ExecuteAgentRequestResponse
-	(*ExecutionMetadata)(nil),                 // 6: fleet.v1.ExecutionMetadata
-	(*ListAvailableAgentsRequest)(nil),        // 7: fleet.v1.ListAvailableAgentsRequest
-	(*ListAvailableAgentsResponse)(nil),       // 8: fleet.v1.ListAvailableAgentsResponse
-	(*AvailableAgent)(nil),                    // 9: fleet.v1.AvailableAgent
-	(*ProbeAgentStatusRequest)(nil),           // 10: fleet.v1.ProbeAgentStatusRequest
-	(*ProbeAgentStatusResponse)(nil),          // 11: fleet.v1.ProbeAgentStatusResponse
-	(*RegisterToolWithAgentRequest)(nil),      // 12: fleet.v1.RegisterToolWithAgentRequest
-	(*RegisterToolWithAgentResponse)(nil),     // 13: fleet.v1.RegisterToolWithAgentResponse
-	(*structpb.Struct)(nil),                   // 14: google.protobuf.Struct
-	(*wrapperspb.StringValue)(nil),            // 15: google.protobuf.StringValue
+	(RegisteredTool_Kind)(0),                  // 4: fleet.v1.RegisteredTool.Kind
+	(*ExecuteAgentRequestRequest)(nil),        // 5: fleet.v1.ExecuteAgentRequestRequest
+	(*ExecuteAgentRequestResponse)(nil),       // 6: fleet.v1.ExecuteAgentRequestResponse
+	(*ExecutionMetadata)(nil),                 // 7: fleet.v1.ExecutionMetadata
+	(*ListAvailableAgentsRequest)(nil),        // 8: fleet.v1.ListAvailableAgentsRequest
+	(*ListAvailableAgentsResponse)(nil),       // 9: fleet.v1.ListAvailableAgentsResponse
+	(*AvailableAgent)(nil),                    // 10: fleet.v1.AvailableAgent
+	(*ProbeAgentStatusRequest)(nil),           // 11: fleet.v1.ProbeAgentStatusRequest
+	(*ProbeAgentStatusResponse)(nil),          // 12: fleet.v1.ProbeAgentStatusResponse
+	(*RegisterToolWithAgentRequest)(nil),      // 13: fleet.v1.RegisterToolWithAgentRequest
+	(*RegisterToolWithAgentResponse)(nil),     // 14: fleet.v1.RegisterToolWithAgentResponse
+	(*GetRegisteredToolsRequest)(nil),         // 15: fleet.v1.GetRegisteredToolsRequest
+	(*GetRegisteredToolsResponse)(nil),        // 16: fleet.v1.GetRegisteredToolsResponse
+	(*RegisteredTool)(nil),                    // 17: fleet.v1.RegisteredTool
+	(*RemoveRegisteredToolRequest)(nil),       // 18: fleet.v1.RemoveRegisteredToolRequest
+	(*RemoveRegisteredToolResponse)(nil),      // 19: fleet.v1.RemoveRegisteredToolResponse
+	(*structpb.Struct)(nil),                   // 20: google.protobuf.Struct
+	(*wrapperspb.StringValue)(nil),            // 21: google.protobuf.StringValue
+	(*timestamppb.Timestamp)(nil),             // 22: google.protobuf.Timestamp
 }
 var file_fleet_v1_provider_service_proto_depIdxs = []int32{
-	14, // 0: fleet.v1.ExecuteAgentRequestRequest.context:type_name -> google.protobuf.Struct
-	14, // 1: fleet.v1.ExecuteAgentRequestRequest.config:type_name -> google.protobuf.Struct
+	20, // 0: fleet.v1.ExecuteAgentRequestRequest.context:type_name -> google.protobuf.Struct
+	20, // 1: fleet.v1.ExecuteAgentRequestRequest.config:type_name -> google.protobuf.Struct
 	0,  // 2: fleet.v1.ExecuteAgentRequestResponse.status:type_name -> fleet.v1.ExecutionMetadata.Status
-	15, // 3: fleet.v1.ExecuteAgentRequestResponse.error:type_name -> google.protobuf.StringValue
-	6,  // 4: fleet.v1.ExecuteAgentRequestResponse.metadata:type_name -> fleet.v1.ExecutionMetadata
-	9,  // 5: fleet.v1.ListAvailableAgentsResponse.agents:type_name -> fleet.v1.AvailableAgent
+	21, // 3: fleet.v1.ExecuteAgentRequestResponse.error:type_name -> google.protobuf.StringValue
+	7,  // 4: fleet.v1.ExecuteAgentRequestResponse.metadata:type_name -> fleet.v1.ExecutionMetadata
+	10, // 5: fleet.v1.ListAvailableAgentsResponse.agents:type_name -> fleet.v1.AvailableAgent
 	2,  // 6: fleet.v1.AvailableAgent.status:type_name -> fleet.v1.AvailableAgent.Status
 	1,  // 7: fleet.v1.AvailableAgent.kind:type_name -> fleet.v1.AvailableAgent.Kind
 	2,  // 8: fleet.v1.ProbeAgentStatusResponse.status:type_name -> fleet.v1.AvailableAgent.Status
-	14, // 9: fleet.v1.RegisterToolWithAgentRequest.tool_spec:type_name -> google.protobuf.Struct
+	20, // 9: fleet.v1.RegisterToolWithAgentRequest.tool_spec:type_name -> google.protobuf.Struct
 	3,  // 10: fleet.v1.RegisterToolWithAgentResponse.status:type_name -> fleet.v1.RegisterToolWithAgentResponse.Status
-	4,  // 11: fleet.v1.ProviderService.ExecuteAgentRequest:input_type -> fleet.v1.ExecuteAgentRequestRequest
-	7,  // 12: fleet.v1.ProviderService.ListAvailableAgents:input_type -> fleet.v1.ListAvailableAgentsRequest
-	10, // 13: fleet.v1.ProviderService.ProbeAgentStatus:input_type -> fleet.v1.ProbeAgentStatusRequest
-	12, // 14: fleet.v1.ProviderService.RegisterToolWithAgent:input_type -> fleet.v1.RegisterToolWithAgentRequest
-	5,  // 15: fleet.v1.ProviderService.ExecuteAgentRequest:output_type -> fleet.v1.ExecuteAgentRequestResponse
-	8,  // 16: fleet.v1.ProviderService.ListAvailableAgents:output_type -> fleet.v1.ListAvailableAgentsResponse
-	11, // 17: fleet.v1.ProviderService.ProbeAgentStatus:output_type -> fleet.v1.ProbeAgentStatusResponse
-	13, // 18: fleet.v1.ProviderService.RegisterToolWithAgent:output_type -> fleet.v1.RegisterToolWithAgentResponse
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	17, // 11: fleet.v1.GetRegisteredToolsResponse.tools:type_name -> fleet.v1.RegisteredTool
+	4,  // 12: fleet.v1.RegisteredTool.kind:type_name -> fleet.v1.RegisteredTool.Kind
+	20, // 13: fleet.v1.RegisteredTool.tool_spec:type_name -> google.protobuf.Struct
+	22, // 14: fleet.v1.RegisteredTool.created_at:type_name -> google.protobuf.Timestamp
+	22, // 15: fleet.v1.RegisteredTool.updated_at:type_name -> google.protobuf.Timestamp
+	5,  // 16: fleet.v1.ProviderService.ExecuteAgentRequest:input_type -> fleet.v1.ExecuteAgentRequestRequest
+	8,  // 17: fleet.v1.ProviderService.ListAvailableAgents:input_type -> fleet.v1.ListAvailableAgentsRequest
+	11, // 18: fleet.v1.ProviderService.ProbeAgentStatus:input_type -> fleet.v1.ProbeAgentStatusRequest
+	13, // 19: fleet.v1.ProviderService.RegisterToolWithAgent:input_type -> fleet.v1.RegisterToolWithAgentRequest
+	15, // 20: fleet.v1.ProviderService.GetRegisteredTools:input_type -> fleet.v1.GetRegisteredToolsRequest
+	18, // 21: fleet.v1.ProviderService.RemoveRegisteredTool:input_type -> fleet.v1.RemoveRegisteredToolRequest
+	6,  // 22: fleet.v1.ProviderService.ExecuteAgentRequest:output_type -> fleet.v1.ExecuteAgentRequestResponse
+	9,  // 23: fleet.v1.ProviderService.ListAvailableAgents:output_type -> fleet.v1.ListAvailableAgentsResponse
+	12, // 24: fleet.v1.ProviderService.ProbeAgentStatus:output_type -> fleet.v1.ProbeAgentStatusResponse
+	14, // 25: fleet.v1.ProviderService.RegisterToolWithAgent:output_type -> fleet.v1.RegisterToolWithAgentResponse
+	16, // 26: fleet.v1.ProviderService.GetRegisteredTools:output_type -> fleet.v1.GetRegisteredToolsResponse
+	19, // 27: fleet.v1.ProviderService.RemoveRegisteredTool:output_type -> fleet.v1.RemoveRegisteredToolResponse
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_provider_service_proto_init() }
@@ -1215,13 +1656,14 @@ func file_fleet_v1_provider_service_proto_init() {
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_provider_service_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_provider_service_proto_msgTypes[5].OneofWrappers = []any{}
+	file_fleet_v1_provider_service_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_provider_service_proto_rawDesc), len(file_fleet_v1_provider_service_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   10,
+			NumEnums:      5,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -44,6 +44,22 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:  providerServiceRegisterToolWithAgentInput,
 			Output: providerServiceRegisterToolWithAgentOutput,
 		}, c.RegisterToolWithAgent),
+		tool.Unary(tool.Spec{
+			Name:        "get_registered_tools",
+			Title:       "Get registered tools",
+			Description: "List the tools that the caller has registered.",
+			ReadOnly:    true, Destructive: false, Idempotent: true,
+			Input:  providerServiceGetRegisteredToolsInput,
+			Output: providerServiceGetRegisteredToolsOutput,
+		}, c.GetRegisteredTools),
+		tool.Unary(tool.Spec{
+			Name:        "remove_registered_tool",
+			Title:       "Remove registered tool",
+			Description: "Remove a tool that the caller has registered. Requests that are under way keep it. A tool that does not exist is not an error: removed_from is empty then.",
+			ReadOnly:    false, Destructive: true, Idempotent: true,
+			Input:  providerServiceRemoveRegisteredToolInput,
+			Output: providerServiceRemoveRegisteredToolOutput,
+		}, c.RemoveRegisteredTool),
 	}}
 }
 
@@ -80,7 +96,7 @@ const providerServiceExecuteAgentRequestInput = `{
     },
     "config": {
       "type": "object",
-      "description": "What this request has otherwise than the agent's own settings. Models take model, temperature, top_p, max_tokens and system, and as far as they know them frequency_penalty, presence_penalty, thinking_budget and reasoning_effort; programs take system, and model where they can choose one."
+      "description": "What this request has otherwise than the agent's own settings. Models take model, temperature, top_p, max_tokens and system, and as far as they know them frequency_penalty, presence_penalty, thinking_budget and reasoning_effort; programs take system, and model where they can choose one. What the model itself does not take, such as temperature for a reasoning model, is left out, and a warning says so."
     },
     "request_id": {
       "type": "string",
@@ -409,6 +425,149 @@ const providerServiceRegisterToolWithAgentOutput = `{
     "status",
     "registered_with",
     "warnings",
+    "message"
+  ]
+}`
+
+const providerServiceGetRegisteredToolsInput = `{
+  "type": "object",
+  "properties": {
+    "agent_name": {
+      "type": "string",
+      "description": "Only tools that this agent can call."
+    },
+    "include_spec": {
+      "type": "boolean",
+      "description": "Whether to show the specification of each tool, which can be long."
+    }
+  },
+  "additionalProperties": false
+}`
+
+const providerServiceGetRegisteredToolsOutput = `{
+  "type": "object",
+  "properties": {
+    "tools": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/RegisteredTool"
+      },
+      "description": "The tools, in the order in which they were registered."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of tools in the list."
+    }
+  },
+  "required": [
+    "tools",
+    "total_count"
+  ],
+  "$defs": {
+    "RegisteredTool": {
+      "type": "object",
+      "properties": {
+        "tool_name": {
+          "type": "string",
+          "description": "Name of the tool."
+        },
+        "agent_name": {
+          "type": "string",
+          "description": "Name of the agent that it was registered with; empty for every agent that takes tools."
+        },
+        "registered_with": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "Names of the agents that can call it."
+        },
+        "description": {
+          "type": "string",
+          "description": "What the tool does, in the words of whoever registered it."
+        },
+        "kind": {
+          "type": "string",
+          "enum": [
+            "http",
+            "mcp",
+            "command"
+          ],
+          "description": "What does the work.\n- http: An HTTP endpoint.\n- mcp: A tool of an MCP server.\n- command: A program on the server's machine."
+        },
+        "tool_spec": {
+          "type": [
+            "object",
+            "null"
+          ],
+          "description": "The specification as it was registered; absent unless it was asked for."
+        },
+        "created_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the tool was registered first."
+        },
+        "updated_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it was registered last."
+        }
+      },
+      "required": [
+        "tool_name",
+        "agent_name",
+        "registered_with",
+        "description",
+        "kind",
+        "created_at",
+        "updated_at"
+      ],
+      "description": "RegisteredTool is a tool that the caller's agents can call."
+    }
+  }
+}`
+
+const providerServiceRemoveRegisteredToolInput = `{
+  "type": "object",
+  "properties": {
+    "tool_name": {
+      "type": "string",
+      "description": "Name of the tool."
+    },
+    "agent_name": {
+      "type": "string",
+      "description": "The agent that loses the tool, when it was registered with that agent alone; when not given, the tool is removed from every agent."
+    }
+  },
+  "required": [
+    "tool_name"
+  ],
+  "additionalProperties": false
+}`
+
+const providerServiceRemoveRegisteredToolOutput = `{
+  "type": "object",
+  "properties": {
+    "removed_from": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "description": "Names of the agents that had the tool; one that was registered for every agent under the same name takes its place."
+    },
+    "message": {
+      "type": "string",
+      "description": "What was done, in words."
+    }
+  },
+  "required": [
+    "removed_from",
     "message"
   ]
 }`

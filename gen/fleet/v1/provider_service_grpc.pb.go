@@ -23,6 +23,8 @@ const (
 	ProviderService_ListAvailableAgents_FullMethodName   = "/fleet.v1.ProviderService/ListAvailableAgents"
 	ProviderService_ProbeAgentStatus_FullMethodName      = "/fleet.v1.ProviderService/ProbeAgentStatus"
 	ProviderService_RegisterToolWithAgent_FullMethodName = "/fleet.v1.ProviderService/RegisterToolWithAgent"
+	ProviderService_GetRegisteredTools_FullMethodName    = "/fleet.v1.ProviderService/GetRegisteredTools"
+	ProviderService_RemoveRegisteredTool_FullMethodName  = "/fleet.v1.ProviderService/RemoveRegisteredTool"
 )
 
 // ProviderServiceClient is the client API for ProviderService service.
@@ -43,6 +45,11 @@ type ProviderServiceClient interface {
 	// Register a tool with an agent, or with every agent that takes tools, for the caller's own requests.
 	// A tool of the same name for the same agents is replaced, with a warning.
 	RegisterToolWithAgent(ctx context.Context, in *RegisterToolWithAgentRequest, opts ...grpc.CallOption) (*RegisterToolWithAgentResponse, error)
+	// List the tools that the caller has registered.
+	GetRegisteredTools(ctx context.Context, in *GetRegisteredToolsRequest, opts ...grpc.CallOption) (*GetRegisteredToolsResponse, error)
+	// Remove a tool that the caller has registered. Requests that are under way keep it.
+	// A tool that does not exist is not an error: removed_from is empty then.
+	RemoveRegisteredTool(ctx context.Context, in *RemoveRegisteredToolRequest, opts ...grpc.CallOption) (*RemoveRegisteredToolResponse, error)
 }
 
 type providerServiceClient struct {
@@ -93,6 +100,26 @@ func (c *providerServiceClient) RegisterToolWithAgent(ctx context.Context, in *R
 	return out, nil
 }
 
+func (c *providerServiceClient) GetRegisteredTools(ctx context.Context, in *GetRegisteredToolsRequest, opts ...grpc.CallOption) (*GetRegisteredToolsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRegisteredToolsResponse)
+	err := c.cc.Invoke(ctx, ProviderService_GetRegisteredTools_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *providerServiceClient) RemoveRegisteredTool(ctx context.Context, in *RemoveRegisteredToolRequest, opts ...grpc.CallOption) (*RemoveRegisteredToolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveRegisteredToolResponse)
+	err := c.cc.Invoke(ctx, ProviderService_RemoveRegisteredTool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProviderServiceServer is the server API for ProviderService service.
 // All implementations must embed UnimplementedProviderServiceServer
 // for forward compatibility.
@@ -111,6 +138,11 @@ type ProviderServiceServer interface {
 	// Register a tool with an agent, or with every agent that takes tools, for the caller's own requests.
 	// A tool of the same name for the same agents is replaced, with a warning.
 	RegisterToolWithAgent(context.Context, *RegisterToolWithAgentRequest) (*RegisterToolWithAgentResponse, error)
+	// List the tools that the caller has registered.
+	GetRegisteredTools(context.Context, *GetRegisteredToolsRequest) (*GetRegisteredToolsResponse, error)
+	// Remove a tool that the caller has registered. Requests that are under way keep it.
+	// A tool that does not exist is not an error: removed_from is empty then.
+	RemoveRegisteredTool(context.Context, *RemoveRegisteredToolRequest) (*RemoveRegisteredToolResponse, error)
 	mustEmbedUnimplementedProviderServiceServer()
 }
 
@@ -132,6 +164,12 @@ func (UnimplementedProviderServiceServer) ProbeAgentStatus(context.Context, *Pro
 }
 func (UnimplementedProviderServiceServer) RegisterToolWithAgent(context.Context, *RegisterToolWithAgentRequest) (*RegisterToolWithAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RegisterToolWithAgent not implemented")
+}
+func (UnimplementedProviderServiceServer) GetRegisteredTools(context.Context, *GetRegisteredToolsRequest) (*GetRegisteredToolsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRegisteredTools not implemented")
+}
+func (UnimplementedProviderServiceServer) RemoveRegisteredTool(context.Context, *RemoveRegisteredToolRequest) (*RemoveRegisteredToolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveRegisteredTool not implemented")
 }
 func (UnimplementedProviderServiceServer) mustEmbedUnimplementedProviderServiceServer() {}
 func (UnimplementedProviderServiceServer) testEmbeddedByValue()                         {}
@@ -226,6 +264,42 @@ func _ProviderService_RegisterToolWithAgent_Handler(srv interface{}, ctx context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderService_GetRegisteredTools_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRegisteredToolsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderServiceServer).GetRegisteredTools(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderService_GetRegisteredTools_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderServiceServer).GetRegisteredTools(ctx, req.(*GetRegisteredToolsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProviderService_RemoveRegisteredTool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveRegisteredToolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderServiceServer).RemoveRegisteredTool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderService_RemoveRegisteredTool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderServiceServer).RemoveRegisteredTool(ctx, req.(*RemoveRegisteredToolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ProviderService_ServiceDesc is the grpc.ServiceDesc for ProviderService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -248,6 +322,14 @@ var ProviderService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RegisterToolWithAgent",
 			Handler:    _ProviderService_RegisterToolWithAgent_Handler,
+		},
+		{
+			MethodName: "GetRegisteredTools",
+			Handler:    _ProviderService_GetRegisteredTools_Handler,
+		},
+		{
+			MethodName: "RemoveRegisteredTool",
+			Handler:    _ProviderService_RemoveRegisteredTool_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -44,7 +44,7 @@ const providersInstructions = `Fleet asks AI models and agent programs of many p
 
 1. list_available_agents shows them, with what they can do; with include_status also whether they can be used now, and probe_agent_status tells why one cannot.
 2. execute_agent_request sends one of them a prompt and waits for the answer. status "error" in the answer means that the agent failed, and error says why.
-3. register_tool_with_agent gives them a tool of yours to call.`
+3. register_tool_with_agent gives them a tool of yours to call; get_registered_tools and remove_registered_tool show and remove what you gave.`
 
 const subagentsInstructions = `Fleet runs specialized subagents, each with permissions, tools and instructions of its own.
 

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -87,6 +88,65 @@ func (s *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.Regist
 		Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: done.With, Warnings: textsOf(done.Warnings),
 		Message: fmt.Sprintf("Tool '%s' is registered with %s", r.GetToolName(), orNobody(done.With)),
 	}, nil
+}
+
+// GetRegisteredTools lists the caller's tools.
+func (s *Providers) GetRegisteredTools(ctx context.Context, r *fleetv1.GetRegisteredToolsRequest) (*fleetv1.GetRegisteredToolsResponse, error) {
+	all, err := s.svc.Tools(ctx, r.GetAgentName())
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.GetRegisteredToolsResponse{TotalCount: int32(len(all))} //nolint:gosec // at most max_tools
+	for _, t := range all {
+		one := &fleetv1.RegisteredTool{
+			ToolName: t.Name, AgentName: t.Agent, RegisteredWith: t.With, Description: textOf(t.Description), Kind: toolKindOf(t.Tool),
+			CreatedAt: timeOf(t.CreatedAt), UpdatedAt: timeOf(t.UpdatedAt),
+		}
+		if r.GetIncludeSpec() {
+			if one.ToolSpec, err = toolSpecOf(t.Tool); err != nil {
+				return nil, err
+			}
+		}
+		out.Tools = append(out.Tools, one)
+	}
+	return out, nil
+}
+
+// RemoveRegisteredTool removes one of the caller's tools.
+func (s *Providers) RemoveRegisteredTool(ctx context.Context, r *fleetv1.RemoveRegisteredToolRequest) (*fleetv1.RemoveRegisteredToolResponse, error) {
+	from, err := s.svc.RemoveTool(ctx, r.GetToolName(), r.GetAgentName())
+	if err != nil {
+		return nil, err
+	}
+	message := fmt.Sprintf("Tool '%s' is removed from %s", textOf(r.GetToolName()), strings.Join(from, ", "))
+	if len(from) == 0 {
+		message = fmt.Sprintf("There is no tool '%s' to remove", textOf(r.GetToolName()))
+	}
+	return &fleetv1.RemoveRegisteredToolResponse{RemovedFrom: from, Message: message}, nil
+}
+
+func toolKindOf(t fleet.Tool) fleetv1.RegisteredTool_Kind {
+	switch {
+	case t.HTTP != nil:
+		return fleetv1.RegisteredTool_http
+	case t.MCP != nil:
+		return fleetv1.RegisteredTool_mcp
+	}
+	return fleetv1.RegisteredTool_command
+}
+
+// toolSpecOf is the tool as it can be registered again.
+func toolSpecOf(t fleet.Tool) (*structpb.Struct, error) {
+	b, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	spec := &structpb.Struct{}
+	if err := spec.UnmarshalJSON(b); err != nil {
+		return nil, err
+	}
+	delete(spec.GetFields(), "name")
+	return spec, nil
 }
 
 // specOf is the specification as JSON; nothing for one that is not given.

@@ -13,7 +13,8 @@ const (
 	putTool     = `INSERT INTO tools (owner, name, agent, tool, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (owner, name, agent) DO UPDATE SET tool = excluded.tool, updated_at = excluded.updated_at
 		RETURNING created_at`
-	hasTool = `SELECT count(*) FROM tools WHERE owner = ? AND name = ? AND agent = ?`
+	deleteTool = `DELETE FROM tools WHERE owner = ? AND name = ? AND agent = ?`
+	hasTool    = `SELECT count(*) FROM tools WHERE owner = ? AND name = ? AND agent = ?`
 )
 
 func (t *readTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
@@ -37,6 +38,11 @@ func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
 	}
 	tool.CreatedAt = timeOf(created)
 	return had > 0, nil
+}
+
+func (t *tx) DeleteTool(owner, name, agent string) error {
+	_, err := t.exec(deleteTool, owner, name, agent)
+	return err
 }
 
 func scanTool(row scanner) (*fleet.RegisteredTool, error) {

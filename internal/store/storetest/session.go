@@ -118,6 +118,21 @@ var toolCases = []testCase{
 		require.Equal(t, []*fleet.RegisteredTool{again, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		require.Empty(t, tools(t, s, "carol"))
 	}},
+	{"a tool is removed, and no other one", func(t *testing.T, s fleet.Store) {
+		update(t, s, func(tx fleet.Tx) error {
+			for _, x := range []*fleet.RegisteredTool{newTool("calculate", "alice", ""), newTool("calculate", "alice", "claude"), newTool("calculate", "bob", "")} {
+				if _, err := tx.PutTool(x); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for range 2 { // also one that does not exist any more
+			update(t, s, func(tx fleet.Tx) error { return tx.DeleteTool("alice", "calculate", "") })
+		}
+		require.Equal(t, []*fleet.RegisteredTool{newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
+		require.Len(t, tools(t, s, "bob"), 1)
+	}},
 }
 
 func newSession(id, owner, key string) *fleet.Session {
