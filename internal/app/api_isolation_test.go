@@ -27,6 +27,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"agent_name": x.agent, "name": name, "task_id": x.task, "task_ids": []any{x.task},
 		"project": "Setup", "role": "coder", "spec": "an attack", "task_description": alicesTask, "message": "attack",
 		"request_id": "alice-1", "timeout_seconds": json.Number("3600"), "page": json.Number("1"), "page_size": json.Number("100"),
+		"since": "2020-01-01T00:00:00Z", "text": "classified", "toolset": "every",
 		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
@@ -51,6 +52,12 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	}
 	if m.Name() == "WatchFleet" && strings.HasSuffix(x.agent, "!") { // the same without the task
 		delete(args, "task_id")
+	}
+	if m.Name() == "ListTasks" { // whose status and source are those of tasks
+		args["status"], args["source"] = "running", "human"
+		if strings.HasSuffix(x.agent, "!") { // all tasks, of whatever agent
+			delete(args, "agent_name")
+		}
 	}
 	if agent, ok := args["agent_name"].(string); ok {
 		args["agent_name"] = strings.TrimSuffix(agent, "!")
@@ -145,6 +152,7 @@ func (s *story) seen(t *testing.T) (all []string) {
 		{"show_agent_log", `{"agent_name":"papi"}`},
 		{"show_task", `{"task_id":"` + s.names["task"] + `","include_payload":true}`},
 		{"watch_fleet", `{"agent_name":"papi"}`},
+		{"list_tasks", `{"toolset":"every"}`},
 		{"list_agents", `{}`},
 		{"agent_status", `{"agent_ids":["` + s.names["contract"] + `"]}`},
 		{"download_payload", `{"agent_id":"` + s.names["contract"] + `"}`},

@@ -21,6 +21,8 @@ import (
 var goodRequests = map[string]string{
 	"create_agent":              `{"name":"fresh","project":"Setup","spec":"s"}`,
 	"list_agents":               `{}`,
+	"list_tasks":                `{}`,
+	"delete_task":               `{"task_id":"nobody"}`,
 	"show_agent":                `{"agent_name":"papi"}`,
 	"show_agent_task_history":   `{"agent_name":"papi"}`,
 	"delete_agent":              `{"agent_name":"nobody"}`,

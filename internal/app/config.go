@@ -32,10 +32,12 @@ type Config struct {
 	TaskTimeout  time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
 	StopGrace    time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed; 0s means what suits the backend"`
 	MaxOutput    int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
-	Retention    time.Duration `yaml:"retention" help:"how long events and request ids are kept, tasks for ever; less than 0 for ever"`
-	PublicURL    string        `yaml:"public_url" help:"where callers reach REST, for links in answers; the http address when empty"`
-	LogLevel     string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
-	LogFormat    string        `yaml:"log_format" help:"form of the log: text or json"`
+	Retention    time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0 for ever"`
+	// PayloadRetention does not concern tasks themselves, which are kept until they are deleted.
+	PayloadRetention time.Duration `yaml:"payload_retention" help:"how long payloads are kept after their tasks have ended; less than 0 for ever"`
+	PublicURL        string        `yaml:"public_url" help:"where callers reach REST, for links in answers; the http address when empty"`
+	LogLevel         string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
+	LogFormat        string        `yaml:"log_format" help:"form of the log: text or json"`
 	// Limits are how much one principal may have.
 	Limits fleet.Limits `yaml:"limits"`
 	Local  Local        `yaml:"local"`
@@ -67,7 +69,7 @@ func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
 		Auth: AuthNone, Backend: "local", CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour,
-		MaxOutput: 16 << 20, Retention: 30 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
+		MaxOutput: 16 << 20, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30},
 	}
 }

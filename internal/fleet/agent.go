@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // State says what an agent's workspace is doing. docs/states.md draws it.
@@ -152,7 +153,7 @@ func ParseAgentRef(s string) (name, owner string) {
 
 // shorten returns the first n characters of s, with an ellipsis where there were more.
 func shorten(s string, n int) string {
-	r := []rune(s)
+	r := []rune(s[:min(len(s), (n+1)*utf8.UTFMax)])
 	if len(r) <= n {
 		return s
 	}

@@ -28,9 +28,10 @@ type Config struct {
 	Limits Limits
 	// MaxOutput is how much output of a task goes into the event log, in bytes; 0 means 16 MiB.
 	MaxOutput int64
-	// Retention is how long events and request ids are kept; 0 means 30 days, negative for ever. Tasks with their results
-	// are kept for ever. PruneEvery is how often what is older is removed; 0 means 1 h.
-	Retention, PruneEvery time.Duration
+	// Retention is how long events and request ids are kept; 0 means 30 days, negative for ever. PayloadRetention is how
+	// long payloads are kept after their tasks have ended; 0 means 90 days, negative for ever. Tasks are kept until they
+	// are deleted. PruneEvery is how often what is older is removed; 0 means 1 h.
+	Retention, PayloadRetention, PruneEvery time.Duration
 	// Workers is how many workspaces are made, started, stopped and deleted at a time; 0 means 16. Four times as many
 	// agents are handed a task, interrupted or looked at.
 	Workers int
@@ -69,6 +70,7 @@ func (c Config) withDefaults(t Traits) Config {
 	set(&c.OpTimeout, 15*time.Minute)
 	set(&c.CallTimeout, time.Minute)
 	set(&c.Retention, 30*24*time.Hour)
+	set(&c.PayloadRetention, 90*24*time.Hour)
 	set(&c.PruneEvery, time.Hour)
 	if c.MaxOutput == 0 {
 		c.MaxOutput = 16 << 20

@@ -42,6 +42,14 @@ func (e *endedAgents) put(v *AgentView) {
 	e.keep(&small)
 }
 
+// forget drops the agent.
+func (e *endedAgents) forget(uid string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.young, uid)
+	delete(e.old, uid)
+}
+
 func (e *endedAgents) keep(v *AgentView) {
 	if len(e.young) >= endedMost {
 		e.old, e.young = e.young, nil

@@ -54,6 +54,7 @@ const (
 	ReasonAgentOffline       Reason = "AGENT_OFFLINE"
 	ReasonAgentBusy          Reason = "AGENT_BUSY"
 	ReasonNoRunningTask      Reason = "NO_RUNNING_TASK"
+	ReasonTaskRunning        Reason = "TASK_RUNNING"
 	ReasonBackendUnavailable Reason = "BACKEND_UNAVAILABLE"
 	ReasonProvisioningFailed Reason = "PROVISIONING_FAILED"
 	ReasonUnauthenticated    Reason = "UNAUTHENTICATED"
@@ -88,6 +89,7 @@ var reasonCodes = map[Reason]Code{
 	ReasonAgentOffline:       FailedPrecondition,
 	ReasonAgentBusy:          Aborted,
 	ReasonNoRunningTask:      NotFound,
+	ReasonTaskRunning:        FailedPrecondition,
 	ReasonBackendUnavailable: Unavailable,
 	ReasonProvisioningFailed: Unavailable,
 	ReasonUnauthenticated:    Unauthenticated,

@@ -17,6 +17,7 @@ const (
 	EventTaskMessage  EventType = "task_message"
 	EventTaskStopping EventType = "task_stopping"
 	EventTaskEnded    EventType = "task_ended"
+	EventTaskDeleted  EventType = "task_deleted"
 )
 
 // Event is one row of the append-only log.

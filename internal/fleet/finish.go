@@ -82,10 +82,11 @@ func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, e
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx ReadTx) error {
-		if _, err := s.task(tx, p, taskID); err != nil {
+		t, err := s.task(tx, p, taskID)
+		if err != nil {
 			return err
 		}
-		payload, err = tx.Payload(taskID)
+		payload, err = tx.Payload(t.ID)
 		return err
 	})
 	return payload, err
@@ -111,7 +112,7 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 		switch {
 		case err != nil:
 			return err
-		case len(last) == 0 || last[0].PayloadSize == 0:
+		case len(last) == 0 || last[0].PayloadSize == 0 || last[0].PayloadRemoved:
 			return none
 		}
 		size = last[0].PayloadSize

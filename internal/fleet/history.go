@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // History is a page of an agent's tasks, newest first.
@@ -14,19 +15,20 @@ type History struct {
 	Total, Page, PageSize, Pages int
 }
 
-// TaskHistory returns a page of the agent's tasks. A page beyond the end is empty.
+// TaskHistory returns a page of the agent's tasks. If no agent of the name exists, they are those of the one that was
+// deleted last. A page beyond the end is empty.
 func (s *Service) TaskHistory(ctx context.Context, ref string, r PageRequest) (*History, error) {
 	page, size, err := r.Resolve(DefaultPageSize)
 	if err != nil {
 		return nil, err
 	}
-	v, _, err := s.agent(ctx, ref)
+	uid, err := s.everAgent(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
 	h := &History{Page: page, PageSize: size}
 	err = s.store.View(ctx, func(tx ReadTx) (err error) {
-		h.Tasks, h.Total, err = tx.Tasks(v.UID, size, (page-1)*size)
+		h.Tasks, h.Total, err = tx.Tasks(uid, size, (page-1)*size)
 		return err
 	})
 	h.Pages = (h.Total + size - 1) / size
@@ -43,21 +45,21 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload bool) (t *Tas
 		return nil, nil, "", err
 	}
 	if id == "" {
-		return nil, nil, "", Invalid(ReasonInvalidArgument, "task_id", "task_id is required: start_agent_task and show_agent_task_history give ids")
+		return nil, nil, "", Invalid(ReasonInvalidArgument, "task_id", "task_id is required: start_agent_task and list_tasks give ids")
 	}
 	err = s.store.View(ctx, func(tx ReadTx) (err error) {
 		if t, err = s.task(tx, p, id); err != nil {
 			return err
 		}
 		if payload {
-			if body, err = tx.Payload(id); err != nil {
+			if body, err = tx.Payload(t.ID); err != nil {
 				return err
 			}
 		}
 		if !t.Active() {
 			return nil
 		}
-		last, err = preview(tx, id)
+		last, err = preview(tx, t.ID)
 		return err
 	})
 	return t, body, last, err
@@ -73,16 +75,38 @@ func preview(tx ReadTx, taskID string) (string, error) {
 	return tail(b.String(), previewSize), err
 }
 
-// task returns the task of the id, when p may see it.
+// MinTaskPrefix is how much of a task's id a caller must give at least, in bytes.
+const MinTaskPrefix = 6
+
+// task returns the task that p means by an id, or by the beginning of an id that only one of the tasks it may see has.
 func (s *Service) task(tx ReadTx, p Principal, id string) (*Task, error) {
 	t, err := tx.Task(id)
 	if err != nil {
 		return nil, err
 	}
-	if t == nil || !p.MaySee(t.Owner) {
-		return nil, Errorf(ReasonTaskNotFound, "task %q not found: start_agent_task and show_agent_task_history give ids", shorten(id, 60)).With("task_id", shorten(id, 60))
+	if t != nil && p.MaySee(t.Owner) {
+		return t, nil
 	}
-	return t, nil
+	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
+		owner := p.Name
+		if p.Admin {
+			owner = ""
+		}
+		ids, err := tx.TaskIDs(id, owner, 2)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(ids) == 1:
+			return tx.Task(ids[0])
+		case len(ids) > 1:
+			return nil, Invalid(ReasonInvalidArgument, "task_id", "the ids of several tasks begin with %q: give more of the id", id)
+		}
+	}
+	return nil, taskNotFound(id)
+}
+
+func taskNotFound(id string) *Error {
+	return Errorf(ReasonTaskNotFound, "task %q not found: list_tasks shows the tasks and their ids", shorten(id, 60)).With("task_id", shorten(id, 60))
 }
 
 // tail returns at most the last n bytes of s, from the beginning of a character.
@@ -122,6 +146,9 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, anyOf bool, d tim
 			for i, id := range ids {
 				if tasks[i] != nil && !tasks[i].Active() {
 					continue
+				}
+				if tasks[i] != nil {
+					id = tasks[i].ID // ids may be beginnings of ids, which later tasks can share
 				}
 				if tasks[i], err = s.task(tx, p, id); err != nil {
 					return err

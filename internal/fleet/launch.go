@@ -168,7 +168,7 @@ func launched(tx ReadTx, old *Request) (*AgentView, error) {
 	}
 	v := &AgentView{Agent: *a}
 	if old.TaskID != "" {
-		v.Task, err = tx.Task(old.TaskID)
+		v.Task, err = startedTask(tx, old)
 	}
 	return v, err
 }
@@ -237,7 +237,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (task *Task, err erro
 	err = s.store.Update(ctx, func(tx Tx) error {
 		if old, err := c.done(tx); err != nil || old != nil {
 			if old != nil {
-				task, err = tx.Task(old.TaskID)
+				task, err = startedTask(tx, old)
 			}
 			return err
 		}

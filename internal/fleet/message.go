@@ -73,7 +73,7 @@ func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message st
 	err = s.store.Update(ctx, func(tx Tx) error {
 		if old, err := c.done(tx); err != nil || old != nil {
 			if old != nil {
-				task, err = tx.Task(old.TaskID)
+				task, err = startedTask(tx, old)
 			}
 			return err
 		}

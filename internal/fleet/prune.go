@@ -12,9 +12,9 @@ const (
 	prunePause = 50 * time.Millisecond
 )
 
-// prune removes what is older than Config.Retention, now and then. One reconciler on a store does it.
+// prune removes what is older than its retention, now and then. One reconciler on a store does it.
 func (r *Reconciler) prune(ctx context.Context) {
-	if r.cfg.Retention < 0 {
+	if r.cfg.Retention < 0 && r.cfg.PayloadRetention < 0 {
 		return
 	}
 	next := time.NewTimer(r.cfg.PruneEvery / 60) // not while everything starts
@@ -38,22 +38,43 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	before := r.now().Add(-r.cfg.Retention)
-	for removed := 0; ; {
-		n, err := r.store.Prune(held, before, pruneBatch)
+	for _, kind := range []struct {
+		what      string
+		retention time.Duration
+		prune     func(context.Context, time.Time, int) (int, error)
+	}{
+		{"rows", r.cfg.Retention, r.store.Prune},
+		{"payloads", r.cfg.PayloadRetention, r.store.PrunePayloads},
+	} {
+		if kind.retention < 0 {
+			continue
+		}
+		before := r.now().Add(-kind.retention)
+		removed, err := pruneAll(held, before, kind.prune)
+		if removed > 0 {
+			r.log.InfoContext(ctx, "removed after retention", slog.Int(kind.what, removed), slog.Time("before", before))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pruneAll removes everything from before the time, in small batches, and returns how much that was.
+func pruneAll(ctx context.Context, before time.Time, prune func(context.Context, time.Time, int) (int, error)) (removed int, err error) {
+	for {
+		n, err := prune(ctx, before, pruneBatch)
 		removed += n
 		if err != nil || n == 0 {
-			if removed > 0 {
-				r.log.InfoContext(ctx, "what is old was removed", slog.Int("rows", removed), slog.Time("before", before))
-			}
-			return err
+			return removed, err
 		}
 		pause := time.NewTimer(prunePause)
 		select {
 		case <-pause.C:
-		case <-held.Done():
+		case <-ctx.Done():
 			pause.Stop()
-			return held.Err()
+			return removed, ctx.Err()
 		}
 	}
 }

@@ -10,6 +10,24 @@ import (
 	"fleet/internal/fleet"
 )
 
+// TestPayloadRetention checks that old payloads are removed and that their tasks say so.
+func TestPayloadRetention(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, func(c *fleet.Config) {
+		c.Retention, c.PayloadRetention, c.PruneEvery = -1, 200*time.Millisecond, 60*time.Millisecond
+	})
+	h.create("papi")
+	task, err := h.StartTask(h.ctx(), fleet.StartTaskRequest{Agent: "papi", Description: "payload all\ndone well"})
+	require.NoError(t, err)
+	h.end(task.ID)
+	require.Eventually(t, func() bool {
+		shown, payload, _, err := h.ShowTask(h.ctx(), task.ID, true)
+		require.NoError(t, err)
+		require.Equal(t, 3, shown.PayloadSize)
+		return shown.PayloadRemoved && payload == nil
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
 // TestRetention holds that old events and requests go, and the history of tasks does not.
 func TestRetention(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,6 +165,9 @@ func checkText(r Reason, field, what, text string) error {
 func checkSize(field, what, text string) error {
 	if len(text) > MaxText {
 		return Invalid(ReasonInvalidArgument, field, "%s has %d bytes, and at most %d are taken: put the rest into a file the agent can read", what, len(text), MaxText)
+	}
+	if strings.ContainsRune(text, 0) {
+		return Invalid(ReasonInvalidArgument, field, "%s contains a NUL character, which no program can be given: remove it", what)
 	}
 	if !utf8.ValidString(text) {
 		return Invalid(ReasonInvalidArgument, field, "%s is not valid UTF-8 text", what)

@@ -44,6 +44,10 @@ type Store interface {
 	// event stays. Tasks and agents stay for ever.
 	Prune(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
+	// PrunePayloads removes the payloads of tasks that ended before the time, at most limit, and returns how many it has
+	// removed. Their tasks say PayloadRemoved from then on.
+	PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error)
+
 	// Close waits for transactions and closes the store.
 	Close() error
 }
@@ -66,6 +70,10 @@ type ReadTx interface {
 	// or of all owners when owner is empty; by owner.
 	AgentsByName(name, owner string) ([]*Agent, error)
 
+	// NewestAgent returns the agent of the fleet's own toolset that was created last under the name, compared without
+	// case, of the owner, or of all owners when owner is empty; also a deleted one.
+	NewestAgent(name, owner string) (*Agent, error)
+
 	// AgentByWorkspace returns the newest agent that has, or had, the workspace, also a deleted one.
 	AgentByWorkspace(workspaceID string) (*Agent, error)
 
@@ -85,6 +93,13 @@ type ReadTx interface {
 
 	// Tasks returns the agent's tasks, newest first, without descriptions beyond the first 4 KiB, and how many there are in all.
 	Tasks(agentUID string, limit, offset int) (tasks []*Task, total int, err error)
+
+	// FindTasks returns the tasks that match, newest first, as Tasks does, and how many match in all.
+	FindTasks(f TaskFilter, limit, offset int) (tasks []*Task, total int, err error)
+
+	// TaskIDs returns the ids that begin with the prefix, of tasks of the owner, or of all owners when owner is empty; at
+	// most limit, in order. An empty prefix finds nothing.
+	TaskIDs(prefix, owner string, limit int) ([]string, error)
 
 	// LastTasks returns the newest task of each of these agents that has one, in any order.
 	LastTasks(agentUIDs []string) ([]*Task, error)
@@ -157,6 +172,10 @@ type Tx interface {
 	// UpdateTask writes every field of a task that is there, and sets its Revision. A task that has ended is never changed.
 	UpdateTask(t *Task) error
 
+	// DeleteTask removes a task that has ended, with its payload, its messages and its events. A task that has not ended,
+	// or is not there, is an error. The caller appends an event in the same transaction.
+	DeleteTask(id string) error
+
 	// InsertMessage adds a message to a task. One of the same id is an error.
 	InsertMessage(m *Message) error
 
@@ -202,6 +221,18 @@ type EventFilter struct {
 	AgentUID  string // of this agent, not others of its name
 	TaskID    string
 	Types     []EventType // of one of these types
+}
+
+// TaskFilter says which tasks; the zero value means all.
+type TaskFilter struct {
+	Owner     string   // of this principal; "" for all
+	AgentName string   // of agents of this name, compared without case
+	Toolset   *Toolset // of agents of this toolset; nil for all
+	Project   string   // of agents of this project
+	Status    TaskStatus
+	Source    Source
+	Since     time.Time // created then or later
+	Text      string    // in the summary or the first 4 KiB of the description, whatever its case
 }
 
 // Request is a mutating call that was done, remembered so that it is not done again.

@@ -64,10 +64,12 @@ type Task struct {
 	Reported    bool // the agent itself said how its task ended; false: the end of its run did
 	PayloadSize int  // bytes before compression; the payload itself is in the store
 	PayloadGap  Gap
-	ExitCode    *int
-	CostUSD     float64
-	Turns       int
-	Usage       Usage
+	// PayloadRemoved says that the payload was removed, since its retention was over; only Store.PrunePayloads sets it.
+	PayloadRemoved bool
+	ExitCode       *int
+	CostUSD        float64
+	Turns          int
+	Usage          Usage
 
 	Revision int64 // grows with every write of the row; the store sets it
 }
@@ -93,6 +95,18 @@ func (t *Task) Title() string {
 	}
 	return shorten(strings.TrimSpace(t.Description), MaxTitle)
 }
+
+// How much of its texts a list shows of a task, in characters.
+const (
+	MaxRowDescription = 200
+	MaxRowSummary     = 500
+)
+
+// Excerpt returns the first characters of the description, as lists show it.
+func (t *Task) Excerpt() string { return shorten(t.Description, MaxRowDescription) }
+
+// ShortHeadline is the headline as lists show it.
+func (t *Task) ShortHeadline() string { return shorten(t.Headline(), MaxRowSummary) }
 
 // Headline is what a list shows of the task: its summary when it has one, else its title.
 func (t *Task) Headline() string {

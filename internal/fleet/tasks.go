@@ -44,7 +44,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*Task, err
 	err = s.store.Update(ctx, func(tx Tx) error {
 		if old, err := c.done(tx); err != nil || old != nil {
 			if old != nil {
-				task, err = tx.Task(old.TaskID)
+				task, err = startedTask(tx, old)
 			}
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *Service) doneTask(ctx context.Context, c call) (t *Task, err error) {
 		return nil, err
 	}
 	err = s.store.View(ctx, func(tx ReadTx) (err error) {
-		t, err = tx.Task(old.TaskID)
+		t, err = startedTask(tx, old)
 		return err
 	})
 	return t, err
@@ -174,7 +174,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*Task, *
 		return nil, nil, "", err
 	}
 	if err := s.store.View(ctx, func(tx ReadTx) (err error) {
-		task, err = tx.Task(task.ID)
+		task, err = startedTask(tx, &Request{TaskID: task.ID})
 		return err
 	}); err != nil {
 		return nil, nil, "", err
@@ -196,7 +196,7 @@ func (s *Service) askStop(ctx context.Context, c call, p Principal, ref string) 
 	err = s.store.Update(ctx, func(tx Tx) error {
 		if old, err := c.done(tx); err != nil || old != nil {
 			if old != nil {
-				task, err = tx.Task(old.TaskID)
+				task, err = startedTask(tx, old)
 			}
 			return err
 		}

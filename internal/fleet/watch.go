@@ -111,7 +111,7 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 				if err != nil {
 					return err
 				}
-				w.over = !t.Active()
+				w.over, w.filter.TaskID = !t.Active(), t.ID // a caller may give the beginning of the id
 			}
 			if r.Cursor == "now" {
 				w.after, err = tx.LastSeq()
@@ -127,7 +127,7 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 	}
 	seq, err := strconv.ParseInt(r.Cursor, 10, 64)
 	if err != nil || seq < 0 {
-		return Invalid(ReasonInvalidArgument, "cursor", "cursor %q is not one: give the cursor of an event or an answer, or \"now\"", shorten(r.Cursor, 40))
+		return Invalid(ReasonInvalidArgument, "cursor", "cursor %q is not a cursor: give the cursor of an event or an answer, or \"now\"", shorten(r.Cursor, 40))
 	}
 	last, err := w.s.store.LastSeq(ctx)
 	if err != nil {

@@ -66,7 +66,7 @@ const (
 	ErrorReason_UNAUTHENTICATED ErrorReason = 18
 	// The caller's token does not allow this.
 	ErrorReason_PERMISSION_DENIED ErrorReason = 19
-	// The caller, or the fleet, has reached a limit. Metadata: limit.
+	// The caller, or the fleet, has reached a limit. Metadata: limit; used and max where it is one of the settings limits.*.
 	ErrorReason_LIMIT_REACHED ErrorReason = 20
 	// Something went wrong inside Fleet; the server's log has the cause.
 	ErrorReason_INTERNAL ErrorReason = 21
@@ -95,6 +95,8 @@ const (
 	// The agent's answer is not what its definition promises, also after it was told so. Metadata: agent_name, task_id,
 	// attempts, problems.
 	ErrorReason_OUTPUT_INVALID ErrorReason = 33
+	// The task has not ended yet, and only a task that has can be deleted. Metadata: task_id.
+	ErrorReason_TASK_RUNNING ErrorReason = 34
 )
 
 // Enum value maps for ErrorReason.
@@ -134,6 +136,7 @@ var (
 		31: "TASK_FAILED",
 		32: "TASK_TIMED_OUT",
 		33: "OUTPUT_INVALID",
+		34: "TASK_RUNNING",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -170,6 +173,7 @@ var (
 		"TASK_FAILED":              31,
 		"TASK_TIMED_OUT":           32,
 		"OUTPUT_INVALID":           33,
+		"TASK_RUNNING":             34,
 	}
 )
 
@@ -204,7 +208,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\xca\x05\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\xdc\x05\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -241,7 +245,8 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x12DEFINITION_INVALID\x10\x1e\x12\x0f\n" +
 	"\vTASK_FAILED\x10\x1f\x12\x12\n" +
 	"\x0eTASK_TIMED_OUT\x10 \x12\x12\n" +
-	"\x0eOUTPUT_INVALID\x10!B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0eOUTPUT_INVALID\x10!\x12\x10\n" +
+	"\fTASK_RUNNING\x10\"B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -48,6 +48,8 @@ const (
 	Event_task_stopping Event_Type = 9
 	// The task ended; status and text say how.
 	Event_task_ended Event_Type = 10
+	// The task was deleted with its payload and its events.
+	Event_task_deleted Event_Type = 11
 )
 
 // Enum value maps for Event_Type.
@@ -64,6 +66,7 @@ var (
 		8:  "task_message",
 		9:  "task_stopping",
 		10: "task_ended",
+		11: "task_deleted",
 	}
 	Event_Type_value = map[string]int32{
 		"type_unspecified": 0,
@@ -77,6 +80,7 @@ var (
 		"task_message":     8,
 		"task_stopping":    9,
 		"task_ended":       10,
+		"task_deleted":     11,
 	}
 )
 
@@ -211,7 +215,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x03\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc0\x03\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12(\n" +
@@ -220,7 +224,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"agent_name\x18\x04 \x01(\tR\tagentName\x12\x17\n" +
 	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x12\x16\n" +
-	"\x06status\x18\a \x01(\tR\x06status\"\xce\x01\n" +
+	"\x06status\x18\a \x01(\tR\x06status\"\xe0\x01\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -234,7 +238,8 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\rtask_stopping\x10\t\x12\x0e\n" +
 	"\n" +
 	"task_ended\x10\n" +
-	"B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x12\x10\n" +
+	"\ftask_deleted\x10\vB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_event_proto_rawDescOnce sync.Once

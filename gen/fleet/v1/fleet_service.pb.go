@@ -77,6 +77,75 @@ func (WaitTasksRequest_Mode) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{20, 0}
 }
 
+// Toolset says whose agents the tasks were for.
+type ListTasksRequest_Toolset int32
+
+const (
+	// As fleet.
+	ListTasksRequest_toolset_unspecified ListTasksRequest_Toolset = 0
+	// Agents that create_agent made.
+	ListTasksRequest_fleet ListTasksRequest_Toolset = 1
+	// Agents of contracts.
+	ListTasksRequest_lifecycle ListTasksRequest_Toolset = 2
+	// Agents that answer requests to providers.
+	ListTasksRequest_providers ListTasksRequest_Toolset = 3
+	// Agents of sessions.
+	ListTasksRequest_sessions ListTasksRequest_Toolset = 4
+	// Subagents.
+	ListTasksRequest_subagents ListTasksRequest_Toolset = 5
+	// Agents of all toolsets.
+	ListTasksRequest_every ListTasksRequest_Toolset = 6
+)
+
+// Enum value maps for ListTasksRequest_Toolset.
+var (
+	ListTasksRequest_Toolset_name = map[int32]string{
+		0: "toolset_unspecified",
+		1: "fleet",
+		2: "lifecycle",
+		3: "providers",
+		4: "sessions",
+		5: "subagents",
+		6: "every",
+	}
+	ListTasksRequest_Toolset_value = map[string]int32{
+		"toolset_unspecified": 0,
+		"fleet":               1,
+		"lifecycle":           2,
+		"providers":           3,
+		"sessions":            4,
+		"subagents":           5,
+		"every":               6,
+	}
+)
+
+func (x ListTasksRequest_Toolset) Enum() *ListTasksRequest_Toolset {
+	p := new(ListTasksRequest_Toolset)
+	*p = x
+	return p
+}
+
+func (x ListTasksRequest_Toolset) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ListTasksRequest_Toolset) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_fleet_service_proto_enumTypes[1].Descriptor()
+}
+
+func (ListTasksRequest_Toolset) Type() protoreflect.EnumType {
+	return &file_fleet_v1_fleet_service_proto_enumTypes[1]
+}
+
+func (x ListTasksRequest_Toolset) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ListTasksRequest_Toolset.Descriptor instead.
+func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24, 0}
+}
+
 // CreateAgentRequest describes the agent to create.
 type CreateAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1175,7 +1244,7 @@ type WatchFleetRequest struct {
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Only events of the agent of this name; it need not exist yet.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. Only events of this task; following it, the stream ends when the task has ended.
+	// Optional. Only events of the task with this id, or this unique beginning of one; following it, the stream ends when the task has ended.
 	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Optional. Stay and send events as they happen.
 	Follow bool `protobuf:"varint,4,opt,name=follow,proto3" json:"follow,omitempty"`
@@ -1317,7 +1386,7 @@ func (x *WatchFleetResponse) GetCursor() string {
 // WaitTasksRequest says which tasks to wait for.
 type WaitTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Ids of the tasks to wait for, at most 100.
+	// Required. Ids of the tasks to wait for, or beginnings of at least 6 characters that only one task has; at most 100.
 	TaskIds []string `protobuf:"bytes,1,rep,name=task_ids,json=taskIds,proto3" json:"task_ids,omitempty"`
 	// Optional. Wait for any or for all of the tasks; all when not given.
 	Mode WaitTasksRequest_Mode `protobuf:"varint,2,opt,name=mode,proto3,enum=fleet.v1.WaitTasksRequest_Mode" json:"mode,omitempty"`
@@ -1445,7 +1514,7 @@ func (x *WaitTasksResponse) GetMessage() string {
 // ShowTaskRequest names the task to show.
 type ShowTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Id of the task.
+	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Optional. Whether to return the payload too.
 	IncludePayload bool `protobuf:"varint,2,opt,name=include_payload,json=includePayload,proto3" json:"include_payload,omitempty"`
@@ -1543,6 +1612,316 @@ func (x *ShowTaskResponse) GetTask() *TaskDetail {
 	return nil
 }
 
+// ListTasksRequest says which tasks to list; without arguments, all of the fleet's agents.
+type ListTasksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Only tasks of agents of this name, existing or deleted.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. Only tasks of this status.
+	Status Task_Status `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
+	// Optional. Only tasks of agents of this project.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. Only tasks that were assigned by this kind of caller.
+	Source Task_Source `protobuf:"varint,4,opt,name=source,proto3,enum=fleet.v1.Task_Source" json:"source,omitempty"`
+	// Optional. Only tasks that were created at this time or later.
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// Optional. Only tasks with this text in the summary or in the first 4 KiB of the description, in upper or lower case.
+	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	// Optional. Only tasks of agents of this toolset; fleet when not given.
+	Toolset ListTasksRequest_Toolset `protobuf:"varint,7,opt,name=toolset,proto3,enum=fleet.v1.ListTasksRequest_Toolset" json:"toolset,omitempty"`
+	// Optional. Page number from 1; the first when not given.
+	Page *int32 `protobuf:"varint,8,opt,name=page,proto3,oneof" json:"page,omitempty"`
+	// Optional. Tasks a page, clamped to 1 to 100; 20 when not given.
+	PageSize      *int32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTasksRequest) Reset() {
+	*x = ListTasksRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTasksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTasksRequest) ProtoMessage() {}
+
+func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
+func (*ListTasksRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListTasksRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *ListTasksRequest) GetStatus() Task_Status {
+	if x != nil {
+		return x.Status
+	}
+	return Task_status_unspecified
+}
+
+func (x *ListTasksRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *ListTasksRequest) GetSource() Task_Source {
+	if x != nil {
+		return x.Source
+	}
+	return Task_source_unspecified
+}
+
+func (x *ListTasksRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListTasksRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ListTasksRequest) GetToolset() ListTasksRequest_Toolset {
+	if x != nil {
+		return x.Toolset
+	}
+	return ListTasksRequest_toolset_unspecified
+}
+
+func (x *ListTasksRequest) GetPage() int32 {
+	if x != nil && x.Page != nil {
+		return *x.Page
+	}
+	return 0
+}
+
+func (x *ListTasksRequest) GetPageSize() int32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+// ListTasksResponse has a page of tasks, newest first.
+type ListTasksResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tasks of this page, newest first.
+	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Number of tasks that match, on all pages.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// This page, from 1.
+	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
+	// Tasks a page.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Number of pages.
+	TotalPages    int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTasksResponse) Reset() {
+	*x = ListTasksResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTasksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTasksResponse) ProtoMessage() {}
+
+func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
+func (*ListTasksResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ListTasksResponse) GetTasks() []*Task {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *ListTasksResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListTasksResponse) GetPage() int32 {
+	if x != nil {
+		return x.Page
+	}
+	return 0
+}
+
+func (x *ListTasksResponse) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTasksResponse) GetTotalPages() int32 {
+	if x != nil {
+		return x.TotalPages
+	}
+	return 0
+}
+
+// DeleteTaskRequest names the task to delete.
+type DeleteTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteTaskRequest) Reset() {
+	*x = DeleteTaskRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteTaskRequest) ProtoMessage() {}
+
+func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
+func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *DeleteTaskRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *DeleteTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// DeleteTaskResponse says what was deleted.
+type DeleteTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was done, in words.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// Id of the deleted task.
+	TaskId        string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteTaskResponse) Reset() {
+	*x = DeleteTaskResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteTaskResponse) ProtoMessage() {}
+
+func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
+func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *DeleteTaskResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *DeleteTaskResponse) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
 // SendTaskMessageRequest has the message and whom it is for.
 type SendTaskMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1558,7 +1937,7 @@ type SendTaskMessageRequest struct {
 
 func (x *SendTaskMessageRequest) Reset() {
 	*x = SendTaskMessageRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1949,7 @@ func (x *SendTaskMessageRequest) String() string {
 func (*SendTaskMessageRequest) ProtoMessage() {}
 
 func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1962,7 @@ func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageRequest.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SendTaskMessageRequest) GetAgentName() string {
@@ -1620,7 +1999,7 @@ type SendTaskMessageResponse struct {
 
 func (x *SendTaskMessageResponse) Reset() {
 	*x = SendTaskMessageResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +2011,7 @@ func (x *SendTaskMessageResponse) String() string {
 func (*SendTaskMessageResponse) ProtoMessage() {}
 
 func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +2024,7 @@ func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageResponse.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SendTaskMessageResponse) GetTask() *Task {
@@ -1675,7 +2054,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +2066,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +2079,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -1730,7 +2109,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +2121,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +2134,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -1785,7 +2164,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +2176,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +2189,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -1840,7 +2219,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2231,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2244,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -1897,7 +2276,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2288,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2301,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -1959,7 +2338,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2350,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2363,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -2014,7 +2393,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2405,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2418,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -2069,7 +2448,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2460,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2473,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -2236,7 +2615,44 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12,\n" +
 	"\x0finclude_payload\x18\x02 \x01(\bB\x03\xe0A\x01R\x0eincludePayload\"<\n" +
 	"\x10ShowTaskResponse\x12(\n" +
-	"\x04task\x18\x01 \x01(\v2\x14.fleet.v1.TaskDetailR\x04task\"\x92\x01\n" +
+	"\x04task\x18\x01 \x01(\v2\x14.fleet.v1.TaskDetailR\x04task\"\xbc\x04\n" +
+	"\x10ListTasksRequest\x12\"\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x122\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x15.fleet.v1.Task.StatusB\x03\xe0A\x01R\x06status\x12!\n" +
+	"\aproject\x18\x03 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x122\n" +
+	"\x06source\x18\x04 \x01(\x0e2\x15.fleet.v1.Task.SourceB\x03\xe0A\x01R\x06source\x125\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\x05since\x12\x1f\n" +
+	"\x04text\x18\x06 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\x04text\x12A\n" +
+	"\atoolset\x18\a \x01(\x0e2\".fleet.v1.ListTasksRequest.ToolsetB\x03\xe0A\x01R\atoolset\x12'\n" +
+	"\x04page\x18\b \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x01\xd8\xf3\x18\vH\x00R\x04page\x88\x01\x01\x12)\n" +
+	"\tpage_size\x18\t \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01\"s\n" +
+	"\aToolset\x12\x17\n" +
+	"\x13toolset_unspecified\x10\x00\x12\t\n" +
+	"\x05fleet\x10\x01\x12\r\n" +
+	"\tlifecycle\x10\x02\x12\r\n" +
+	"\tproviders\x10\x03\x12\f\n" +
+	"\bsessions\x10\x04\x12\r\n" +
+	"\tsubagents\x10\x05\x12\t\n" +
+	"\x05every\x10\x06B\a\n" +
+	"\x05_pageB\f\n" +
+	"\n" +
+	"_page_size\"\xac\x01\n" +
+	"\x11ListTasksResponse\x12$\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x0e.fleet.v1.TaskR\x05tasks\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12\x12\n" +
+	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1f\n" +
+	"\vtotal_pages\x18\x05 \x01(\x05R\n" +
+	"totalPages\"]\n" +
+	"\x11DeleteTaskRequest\x12\x1c\n" +
+	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12*\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"G\n" +
+	"\x12DeleteTaskResponse\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12\x17\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\"\x92\x01\n" +
 	"\x16SendTaskMessageRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12(\n" +
@@ -2278,7 +2694,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\x92\x10\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xd4\x11\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12^\n" +
@@ -2298,7 +2714,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"WatchFleet\x12\x1b.fleet.v1.WatchFleetRequest\x1a\x1c.fleet.v1.WatchFleetResponse\"\x15\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/events\x90\x02\x010\x01\x12b\n" +
 	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\"\x1c\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12a\n" +
-	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"\x1e\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12\x88\x01\n" +
+	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"\x1e\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12Z\n" +
+	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\"\x14\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12d\n" +
+	"\n" +
+	"DeleteTask\x12\x1b.fleet.v1.DeleteTaskRequest\x1a\x1c.fleet.v1.DeleteTaskResponse\"\x1b\x82\xd3\xe4\x93\x02\x15*\x13/v1/tasks/{task_id}\x12\x88\x01\n" +
 	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x7f\n" +
 	"\n" +
 	"StartAgent\x12\x1b.fleet.v1.StartAgentRequest\x1a\x1c.fleet.v1.StartAgentResponse\"6\xd2\xf3\x18\n" +
@@ -2321,117 +2740,133 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_fleet_service_proto_rawDescData
 }
 
-var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
-	(*CreateAgentRequest)(nil),           // 1: fleet.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),          // 2: fleet.v1.CreateAgentResponse
-	(*ListAgentsRequest)(nil),            // 3: fleet.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),           // 4: fleet.v1.ListAgentsResponse
-	(*ShowAgentRequest)(nil),             // 5: fleet.v1.ShowAgentRequest
-	(*ShowAgentResponse)(nil),            // 6: fleet.v1.ShowAgentResponse
-	(*ShowAgentTaskHistoryRequest)(nil),  // 7: fleet.v1.ShowAgentTaskHistoryRequest
-	(*ShowAgentTaskHistoryResponse)(nil), // 8: fleet.v1.ShowAgentTaskHistoryResponse
-	(*DeleteAgentRequest)(nil),           // 9: fleet.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),          // 10: fleet.v1.DeleteAgentResponse
-	(*StartAgentTaskRequest)(nil),        // 11: fleet.v1.StartAgentTaskRequest
-	(*StartAgentTaskResponse)(nil),       // 12: fleet.v1.StartAgentTaskResponse
-	(*StopAgentTaskRequest)(nil),         // 13: fleet.v1.StopAgentTaskRequest
-	(*StopAgentTaskResponse)(nil),        // 14: fleet.v1.StopAgentTaskResponse
-	(*ListAgentRolesRequest)(nil),        // 15: fleet.v1.ListAgentRolesRequest
-	(*ListAgentRolesResponse)(nil),       // 16: fleet.v1.ListAgentRolesResponse
-	(*ListAgentProjectsRequest)(nil),     // 17: fleet.v1.ListAgentProjectsRequest
-	(*ListAgentProjectsResponse)(nil),    // 18: fleet.v1.ListAgentProjectsResponse
-	(*WatchFleetRequest)(nil),            // 19: fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),           // 20: fleet.v1.WatchFleetResponse
-	(*WaitTasksRequest)(nil),             // 21: fleet.v1.WaitTasksRequest
-	(*WaitTasksResponse)(nil),            // 22: fleet.v1.WaitTasksResponse
-	(*ShowTaskRequest)(nil),              // 23: fleet.v1.ShowTaskRequest
-	(*ShowTaskResponse)(nil),             // 24: fleet.v1.ShowTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 25: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 26: fleet.v1.SendTaskMessageResponse
-	(*StartAgentRequest)(nil),            // 27: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 28: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 29: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 30: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 31: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 32: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 33: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 34: fleet.v1.ShowAgentLogResponse
-	(*Agent)(nil),                        // 35: fleet.v1.Agent
-	(Agent_Status)(0),                    // 36: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 37: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 38: google.protobuf.Timestamp
-	(*Task)(nil),                         // 39: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 40: fleet.v1.DeletedAgent
-	(*Role)(nil),                         // 41: fleet.v1.Role
-	(*Project)(nil),                      // 42: fleet.v1.Project
-	(*Event)(nil),                        // 43: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 44: fleet.v1.TaskDetail
+	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
+	(*CreateAgentRequest)(nil),           // 2: fleet.v1.CreateAgentRequest
+	(*CreateAgentResponse)(nil),          // 3: fleet.v1.CreateAgentResponse
+	(*ListAgentsRequest)(nil),            // 4: fleet.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),           // 5: fleet.v1.ListAgentsResponse
+	(*ShowAgentRequest)(nil),             // 6: fleet.v1.ShowAgentRequest
+	(*ShowAgentResponse)(nil),            // 7: fleet.v1.ShowAgentResponse
+	(*ShowAgentTaskHistoryRequest)(nil),  // 8: fleet.v1.ShowAgentTaskHistoryRequest
+	(*ShowAgentTaskHistoryResponse)(nil), // 9: fleet.v1.ShowAgentTaskHistoryResponse
+	(*DeleteAgentRequest)(nil),           // 10: fleet.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),          // 11: fleet.v1.DeleteAgentResponse
+	(*StartAgentTaskRequest)(nil),        // 12: fleet.v1.StartAgentTaskRequest
+	(*StartAgentTaskResponse)(nil),       // 13: fleet.v1.StartAgentTaskResponse
+	(*StopAgentTaskRequest)(nil),         // 14: fleet.v1.StopAgentTaskRequest
+	(*StopAgentTaskResponse)(nil),        // 15: fleet.v1.StopAgentTaskResponse
+	(*ListAgentRolesRequest)(nil),        // 16: fleet.v1.ListAgentRolesRequest
+	(*ListAgentRolesResponse)(nil),       // 17: fleet.v1.ListAgentRolesResponse
+	(*ListAgentProjectsRequest)(nil),     // 18: fleet.v1.ListAgentProjectsRequest
+	(*ListAgentProjectsResponse)(nil),    // 19: fleet.v1.ListAgentProjectsResponse
+	(*WatchFleetRequest)(nil),            // 20: fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),           // 21: fleet.v1.WatchFleetResponse
+	(*WaitTasksRequest)(nil),             // 22: fleet.v1.WaitTasksRequest
+	(*WaitTasksResponse)(nil),            // 23: fleet.v1.WaitTasksResponse
+	(*ShowTaskRequest)(nil),              // 24: fleet.v1.ShowTaskRequest
+	(*ShowTaskResponse)(nil),             // 25: fleet.v1.ShowTaskResponse
+	(*ListTasksRequest)(nil),             // 26: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 27: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 28: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 29: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 30: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 31: fleet.v1.SendTaskMessageResponse
+	(*StartAgentRequest)(nil),            // 32: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 33: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 34: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 35: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 36: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 37: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 38: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 39: fleet.v1.ShowAgentLogResponse
+	(*Agent)(nil),                        // 40: fleet.v1.Agent
+	(Agent_Status)(0),                    // 41: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 42: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 43: google.protobuf.Timestamp
+	(*Task)(nil),                         // 44: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 45: fleet.v1.DeletedAgent
+	(*Role)(nil),                         // 46: fleet.v1.Role
+	(*Project)(nil),                      // 47: fleet.v1.Project
+	(*Event)(nil),                        // 48: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 49: fleet.v1.TaskDetail
+	(Task_Status)(0),                     // 50: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 51: fleet.v1.Task.Source
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	35, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	36, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	37, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	38, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	35, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	38, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	39, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	40, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	39, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	36, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	39, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	36, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	41, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	42, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	43, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	40, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	41, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	42, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	43, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	40, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	43, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	44, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	45, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	44, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	41, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	44, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	41, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	46, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	47, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	48, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,  // 15: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	39, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	44, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	39, // 18: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	35, // 19: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	35, // 20: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	35, // 21: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	1,  // 22: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	3,  // 23: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	5,  // 24: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	7,  // 25: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	9,  // 26: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	11, // 27: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	13, // 28: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	15, // 29: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	17, // 30: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	19, // 31: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	21, // 32: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	23, // 33: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	25, // 34: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	27, // 35: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	29, // 36: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	31, // 37: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	33, // 38: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	2,  // 39: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	4,  // 40: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	6,  // 41: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	8,  // 42: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	10, // 43: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	12, // 44: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	14, // 45: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	16, // 46: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	18, // 47: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	20, // 48: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	22, // 49: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	24, // 50: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	26, // 51: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	28, // 52: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	30, // 53: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	32, // 54: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	34, // 55: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	39, // [39:56] is the sub-list for method output_type
-	22, // [22:39] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	44, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	49, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	50, // 18: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	51, // 19: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	43, // 20: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,  // 21: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	44, // 22: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	44, // 23: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	40, // 24: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	40, // 25: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	40, // 26: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	2,  // 27: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,  // 28: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,  // 29: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,  // 30: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10, // 31: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12, // 32: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	14, // 33: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	16, // 34: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	18, // 35: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	20, // 36: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	22, // 37: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	24, // 38: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	26, // 39: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	28, // 40: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	30, // 41: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	32, // 42: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	34, // 43: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	36, // 44: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	38, // 45: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 46: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 47: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 48: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 49: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 50: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 51: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	15, // 52: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	17, // 53: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	19, // 54: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	21, // 55: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	23, // 56: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	25, // 57: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	27, // 58: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	29, // 59: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	31, // 60: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	33, // 61: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	35, // 62: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	37, // 63: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	39, // 64: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	46, // [46:65] is the sub-list for method output_type
+	27, // [27:46] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -2451,14 +2886,15 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[18].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[20].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[32].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[24].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   34,
+			NumEnums:      2,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -43,7 +43,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		tool.Unary(tool.Spec{
 			Name:        "show_agent_task_history",
 			Title:       "Show agent task history",
-			Description: "Show the task history of an agent, newest first, by pages.",
+			Description: "Show the task history of an agent, newest first, by pages. If no agent of the name exists, this is the history of the last one that was deleted. list_tasks finds tasks of all agents.",
 			ReadOnly:    true, Destructive: false, Idempotent: true,
 			Input:  fleetServiceShowAgentTaskHistoryInput,
 			Output: fleetServiceShowAgentTaskHistoryOutput,
@@ -114,6 +114,22 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:  fleetServiceShowTaskInput,
 			Output: fleetServiceShowTaskOutput,
 		}, c.ShowTask),
+		tool.Unary(tool.Spec{
+			Name:        "list_tasks",
+			Title:       "List tasks",
+			Description: "List tasks of all agents, also of deleted ones, newest first, by pages. Without filters these are all tasks of the fleet's agents.",
+			ReadOnly:    true, Destructive: false, Idempotent: true,
+			Input:  fleetServiceListTasksInput,
+			Output: fleetServiceListTasksOutput,
+		}, c.ListTasks),
+		tool.Unary(tool.Spec{
+			Name:        "delete_task",
+			Title:       "Delete task",
+			Description: "Delete a task that has ended, with its payload, its messages and its events.",
+			ReadOnly:    false, Destructive: true, Idempotent: true,
+			Input:  fleetServiceDeleteTaskInput,
+			Output: fleetServiceDeleteTaskOutput,
+		}, c.DeleteTask),
 		tool.Unary(tool.Spec{
 			Name:        "send_task_message",
 			Title:       "Send task message",
@@ -715,7 +731,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end; until then the first line of the description."
+          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -772,6 +788,18 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "cost_usd": {
           "type": "number",
           "description": "What the task cost in US dollars, where the agent reports it."
+        },
+        "description": {
+          "type": "string",
+          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the task."
+        },
+        "payload_removed": {
+          "type": "boolean",
+          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
         }
       },
       "required": [
@@ -785,9 +813,11 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "completed_at",
         "reason",
         "payload_size",
-        "cost_usd"
+        "cost_usd",
+        "description",
+        "owner"
       ],
-      "description": "Task is one unit of work for an agent."
+      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
     }
   }
 }`
@@ -921,7 +951,7 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end; until then the first line of the description."
+          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -978,6 +1008,18 @@ const fleetServiceStartAgentTaskOutput = `{
         "cost_usd": {
           "type": "number",
           "description": "What the task cost in US dollars, where the agent reports it."
+        },
+        "description": {
+          "type": "string",
+          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the task."
+        },
+        "payload_removed": {
+          "type": "boolean",
+          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
         }
       },
       "required": [
@@ -991,9 +1033,11 @@ const fleetServiceStartAgentTaskOutput = `{
         "completed_at",
         "reason",
         "payload_size",
-        "cost_usd"
+        "cost_usd",
+        "description",
+        "owner"
       ],
-      "description": "Task is one unit of work for an agent."
+      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
     }
   }
 }`
@@ -1057,7 +1101,7 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end; until then the first line of the description."
+          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -1114,6 +1158,18 @@ const fleetServiceStopAgentTaskOutput = `{
         "cost_usd": {
           "type": "number",
           "description": "What the task cost in US dollars, where the agent reports it."
+        },
+        "description": {
+          "type": "string",
+          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the task."
+        },
+        "payload_removed": {
+          "type": "boolean",
+          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
         }
       },
       "required": [
@@ -1127,9 +1183,11 @@ const fleetServiceStopAgentTaskOutput = `{
         "completed_at",
         "reason",
         "payload_size",
-        "cost_usd"
+        "cost_usd",
+        "description",
+        "owner"
       ],
-      "description": "Task is one unit of work for an agent."
+      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
     }
   }
 }`
@@ -1264,7 +1322,7 @@ const fleetServiceWatchFleetInput = `{
     },
     "task_id": {
       "type": "string",
-      "description": "Only events of this task; following it, the stream ends when the task has ended."
+      "description": "Only events of the task with this id, or this unique beginning of one; following it, the stream ends when the task has ended."
     },
     "follow": {
       "type": "boolean",
@@ -1333,9 +1391,10 @@ const fleetServiceWatchFleetOutput = `{
             "task_step",
             "task_message",
             "task_stopping",
-            "task_ended"
+            "task_ended",
+            "task_deleted"
           ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was asked for, or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how."
+          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was asked for, or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events."
         },
         "agent_name": {
           "type": "string",
@@ -1378,7 +1437,7 @@ const fleetServiceWaitTasksInput = `{
       },
       "minItems": 1,
       "maxItems": 100,
-      "description": "Ids of the tasks to wait for, at most 100."
+      "description": "Ids of the tasks to wait for, or beginnings of at least 6 characters that only one task has; at most 100."
     },
     "mode": {
       "type": "string",
@@ -1439,7 +1498,7 @@ const fleetServiceWaitTasksOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end; until then the first line of the description."
+          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -1496,6 +1555,18 @@ const fleetServiceWaitTasksOutput = `{
         "cost_usd": {
           "type": "number",
           "description": "What the task cost in US dollars, where the agent reports it."
+        },
+        "description": {
+          "type": "string",
+          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the task."
+        },
+        "payload_removed": {
+          "type": "boolean",
+          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
         }
       },
       "required": [
@@ -1509,9 +1580,11 @@ const fleetServiceWaitTasksOutput = `{
         "completed_at",
         "reason",
         "payload_size",
-        "cost_usd"
+        "cost_usd",
+        "description",
+        "owner"
       ],
-      "description": "Task is one unit of work for an agent."
+      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
     }
   }
 }`
@@ -1521,7 +1594,7 @@ const fleetServiceShowTaskInput = `{
   "properties": {
     "task_id": {
       "type": "string",
-      "description": "Id of the task."
+      "description": "Id of the task, or the beginning of it that only this task has, at least 6 characters."
     },
     "include_payload": {
       "type": "boolean",
@@ -1652,6 +1725,10 @@ const fleetServiceShowTaskOutput = `{
         "payload_encoding": {
           "type": "string",
           "description": "How the payload is written: \"base64\" when its bytes are not text in UTF-8; absent when the payload is the text itself."
+        },
+        "payload_removed": {
+          "type": "boolean",
+          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
         }
       },
       "required": [
@@ -1674,6 +1751,248 @@ const fleetServiceShowTaskOutput = `{
       "description": "TaskDetail is a task with all that is known of it."
     }
   }
+}`
+
+const fleetServiceListTasksInput = `{
+  "type": "object",
+  "properties": {
+    "agent_name": {
+      "type": "string",
+      "description": "Only tasks of agents of this name, existing or deleted."
+    },
+    "status": {
+      "type": "string",
+      "enum": [
+        "pending",
+        "running",
+        "completed",
+        "failed",
+        "stopped"
+      ],
+      "description": "Only tasks of this status.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+    },
+    "project": {
+      "type": "string",
+      "description": "Only tasks of agents of this project."
+    },
+    "source": {
+      "type": "string",
+      "enum": [
+        "agent",
+        "human",
+        "ai_controller"
+      ],
+      "description": "Only tasks that were assigned by this kind of caller.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
+    },
+    "since": {
+      "type": "string",
+      "format": "date-time",
+      "description": "Only tasks that were created at this time or later."
+    },
+    "text": {
+      "type": "string",
+      "maxLength": 200,
+      "description": "Only tasks with this text in the summary or in the first 4 KiB of the description, in upper or lower case."
+    },
+    "toolset": {
+      "type": "string",
+      "enum": [
+        "fleet",
+        "lifecycle",
+        "providers",
+        "sessions",
+        "subagents",
+        "every"
+      ],
+      "description": "Only tasks of agents of this toolset; fleet when not given.\n- fleet: Agents that create_agent made.\n- lifecycle: Agents of contracts.\n- providers: Agents that answer requests to providers.\n- sessions: Agents of sessions.\n- subagents: Subagents.\n- every: Agents of all toolsets."
+    },
+    "page": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Page number from 1; the first when not given."
+    },
+    "page_size": {
+      "type": "integer",
+      "description": "Tasks a page, clamped to 1 to 100; 20 when not given."
+    }
+  },
+  "additionalProperties": false
+}`
+
+const fleetServiceListTasksOutput = `{
+  "type": "object",
+  "properties": {
+    "tasks": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/Task"
+      },
+      "description": "The tasks of this page, newest first."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of tasks that match, on all pages."
+    },
+    "page": {
+      "type": "integer",
+      "description": "This page, from 1."
+    },
+    "page_size": {
+      "type": "integer",
+      "description": "Tasks a page."
+    },
+    "total_pages": {
+      "type": "integer",
+      "description": "Number of pages."
+    }
+  },
+  "required": [
+    "tasks",
+    "total_count",
+    "page",
+    "page_size",
+    "total_pages"
+  ],
+  "$defs": {
+    "Task": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the task."
+        },
+        "agent_name": {
+          "type": "string",
+          "description": "Name of the agent that has the task."
+        },
+        "summary": {
+          "type": "string",
+          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
+        },
+        "status": {
+          "type": "string",
+          "enum": [
+            "pending",
+            "running",
+            "completed",
+            "failed",
+            "stopped"
+          ],
+          "description": "How far the task is.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+        },
+        "source": {
+          "type": "string",
+          "enum": [
+            "agent",
+            "human",
+            "ai_controller"
+          ],
+          "description": "Who assigned the task.\n- agent: The agent itself.\n- human: A human operator.\n- ai_controller: A controlling AI agent."
+        },
+        "created_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the task was created."
+        },
+        "started_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the task started; null until then."
+        },
+        "completed_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the task ended, in whatever way; null until then."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why the task failed or was stopped; empty otherwise."
+        },
+        "payload_size": {
+          "type": "integer",
+          "description": "Size of the payload in bytes, before compression; 0 when there is none."
+        },
+        "cost_usd": {
+          "type": "number",
+          "description": "What the task cost in US dollars, where the agent reports it."
+        },
+        "description": {
+          "type": "string",
+          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the task."
+        },
+        "payload_removed": {
+          "type": "boolean",
+          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+        }
+      },
+      "required": [
+        "id",
+        "agent_name",
+        "summary",
+        "status",
+        "source",
+        "created_at",
+        "started_at",
+        "completed_at",
+        "reason",
+        "payload_size",
+        "cost_usd",
+        "description",
+        "owner"
+      ],
+      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
+    }
+  }
+}`
+
+const fleetServiceDeleteTaskInput = `{
+  "type": "object",
+  "properties": {
+    "task_id": {
+      "type": "string",
+      "description": "Id of the task, or the beginning of it that only this task has, at least 6 characters."
+    },
+    "request_id": {
+      "type": "string",
+      "maxLength": 128,
+      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+    }
+  },
+  "required": [
+    "task_id"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceDeleteTaskOutput = `{
+  "type": "object",
+  "properties": {
+    "message": {
+      "type": "string",
+      "description": "What was done, in words."
+    },
+    "task_id": {
+      "type": "string",
+      "description": "Id of the deleted task."
+    }
+  },
+  "required": [
+    "message",
+    "task_id"
+  ]
 }`
 
 const fleetServiceSendTaskMessageInput = `{
@@ -1732,7 +2051,7 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "summary": {
           "type": "string",
-          "description": "What the agent reported at the end; until then the first line of the description."
+          "description": "What the agent reported at the end, shortened to 500 characters; until then the first line of the description."
         },
         "status": {
           "type": "string",
@@ -1789,6 +2108,18 @@ const fleetServiceSendTaskMessageOutput = `{
         "cost_usd": {
           "type": "number",
           "description": "What the task cost in US dollars, where the agent reports it."
+        },
+        "description": {
+          "type": "string",
+          "description": "What the agent was asked to do: the description, shortened to 200 characters."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the task."
+        },
+        "payload_removed": {
+          "type": "boolean",
+          "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
         }
       },
       "required": [
@@ -1802,9 +2133,11 @@ const fleetServiceSendTaskMessageOutput = `{
         "completed_at",
         "reason",
         "payload_size",
-        "cost_usd"
+        "cost_usd",
+        "description",
+        "owner"
       ],
-      "description": "Task is one unit of work for an agent."
+      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
     }
   }
 }`

@@ -31,6 +31,8 @@ const (
 	FleetService_WatchFleet_FullMethodName           = "/fleet.v1.FleetService/WatchFleet"
 	FleetService_WaitTasks_FullMethodName            = "/fleet.v1.FleetService/WaitTasks"
 	FleetService_ShowTask_FullMethodName             = "/fleet.v1.FleetService/ShowTask"
+	FleetService_ListTasks_FullMethodName            = "/fleet.v1.FleetService/ListTasks"
+	FleetService_DeleteTask_FullMethodName           = "/fleet.v1.FleetService/DeleteTask"
 	FleetService_SendTaskMessage_FullMethodName      = "/fleet.v1.FleetService/SendTaskMessage"
 	FleetService_StartAgent_FullMethodName           = "/fleet.v1.FleetService/StartAgent"
 	FleetService_StopAgent_FullMethodName            = "/fleet.v1.FleetService/StopAgent"
@@ -53,6 +55,8 @@ type FleetServiceClient interface {
 	// Show detailed information about a specific agent.
 	ShowAgent(ctx context.Context, in *ShowAgentRequest, opts ...grpc.CallOption) (*ShowAgentResponse, error)
 	// Show the task history of an agent, newest first, by pages.
+	// If no agent of the name exists, this is the history of the last one that was deleted. list_tasks finds tasks of all
+	// agents.
 	ShowAgentTaskHistory(ctx context.Context, in *ShowAgentTaskHistoryRequest, opts ...grpc.CallOption) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
 	// The history of its tasks is kept; an agent created later under the same name does not inherit it.
@@ -75,6 +79,11 @@ type FleetServiceClient interface {
 	WaitTasks(ctx context.Context, in *WaitTasksRequest, opts ...grpc.CallOption) (*WaitTasksResponse, error)
 	// Show one task with all that is known of it: description, result, and its payload when asked for.
 	ShowTask(ctx context.Context, in *ShowTaskRequest, opts ...grpc.CallOption) (*ShowTaskResponse, error)
+	// List tasks of all agents, also of deleted ones, newest first, by pages.
+	// Without filters these are all tasks of the fleet's agents.
+	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
+	// Delete a task that has ended, with its payload, its messages and its events.
+	DeleteTask(ctx context.Context, in *DeleteTaskRequest, opts ...grpc.CallOption) (*DeleteTaskResponse, error)
 	// Send a follow-up message to the task that an agent is running.
 	SendTaskMessage(ctx context.Context, in *SendTaskMessageRequest, opts ...grpc.CallOption) (*SendTaskMessageResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
@@ -224,6 +233,26 @@ func (c *fleetServiceClient) ShowTask(ctx context.Context, in *ShowTaskRequest, 
 	return out, nil
 }
 
+func (c *fleetServiceClient) ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTasksResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListTasks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) DeleteTask(ctx context.Context, in *DeleteTaskRequest, opts ...grpc.CallOption) (*DeleteTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteTaskResponse)
+	err := c.cc.Invoke(ctx, FleetService_DeleteTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) SendTaskMessage(ctx context.Context, in *SendTaskMessageRequest, opts ...grpc.CallOption) (*SendTaskMessageResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SendTaskMessageResponse)
@@ -289,6 +318,8 @@ type FleetServiceServer interface {
 	// Show detailed information about a specific agent.
 	ShowAgent(context.Context, *ShowAgentRequest) (*ShowAgentResponse, error)
 	// Show the task history of an agent, newest first, by pages.
+	// If no agent of the name exists, this is the history of the last one that was deleted. list_tasks finds tasks of all
+	// agents.
 	ShowAgentTaskHistory(context.Context, *ShowAgentTaskHistoryRequest) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
 	// The history of its tasks is kept; an agent created later under the same name does not inherit it.
@@ -311,6 +342,11 @@ type FleetServiceServer interface {
 	WaitTasks(context.Context, *WaitTasksRequest) (*WaitTasksResponse, error)
 	// Show one task with all that is known of it: description, result, and its payload when asked for.
 	ShowTask(context.Context, *ShowTaskRequest) (*ShowTaskResponse, error)
+	// List tasks of all agents, also of deleted ones, newest first, by pages.
+	// Without filters these are all tasks of the fleet's agents.
+	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
+	// Delete a task that has ended, with its payload, its messages and its events.
+	DeleteTask(context.Context, *DeleteTaskRequest) (*DeleteTaskResponse, error)
 	// Send a follow-up message to the task that an agent is running.
 	SendTaskMessage(context.Context, *SendTaskMessageRequest) (*SendTaskMessageResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
@@ -366,6 +402,12 @@ func (UnimplementedFleetServiceServer) WaitTasks(context.Context, *WaitTasksRequ
 }
 func (UnimplementedFleetServiceServer) ShowTask(context.Context, *ShowTaskRequest) (*ShowTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowTask not implemented")
+}
+func (UnimplementedFleetServiceServer) ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTasks not implemented")
+}
+func (UnimplementedFleetServiceServer) DeleteTask(context.Context, *DeleteTaskRequest) (*DeleteTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteTask not implemented")
 }
 func (UnimplementedFleetServiceServer) SendTaskMessage(context.Context, *SendTaskMessageRequest) (*SendTaskMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SendTaskMessage not implemented")
@@ -612,6 +654,42 @@ func _FleetService_ShowTask_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ListTasks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTasksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListTasks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListTasks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListTasks(ctx, req.(*ListTasksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_DeleteTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).DeleteTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_DeleteTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).DeleteTask(ctx, req.(*DeleteTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_SendTaskMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SendTaskMessageRequest)
 	if err := dec(in); err != nil {
@@ -752,6 +830,14 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ShowTask",
 			Handler:    _FleetService_ShowTask_Handler,
+		},
+		{
+			MethodName: "ListTasks",
+			Handler:    _FleetService_ListTasks_Handler,
+		},
+		{
+			MethodName: "DeleteTask",
+			Handler:    _FleetService_DeleteTask_Handler,
 		},
 		{
 			MethodName: "SendTaskMessage",

@@ -144,14 +144,14 @@ func (Task_Source) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_task_proto_rawDescGZIP(), []int{0, 1}
 }
 
-// Task is one unit of work for an agent.
+// Task is one unit of work for an agent, as lists show it. show_task shows the whole texts.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the task.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name of the agent that has the task.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// What the agent reported at the end; until then the first line of the description.
+	// What the agent reported at the end, shortened to 500 characters; until then the first line of the description.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
 	// How far the task is.
 	Status Task_Status `protobuf:"varint,4,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
@@ -168,9 +168,16 @@ type Task struct {
 	// Size of the payload in bytes, before compression; 0 when there is none.
 	PayloadSize int32 `protobuf:"varint,10,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
 	// What the task cost in US dollars, where the agent reports it.
-	CostUsd       float64 `protobuf:"fixed64,11,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	CostUsd float64 `protobuf:"fixed64,11,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
+	// What the agent was asked to do: the description, shortened to 200 characters.
+	Description string `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
+	// Name of the principal that owns the task.
+	Owner string `protobuf:"bytes,13,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent
+	// otherwise.
+	PayloadRemoved *bool `protobuf:"varint,14,opt,name=payload_removed,json=payloadRemoved,proto3,oneof" json:"payload_removed,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
@@ -280,6 +287,27 @@ func (x *Task) GetCostUsd() float64 {
 	return 0
 }
 
+func (x *Task) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Task) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Task) GetPayloadRemoved() bool {
+	if x != nil && x.PayloadRemoved != nil {
+		return *x.PayloadRemoved
+	}
+	return false
+}
+
 // TaskDetail is a task with all that is known of it.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -324,8 +352,11 @@ type TaskDetail struct {
 	PayloadGapSize *float64 `protobuf:"fixed64,19,opt,name=payload_gap_size,json=payloadGapSize,proto3,oneof" json:"payload_gap_size,omitempty"`
 	// How the payload is written: "base64" when its bytes are not text in UTF-8; absent when the payload is the text itself.
 	PayloadEncoding *string `protobuf:"bytes,20,opt,name=payload_encoding,json=payloadEncoding,proto3,oneof" json:"payload_encoding,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent
+	// otherwise.
+	PayloadRemoved *bool `protobuf:"varint,21,opt,name=payload_removed,json=payloadRemoved,proto3,oneof" json:"payload_removed,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *TaskDetail) Reset() {
@@ -498,11 +529,18 @@ func (x *TaskDetail) GetPayloadEncoding() string {
 	return ""
 }
 
+func (x *TaskDetail) GetPayloadRemoved() bool {
+	if x != nil && x.PayloadRemoved != nil {
+		return *x.PayloadRemoved
+	}
+	return false
+}
+
 var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x04\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x05\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -518,7 +556,10 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12!\n" +
 	"\fpayload_size\x18\n" +
 	" \x01(\x05R\vpayloadSize\x12\x19\n" +
-	"\bcost_usd\x18\v \x01(\x01R\acostUsd\"b\n" +
+	"\bcost_usd\x18\v \x01(\x01R\acostUsd\x12 \n" +
+	"\vdescription\x18\f \x01(\tR\vdescription\x12\x14\n" +
+	"\x05owner\x18\r \x01(\tR\x05owner\x12,\n" +
+	"\x0fpayload_removed\x18\x0e \x01(\bH\x00R\x0epayloadRemoved\x88\x01\x01\"b\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\v\n" +
 	"\apending\x10\x01\x12\v\n" +
@@ -531,7 +572,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x12source_unspecified\x10\x00\x12\t\n" +
 	"\x05agent\x10\x01\x12\t\n" +
 	"\x05human\x10\x02\x12\x11\n" +
-	"\rai_controller\x10\x03\"\xd4\x06\n" +
+	"\rai_controller\x10\x03B\x12\n" +
+	"\x10_payload_removed\"\x96\a\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -557,14 +599,16 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x05turns\x18\x11 \x01(\x05R\x05turns\x121\n" +
 	"\x12payload_gap_offset\x18\x12 \x01(\x05H\x02R\x10payloadGapOffset\x88\x01\x01\x12-\n" +
 	"\x10payload_gap_size\x18\x13 \x01(\x01H\x03R\x0epayloadGapSize\x88\x01\x01\x12.\n" +
-	"\x10payload_encoding\x18\x14 \x01(\tH\x04R\x0fpayloadEncoding\x88\x01\x01B\n" +
+	"\x10payload_encoding\x18\x14 \x01(\tH\x04R\x0fpayloadEncoding\x88\x01\x01\x12,\n" +
+	"\x0fpayload_removed\x18\x15 \x01(\bH\x05R\x0epayloadRemoved\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
 	"_exit_codeB\x15\n" +
 	"\x13_payload_gap_offsetB\x13\n" +
 	"\x11_payload_gap_sizeB\x13\n" +
-	"\x11_payload_encodingB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x11_payload_encodingB\x12\n" +
+	"\x10_payload_removedB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_task_proto_rawDescOnce sync.Once
@@ -610,6 +654,7 @@ func file_fleet_v1_task_proto_init() {
 	if File_fleet_v1_task_proto != nil {
 		return
 	}
+	file_fleet_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -79,13 +79,27 @@ what its workspace is doing, and the task it works on.
 }
 
 func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, filtered bool) {
-	g := newGrid("NAME", "STATUS", "STATE", "PROJECT", "ROLE", "TASK")
+	head := []string{"NAME", "STATUS", "STATE", "PROJECT", "ROLE", "TASK"}
+	owners := s.output == wide || severalOwners(resp.GetAgents())
+	if owners {
+		head = slices.Insert(head, 1, "OWNER")
+	}
+	g := newGrid(head...)
 	for _, a := range resp.GetAgents() {
-		g.row(a.GetName(), statusCell(a.GetStatus().String()), statusCell(a.GetState().String()),
-			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue())
+		row := []any{
+			a.GetName(), statusCell(a.GetStatus().String()), statusCell(a.GetState().String()),
+			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue(),
+		}
+		if owners {
+			row = slices.Insert(row, 1, any(a.GetOwner()))
+		}
+		g.row(row...)
 	}
 	none := `There are no agents yet. Create one: fleet agent create NAME --project PROJECT --spec "..."`
-	if filtered {
+	switch {
+	case resp.GetTotalCount() > 0:
+		none = fmt.Sprintf("This page is beyond the last one; there are %d agents.", resp.GetTotalCount())
+	case filtered:
 		none = "No agent is like that. All of them: fleet agent list"
 	}
 	s.show(g, none)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -120,35 +119,16 @@ func (p *program) completeRoles(cmd *cobra.Command, args []string, typed string)
 	})
 }
 
-// completeTasks completes ids of tasks: the latest of some agents, those that work first.
+// completeTasks completes ids of tasks: the newest ones.
 func (p *program) completeTasks(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const agents, tasks = 16, 5
 	return p.ask(cmd, func(ctx context.Context, s *session) (ids []cobra.Completion) {
-		resp, err := s.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
+		size := int32(80)
+		resp, err := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{PageSize: &size})
 		if err != nil {
 			return nil
 		}
-		list := resp.GetAgents()
-		slices.SortStableFunc(list, func(a, b *fleetv1.AgentSummary) int {
-			return strings.Compare(b.GetCurrentTaskId().GetValue(), a.GetCurrentTaskId().GetValue())
-		})
-		list = list[:min(len(list), agents)]
-		pages := make([][]*fleetv1.Task, len(list))
-		var wg sync.WaitGroup
-		for i, a := range list {
-			wg.Go(func() {
-				size := int32(tasks)
-				resp, err := s.fleet.ShowAgentTaskHistory(ctx, &fleetv1.ShowAgentTaskHistoryRequest{AgentName: a.GetName(), PageSize: &size})
-				if err == nil {
-					pages[i] = resp.GetTasks()
-				}
-			})
-		}
-		wg.Wait()
-		for _, page := range pages {
-			for _, t := range page {
-				ids = choice(ids, t.GetId(), t.GetAgentName()+" "+t.GetStatus().String()+" "+t.GetSummary(), typed, args)
-			}
+		for _, t := range resp.GetTasks() {
+			ids = choice(ids, t.GetId(), t.GetAgentName()+" "+t.GetStatus().String()+" "+t.GetSummary(), typed, args)
 		}
 		return ids
 	})

@@ -15,6 +15,7 @@ type format string
 
 const (
 	table    format = "table"
+	wide     format = "wide" // a table with more columns
 	jsonForm format = "json"
 	yamlForm format = "yaml"
 )
@@ -25,14 +26,17 @@ func (f *format) String() string { return string(*f) }
 // Type is how the help calls the value.
 func (f *format) Type() string { return "FORMAT" }
 
+// forPeople says whether results are printed as texts and tables.
+func (f format) forPeople() bool { return f == table || f == wide }
+
 // Set takes the name of a format.
 func (f *format) Set(s string) error {
 	switch v := format(s); v {
-	case table, jsonForm, yamlForm:
+	case table, wide, jsonForm, yamlForm:
 		*f = v
 		return nil
 	}
-	return fmt.Errorf("%q is not table, json or yaml", s)
+	return fmt.Errorf("%q is not table, wide, json or yaml", s)
 }
 
 // document turns compact JSON into what is printed.
@@ -51,7 +55,7 @@ func (f format) document(compact []byte) (string, error) {
 // print writes an answer of the API: as it is for machines, and by the function for people. Of several answers, each
 // is a document of its own.
 func (s *session) print(m proto.Message, people func()) error {
-	if s.output == table {
+	if s.output.forPeople() {
 		people()
 		return s.screen.failed()
 	}

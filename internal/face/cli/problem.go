@@ -186,7 +186,7 @@ func hint(e wire.Error) string {
 	case "AGENT_NOT_FOUND":
 		return `"fleet agent list" shows the agents`
 	case "TASK_NOT_FOUND":
-		return `"fleet task list AGENT" shows the tasks of an agent`
+		return `"fleet task list" shows the tasks`
 	case "PROJECT_NOT_FOUND":
 		return `"fleet project list" shows the projects`
 	case "ROLE_NOT_FOUND":

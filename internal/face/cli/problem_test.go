@@ -23,7 +23,7 @@ func TestExitCodes(t *testing.T) {
 		line string
 	}{
 		{refusal(codes.NotFound, "AGENT_NOT_FOUND", "No agent 'x'.", agent), 3, `No agent 'x'; "fleet agent list" shows the agents`},
-		{refusal(codes.NotFound, "TASK_NOT_FOUND", "No task.", nil), 3, `No task; "fleet task list AGENT" shows the tasks of an agent`},
+		{refusal(codes.NotFound, "TASK_NOT_FOUND", "No task.", nil), 3, `No task; "fleet task list" shows the tasks`},
 		{refusal(codes.NotFound, "PROJECT_NOT_FOUND", "No project.", nil), 3, `No project; "fleet project list" shows the projects`},
 		{refusal(codes.InvalidArgument, "PROJECT_NOT_FOUND", "No project.", nil), 3, `No project; "fleet project list" shows the projects`},
 		{refusal(codes.InvalidArgument, "ROLE_NOT_FOUND", "No role.", map[string]string{"project": "web"}), 3, `No role; "fleet role list web" shows the roles`},

@@ -69,7 +69,7 @@ Start a server with "fleet serve", then see what agents can work on with
 	root.SetVersionTemplate("fleet {{.Version}}\n")
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	p.addFlags(root.PersistentFlags())
-	complete(root, "output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	complete(root, "output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	complete(root, "server", cobra.NoFileCompletions)
 	complete(root, "timeout", cobra.NoFileCompletions)
 
@@ -103,7 +103,7 @@ func (p *program) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.insecure, "insecure", false, "no TLS, also when the server is on another machine")
 	f.BoolVar(&p.embedded, "embedded", false, "no server: run on the data of this machine, in this process")
 	f.StringVar(&p.data, "data", "", "data `DIR` of --embedded (env FLEET_DATA)")
-	f.VarP(&p.output, "output", "o", "print as `FORMAT`: table, json or yaml")
+	f.VarP(&p.output, "output", "o", "print as `FORMAT`: table, wide, json or yaml")
 	f.DurationVar(&p.timeout, "timeout", 0, "give up after `DURATION`, such as 30s; 0 means never")
 	f.BoolVar(&p.noColor, "no-color", false, "no colours (env NO_COLOR)")
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "names and ids only, no progress and no hints")
@@ -178,6 +178,16 @@ func args(what string) cobra.PositionalArgs {
 			return usagef("too many arguments, from %q on; put quotes around a text of several words", args[len(names)])
 		}
 		return nil
+	}
+}
+
+// atMostOne is as args, for one argument that can be left out.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if len(given) == 0 {
+			return nil
+		}
+		return args(what)(cmd, given)
 	}
 }
 

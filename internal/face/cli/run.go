@@ -75,7 +75,7 @@ func (p *program) tell(f *failure) {
 	if f.message == "" {
 		return
 	}
-	if p.output == table {
+	if p.output.forPeople() {
 		text := string(bytes.Join(bytes.Fields([]byte(f.Error())), []byte(" ")))
 		fmt.Fprintln(p.deps.Stderr, "fleet: "+printable(text))
 		return

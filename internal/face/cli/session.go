@@ -72,14 +72,14 @@ func (p *program) screen() *screen {
 
 // hint tells a person on standard error what to do next.
 func (s *session) hint(text string, args ...any) {
-	if !s.quiet && s.output == table {
+	if !s.quiet && s.output.forPeople() {
 		s.screen.line(paint(s.screen.colors, dim, printable(fmt.Sprintf(text, args...))))
 	}
 }
 
 // tells says whether to tell on standard error what happens. Programs, which may read an error object there, have to
 // ask for it.
-func (s *session) tells() bool { return !s.quiet && (s.output == table || s.verbose) }
+func (s *session) tells() bool { return !s.quiet && (s.output.forPeople() || s.verbose) }
 
 // note tells a person on standard error what happens.
 func (s *session) note(text string, args ...any) {

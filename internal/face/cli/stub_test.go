@@ -51,6 +51,8 @@ type stub struct {
 	events  []*fleetv1.Event
 	answers map[string]proto.Message
 	tokens  []*fleetv1.Token
+	deleted int                       // tasks
+	listed  *fleetv1.ListTasksRequest // the last one
 	running sync.WaitGroup
 
 	toolsets func(grpc.ServiceRegistrar) // serves those, which outlive servers too
@@ -155,6 +157,7 @@ func brief(t *fleetv1.TaskDetail) *fleetv1.Task {
 	return &fleetv1.Task{
 		Id: t.Id, AgentName: t.AgentName, Summary: t.Summary, Status: t.Status, Source: t.Source, CreatedAt: t.CreatedAt,
 		StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Reason: t.Reason, PayloadSize: t.PayloadSize, CostUsd: t.CostUsd,
+		Description: t.Description, Owner: t.Owner,
 	}
 }
 
@@ -288,7 +291,7 @@ func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskReques
 		}
 		now := timestamppb.Now()
 		t := &fleetv1.TaskDetail{
-			Id: fmt.Sprintf("task-%d", len(s.tasks)+1), AgentName: a.Name, Summary: strings.SplitN(r.GetTaskDescription(), "\n", 2)[0],
+			Id: fmt.Sprintf("task-%d", len(s.tasks)+s.deleted+1), AgentName: a.Name, Summary: strings.SplitN(r.GetTaskDescription(), "\n", 2)[0],
 			Status: fleetv1.Task_running, Source: fleetv1.Task_human, CreatedAt: now, StartedAt: now, Description: r.GetTaskDescription(), Owner: "local",
 		}
 		s.tasks = append(s.tasks, t)
@@ -446,6 +449,36 @@ func (s *stub) SendTaskMessage(_ context.Context, r *fleetv1.SendTaskMessageRequ
 	}
 	s.log(fleetv1.Event_task_message, a.Name, t.Id, r.GetMessage(), "")
 	return &fleetv1.SendTaskMessageResponse{Task: brief(clone(t)), Message: "Message sent"}, nil
+}
+
+func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed = clone(r)
+	size, page := int(cmp.Or(r.GetPageSize(), 20)), int(cmp.Or(r.GetPage(), 1))
+	var all []*fleetv1.Task
+	for _, t := range slices.Backward(s.tasks) {
+		if r.GetStatus() == 0 || r.GetStatus() == t.GetStatus() {
+			all = append(all, brief(clone(t)))
+		}
+	}
+	resp := &fleetv1.ListTasksResponse{
+		TotalCount: int32(len(all)), Page: int32(page), PageSize: int32(size), TotalPages: int32((len(all) + size - 1) / size),
+	}
+	resp.Tasks = all[min(len(all), (page-1)*size):min(len(all), page*size)]
+	return resp, nil
+}
+
+func (s *stub) DeleteTask(_ context.Context, r *fleetv1.DeleteTaskRequest) (*fleetv1.DeleteTaskResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := s.task(r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	s.deleted++
+	s.tasks = slices.DeleteFunc(s.tasks, func(x *fleetv1.TaskDetail) bool { return x.Id == t.Id })
+	return &fleetv1.DeleteTaskResponse{Message: "Task deleted successfully", TaskId: t.Id}, nil
 }
 
 func (s *stub) ShowAgentTaskHistory(_ context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {

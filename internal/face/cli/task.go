@@ -20,67 +20,14 @@ out. An agent does one task at a time.
 what the agent writes, and ends when the task does.`,
 		Example: `  fleet task run papi "make test" --follow
   id=$(fleet task start papi "make test" -q) && fleet task wait "$id"
+  fleet task list
   fleet task list papi`,
 	})
 	cmd.AddCommand(
 		p.newTaskRun(), p.newTaskStart(), p.newTaskShow(), p.newTaskList(),
-		p.newTaskStop(), p.newTaskWait(), p.newTaskMessage(),
+		p.newTaskStop(), p.newTaskWait(), p.newTaskMessage(), p.newTaskDelete(),
 	)
 	return cmd
-}
-
-func (p *program) newTaskList() *cobra.Command {
-	var pages paging
-	cmd := &cobra.Command{
-		Use:     "list AGENT",
-		Aliases: []string{"ls", "history"},
-		Short:   "List the tasks of an agent, newest first",
-		Long: `List the tasks of an agent, newest first, by pages.
-
-"fleet task show ID" tells more of one of them.`,
-		Example: `  fleet task list papi
-  fleet task list papi --page 2 --page-size 50
-  fleet task list papi -o json | jq '.tasks[] | select(.status == "failed")'`,
-		Args:              args("AGENT"),
-		ValidArgsFunction: p.completeAgent,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req := &fleetv1.ShowAgentTaskHistoryRequest{AgentName: args[0]}
-			req.Page, req.PageSize = pages.values(s.cmd)
-			resp, err := s.fleet.ShowAgentTaskHistory(ctx, req)
-			if err != nil {
-				return err
-			}
-			return s.print(resp, func() {
-				s.showTasks(resp.GetTasks(), "There are no tasks here. Start one: fleet task run "+args[0]+` "..." --follow`)
-				if resp.GetTotalPages() > 1 {
-					s.hint("Page %d of %d, %d tasks.", resp.GetPage(), resp.GetTotalPages(), resp.GetTotalCount())
-				}
-			})
-		}),
-	}
-	pages.addTo(cmd, "tasks", "20")
-	return cmd
-}
-
-// showTasks prints tasks as a table.
-func (s *session) showTasks(tasks []*fleetv1.Task, none string) {
-	g := newGrid("ID", "STATUS", "SOURCE", "AGE", "TOOK", "SUMMARY")
-	for _, t := range tasks {
-		g.row(t.GetId(), statusCell(t.GetStatus().String()), t.GetSource().String(), s.age(t.GetCreatedAt()),
-			s.took(t.GetStartedAt(), t.GetCompletedAt()), outcome(t.GetSummary(), t.GetReason()))
-	}
-	s.show(g, none)
-}
-
-// outcome is the summary of a task, and why it failed or was stopped.
-func outcome(summary, reason string) string {
-	if reason == "" {
-		return summary
-	}
-	if summary == "" {
-		return reason
-	}
-	return summary + " (" + reason + ")"
 }
 
 func (p *program) newTaskStop() *cobra.Command {

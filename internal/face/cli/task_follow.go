@@ -115,7 +115,7 @@ func (f *follower) show(e *fleetv1.Event) {
 	s, text := f.s, strings.TrimRight(e.GetText(), "\r\n")
 	switch e.GetType() {
 	case fleetv1.Event_task_output:
-		if s.output == table {
+		if s.output.forPeople() {
 			s.screen.output(e.GetText())
 		} else { // standard output is for the document
 			s.note("%s", text)
@@ -152,7 +152,7 @@ func (f *follower) conclude(ctx context.Context) error {
 		return err
 	}
 	t := resp.GetTask()
-	if s.output != table {
+	if !s.output.forPeople() {
 		if err := s.print(resp, nil); err != nil {
 			return err
 		}

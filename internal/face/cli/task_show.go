@@ -35,7 +35,7 @@ payload_gap_size.`,
 				return err
 			}
 			t := resp.GetTask()
-			if payload && s.output == table && t.Payload == nil {
+			if payload && s.output.forPeople() && t.Payload == nil {
 				return Fail(ExitNotFound, "", "the task %s has no payload; its status is %s", t.GetId(), t.GetStatus())
 			}
 			bytes, err := payloadOf(t)

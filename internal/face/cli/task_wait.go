@@ -119,7 +119,7 @@ func (w *waiter) wait(ctx context.Context, ids []string) error {
 	}
 	all.Message = strings.Join(slices.Compact(messages), " ")
 	p.done()
-	if err := s.print(all, func() { s.showTasks(all.GetTasks(), "") }); err != nil {
+	if err := s.print(all, func() { s.showTasks(all.GetTasks(), true, "") }); err != nil {
 		return err
 	}
 	return w.verdict(all)

@@ -108,7 +108,7 @@ func (l *live) say(text string) {
 	switch s := l.s; {
 	case s.quiet:
 		return
-	case s.output == table && s.screen.onOut.is():
+	case s.output.forPeople() && s.screen.onOut.is():
 		s.screen.output(text)
 		l.said.WriteString(l.plain.clean(text))
 		return // the screen knows itself where its line ends

@@ -18,7 +18,7 @@ func (p *program) newVersion() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH
-			if p.output == table {
+			if p.output.forPeople() {
 				text := p.deps.Version
 				if !p.quiet {
 					text = fmt.Sprintf("fleet %s (%s, %s)", p.deps.Version, runtime.Version(), platform)

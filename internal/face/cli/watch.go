@@ -73,6 +73,9 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 		t, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: req.GetTaskId()})
 		return over(t.GetTask().GetStatus()), err
 	})
+	if reasonOf(err) == "INVALID_ARGUMENT" { // the cursor may be what is wrong
+		return err
+	}
 	if cursor := req.GetCursor(); cursor != "" && cursor != "now" && (!ended || req.GetTaskId() == "") {
 		s.hint("Go on from here: fleet watch --cursor %s%s", cursor, filters(req))
 	}
@@ -95,7 +98,7 @@ func filters(req *fleetv1.WatchFleetRequest) string {
 }
 
 func (s *session) printEvent(e *fleetv1.Event) error {
-	if s.output == table {
+	if s.output.forPeople() {
 		s.screen.raw(s.eventLine(e) + "\n")
 		return nil
 	}

@@ -57,7 +57,7 @@ func TestEveryMethodIsAToolThatClientsTake(t *testing.T) {
 			require.Contains(t, l.Annotations, hint, name)
 		}
 		require.Equal(t, false, l.Annotations["openWorldHint"])
-		require.Equal(t, name == "delete_agent", l.Annotations["destructiveHint"])
+		require.Equal(t, name == "delete_agent" || name == "delete_task", l.Annotations["destructiveHint"])
 		for kind, schema := range map[string]json.RawMessage{"input": l.InputSchema, "output": l.OutputSchema} {
 			compile(t, name+"-"+kind, schema)
 			var top map[string]any

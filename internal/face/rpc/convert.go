@@ -80,9 +80,10 @@ func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 
 func taskOf(t *fleet.Task) *fleetv1.Task {
 	return &fleetv1.Task{
-		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
+		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.ShortHeadline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
-		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
+		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), PayloadRemoved: only(t.PayloadRemoved), CostUsd: t.CostUSD,
+		Description: textOf(t.Excerpt()), Owner: t.Owner,
 	}
 }
 
@@ -100,6 +101,7 @@ func detailOf(t *fleet.Task, payload []byte, preview string) *fleetv1.TaskDetail
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
 		Description: textOf(t.Description), Preview: textOf(preview), Owner: t.Owner, Turns: int32Of(t.Turns),
+		PayloadRemoved: only(t.PayloadRemoved),
 	}
 	if payload != nil {
 		text, encoding := payloadOf(payload)
@@ -150,6 +152,14 @@ func tokenOf(t *fleet.Token) *fleetv1.Token {
 		Name: t.Name, Kind: fleetv1.Token_Kind(fleetv1.Token_Kind_value[string(t.Kind)]), Admin: t.Admin,
 		CreatedAt: timeOf(t.CreatedAt), ExpiresAt: timeOf(t.ExpiresAt), RevokedAt: timeOf(t.RevokedAt),
 	}
+}
+
+// only is a field that is absent unless it is true.
+func only(b bool) *bool {
+	if !b {
+		return nil
+	}
+	return &b
 }
 
 func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped

@@ -60,6 +60,53 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 	}, nil
 }
 
+// ListTasks lists tasks of all agents.
+func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
+	q := fleet.ListTasksRequest{
+		Agent: r.GetAgentName(), Project: r.GetProject(), Text: r.GetText(), PageRequest: pageOf(r.Page, r.PageSize),
+	}
+	if r.GetStatus() != fleetv1.Task_status_unspecified {
+		q.Status = fleet.TaskStatus(r.GetStatus().String())
+	}
+	if r.GetSource() != fleetv1.Task_source_unspecified {
+		q.Source = fleet.Source(r.GetSource().String())
+	}
+	if r.GetSince() != nil {
+		if err := r.GetSince().CheckValid(); err != nil {
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "since", "since is not a time from year 1 to 9999").Because(err)
+		}
+		q.Since = r.GetSince().AsTime()
+	}
+	if toolset := toolsetOf(r.GetToolset()); r.GetToolset() != fleetv1.ListTasksRequest_every {
+		q.Toolset = &toolset
+	}
+	h, err := f.svc.ListTasks(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ListTasksResponse{
+		Tasks: tasksOf(h.Tasks), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
+	}, nil
+}
+
+// toolsetOf is the toolset as the core names it: the fleet's own has no name.
+func toolsetOf(t fleetv1.ListTasksRequest_Toolset) fleet.Toolset {
+	switch t {
+	case fleetv1.ListTasksRequest_toolset_unspecified, fleetv1.ListTasksRequest_fleet:
+		return fleet.ToolsetFleet
+	}
+	return fleet.Toolset(t.String())
+}
+
+// DeleteTask deletes a task.
+func (f *Fleet) DeleteTask(ctx context.Context, r *fleetv1.DeleteTaskRequest) (*fleetv1.DeleteTaskResponse, error) {
+	id, err := f.svc.DeleteTask(ctx, r.GetTaskId(), r.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.DeleteTaskResponse{Message: "Task deleted successfully", TaskId: id}, nil
+}
+
 // ShowTask shows one task.
 func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
 	t, payload, preview, err := f.svc.ShowTask(ctx, r.GetTaskId(), r.GetIncludePayload())

@@ -36,7 +36,7 @@ func TestMarshalWritesNullsNumbersAndEmptyLists(t *testing.T) {
 	got, err = wire.Marshal(&fleetv1.Task{Id: "1", Status: fleetv1.Task_pending, Source: fleetv1.Task_human, CostUsd: 0.25})
 	require.NoError(t, err)
 	require.Equal(t, `{"id":"1","agent_name":"","summary":"","status":"pending","source":"human","created_at":null,`+
-		`"started_at":null,"completed_at":null,"reason":"","payload_size":0,"cost_usd":0.25}`, string(got))
+		`"started_at":null,"completed_at":null,"reason":"","payload_size":0,"cost_usd":0.25,"description":"","owner":""}`, string(got))
 }
 
 func TestMarshalLeavesOutOptionalFieldsThatAreNotSet(t *testing.T) {

@@ -98,7 +98,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"map key twice", agent, `{"metadata":{"k":"1","k":"2"}}`, "INVALID_ARGUMENT", "metadata.k", `The key "metadata.k" is given twice; give it once.`},
 		{"wrapper", agent, `{"current_task":1}`, "INVALID_ARGUMENT", "current_task", `current_task must be a string, got the number 1.`},
 		{"time is a number", agent, `{"created_at":1}`, "INVALID_ARGUMENT", "created_at", `created_at must be a string, got the number 1.`},
-		{"time is not one", agent, `{"created_at":"today"}`, "INVALID_ARGUMENT", "", `The JSON cannot be read: `},
+		{"time is not one", agent, `{"created_at":"today"}`, "INVALID_ARGUMENT", "created_at", `created_at must be a time like 2026-11-22T10:30:00Z, got "today".`},
 		{"message is a string", &fleetv1.ShowAgentResponse{}, `{"agent":"papi"}`, "INVALID_ARGUMENT", "agent", `agent must be an object, got the string "papi".`},
 		{"field of a message", &fleetv1.ShowAgentResponse{}, `{"agent":{"nam":"papi"}}`, "INVALID_ARGUMENT", "agent.nam", `unknown field "agent.nam": did you mean "name"?`},
 		{"bytes", option, `{"string_value":"?"}`, "INVALID_ARGUMENT", "string_value", `string_value must be a string in base64: `},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -50,7 +51,15 @@ func (c *checker) messageValue(f protoreflect.FieldDescriptor, m protoreflect.Me
 	switch m.Name() {
 	case "StringValue", "BytesValue", "BoolValue", "Int32Value", "UInt32Value", "Int64Value", "UInt64Value", "FloatValue", "DoubleValue":
 		return c.value(f, m.Fields().ByName("value"), t, at)
-	case "Timestamp", "Duration", "FieldMask":
+	case "Timestamp":
+		text, ok := t.(string)
+		if !ok {
+			return wrongType(f, at, "a string", t)
+		}
+		if _, err := time.Parse(time.RFC3339, text); err != nil {
+			return Invalid(InvalidReason(f), at, "%s must be a time like 2026-11-22T10:30:00Z, got %q.", at, short(text))
+		}
+	case "Duration", "FieldMask":
 		if _, ok := t.(string); !ok {
 			return wrongType(f, at, "a string", t)
 		}

@@ -18,10 +18,10 @@ const (
 	taskColumns = `agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
 		dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, session_id,
 		model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, description`
-	selectTasks = `SELECT id, ` + taskColumns + `, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
-	listTasks   = `SELECT id, ` + taskColumns + `, revision, NULL FROM tasks
+	selectTasks = `SELECT id, ` + taskColumns + `, payload_removed, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
+	listTasks   = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL FROM tasks
 		WHERE agent_uid = ? ORDER BY created_at DESC, n DESC LIMIT ? OFFSET ?`
-	sessionTasks = `SELECT id, ` + taskColumns + `, revision, rest FROM (
+	sessionTasks = `SELECT id, ` + taskColumns + `, payload_removed, revision, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = ? ORDER BY created_at DESC, n DESC LIMIT ?
 		) LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
 	lastTasks = selectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + uidsIn + ` GROUP BY agent_uid)`
@@ -34,7 +34,8 @@ const (
 )
 
 var (
-	insertTask = `INSERT INTO tasks (` + taskColumns + `, id, revision) VALUES (` + marks(taskColumns) + `, ?, 1)`
+	insertTask = `INSERT INTO tasks (` + taskColumns + `, id, revision, name_key, project, toolset) VALUES (` + marks(taskColumns) + `, ?, 1,
+		(SELECT name_key FROM agents WHERE uid = ?), (SELECT project FROM agents WHERE uid = ?), (SELECT toolset FROM agents WHERE uid = ?))`
 	updateTask = `UPDATE tasks SET (` + taskColumns + `) = (` + marks(taskColumns) + `), revision = revision + 1
 		WHERE id = ? RETURNING revision`
 )
@@ -75,7 +76,7 @@ func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 }
 
 func (t *tx) InsertTask(task *fleet.Task) error {
-	if _, err := t.exec(insertTask, append(taskArgs(task), task.ID)...); err != nil {
+	if _, err := t.exec(insertTask, append(taskArgs(task), task.ID, task.AgentUID, task.AgentUID, task.AgentUID)...); err != nil {
 		return t.failed(taskError("add", task, err))
 	}
 	if rest := task.Description[len(head(task.Description)):]; rest != "" {
@@ -151,7 +152,7 @@ func scanTask(row scanner) (*fleet.Task, error) {
 	err := row.Scan(&t.ID, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason, &timeout,
 		&created, &started, &ended, &dispatched, &t.Cursor, &t.OutputSize, &stopping, &t.StopReason, &t.Summary, &t.PayloadSize,
 		&exit, &t.CostUSD, &t.Turns, &t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls,
-		&t.SelfStarted, &t.Reported, &t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Description, &t.Revision, &rest)
+		&t.SelfStarted, &t.Reported, &t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Description, &t.PayloadRemoved, &t.Revision, &rest)
 	if err != nil {
 		return nil, err
 	}

@@ -107,6 +107,10 @@ func TestQueryPlans(t *testing.T) {
 		require.NoError(t, err)
 		return selectEvents + w
 	}
+	find := func(f fleet.TaskFilter) string {
+		w, _ := taskConditions(f)
+		return countTasks + w
+	}
 	const follow, newest = `seq > ? ORDER BY seq LIMIT ?`, `seq > 0 ORDER BY seq DESC LIMIT ?`
 	for _, c := range []struct{ query, want string }{
 		{selectAgents + `WHERE uid = ?`, "SEARCH agents USING INDEX sqlite_autoindex_agents_1 (uid=?)"},
@@ -122,6 +126,14 @@ func TestQueryPlans(t *testing.T) {
 		{ownedBytes, "SEARCH stored USING PRIMARY KEY (owner=?)"},
 		{listTasks, "SEARCH tasks USING INDEX tasks_history (agent_uid=?)"},
 		{`SELECT count(*) FROM tasks WHERE agent_uid = ?`, "SEARCH tasks USING COVERING INDEX tasks_history (agent_uid=?)"},
+		{taskIDs, "SEARCH tasks USING INDEX sqlite_autoindex_tasks_1 (id>? AND id<?)"},
+		{newestAgent, "SEARCH agents USING INDEX agents_ever (name_key=?)"},
+		{oldPayloads, "SEARCH tasks USING INDEX tasks_payload (ended_at<?)"},
+		{dropEvents, "events_task (task_id=?)"},
+		{dropMessages, "messages_task (task_id=?)"},
+		{find(fleet.TaskFilter{}), "SEARCH tasks USING COVERING INDEX tasks_listed (created_at>?)"},
+		{find(fleet.TaskFilter{Owner: "x"}), "SEARCH tasks USING COVERING INDEX tasks_listed_owner (owner=? AND created_at>?)"},
+		{find(fleet.TaskFilter{Owner: "x", Text: "fix"}), "SCAN tasks_text VIRTUAL TABLE INDEX"},
 		{lastSeq, "SEARCH events"},
 		{changedAgents, "SEARCH events USING COVERING INDEX events_changes (seq>?)"},
 		{where(fleet.EventFilter{}) + follow, "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)"},

@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Agents", agentCases},
 		{"Views", viewCases},
 		{"Tasks", taskCases},
+		{"History", historyCases},
 		{"Holdings", holdingCases},
 		{"Messages", messageCases},
 		{"Payloads", payloadCases},

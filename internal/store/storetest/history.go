@@ -1,0 +1,237 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var historyCases = []testCase{
+	{"tasks of all agents, by filter", func(t *testing.T, s fleet.Store) {
+		toolset := fleet.ToolsetFleet
+		contract := fleet.ToolsetLifecycle
+		add := func(uid, name, owner, project string, ts fleet.Toolset, tasks ...*fleet.Task) {
+			a := newAgent(uid, name, owner)
+			a.Project, a.Toolset = project, ts
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+			for _, task := range tasks {
+				task.AgentUID, task.AgentName, task.Owner = a.UID, a.Name, a.Owner
+				update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			}
+			if strings.HasPrefix(uid, "gone") {
+				a.State, a.DeletedAt = fleet.StateDeleted, noon
+				update(t, s, func(tx fleet.Tx) error { return tx.UpdateAgent(a) })
+			}
+		}
+		task := func(id string, after time.Duration, status fleet.TaskStatus, source fleet.Source, description, summary string) *fleet.Task {
+			return &fleet.Task{ID: id, Status: status, Source: source, Description: description, Summary: summary, CreatedAt: noon.Add(after)}
+		}
+		add("gone", "papi", "alice", "Setup", toolset, task("t1", 1, fleet.TaskFailed, fleet.SourceHuman, "Fix the LOGIN page", "no 100% luck"))
+		add("u2", "Papi", "alice", "DataOne", toolset,
+			task("t2", 2*time.Second, fleet.TaskCompleted, fleet.SourceAIController, "write docs", "Done"),
+			task("t3", 3*time.Second, fleet.TaskRunning, fleet.SourceHuman, "äpfel \"quoted\" * und login", ""))
+		add("u3", "sony", "bob", "Setup", toolset, task("t4", 4*time.Second, fleet.TaskCompleted, fleet.SourceHuman, "bob's login", "x"))
+		add("u4", "c-1", "alice", "", contract, task("t5", 5*time.Second, fleet.TaskStopped, fleet.SourceAgent, "a contract", ""))
+		for _, c := range []struct {
+			filter fleet.TaskFilter
+			want   []string
+		}{
+			{fleet.TaskFilter{}, []string{"t5", "t4", "t3", "t2", "t1"}},
+			{fleet.TaskFilter{Owner: "alice"}, []string{"t5", "t3", "t2", "t1"}},
+			{fleet.TaskFilter{Owner: "nobody"}, nil},
+			{fleet.TaskFilter{AgentName: "PAPI"}, []string{"t3", "t2", "t1"}},
+			{fleet.TaskFilter{Toolset: &toolset}, []string{"t4", "t3", "t2", "t1"}},
+			{fleet.TaskFilter{Toolset: &contract}, []string{"t5"}},
+			{fleet.TaskFilter{Project: "Setup"}, []string{"t4", "t1"}},
+			{fleet.TaskFilter{Project: "Setup", Owner: "alice"}, []string{"t1"}},
+			{fleet.TaskFilter{Status: fleet.TaskCompleted}, []string{"t4", "t2"}},
+			{fleet.TaskFilter{Source: fleet.SourceHuman, Owner: "alice"}, []string{"t3", "t1"}},
+			{fleet.TaskFilter{Since: noon.Add(3 * time.Second)}, []string{"t5", "t4", "t3"}},
+			{fleet.TaskFilter{Text: "login"}, []string{"t4", "t3", "t1"}},
+			{fleet.TaskFilter{Text: "LOGIN", Owner: "alice", Status: fleet.TaskFailed}, []string{"t1"}},
+			{fleet.TaskFilter{Text: "0% l"}, []string{"t1"}},
+			{fleet.TaskFilter{Text: `l "quoted" *`}, []string{"t3"}},
+			{fleet.TaskFilter{Text: "ÄPF"}, []string{"t3"}},
+			{fleet.TaskFilter{Text: "DO"}, []string{"t2"}},
+			{fleet.TaskFilter{Text: "%"}, []string{"t1"}},
+			{fleet.TaskFilter{Text: "nothing like this"}, nil},
+		} {
+			tasks, total := findTasks(t, s, c.filter, 100, 0)
+			require.Equal(t, c.want, taskIDs(tasks), "%+v", c.filter)
+			require.Equal(t, len(c.want), total, "%+v", c.filter)
+		}
+		tasks, total := findTasks(t, s, fleet.TaskFilter{}, 2, 1)
+		require.Equal(t, []string{"t4", "t3"}, taskIDs(tasks))
+		require.Equal(t, 5, total)
+		tasks, _ = findTasks(t, s, fleet.TaskFilter{}, 2, 5)
+		require.Empty(t, tasks)
+
+		update(t, s, func(tx fleet.Tx) error {
+			changed := task("t3", 3*time.Second, fleet.TaskCompleted, fleet.SourceHuman, "something else", "pears")
+			changed.AgentUID, changed.AgentName, changed.Owner = "u2", "Papi", "alice"
+			return tx.UpdateTask(changed)
+		})
+		tasks, _ = findTasks(t, s, fleet.TaskFilter{Text: "login"}, 100, 0)
+		require.Equal(t, []string{"t4", "t1"}, taskIDs(tasks), "a text that was changed is not found any more")
+		tasks, _ = findTasks(t, s, fleet.TaskFilter{Text: "pears"}, 100, 0)
+		require.Equal(t, []string{"t3"}, taskIDs(tasks))
+	}},
+
+	{"ids by their beginning", func(t *testing.T, s fleet.Store) {
+		a, b := withAgent(t, s), newAgent("u2", "sony", "bob")
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(b) })
+		for id, of := range map[string]*fleet.Agent{"abc-1": a, "abc-2": a, "abd-3": b} {
+			done := newTask(id, of)
+			done.Status = fleet.TaskCompleted
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(done) })
+		}
+		ids := func(prefix, owner string, limit int) []string {
+			return read(t, s, func(tx fleet.ReadTx) ([]string, error) { return tx.TaskIDs(prefix, owner, limit) })
+		}
+		require.Equal(t, []string{"abc-1", "abc-2", "abd-3"}, ids("ab", "", 10))
+		require.Equal(t, []string{"abc-1", "abc-2"}, ids("ab", "alice", 10))
+		require.Equal(t, []string{"abc-1"}, ids("ab", "alice", 1))
+		require.Equal(t, []string{"abc-2"}, ids("abc-2", "alice", 10))
+		require.Empty(t, ids("ab%", "", 10))
+		require.Empty(t, ids("", "", 10))
+	}},
+
+	{"the newest agent of a name, also when it is deleted", func(t *testing.T, s fleet.Store) {
+		add := func(uid, owner string, after time.Duration, toolset fleet.Toolset) {
+			a := newAgent(uid, "Papi", owner)
+			a.Toolset, a.State, a.DeletedAt, a.CreatedAt = toolset, fleet.StateDeleted, noon, noon.Add(after)
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+		}
+		newest := func(name, owner string) string {
+			a := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.NewestAgent(name, owner) })
+			if a == nil {
+				return ""
+			}
+			return a.UID
+		}
+		require.Empty(t, newest("papi", ""))
+		add("u1", "alice", 1*time.Second, fleet.ToolsetFleet)
+		add("u3", "alice", 3*time.Second, fleet.ToolsetFleet)
+		add("u2", "alice", 2*time.Second, fleet.ToolsetFleet)
+		add("u4", "bob", 4*time.Second, fleet.ToolsetFleet)
+		add("u5", "bob", 5*time.Second, fleet.ToolsetLifecycle)
+		require.Equal(t, "u3", newest("PAPI", "alice"))
+		require.Equal(t, "u4", newest("papi", ""))
+		require.Empty(t, newest("papi", "carol"))
+	}},
+
+	{"a deleted task leaves nothing", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		before := holdings(t, s, a.Owner)
+		task := newTask("t1", a)
+		task.Description = strings.Repeat("a long description ", 1000)
+		e := newEvent(fleet.EventTaskOutput, a, "output")
+		e.TaskID = task.ID
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertTask(task))
+			require.NoError(t, tx.PutPayload(task.ID, []byte("payload")))
+			require.NoError(t, tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: task.ID, Text: "hello", CreatedAt: noon}))
+			return tx.Append(e)
+		})
+		remove := func() error { return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.DeleteTask(task.ID) }) }
+		requireBroken(t, remove())
+		require.NotNil(t, getTask(t, s, task.ID), "a task that has not ended stays")
+		task.Status, task.EndedAt = fleet.TaskCompleted, noon
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		require.NoError(t, remove())
+		require.Nil(t, getTask(t, s, task.ID))
+		require.Nil(t, getPayload(t, s, task.ID))
+		require.Empty(t, events(t, s, fleet.EventFilter{TaskID: task.ID}, 0, 10))
+		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) { return tx.Message("m1") }))
+		found, total := findTasks(t, s, fleet.TaskFilter{Text: "long description"}, 10, 0)
+		require.Empty(t, found)
+		require.Zero(t, total)
+		require.Equal(t, before, holdings(t, s, a.Owner))
+		requireBroken(t, remove())
+	}},
+
+	{"payloads are removed after their retention", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		for i, ended := range []time.Duration{-3, -2, -1, 1} {
+			task := newTask(id("t", i), a)
+			task.Status, task.EndedAt, task.PayloadSize = fleet.TaskCompleted, noon.Add(ended*time.Hour), 7
+			update(t, s, func(tx fleet.Tx) error {
+				require.NoError(t, tx.InsertTask(task))
+				return tx.PutPayload(task.ID, []byte("payload"))
+			})
+		}
+		running := newTask("running", a)
+		running.PayloadSize = 7
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertTask(running))
+			return tx.PutPayload(running.ID, []byte("payload"))
+		})
+		for _, want := range []int{2, 1, 0} {
+			n, err := s.PrunePayloads(t.Context(), noon, 2)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		for i := range 4 {
+			task := getTask(t, s, id("t", i))
+			require.Equal(t, i < 3, task.PayloadRemoved)
+			require.Equal(t, 7, task.PayloadSize)
+			require.Equal(t, i < 3, getPayload(t, s, task.ID) == nil)
+		}
+		require.NotNil(t, getPayload(t, s, "running"))
+		require.False(t, getTask(t, s, "running").PayloadRemoved)
+	}},
+}
+
+func findTasks(t tb, s fleet.Store, f fleet.TaskFilter, limit, offset int) (tasks []*fleet.Task, total int) {
+	t.Helper()
+	view(t, s, func(tx fleet.ReadTx) (err error) {
+		tasks, total, err = tx.FindTasks(f, limit, offset)
+		return err
+	})
+	return tasks, total
+}
+
+// BenchmarkFindTasks measures a page of tasks, of so many of one owner.
+func BenchmarkFindTasks(b *testing.B, s fleet.Store, tasks int) {
+	text := strings.Repeat("please fix the login page and run the tests ", 7)
+	for from := 0; from < tasks; from += 1000 {
+		update(b, s, func(tx fleet.Tx) error {
+			a := newAgent(id("uid", from), id("agent", from), "alice")
+			a.Toolset = fleet.ToolsetFleet
+			require.NoError(b, tx.InsertAgent(a))
+			for i := from; i < from+1000; i++ {
+				task := fullTask(id("task", i), a)
+				task.CreatedAt, task.Description = noon.Add(time.Duration(i)*time.Second), text+id("number", i)
+				require.NoError(b, tx.InsertTask(task))
+			}
+			return nil
+		})
+	}
+	toolset := fleet.ToolsetFleet
+	for _, c := range []struct {
+		name   string
+		filter fleet.TaskFilter
+		offset int
+	}{
+		{"all", fleet.TaskFilter{Toolset: &toolset}, 0},
+		{"owner", fleet.TaskFilter{Toolset: &toolset, Owner: "alice"}, 0},
+		{"owner, last page", fleet.TaskFilter{Toolset: &toolset, Owner: "alice"}, tasks - 20},
+		{"stranger", fleet.TaskFilter{Toolset: &toolset, Owner: "bob"}, 0},
+		{"agent", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", AgentName: id("agent", 1000)}, 0},
+		{"status that none has", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Status: fleet.TaskFailed}, 0},
+		{"since", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Since: noon.Add(time.Duration(tasks-100) * time.Second)}, 0},
+		{"text of one", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Text: id("number", tasks/2)}, 0},
+		{"text of all", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Text: "login page"}, 0},
+		{"short text", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Text: "zz"}, 0},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				findTasks(b, s, c.filter, 20, c.offset)
+			}
+		})
+	}
+}
