@@ -77,6 +77,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		log.WarnContext(ctx, "unknown environment variables ignored", slog.Any("names", cfg.unknownEnv))
 	}
 	a := &App{cfg: cfg, log: log, guard: newGuard()}
+	if err := checkData(cfg.Data); err != nil {
+		return nil, err
+	}
 	if a.store, err = sqlite.Open(ctx, filepath.Join(cfg.Data, "fleet.db"), sqlite.Config{}); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -138,6 +139,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.log.InfoContext(ctx, "fleet is up", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
 		slog.String("backend", s.cfg.Backend), slog.String("auth", s.cfg.Auth), slog.String("data", s.cfg.Data))
 
+	s.warn(ctx)
+
 	var err error
 	select {
 	case <-ctx.Done():
@@ -145,6 +148,20 @@ func (s *Server) Serve(ctx context.Context) error {
 	case err = <-ended:
 	}
 	return errors.Join(err, s.shutdown())
+}
+
+// warn says what is open to others than it may seem.
+func (s *Server) warn(ctx context.Context) {
+	for key, addr := range map[string]string{"http": s.cfg.HTTP, "grpc": s.cfg.GRPC} {
+		if host, _, err := net.SplitHostPort(addr); err == nil && !isLoopback(host) {
+			s.log.WarnContext(ctx, "tokens and answers cross the network unencrypted; use a loopback address behind a proxy that speaks TLS",
+				slog.String("setting", key), slog.String("address", addr))
+		}
+	}
+	if s.cfg.Auth == AuthNone && !s.cfg.AnyLocalUser && !inbound.TellsUsers {
+		s.log.WarnContext(ctx, "every user of this machine is served: this system does not tell whose a connection is; use auth tokens if there are others",
+			slog.String("setting", "auth"), slog.String("system", runtime.GOOS))
+	}
 }
 
 // shutdown ends calls and listeners, then the fleet. Connections are cut at last: a stream that nobody reads ends with

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"os"
@@ -74,6 +75,54 @@ func TestOpenErrors(t *testing.T) {
 	cancel()
 	_, err := sqlite.Open(ctx, filepath.Join(dir, "new.db"), sqlite.Config{})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestAFileThatWasEmptiedOrDamaged holds that a store does not begin anew, or go on, with what is left of a database.
+func TestAFileThatWasEmptiedOrDamaged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole.db")
+	s := openAt(t, whole)
+	for range 2000 {
+		appendEvent(t, s)
+	}
+	require.NoError(t, s.Close())
+	data, err := os.ReadFile(whole)
+	require.NoError(t, err)
+	require.Greater(t, len(data), 64<<10)
+	middle := bytes.Clone(data)
+	for i := len(middle) / 2; i < len(middle)/2+8192; i++ {
+		middle[i] = 0xff
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"emptied", nil, "the file has been emptied: restore it from a backup, or remove it to begin anew"},
+		{"cut off", data[:len(data)/2], "the database is damaged ("},
+		{"zeros", make([]byte, len(data)), "the database is damaged ("},
+		{"overwritten in the middle", middle, "the database is damaged ("},
+	} {
+		path := filepath.Join(dir, c.name+".db")
+		require.NoError(t, os.WriteFile(path, c.data, 0o600))
+		_, err := sqlite.Open(t.Context(), path, sqlite.Config{})
+		require.ErrorContains(t, err, c.want, c.name)
+		require.ErrorContains(t, err, "restore it from a backup", c.name)
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, len(c.data), len(after), "%s: nothing is made of it", c.name)
+	}
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "gone.db-wal"), []byte("a log"), 0o600))
+	_, err = sqlite.Open(t.Context(), filepath.Join(dir, "gone.db"), sqlite.Config{})
+	require.ErrorContains(t, err, "the file is gone, and its log")
+
+	require.NoError(t, os.Remove(whole))
+	openAt(t, whole) // one that was removed begins anew
+	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestManyOpenANewFileAtOnce(t *testing.T) {

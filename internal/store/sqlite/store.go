@@ -14,8 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -63,13 +61,13 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("open the store %s: %w", path, err)
+		return nil, fmt.Errorf("open the store %s: %w", path, advise(err))
 	}
 	return s, nil
 }
 
 func (s *Store) open(ctx context.Context) error {
-	path, err := makeFile(s.path)
+	path, err := s.makeFile(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,6 +81,9 @@ func (s *Store) open(ctx context.Context) error {
 
 	w, err := s.db(path, writing, 1)
 	if err != nil {
+		return err
+	}
+	if err := s.retry(ctx, func() error { return check(ctx, w) }); err != nil {
 		return err
 	}
 	if err := s.retry(ctx, func() error { return migrate(ctx, w) }); err != nil {
@@ -120,26 +121,6 @@ func (s *Store) db(path string, params url.Values, n int) (*sql.DB, error) {
 	db.SetMaxIdleConns(n)
 	s.dbs = append(s.dbs, db)
 	return db, nil
-}
-
-// makeFile makes the file where there is none, and takes it from other users: it holds what agents were told, and
-// hashes of tokens. SQLite gives the files beside it the same mode.
-func makeFile(path string) (string, error) {
-	if path == "" {
-		return "", errors.New("no file is named")
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return "", err
-	}
-	return path, errors.Join(f.Chmod(0o600), f.Close())
 }
 
 // enter starts a call, and leave ends it; Close waits in between.

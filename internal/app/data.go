@@ -1,0 +1,55 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+const (
+	othersAny  = 0o007
+	othersPass = 0o001
+)
+
+// checkData refuses a data directory that other users of this machine can enter or list: agents and what they were told
+// are in it. One below a directory that others cannot pass is as good as one of its own mode. One that does not exist yet
+// is made for this user alone.
+func checkData(dir string) error {
+	if runtime.GOOS == "windows" { // its modes say nothing
+		return nil
+	}
+	path, err := filepath.Abs(dir)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm()
+	if !info.IsDir() || mode&othersAny == 0 {
+		return nil
+	}
+	for up := filepath.Dir(path); ; up = filepath.Dir(up) {
+		info, err := os.Stat(up)
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&othersPass == 0 {
+			return nil
+		}
+		if up == filepath.Dir(up) {
+			break
+		}
+	}
+	return fmt.Errorf("data is %s, which other users of this machine can enter or list (mode %04o): run `chmod o-rwx %s`, or name a directory in it that does not exist yet", dir, mode, dir)
+}

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDataIsNotForOthers holds that a fleet does not open on a directory that other users can read.
+func TestDataIsNotForOthers(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("no modes of files there")
+	}
+	base, err := os.MkdirTemp("", "fleet-data")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(base)) })
+	require.NoError(t, os.Chmod(base, 0o755)) //nolint:gosec // that is what is tested
+	for mode, refused := range map[os.FileMode]bool{0o755: true, 0o701: true, 0o702: true, 0o704: true, 0o750: false, 0o700: false} {
+		dir := filepath.Join(base, mode.String())
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.NoError(t, os.Chmod(dir, mode))
+		link := dir + "-link"
+		require.NoError(t, os.Symlink(dir, link))
+		for _, data := range []string{dir, link} {
+			cfg := DefaultConfig()
+			cfg.Data, cfg.Backend = data, "fake"
+			a, err := Open(t.Context(), cfg, Options{})
+			if refused {
+				require.ErrorContains(t, err, "data is "+data+", which other users of this machine can enter or list", mode)
+				require.ErrorContains(t, err, "chmod o-rwx "+data, mode)
+				continue
+			}
+			require.NoError(t, err, mode)
+			require.NoError(t, a.Close())
+		}
+	}
+	require.NoError(t, checkData(filepath.Join(base, "not", "there", "yet")))
+	below := filepath.Join(base, os.FileMode(0o700).String(), "below")
+	require.NoError(t, os.Mkdir(below, 0o700))
+	require.NoError(t, os.Chmod(below, 0o755)) //nolint:gosec // nobody gets there
+	require.NoError(t, checkData(below))
+}

@@ -1,0 +1,115 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	driver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// makeFile makes the file where there is none, takes it from other users, since it holds what agents were told and hashes
+// of tokens, and returns its absolute path. SQLite gives the files beside it the same mode.
+//
+// A file is never empty, not even while it is made, so one that is has been emptied. SQLite would take it for a new one.
+func (s *Store) makeFile(ctx context.Context) (string, error) {
+	if s.path == "" {
+		return "", errors.New("no file is named")
+	}
+	path, err := filepath.Abs(s.path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+			return "", fmt.Errorf("the file is gone, and its log %s-wal is still there: restore the file from a backup, or move the log away too to begin anew", path)
+		}
+		if err := newFile(ctx, path); err != nil {
+			return "", err
+		}
+	case err != nil:
+		return "", err
+	case info.Mode().IsRegular() && info.Size() == 0:
+		return "", errors.New("the file has been emptied: restore it from a backup, or remove it to begin anew")
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	return path, errors.Join(f.Chmod(0o600), f.Close())
+}
+
+// newFile makes a database without tables, unless another process has made one meanwhile.
+func newFile(ctx context.Context, path string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*.db")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	u := url.URL{Scheme: "file", Path: f.Name()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "PRAGMA application_id = 0x466c6574") // "Flet"; it writes the first page
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// checkTime bounds the check of a large file: what is read of it in that time is checked.
+const checkTime = time.Second
+
+// check reads the database and says whether it is damaged.
+func check(ctx context.Context, db *sql.DB) error {
+	short, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	var verdict string
+	err := db.QueryRowContext(short, "PRAGMA quick_check(1)").Scan(&verdict)
+	switch {
+	case short.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return err
+	case verdict != "ok":
+		return damage{errors.New(verdict)}
+	}
+	return nil
+}
+
+// damage is what is wrong with a database.
+type damage struct{ error }
+
+// advise adds to the error of a damaged database what to do about it.
+func advise(err error) error {
+	found, ok := errors.AsType[damage](err)
+	if e, is := errors.AsType[*driver.Error](err); is {
+		primary := e.Code() & 0xff
+		ok = ok || primary == sqlite3.SQLITE_CORRUPT || primary == sqlite3.SQLITE_NOTADB
+	} else if ok {
+		err = found.error
+	}
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("the database is damaged (%w): restore it from a backup, or move it away, with the files beside it that begin with its name, to begin anew", err)
+}
