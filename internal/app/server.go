@@ -40,9 +40,15 @@ const (
 // shutdownGrace is how long connections get to end by themselves when the server stops.
 const shutdownGrace = 5 * time.Second
 
+// closeGrace is how long the fleet gets to end its work after that. Whatever hangs by then, ends with the process: what
+// agents and their runs need is in the store and in their directories at any time.
+const closeGrace = 15 * time.Second
+
 // Server is a fleet with its listeners.
 type Server struct {
 	*App
+	closeGrace                 time.Duration
+	closed                     chan error // gets how the fleet was closed
 	grpcListener, httpListener net.Listener
 	grpc                       *grpc.Server
 	http                       *http.Server
@@ -54,7 +60,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	if err := a.cfg.Validate(); err != nil { // whoever made the configuration: nobody opens a fleet to everybody
 		return nil, err
 	}
-	s := &Server{App: a}
+	s := &Server{App: a, closeGrace: closeGrace, closed: make(chan error, 1)}
 	if s.httpListener, err = listen("http", a.cfg.HTTP, a.limits); err != nil {
 		return nil, err
 	}
@@ -183,5 +189,11 @@ func (s *Server) shutdown() error {
 		s.grpc.Stop()
 		<-graceful
 	}
-	return errors.Join(err, s.Close())
+	go func() { s.closed <- s.Close() }()
+	select {
+	case cerr := <-s.closed:
+		return errors.Join(err, cerr)
+	case <-time.After(s.closeGrace):
+		return errors.Join(err, fmt.Errorf("the work of the server did not end within %s: ending without waiting for it", s.closeGrace))
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,6 +64,50 @@ func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.NoError(t, err)
+	case <-time.After(2 * shutdownGrace):
+		require.Fail(t, "the server does not end")
+	}
+}
+
+// TestShutdownWithAHostThatHangs ends a server while a call of its backend never returns.
+func TestShutdownWithAHostThatHangs(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
+	hangs, free := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	world := fake.New(fake.Config{Before: func(_ context.Context, c fake.Call) error {
+		if c.Method == "Provision" {
+			once.Do(func() { close(hangs) })
+			<-free
+		}
+		return nil
+	}})
+	a, err := Open(t.Context(), cfg, Options{Backend: world})
+	require.NoError(t, err)
+	s, err := a.Listen("test")
+	require.NoError(t, err)
+	s.closeGrace = 100 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		close(free)
+		<-s.closed
+		world.Destroy()
+	})
+
+	conn, err := grpc.NewClient(s.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	go func() {
+		_, _ = fleetv1.NewFleetServiceClient(conn).CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "s"})
+	}()
+	<-hangs
+	stop()
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "did not end within 100ms")
 	case <-time.After(2 * shutdownGrace):
 		require.Fail(t, "the server does not end")
 	}

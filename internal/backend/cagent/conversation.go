@@ -13,6 +13,8 @@ import (
 	"os"
 
 	"github.com/docker/cagent/pkg/session"
+
+	"fleet/internal/backend/agentfile"
 )
 
 // conversation is what an agent and the one who talks to it have said, a line each item, in a file that only grows. It
@@ -41,7 +43,7 @@ func openConversation(path string) (*conversation, []session.Item, error) {
 
 // readItems returns the items, and how long the file is up to the last whole one when there is more.
 func readItems(path string) (items []session.Item, whole int64, err error) {
-	f, err := os.Open(path)
+	f, err := agentfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, -1, nil
 	}
@@ -97,7 +99,7 @@ func (c *conversation) save(s *session.Session) {
 		}
 		b.Write(append(line, '\n'))
 	}
-	f, err := os.OpenFile(c.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := agentfile.Create(c.path)
 	if err != nil {
 		c.err = err
 		return

@@ -13,11 +13,15 @@ import (
 	"strings"
 	"time"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/fleet"
 )
 
 // home is the directory of an agent: agent.json, conversation.jsonl, log, stopped (when it is), work/ and runs/.
 type home string
+
+// maxFile is the longest file of an agent's home that is read in one piece, in bytes.
+const maxFile = 64 << 20
 
 // record is what is written of an agent into its home.
 type record struct {
@@ -72,7 +76,7 @@ func (h home) exists(name string) bool {
 
 // read reads a JSON file. A file that is not there is fs.ErrNotExist.
 func (h home) read(name string, v any) error {
-	b, err := os.ReadFile(h.path(name))
+	b, err := agentfile.Read(h.path(name), maxFile)
 	if err != nil {
 		return err
 	}
@@ -115,7 +119,7 @@ func writeFile(path string, data []byte) error {
 
 // log writes a line into the agent's log. It is an effort.
 func (h home) log(now time.Time, format string, args ...any) {
-	f, err := os.OpenFile(h.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := agentfile.Create(h.path("log"))
 	if err != nil {
 		return
 	}
@@ -125,7 +129,7 @@ func (h home) log(now time.Time, format string, args ...any) {
 
 // lines returns the last n lines of the log, and whether there were more.
 func (h home) lines(n int) ([]string, bool, error) {
-	b, err := os.ReadFile(h.path("log"))
+	b, err := agentfile.Read(h.path("log"), maxFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 {
 		return nil, false, nil
 	}

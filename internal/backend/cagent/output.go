@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 
+	"fleet/internal/backend/agentfile"
 	"fleet/internal/fleet"
 )
 
@@ -96,7 +97,7 @@ func (b *Backend) Follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 	if live == nil && !h.exists("run.json") {
 		return fleet.Outcome{}, notGiven(a)
 	}
-	f, err := os.Open(h.path("output"))
+	f, err := agentfile.Open(h.path("output"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f = nil // the run ended before it could begin
