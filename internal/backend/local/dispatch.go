@@ -164,6 +164,9 @@ func (b *Backend) prepare(p project, a fleet.Agent, r fleet.Run, h home) ([]stri
 		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
 		"FLEET_SUMMARY": run.Path("summary"), "FLEET_PAYLOAD": run.Path("payload"),
 	}
+	if c.Messages {
+		own["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
+	}
 	for k, v := range c.Env {
 		own[k] = v
 	}

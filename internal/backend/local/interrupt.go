@@ -61,7 +61,8 @@ func (b *Backend) Interrupt(ctx context.Context, a fleet.Agent, r fleet.Run, kil
 	}
 }
 
-// Send implements fleet.Backend: a run of the shell driver gets the message as a line of its input.
+// Send implements fleet.Backend: a run of the shell driver reads the message as a line of
+// the file that FLEET_MESSAGES names.
 func (b *Backend) Send(ctx context.Context, a fleet.Agent, r fleet.Run, id, message string) error {
 	if err := ctx.Err(); err != nil {
 		return err

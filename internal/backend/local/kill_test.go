@@ -35,7 +35,7 @@ func serve(dir string) {
 	ctx := context.Background()
 	h := handover{
 		Agent: fleet.Agent{UID: "killed-server", Name: "papi", Project: "shell", Role: "coder"},
-		Run:   newRun(`for i in $(seq 2000); do echo line $i; done; read -r go; for i in $(seq 2001 3000); do echo line $i; done`),
+		Run:   newRun(`for i in $(seq 2000); do echo line $i; done; read -r go <"$FLEET_MESSAGES"; for i in $(seq 2001 3000); do echo line $i; done`),
 	}
 	if _, err := b.Provision(ctx, h.Agent); err != nil {
 		panic(err)

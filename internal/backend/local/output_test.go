@@ -64,7 +64,7 @@ func TestStuckSink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a := w.agent("shell")
-	r := w.start(a, "seq 200000; touch done; read -r x")
+	r := w.start(a, "seq 200000; touch done; read -r x <$FLEET_MESSAGES")
 	taken := make(chan struct{})
 	ctx, cancel := context.WithCancel(w.ctx)
 	ended := make(chan error)
@@ -90,7 +90,7 @@ func TestCursors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a := w.agent("shell")
-	r := w.start(a, "echo one; printf two; read -r x; echo three")
+	r := w.start(a, "echo one; printf two; read -r x <$FLEET_MESSAGES; echo three")
 	w.until(a, r, "two") // half a line, with a cursor of its own
 	require.NoError(t, w.Send(w.ctx, a, r, "1", "go"))
 	w.follow(a, r)

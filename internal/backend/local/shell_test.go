@@ -33,6 +33,7 @@ func TestShell(t *testing.T) {
 		{"a summary of its own", `echo noise; echo "all well" >"$FLEET_SUMMARY"`, "noise\n", fleet.Outcome{Summary: "all well", Payload: []byte("noise\n")}},
 		{"a payload of its own", `echo done; printf '{"x":1}' >"$FLEET_PAYLOAD"`, "done\n", fleet.Outcome{Summary: "done", Payload: []byte(`{"x":1}`)}},
 		{"a payload that would block", `rm -f "$FLEET_PAYLOAD"; mkfifo "$FLEET_PAYLOAD"; echo done`, "done\n", fleet.Outcome{Summary: "done", Payload: []byte("done\n")}},
+		{"its input is empty", "cat; echo read", "read\n", fleet.Outcome{Summary: "read", Payload: []byte("read\n")}},
 		{"colours and progress", `printf '\033[1;32mgreen\033[0m\n10%%\r50%%\r100%%\n'`, "\x1b[1;32mgreen\x1b[0m\n10%\r50%\r100%\n", fleet.Outcome{Summary: "100%", Payload: []byte("\x1b[1;32mgreen\x1b[0m\n10%\r50%\r100%\n")}},
 		{"a payload that is not text", `echo done; printf '\000\377\n\n' >"$FLEET_PAYLOAD"`, "done\n", fleet.Outcome{Summary: "done", Payload: []byte("\x00\xff\n\n")}},
 		{"who and what it is", `echo $FLEET_AGENT/$FLEET_PROJECT/$FLEET_ROLE $(cat $FLEET_SPEC_FILE) $(grep -c engineer $FLEET_ROLE_FILE) $(grep -c FLEET_AGENT $FLEET_PROMPT_FILE)`, "papi/shell/coder Keep the tests green. 1 1\n", fleet.Outcome{Summary: "papi/shell/coder Keep the tests green. 1 1", Payload: []byte("papi/shell/coder Keep the tests green. 1 1\n")}},
@@ -85,7 +86,7 @@ func TestShellMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a := w.agent("shell")
-	r := w.start(a, `printf 'name? '; read -r name; echo "hello $name"; cat >/dev/null`)
+	r := w.start(a, `printf 'name? '; read -r name <"$FLEET_MESSAGES"; echo "hello $name"; cat "$FLEET_MESSAGES"`)
 	w.until(a, r, "name? ") // a question without a newline is seen all the same
 	require.NoError(t, w.Send(w.ctx, a, r, "1", "world"))
 	w.until(a, r, "hello world")
@@ -149,7 +150,7 @@ func TestEnvironment(t *testing.T) {
 			own++
 		}
 	}
-	require.Equal(t, 10, own)
+	require.Equal(t, 11, own)
 	for _, name := range []string{"FLEET_TOKEN", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SITE", "CODER_SESSION_TOKEN", "MALFORMED"} {
 		require.NotContains(t, vars, name)
 	}

@@ -36,7 +36,7 @@ func TestSuite(t *testing.T) {
 			Fails:   backendtest.Prompt{Text: "echo no compiler >&2; exit 3", Reason: "exit code 3: no compiler"},
 			Deaf:    backendtest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
 			Payload: backendtest.Prompt{Text: `printf 'x: 1\ny: 2' >"$FLEET_PAYLOAD"; echo done`, Payload: []byte("x: 1\ny: 2")},
-			Listens: backendtest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
+			Listens: backendtest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
 		},
 	})
 }

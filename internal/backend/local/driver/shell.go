@@ -5,8 +5,7 @@ import "strings"
 // shell runs the task as a script. The first line may say which interpreter it is for ("#!/usr/bin/env python3");
 // without it, it is for bash and ends at the first command that fails.
 //
-// The script's input stays open for messages, so a command in it that reads its input to the end waits for ever:
-// give such a command "</dev/null".
+// The script's standard input is empty. Messages come as lines from the file that FLEET_MESSAGES names.
 type shell struct{ argv []string }
 
 func newShell(o Options) shell {

@@ -39,9 +39,9 @@ type control struct {
 	orders   chan order // interrupts, for the supervisor
 	done     chan struct{}
 
-	writing sync.Mutex // one message at a time
-	stdin   *os.File   // nil: takes no messages
-	sent    map[string]bool
+	writing  sync.Mutex // one message at a time
+	messages *os.File   // nil: takes no messages
+	sent     map[string]bool
 
 	mu       sync.Mutex
 	watchers map[chan struct{}]struct{}
@@ -109,11 +109,11 @@ func (c *control) grown() {
 	}
 }
 
-// message writes the text to the child's input, as a line, unless it has before.
+// message writes the text to the child, as a line, unless it has before.
 func (c *control) message(id, text string) string {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if c.stdin == nil {
+	if c.messages == nil {
 		return errNone
 	}
 	if c.sent[id] {
@@ -122,8 +122,8 @@ func (c *control) message(id, text string) string {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	_ = c.stdin.SetWriteDeadline(time.Now().Add(messageTimeout))
-	switch _, err := c.stdin.WriteString(text); {
+	_ = c.messages.SetWriteDeadline(time.Now().Add(messageTimeout))
+	switch _, err := c.messages.WriteString(text); {
 	case os.IsTimeout(err):
 		return errFull
 	case err != nil:

@@ -132,6 +132,15 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		return fail(err)
 	}
 	childs = append(childs, stdin)
+	files := []*os.File{stdin, nil, nil}
+	if spec.Messages {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fail(err)
+		}
+		s.control.messages = w
+		childs, files = append(childs, r), append(files, r) // as MessagesFD
+	}
 	sink := func(name string, limit int64) (*os.File, error) {
 		to, err := newOutput(name, limit, s.control.grown)
 		if err != nil {
@@ -159,9 +168,10 @@ func start(run Run, spec Spec) (*supervisor, error) {
 			return fail(err)
 		}
 	}
+	files[1], files[2] = stdout, stderr
 	s.started = time.Now().UTC()
 	p, err := os.StartProcess(spec.Program, spec.Argv, &os.ProcAttr{
-		Dir: spec.Dir, Env: os.Environ(), Files: []*os.File{stdin, stdout, stderr}, Sys: process.Attributes(),
+		Dir: spec.Dir, Env: os.Environ(), Files: files, Sys: process.Attributes(),
 	})
 	if err != nil {
 		return fail(err)
@@ -180,18 +190,13 @@ func start(run Run, spec Spec) (*supervisor, error) {
 	return s, nil
 }
 
-// input opens what the child reads.
+// MessagesFD is the file descriptor from which a child that takes messages reads them, a line each.
+const MessagesFD = 3
+
+// input opens what the child reads as its standard input.
 func (s *supervisor) input() (*os.File, error) {
-	switch {
-	case s.spec.StdinFile != "":
+	if s.spec.StdinFile != "" {
 		return os.Open(filepath.Base(s.spec.StdinFile))
-	case s.spec.Messages:
-		r, w, err := os.Pipe()
-		if err != nil {
-			return nil, err
-		}
-		s.control.stdin = w
-		return r, nil
 	}
 	return os.Open(os.DevNull)
 }

@@ -12,7 +12,7 @@ type Spec struct {
 	MaxOutput   int64         `json:"max_output"`
 	SplitStderr bool          `json:"split_stderr,omitempty"` // errors go to a file of their own, not into the output
 	StdinFile   string        `json:"stdin_file,omitempty"`   // in the run's directory; none: empty input
-	Messages    bool          `json:"messages,omitempty"`     // its input stays open, for messages
+	Messages    bool          `json:"messages,omitempty"`     // it reads messages, from MessagesFD
 	Requests    bool          `json:"requests,omitempty"`     // its output tells when it asks its model, see requests
 	Secrets     []string      `json:"secrets,omitempty"`      // files in the run's directory that are removed when it ends
 	Log         string        `json:"log,omitempty"`          // file that gets a line when it ends
