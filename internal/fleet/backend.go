@@ -135,7 +135,8 @@ type Output struct {
 	Step   bool   // a step the agent took (a tool it used), not text it wrote
 	Text   string
 	// Data is the step for programs, a JSON object whose "type" is "tool_call" (id, name, arguments), "tool_result" (id,
-	// name, result, is_error), "usage" (input_tokens, output_tokens) or "warning" (message); nil when the backend knows no more than the text.
+	// name, result, is_error), "usage" (input_tokens, output_tokens) or "warning" (message), or of text "text"; nil when the
+	// backend knows no more than the text. Each can name the one of several agents that did it, as "agent".
 	Data []byte
 }
 

@@ -110,12 +110,13 @@ func (w *worker) take(tx Tx, t *Task, o Output) error {
 		return nil
 	case t.OutputSize > w.cfg.MaxOutput:
 		return tx.Append(t.event(EventTaskStep, w.now(), fmt.Sprintf("more output than %d bytes: the rest is not kept", w.cfg.MaxOutput)))
-	case o.Step:
-		e := t.event(EventTaskStep, w.now(), o.Text)
-		e.Data = o.Data
-		return tx.Append(e)
 	}
-	return tx.Append(t.event(EventTaskOutput, w.now(), o.Text))
+	e := t.event(EventTaskOutput, w.now(), o.Text)
+	if o.Step {
+		e.Type = EventTaskStep
+	}
+	e.Data = o.Data
+	return tx.Append(e)
 }
 
 // unfollow ends following and waits for it. The run goes on.

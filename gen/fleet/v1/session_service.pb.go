@@ -570,6 +570,8 @@ type TurnContent struct {
 	AgentMessage *string `protobuf:"bytes,6,opt,name=agent_message,json=agentMessage,proto3,oneof" json:"agent_message,omitempty"`
 	// What one request to its model used.
 	Usage *TurnUsage `protobuf:"bytes,7,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
+	// Name of the agent that did it: one of the definition's agents, where it has several that work together.
+	Agent string `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What did not work, such as an MCP server that did not start.
 	Warning       *string `protobuf:"bytes,9,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -653,6 +655,13 @@ func (x *TurnContent) GetUsage() *TurnUsage {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *TurnContent) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
 }
 
 func (x *TurnContent) GetWarning() string {
@@ -2292,7 +2301,7 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_contentB\v\n" +
 	"\t_responseB\v\n" +
-	"\t_metadata\"\xdb\x03\n" +
+	"\t_metadata\"\xf1\x03\n" +
 	"\vTurnContent\x12 \n" +
 	"\ttool_call\x18\x01 \x01(\tH\x00R\btoolCall\x88\x01\x01\x12\x1b\n" +
 	"\x06status\x18\x02 \x01(\tH\x01R\x06status\x88\x01\x01\x12%\n" +
@@ -2301,7 +2310,8 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\targuments\x18\x04 \x01(\v2\x16.google.protobuf.ValueH\x03R\targuments\x88\x01\x01\x12@\n" +
 	"\rtool_response\x18\x05 \x01(\v2\x16.fleet.v1.ToolResponseH\x04R\ftoolResponse\x88\x01\x01\x12(\n" +
 	"\ragent_message\x18\x06 \x01(\tH\x05R\fagentMessage\x88\x01\x01\x12.\n" +
-	"\x05usage\x18\a \x01(\v2\x13.fleet.v1.TurnUsageH\x06R\x05usage\x88\x01\x01\x12\x1d\n" +
+	"\x05usage\x18\a \x01(\v2\x13.fleet.v1.TurnUsageH\x06R\x05usage\x88\x01\x01\x12\x14\n" +
+	"\x05agent\x18\b \x01(\tR\x05agent\x12\x1d\n" +
 	"\awarning\x18\t \x01(\tH\aR\awarning\x88\x01\x01B\f\n" +
 	"\n" +
 	"_tool_callB\t\n" +

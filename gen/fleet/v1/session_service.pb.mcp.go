@@ -290,11 +290,18 @@ const sessionServiceSendMessageOutput = `{
             }
           ]
         },
+        "agent": {
+          "type": "string",
+          "description": "Name of the agent that did it: one of the definition's agents, where it has several that work together."
+        },
         "warning": {
           "type": "string",
           "description": "What did not work, such as an MCP server that did not start."
         }
       },
+      "required": [
+        "agent"
+      ],
       "description": "TurnContent is something that an agent did: used a tool, got the tool's answer, said something, or used tokens."
     },
     "ToolResponse": {
@@ -505,11 +512,18 @@ const sessionServiceInvokeAgentOutput = `{
             }
           ]
         },
+        "agent": {
+          "type": "string",
+          "description": "Name of the agent that did it: one of the definition's agents, where it has several that work together."
+        },
         "warning": {
           "type": "string",
           "description": "What did not work, such as an MCP server that did not start."
         }
       },
+      "required": [
+        "agent"
+      ],
       "description": "TurnContent is something that an agent did: used a tool, got the tool's answer, said something, or used tokens."
     },
     "ToolResponse": {

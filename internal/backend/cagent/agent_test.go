@@ -116,14 +116,15 @@ func TestOutcome(t *testing.T) {
 			require.InDelta(t, (2000*1+1000*10)/1e6, o.CostUSD, 1e-9)
 			var types []string
 			for _, out := range all {
-				var data struct{ Type, Name, ID string }
+				var data struct{ Type, Name, ID, Agent string }
 				if out.Data != nil {
 					require.NoError(t, json.Unmarshal(out.Data, &data))
 				}
 				types = append(types, strings.TrimSpace(data.Type+" "+data.Name))
-				require.Equal(t, out.Step, out.Data != nil)
+				require.Equal(t, out.Step, data.Type != "text")
+				require.Equal(t, "root", data.Agent)
 			}
-			require.Equal(t, []string{"usage", "tool_call think", "tool_result think", "tool_call think", "tool_result think", "", "usage"}, types)
+			require.Equal(t, []string{"usage", "tool_call think", "tool_result think", "tool_call think", "tool_result think", "text", "usage"}, types)
 			q := d.model.Requests()[0]
 			require.Equal(t, stubKey, q.Key())
 			require.Contains(t, q.System, "You do as you are told.")

@@ -261,11 +261,12 @@ func lastSaid(items []session.Item) string {
 
 // watcher makes outputs of what the library tells of a run.
 type watcher struct {
-	run  *run
-	rt   *runtime.LocalRuntime
-	line strings.Builder // text that was not put out yet
-	text strings.Builder // all of it since the last step
-	err  error
+	run   *run
+	rt    *runtime.LocalRuntime
+	agent string          // that speaks
+	line  strings.Builder // text that was not put out yet
+	text  strings.Builder // all of it since the last step
+	err   error
 }
 
 // watch takes the events until there are no more. It returns false when they did not end in time after the run was cut
@@ -311,6 +312,10 @@ func (w *watcher) end() {
 
 // take takes one event.
 func (w *watcher) take(ctx context.Context, e runtime.Event) {
+	if name := e.GetAgentName(); name != "" && name != w.agent {
+		w.flush(true) // what the other one said
+		w.agent = name
+	}
 	switch e := e.(type) {
 	case *runtime.AgentChoiceEvent:
 		w.write(e.Content)
@@ -410,7 +415,7 @@ func (w *watcher) flush(end bool) {
 
 func (w *watcher) say(s string) {
 	if s != "" {
-		w.run.out.add(piece{Text: w.run.b.secrets.hide(s)})
+		w.run.out.add(piece{Text: w.run.b.secrets.hide(s), Data: w.data(map[string]any{"type": "text"})})
 	}
 }
 
@@ -423,12 +428,21 @@ func (w *watcher) step() {
 func (w *watcher) put(text string, data map[string]any) {
 	p := piece{Step: true, Text: clean(oneLine(w.run.b.secrets.hide(text), maxStep))}
 	if data != nil {
-		b, err := json.Marshal(data)
-		if err == nil {
-			p.Data = json.RawMessage(w.run.b.secrets.hide(strings.ReplaceAll(string(b), `\u0000`, `\ufffd`)))
-		}
+		p.Data = w.data(data)
 	}
 	w.run.out.add(p)
+}
+
+// data is an output for programs, with the name of the agent that it is of.
+func (w *watcher) data(data map[string]any) json.RawMessage {
+	if w.agent != "" {
+		data["agent"] = w.agent
+	}
+	b, err := json.Marshal(data)
+	if err != nil {
+		return nil
+	}
+	return json.RawMessage(w.run.b.secrets.hide(strings.ReplaceAll(string(b), `\u0000`, `\ufffd`)))
 }
 
 // count adds up what was used and says so.

@@ -81,11 +81,19 @@ type live struct {
 	progress *progress
 	said     strings.Builder // what went to standard output, without colours
 	plain    sanitizer
-	open     bool // the last line has no end yet
+	who      string // the agent that did the last thing; of one alone nobody asks
+	open     bool   // the last line has no end yet
 }
 
 func (l *live) show(m protoreflect.Message) {
-	said, did, more := partsOf(m)
+	who, said, did, more := partsOf(m)
+	if who != "" && l.who != "" && who != l.who && l.s.tells() {
+		l.endLine()
+		l.s.screen.line(paint(l.s.screen.colors, cyan, printable(who+":")))
+	}
+	if who != "" {
+		l.who = who
+	}
 	if said != "" {
 		l.say(said)
 	}
@@ -129,8 +137,8 @@ func (l *live) endLine() {
 }
 
 // partsOf takes a message apart that tells what an agent does: what it says, what it does in a few words, and the details
-// of that as JSON. What it says is in a field called text, message, delta or content, or that ends so.
-func partsOf(m protoreflect.Message) (said, did, more string) {
+// of that as JSON. Its name is in a field called agent. What it says is in a field called text, message, delta or content, or that ends so.
+func partsOf(m protoreflect.Message) (who, said, did, more string) {
 	var doing, details []string
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -147,11 +155,13 @@ func partsOf(m protoreflect.Message) (said, did, more string) {
 				details = append(details, string(data))
 			}
 		case f.Kind() != protoreflect.StringKind && f.Enum() == nil, last == "id":
+		case f.Name() == "agent":
+			who = m.Get(f).String()
 		case last == "text", last == "message", last == "delta", last == "content":
 			said += m.Get(f).String()
 		default:
 			doing = append(doing, scalarText(f, m.Get(f)))
 		}
 	}
-	return said, strings.Join(doing, " "), strings.Join(details, " ")
+	return who, said, strings.Join(doing, " "), strings.Join(details, " ")
 }

@@ -82,6 +82,30 @@ func TestATurnIsToldAsItHappens(t *testing.T) {
 	require.Empty(t, told)
 }
 
+// TestATurnOfSeveralAgents wants to be told who speaks, when that is another one than before.
+func TestATurnOfSeveralAgents(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	s.answer = func(_ *fleetv1.SendMessageRequest, out sendStream) error {
+		for _, c := range []*fleetv1.TurnContent{
+			{Agent: "root", AgentMessage: proto.String("Helper, look.\n")},
+			{Agent: "helper", AgentMessage: proto.String("I see ")},
+			{Agent: "helper", AgentMessage: proto.String("it.")},
+			{Agent: "root", ToolCall: proto.String("think"), Status: proto.String("started")},
+		} {
+			if err := out.Send(partial(c)); err != nil {
+				return err
+			}
+		}
+		return out.Send(&fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_complete, Response: proto.String("Seen."), Metadata: &fleetv1.TurnMetadata{}})
+	}
+	server, _ := withSession(t, s)
+	out, told, code := fleet(server, "sessions", "send", "s-1", "Look.")
+	require.Equal(t, ExitOK, code, told)
+	require.Equal(t, "Seen.\n", out)
+	require.Contains(t, told, "Helper, look.\nhelper:\nI see it.\nroot:\n· think started\n")
+}
+
 // TestATurnOnATerminal shows the answer as it is said, and not again when it is complete.
 func TestATurnOnATerminal(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 		fleet:     fleetv1.NewFleetServiceClient(conn),
 		health:    fleetv1.NewHealthServiceClient(conn),
 		opening:   100 * time.Millisecond,
-		heartbeat: 15 * time.Second,
+		heartbeat: 10 * time.Second,
 		patience:  30 * time.Second,
 	}
 	var err error

@@ -71,7 +71,7 @@ func contentsOf(all []sessions.Content) []*fleetv1.TurnContent {
 
 func contentOf(c sessions.Content) *fleetv1.TurnContent {
 	out := &fleetv1.TurnContent{
-		ToolCall: some(textOf(c.Tool)), Status: some(c.Status), ToolCallId: some(textOf(c.CallID)), AgentMessage: some(textOf(c.Message)), Warning: some(textOf(c.Warning)),
+		Agent: textOf(c.Agent), ToolCall: some(textOf(c.Tool)), Status: some(c.Status), ToolCallId: some(textOf(c.CallID)), AgentMessage: some(textOf(c.Message)), Warning: some(textOf(c.Warning)),
 		Arguments: valueOf(c.Arguments),
 	}
 	if c.Result != nil {

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"encoding/json"
 
 	"fleet/internal/fleet"
@@ -8,6 +9,7 @@ import (
 
 // Content is something that an agent did in a turn. One of its parts is set.
 type Content struct {
+	Agent     string          // that did it
 	Tool      string          // that it used, or that answered
 	Status    string          // of the tool: started, completed or failed
 	CallID    string          // of the tool
@@ -27,6 +29,7 @@ type Result struct {
 // step is the data of an output; see fleet.Output.
 type step struct {
 	Type         string          `json:"type"`
+	Agent        string          `json:"agent"`
 	ID           string          `json:"id"`
 	Name         string          `json:"name"`
 	Arguments    json.RawMessage `json:"arguments"`
@@ -40,30 +43,48 @@ type step struct {
 
 // contentOf is what the event tells of a turn; ok is false when it tells nothing of it.
 func contentOf(e fleet.Event) (c Content, ok bool) {
-	switch e.Type {
-	case fleet.EventTaskOutput:
-		return Content{Message: e.Text}, e.Text != ""
-	case fleet.EventTaskStep:
-	default:
+	if e.Type != fleet.EventTaskOutput && e.Type != fleet.EventTaskStep {
 		return Content{}, false
 	}
 	var s step
-	if len(e.Data) == 0 || json.Unmarshal(e.Data, &s) != nil {
-		return Content{Tool: e.Text, Status: "started"}, e.Text != "" // a backend that knows no more than the words
+	known := len(e.Data) > 0 && json.Unmarshal(e.Data, &s) == nil
+	c.Agent = s.Agent
+	switch {
+	case e.Type == fleet.EventTaskOutput:
+		c.Message = e.Text
+		return c, e.Text != ""
+	case !known: // the backend knows no more than the words
+		c.Tool, c.Status = e.Text, "started"
+		return c, e.Text != ""
 	}
 	switch s.Type {
 	case "tool_call":
-		return Content{Tool: s.Name, Status: "started", CallID: s.ID, Arguments: s.Arguments}, true
+		c.Tool, c.Status, c.CallID, c.Arguments = s.Name, "started", s.ID, s.Arguments
 	case "tool_result":
-		status := "completed"
+		c.Tool, c.Status, c.CallID, c.Result = s.Name, "completed", s.ID, &Result{s.Result, s.IsError}
 		if s.IsError {
-			status = "failed"
+			c.Status = "failed"
 		}
-		return Content{Tool: s.Name, Status: status, CallID: s.ID, Result: &Result{s.Result, s.IsError}}, true
 	case "usage":
-		return Content{Usage: &fleet.Usage{Model: s.Model, InputTokens: s.InputTokens, OutputTokens: s.OutputTokens}}, true
+		c.Usage = &fleet.Usage{Model: s.Model, InputTokens: s.InputTokens, OutputTokens: s.OutputTokens}
 	case "warning":
-		return Content{Warning: s.Message}, s.Message != ""
+		c.Warning = s.Message
+		return c, s.Message != ""
+	default:
+		return Content{}, false
 	}
-	return Content{}, false
+	return c, true
+}
+
+// speaker is the name of the task's agent: what its definition calls it, or its own.
+func (s *Service) speaker(ctx context.Context, t *fleet.Task) (name string, err error) {
+	name = t.AgentName
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		a, err := tx.Agent(t.AgentUID)
+		if a != nil && a.Recipe != nil && a.Recipe.Name != "" {
+			name = a.Recipe.Name
+		}
+		return err
+	})
+	return name, err
 }

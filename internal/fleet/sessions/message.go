@@ -143,10 +143,17 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 	s.listeners.join(t.ID)
 	var gone error // of the sink: its caller does not listen any more
 	defer func() { s.left(ctx, t.ID, requestID, gone != nil || ctx.Err() != nil) }()
+	speaker, err := s.speaker(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	ended, err := s.core.FollowTask(ctx, t.ID, 0, func(e fleet.Event) error {
 		c, ok := contentOf(e)
 		if !ok {
 			return nil
+		}
+		if c.Agent == "" {
+			c.Agent = speaker
 		}
 		kept.add(c)
 		if c.Warning != "" && !slices.Contains(a.Warnings, c.Warning) {

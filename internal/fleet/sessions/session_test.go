@@ -73,6 +73,27 @@ func TestEvents(t *testing.T) {
 	require.Equal(t, []string{"usage", "think started", "think completed", "one\n", "two\n", "usage"}, seen)
 }
 
+// TestSpeakers wants each thing to name the agent of the team that did it.
+func TestSpeakers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.define("team.yaml", strings.Replace(w.document("Leads."), "    toolsets:", "    sub_agents: [helper]\n    toolsets:", 1)+"  helper: {model: stub, description: Helps., instruction: You help.}\n")
+	id := w.begin("alice", "team")
+	a := w.say("alice", id, `model: tools [{"name":"transfer_task","input":{"agent":"helper","task":"model: say helped","expected_output":"help"}}]`+"\nmodel: say led")
+	require.Equal(t, "led", a.Text)
+	said := map[string]string{}
+	for _, c := range a.Events {
+		if c.Message != "" {
+			said[c.Agent] += c.Message
+		}
+		require.NotEmpty(t, c.Agent, "%+v", c)
+	}
+	require.Equal(t, map[string]string{"helper": "You said: Please proceed.\n", "root": "led\n"}, said)
+
+	papi := w.say("alice", w.begin("alice", w.hired("alice", "papi")), "echo hello\ndone all said")
+	require.Equal(t, []string{"papi", "hello"}, []string{papi.Events[0].Agent, strings.TrimSpace(papi.Events[0].Message)})
+}
+
 // TestRestart wants a session to go on after the server was gone, and a turn that it cut off to have failed, once.
 func TestRestart(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -27,20 +28,31 @@ func WithNotify(ctx context.Context, n Notify) context.Context {
 	return context.WithValue(ctx, notifyKey{}, n)
 }
 
-// progress sends the progress of one call. It is for one goroutine at a time; a nil one sends nothing.
+// progress sends the progress of one call; a nil one sends nothing.
 type progress struct {
 	token  mcp.ProgressToken
 	notify Notify
-	sent   int
+
+	mu   sync.Mutex
+	sent int
+	last time.Time // when something was sent, or the call began
 }
 
-// progressOf returns the progress of a call, nil when its client did not ask for any or cannot get any.
-func progressOf(ctx context.Context, r mcp.CallToolRequest) *progress {
+type progressKey struct{}
+
+// newProgress returns the progress of a call, nil when its client did not ask for any or cannot get any.
+func newProgress(ctx context.Context, r mcp.CallToolRequest) *progress {
 	notify, _ := ctx.Value(notifyKey{}).(Notify)
 	if notify == nil || r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
 		return nil
 	}
-	return &progress{token: r.Params.Meta.ProgressToken, notify: notify}
+	return &progress{token: r.Params.Meta.ProgressToken, notify: notify, last: time.Now()}
+}
+
+// progressOf returns the progress of the call that the context is of.
+func progressOf(ctx context.Context) *progress {
+	p, _ := ctx.Value(progressKey{}).(*progress)
+	return p
 }
 
 // say sends each of the texts. The progress is their number: it only grows, and nobody knows its total.
@@ -48,8 +60,11 @@ func (p *progress) say(texts []string) error {
 	if p == nil {
 		return nil
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, text := range texts {
 		p.sent++
+		p.last = time.Now()
 		if err := p.notify(mcp.JSONRPCNotification{
 			JSONRPC: mcp.JSONRPC_VERSION,
 			Notification: mcp.Notification{
@@ -63,6 +78,53 @@ func (p *progress) say(texts []string) error {
 		}
 	}
 	return nil
+}
+
+// number is how many texts were sent.
+func (p *progress) number() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent
+}
+
+// pulse is how long a call may be silent. Clients that hear nothing for a minute give up.
+const pulse = 8 * time.Second
+
+// reassure sends that the call goes on, whenever it was silent for a pulse, until the returned function is called.
+func (p *progress) reassure() (stop func()) {
+	if p == nil {
+		return func() {}
+	}
+	over, done := make(chan struct{}), make(chan struct{})
+	begun := time.Now()
+	go func() {
+		defer close(done)
+		timer := time.NewTimer(pulse)
+		defer timer.Stop()
+		for {
+			select {
+			case <-timer.C:
+			case <-over:
+				return
+			}
+			if left := p.quiet(); left > 0 {
+				timer.Reset(left)
+				continue
+			}
+			if p.say([]string{"at work for " + time.Since(begun).Round(time.Second).String()}) != nil {
+				return
+			}
+			timer.Reset(pulse)
+		}
+	}()
+	return func() { close(over); <-done }
+}
+
+// quiet is how much longer the call may be silent.
+func (p *progress) quiet() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return pulse - time.Since(p.last)
 }
 
 // Words returns the text of an event, or its type in words when it has none.
@@ -134,35 +196,10 @@ func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop f
 		// What the call itself did is in the log by now, but the stream may not have brought it yet. A log that does
 		// not come to an end belongs to an agent that works on; it is not the call's to wait for.
 		for range 10 {
-			before := p.sent
-			if at == "now" || watch(ctx, Query{Cursor: at, Agent: agent}, take) != nil || p.sent == before {
+			before := p.number()
+			if at == "now" || watch(ctx, Query{Cursor: at, Agent: agent}, take) != nil || p.number() == before {
 				return
 			}
 		}
 	}
-}
-
-// pulse is how often a call whose progress nobody knows says that it goes on. Clients give up after a minute of silence.
-const pulse = 15 * time.Second
-
-// reassure sends, now and then, that the call goes on, until the returned function is called.
-func reassure(p *progress) (stop func()) {
-	over, done := make(chan struct{}), make(chan struct{})
-	begun := time.Now()
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(pulse)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-over:
-				return
-			}
-			if p.say([]string{"at work for " + time.Since(begun).Round(time.Second).String()}) != nil {
-				return
-			}
-		}
-	}()
-	return func() { close(over); <-done }
 }

@@ -26,7 +26,7 @@ func Stream[Q, R any, PQ message[Q], PR message[R]](
 		if err := decode(r, q, o); err != nil {
 			return failure(err)
 		}
-		p, all, size := progressOf(ctx, r), PR(new(R)), 0
+		p, all, size := progressOf(ctx), PR(new(R)), 0
 		err := receive(ctx, call, q, func(m PR) error {
 			if err := p.say(texts(m)); err != nil {
 				return err

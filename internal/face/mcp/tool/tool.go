@@ -47,7 +47,11 @@ func (s Spec) with(h handler) Tool {
 				IdempotentHint: &s.Idempotent, OpenWorldHint: &openWorld,
 			},
 		},
-		Handler: func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) { return h(ctx, r), nil },
+		Handler: func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			p := newProgress(ctx, r)
+			defer p.reassure()()
+			return h(context.WithValue(ctx, progressKey{}, p), r), nil
+		},
 	}
 }
 

@@ -192,27 +192,61 @@ func TestArgumentsNeedNotBeJSONAlready(t *testing.T) {
 	}
 }
 
-// TestALongCallSaysThatItGoesOn has a client that gives up when it hears nothing.
+// TestALongCallSaysThatItGoesOn has clients that give up when they hear nothing.
 func TestALongCallSaysThatItGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		slow := func(_ context.Context, s *structpb.Struct, _ ...grpc.CallOption) (*structpb.Struct, error) {
-			time.Sleep(40 * time.Second)
-			return s, nil
-		}
-		var said []string
-		ctx := tool.WithNotify(t.Context(), func(n mcp.JSONRPCNotification) error {
-			text, _ := n.Params.AdditionalFields["message"].(string)
-			said = append(said, text)
-			return nil
+	t.Parallel()
+	slow := func(_ context.Context, s *structpb.Struct, _ ...grpc.CallOption) (*structpb.Struct, error) {
+		time.Sleep(30 * time.Second)
+		return s, nil
+	}
+	texts := func(m *structpb.Struct) []string { return []string{m.GetFields()["say"].GetStringValue()} }
+	last := func(m *structpb.Struct) bool { return len(m.GetFields()) == 0 }
+	talk := func(context.Context, *structpb.Struct, ...grpc.CallOption) (grpc.ServerStreamingClient[structpb.Struct], error) {
+		word := &structpb.Struct{Fields: map[string]*structpb.Value{"say": structpb.NewStringValue("word")}}
+		return &slowly{answers: []*structpb.Struct{word, word, {}}, pauses: []time.Duration{5 * time.Second, 20 * time.Second, 9 * time.Second}}, nil
+	}
+	for name, c := range map[string]struct {
+		tool tool.Tool
+		want []string
+	}{
+		"unary":  {tool.Unary(tool.Spec{Name: "slow"}, slow), []string{"at work for 8s", "at work for 16s", "at work for 24s"}},
+		"turn":   {tool.Turn(tool.Spec{Name: "slow"}, talk, texts, last), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s"}},
+		"stream": {tool.Stream(tool.Spec{Name: "slow"}, talk, texts), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var said []string
+				ctx := tool.WithNotify(t.Context(), func(n mcp.JSONRPCNotification) error {
+					text, _ := n.Params.AdditionalFields["message"].(string)
+					said = append(said, text)
+					return nil
+				})
+				r := mcp.CallToolRequest{}
+				_, err := c.tool.Handler(ctx, r)
+				require.NoError(t, err)
+				require.Empty(t, said, "it was not asked to")
+				r.Params.Meta = &mcp.Meta{ProgressToken: "t"}
+				_, err = c.tool.Handler(ctx, r)
+				require.NoError(t, err)
+				require.Equal(t, c.want, said)
+			})
 		})
-		u := tool.Unary(tool.Spec{Name: "slow"}, slow)
-		r := mcp.CallToolRequest{}
-		_, err := u.Handler(ctx, r)
-		require.NoError(t, err)
-		require.Empty(t, said, "it was not asked to")
-		r.Params.Meta = &mcp.Meta{ProgressToken: "t"}
-		_, err = u.Handler(ctx, r)
-		require.NoError(t, err)
-		require.Equal(t, []string{"at work for 15s", "at work for 30s"}, said)
-	})
+	}
+}
+
+// slowly is a stream whose answers come after pauses.
+type slowly struct {
+	grpc.ClientStream
+	answers []*structpb.Struct
+	pauses  []time.Duration
+}
+
+func (s *slowly) Recv() (*structpb.Struct, error) {
+	if len(s.answers) == 0 {
+		return nil, io.EOF
+	}
+	time.Sleep(s.pauses[0])
+	a := s.answers[0]
+	s.answers, s.pauses = s.answers[1:], s.pauses[1:]
+	return a, nil
 }

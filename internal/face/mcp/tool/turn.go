@@ -24,7 +24,7 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 			return failure(err)
 		}
 		var result PR
-		p := progressOf(ctx, r)
+		p := progressOf(ctx)
 		err := receive(ctx, call, q, func(m PR) error {
 			if last(m) {
 				result = m

@@ -18,11 +18,8 @@ func Unary[Q, R any, PQ message[Q], PR message[R]](
 			return failure(err)
 		}
 		stop := func() {}
-		switch p := progressOf(ctx, r); {
-		case p != nil && o.watch != nil:
+		if p := progressOf(ctx); p != nil && o.watch != nil {
 			stop = follow(ctx, p, o.watch, o.agent(q))
-		case p != nil:
-			stop = reassure(p)
 		}
 		m, err := call(ctx, q)
 		stop()
