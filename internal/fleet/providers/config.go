@@ -167,6 +167,12 @@ func (p Provider) with(e Provider) Provider {
 			*l.to = slices.Clone(l.value)
 		}
 	}
+	if e.Allow != nil {
+		p.Allow = slices.Clone(e.Allow)
+		if len(e.Capabilities) == 0 {
+			p.Capabilities = nil // they follow from it
+		}
+	}
 	p.Disabled = e.Disabled
 	return p
 }

@@ -128,7 +128,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		`agents: [{name: claude, keys: [OTHER]}]`:                                                                    `keys is OTHER: with protocol anthropic the key is in ANTHROPIC_API_KEY`,
 		`agents: [{name: claude, capabilities: ["Code Generation"]}]`:                                                `capabilities has "Code Generation"`,
 		`agents: [{name: claude, capabilities: [a, a]}]`:                                                             `capabilities has "a" twice`,
-		`agents: [{name: claude, command: [claude]}]`:                                                                `driver and command are for kind cli`,
+		`agents: [{name: claude, command: [claude]}]`:                                                                `driver, command and allow are for kind cli`,
 		"agents: [{name: claude, model: \"a\\nb\"}]":                                                                 `model is "a\nb": it is one line`,
 	} {
 		require.ErrorContains(t, settings(t, text).Validate(), want, text)
@@ -140,4 +140,35 @@ func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	_, err := providers.New(nil, nil, &outside{}, providers.Config{Settings: providers.Settings{Timeout: -time.Second}})
 	require.Error(t, err)
+}
+
+// TestAllow wants what claude may use to follow the configuration, and what it claims to follow that.
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		entries    []providers.Provider
+		allow, has []string
+	}{
+		"of itself":       {nil, []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}, []string{"code_editing"}},
+		"with programs":   {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read", "Write", "Bash(go test:*)"}}}, []string{"Read", "Write", "Bash(go test:*)"}, []string{"code_editing", "code_execution"}},
+		"to read alone":   {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read"}}}, []string{"Read"}, nil},
+		"with no tools":   {[]providers.Provider{{Name: "claude-code", Allow: []string{}}}, []string{}, nil},
+		"and more claims": {[]providers.Provider{{Name: "claude-code", Allow: []string{"Read"}, Capabilities: []string{"code_analysis", "code_editing"}}}, []string{"Read"}, []string{"code_editing"}},
+	} {
+		h := newHarness(t, func(cfg *providers.Config) { cfg.Agents = append(cfg.Agents, c.entries...) })
+		require.Empty(t, h.execute(providers.ExecuteRequest{Agent: "claude-code", Prompt: "p"}).Error, name)
+		require.Equal(t, c.allow, h.recipe().Allow, name)
+		list, err := h.List(h.as("alice"), "", false)
+		require.NoError(t, err)
+		var has []string
+		for _, l := range list {
+			for _, capability := range l.Capabilities {
+				if l.Name == "claude-code" && (capability == "code_editing" || capability == "code_execution") {
+					has = append(has, capability)
+				}
+			}
+		}
+		require.Equal(t, c.has, has, name)
+	}
+	require.ErrorContains(t, providers.Settings{Agents: []providers.Provider{{Name: "codex-cli", Allow: []string{"Edit"}}}}.Validate(), "allow is for the driver claude")
 }

@@ -132,6 +132,7 @@ func (s *Service) recipeOf(who fleet.Principal, p *Provider, key string, config 
 	r.System, r.SystemOnly = config["system"].(string)
 	if p.Kind == KindCLI {
 		r.Driver, r.Command, r.PassEnv, r.Model = p.Driver, p.Command, p.Keys, modelOf(p, config)
+		r.Allow = p.Allow
 		r.SystemOnly = false // it is what makes a program the agent that it is
 		return r, nil
 	}

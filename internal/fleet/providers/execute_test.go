@@ -239,9 +239,10 @@ func TestCapabilityWarnings(t *testing.T) {
 	h := newHarness(t, nil)
 	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p", Capabilities: []string{"code_generation", "code_execution", "Streaming", "juggling", "juggling"}})
 	require.Empty(t, a.Error)
-	require.Len(t, a.Warnings, 2)
+	require.Len(t, a.Warnings, 3)
 	require.Contains(t, a.Warnings[0], `"claude" does not support "code_execution": it has text_completion`)
-	require.Contains(t, a.Warnings[1], `"juggling"`)
+	require.Contains(t, a.Warnings[1], `"Streaming"`)
+	require.Contains(t, a.Warnings[2], `"juggling"`)
 }
 
 // TestTimeout has an agent that takes too long, also one that does not listen: the answer comes in time, and the run ends.

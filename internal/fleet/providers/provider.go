@@ -61,6 +61,9 @@ type Provider struct {
 	// arguments, in that backend's notation; with another one, what is given to it besides.
 	Driver  string   `yaml:"driver"`
 	Command []string `yaml:"command"`
+	// Allow are the tools that a program with the driver claude may use, in its own notation. It can ask nobody, so it has
+	// no others; nil means editors.
+	Allow []string `yaml:"allow"`
 
 	// Disabled takes a provider out of the table.
 	Disabled bool `yaml:"disabled"`
@@ -89,26 +92,36 @@ const (
 	CapabilityCodeAnalysis     = "code_analysis"
 	CapabilityCodeEditing      = "code_editing"      // it changes files by itself
 	CapabilityCodeExecution    = "code_execution"    // it runs programs by itself
-	CapabilityMultiTurn        = "multi_turn"        // it goes on with a conversation that is given in the context
-	CapabilityStreaming        = "streaming"         // its answer comes in pieces
 	CapabilityToolUse          = "tool_use"          // it calls tools
 	CapabilityExtendedThinking = "extended_thinking" // it reasons before it answers
 )
 
 // usual are the capabilities of a kind of provider that names none.
 var usual = map[Kind][]string{
-	KindAPI: {
-		CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityMultiTurn, CapabilityStreaming,
-		CapabilityToolUse,
-	},
-	KindCLI: {
-		CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityCodeEditing,
-		CapabilityCodeExecution, CapabilityStreaming,
-	},
-	KindLocal: {
-		CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityMultiTurn, CapabilityStreaming,
-		CapabilityToolUse,
-	},
+	KindAPI:   {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityToolUse},
+	KindCLI:   {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityCodeEditing},
+	KindLocal: {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityToolUse},
+}
+
+// editors are the tools of Claude Code that read and change files of its own directory and run nothing.
+var editors = []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}
+
+// allowed are the usual capabilities of a program that has these tools of Claude Code.
+func allowed(tools []string) []string {
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(tools, func(rule string) bool {
+			name, _, _ := strings.Cut(rule, "(")
+			return slices.Contains(names, name)
+		})
+	}
+	all := usualOf(KindCLI)
+	if !has("Edit", "Write", "NotebookEdit") {
+		all = slices.DeleteFunc(all, func(c string) bool { return c == CapabilityCodeEditing })
+	}
+	if has("Bash") {
+		all = append(all, CapabilityCodeExecution)
+	}
+	return all
 }
 
 func usualOf(k Kind) []string { return slices.Clone(usual[k]) }
@@ -134,7 +147,14 @@ func (p *Provider) complete() error {
 	if p.Kind != KindAPI && p.Kind != KindCLI && p.Kind != KindLocal {
 		return fmt.Errorf("kind is %q: it is api, cli or local", p.Kind)
 	}
-	if len(p.Capabilities) == 0 {
+	if p.Allow == nil && p.Driver == DriverClaude {
+		p.Allow = slices.Clone(editors)
+	}
+	switch {
+	case len(p.Capabilities) > 0:
+	case p.Driver == DriverClaude:
+		p.Capabilities = allowed(p.Allow)
+	default:
 		p.Capabilities = usualOf(p.Kind)
 	}
 	for i, c := range p.Capabilities {
@@ -178,6 +198,14 @@ func (p *Provider) completeCLI() error {
 	if p.Driver == DriverCommand && len(p.Command) == 0 || len(p.Command) > 0 && strings.TrimSpace(p.Command[0]) == "" {
 		return fmt.Errorf("command is empty: give the program and its arguments, as a list")
 	}
+	if p.Allow != nil && p.Driver != DriverClaude {
+		return fmt.Errorf("allow is for the driver claude: the driver %q cannot be held to tools", p.Driver)
+	}
+	for _, a := range p.Allow {
+		if strings.TrimSpace(a) == "" || strings.ContainsFunc(a, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("allow has %q: name a tool of Claude Code on one line, like Edit or Bash(npm test:*)", show(a))
+		}
+	}
 	for _, a := range p.Command {
 		if strings.ContainsRune(a, 0) {
 			return fmt.Errorf("command has a zero byte in it")
@@ -187,8 +215,8 @@ func (p *Provider) completeCLI() error {
 }
 
 func (p *Provider) completeModel() error {
-	if p.Driver != "" || len(p.Command) > 0 {
-		return fmt.Errorf("driver and command are for kind cli, not for a model")
+	if p.Driver != "" || len(p.Command) > 0 || p.Allow != nil {
+		return fmt.Errorf("driver, command and allow are for kind cli, not for a model")
 	}
 	if known := vendors(); p.Vendor != "" && !slices.Contains(known, p.Vendor) {
 		return fmt.Errorf("vendor is %q: it is one of %s, or left out", show(p.Vendor), join(known))

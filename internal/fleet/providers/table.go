@@ -4,6 +4,7 @@ package providers
 // for general use; an entry of the configuration with the same name changes what it says.
 func builtin() []Provider {
 	thinks := append(usualOf(KindAPI), CapabilityExtendedThinking)
+	runs := append(usualOf(KindCLI), CapabilityCodeExecution) // programs too, as it is called here
 	all := []Provider{
 		{
 			Name: "claude", Kind: KindAPI, Description: "Claude models of Anthropic, by the Messages API",
@@ -55,7 +56,7 @@ func builtin() []Provider {
 		},
 		{
 			Name: "codex-cli", Kind: KindCLI, Description: "Codex, the coding agent of OpenAI, on the server's machine",
-			Driver: "codex",
+			Driver: "codex", Capabilities: runs,
 		},
 		{
 			Name: "gemini-cli", Kind: KindCLI, Description: "Gemini CLI, the coding agent of Google, on the server's machine",
@@ -63,7 +64,7 @@ func builtin() []Provider {
 		},
 		{
 			Name: "opencode", Kind: KindCLI, Description: "opencode, a coding agent for any model, on the server's machine",
-			Driver: "opencode",
+			Driver: "opencode", Capabilities: runs,
 		},
 		{
 			Name: "qwen-code", Kind: KindCLI, Description: "Qwen Code, the coding agent of Alibaba, on the server's machine",
@@ -72,7 +73,7 @@ func builtin() []Provider {
 		},
 		{
 			Name: "goose", Kind: KindCLI, Description: "goose, a general agent for any model, on the server's machine",
-			Driver: DriverCommand, Command: []string{"goose", "run", "--quiet", "--no-session", "-i", "-"},
+			Driver: DriverCommand, Command: []string{"goose", "run", "--quiet", "--no-session", "-i", "-"}, Capabilities: runs,
 			Keys: []string{"GOOSE_PROVIDER", "GOOSE_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY"},
 		},
 		{
