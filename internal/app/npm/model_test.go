@@ -1,6 +1,7 @@
 package npm
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -194,7 +195,9 @@ func stream(w http.ResponseWriter, model string, content ...map[string]any) {
 		_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, b)
 		w.(http.Flusher).Flush()
 	}
-	id := fmt.Sprintf("%p", &content)
+	// Claude Code merges messages of the same id. Then an answer is missing in the next request, and the script dictates
+	// the same step again. The address of a variable is such an id now and then, since memory is used again.
+	id := rand.Text()
 	send("message_start", map[string]any{"message": map[string]any{
 		"id": "msg_" + id, "type": "message", "role": "assistant", "model": model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil,
 		"usage": json.RawMessage(fmt.Sprintf(usage, 1)),

@@ -1,0 +1,25 @@
+package npm
+
+import (
+	"net/http/httptest"
+	"regexp"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestModelIDs holds that no two calls of a tool have the same id, also when memory is used again. It needs no npm.
+func TestModelIDs(t *testing.T) {
+	id := regexp.MustCompile(`"id":"toolu_[^"]+"`)
+	seen := map[string]bool{}
+	for range 100 {
+		w := httptest.NewRecorder()
+		stream(w, "m", map[string]any{"type": "tool_use", "name": "Read", "input": map[string]any{}})
+		got := id.FindString(w.Body.String())
+		require.NotEmpty(t, got)
+		require.False(t, seen[got], "%s was given twice", got)
+		seen[got] = true
+		runtime.GC()
+	}
+}
