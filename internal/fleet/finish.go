@@ -284,7 +284,9 @@ const hushTimeout = 2 * time.Second
 func (s *Service) hush(ctx context.Context, a *Agent, t *Task) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hushTimeout)
 	defer cancel()
-	if err := s.host(a).Interrupt(ctx, *a, t.run(true), false); err != nil {
+	run := t.run(true)
+	run.Linger = lingerMost
+	if err := s.host(a).Interrupt(ctx, *a, run, false); err != nil {
 		s.log.WarnContext(ctx, "a run was not told that its task has ended", slog.String("task", t.ID), slog.Any("error", err))
 	}
 }

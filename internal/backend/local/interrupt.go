@@ -33,7 +33,7 @@ func (b *Backend) Interrupt(ctx context.Context, a fleet.Agent, r fleet.Run, kil
 		if exit != nil {
 			return nil
 		}
-		err = run.Interrupt(ctx, kill, "it was asked to stop")
+		err = run.Interrupt(ctx, kill, r.Linger, "it was asked to stop")
 		if errors.Is(err, shim.ErrEnded) && time.Since(begun) > listenTime {
 			err = shim.ErrNoAnswer
 		}

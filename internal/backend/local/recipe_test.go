@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/backend/local"
+	"fleet/internal/backend/local/shim"
 	"fleet/internal/fleet"
 )
 
@@ -322,6 +323,39 @@ func TestSoftInterrupt(t *testing.T) {
 		output, o := w.follow(a, r)
 		require.Equal(t, "asking\ngot TERM\n", output)
 		require.Equal(t, fleet.TaskStopped, o.Status)
+	})
+	t.Run("unless the run may linger", func(t *testing.T) {
+		t.Parallel()
+		const grace = 200 * time.Millisecond
+		w, a, r := begin(t, grace, "tool_use", true)
+		soft := r
+		soft.Linger = time.Minute
+		require.NoError(t, w.Interrupt(w.ctx, a, soft, false))
+		require.NoError(t, w.Interrupt(w.ctx, a, soft, false), "again")
+		more, err := shim.Run(w.runDir(a, r)).Watch(w.ctx)
+		require.NoError(t, err)
+		for over := time.After(3 * grace); over != nil; {
+			select {
+			case _, runs := <-more:
+				require.True(t, runs, "the request under way was cut off")
+			case <-over:
+				over = nil
+			}
+		}
+		open(w)
+		output, o := w.follow(a, r)
+		require.Equal(t, "asking\nanswered\ngot TERM\n", output)
+		require.Equal(t, fleet.TaskStopped, o.Status)
+	})
+	t.Run("an interrupt without patience ends the wait", func(t *testing.T) {
+		t.Parallel()
+		w, a, r := begin(t, 200*time.Millisecond, "tool_use", true)
+		soft := r
+		soft.Linger = time.Hour
+		require.NoError(t, w.Interrupt(w.ctx, a, soft, false))
+		require.NoError(t, w.Interrupt(w.ctx, a, r, false))
+		output, _ := w.follow(a, r)
+		require.Equal(t, "asking\ngot TERM\n", output)
 	})
 	t.Run("a kill waits for nothing", func(t *testing.T) {
 		t.Parallel()

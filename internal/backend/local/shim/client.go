@@ -26,9 +26,10 @@ const answerTimeout = messageTimeout + 3*time.Second
 const pingTimeout = 2 * time.Second
 
 // Interrupt asks the run to end: the group of the child gets TERM or, when kill is set, everything that descends from
-// the child gets KILL. It does not wait for the end. ErrEnded when it has ended already.
-func (r Run) Interrupt(ctx context.Context, kill bool, reason string) error {
-	return r.order(ctx, order{Op: "interrupt", Kill: kill, Reason: reason})
+// the child gets KILL. A child that is asking its model gets TERM when the answer is there, but no later than after
+// linger, or after most of its grace if linger is 0. Interrupt does not wait for the end. ErrEnded when it has ended already.
+func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, reason string) error {
+	return r.order(ctx, order{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }
 
 // Message writes a line to the input of the run's child. A message of the same id is not written again.
@@ -159,8 +160,8 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 		act  func() error
 		time time.Duration
 	}{
-		{func() error { return r.Interrupt(ctx, false, reason) }, grace},
-		{func() error { return r.Interrupt(ctx, true, reason) }, killTime},
+		{func() error { return r.Interrupt(ctx, false, 0, reason) }, grace},
+		{func() error { return r.Interrupt(ctx, true, 0, reason) }, killTime},
 		{func() error { return r.Kill(Lost) }, killTime},
 	} {
 		if e, err := r.Settle(); e != nil || err != nil {

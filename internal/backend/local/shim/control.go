@@ -14,8 +14,10 @@ type order struct {
 	Op     string `json:"op"` // interrupt, message or watch
 	Kill   bool   `json:"kill,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	ID     string `json:"id,omitempty"`
-	Text   string `json:"text,omitempty"`
+	// Linger is how long a request of the child to its model may take to end by itself; 0: most of Spec.Grace.
+	Linger time.Duration `json:"linger,omitempty"`
+	ID     string        `json:"id,omitempty"`
+	Text   string        `json:"text,omitempty"`
 }
 
 // reply is the answer to an order, one line of JSON. A watch has none: it gets a byte each time there is more to see,

@@ -51,6 +51,7 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 	s.end = Exited
 	var deadline, kill, again, hopeless, impatient <-chan time.Time
 	var quiet <-chan struct{}
+	var patience time.Time // until when a request under way is waited for
 	if s.spec.Timeout > 0 {
 		deadline = time.After(s.spec.Timeout)
 	}
@@ -94,8 +95,12 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 			case s.exited:
 			case !o.Kill && s.requests != nil && s.requests.busy():
 				s.end, s.reason = s.ended(o.Reason)
-				if quiet == nil {
-					quiet, impatient = s.requests.quiet, time.After(s.spec.Grace*3/4) // the rest is for what TERM takes
+				linger := o.Linger
+				if linger == 0 {
+					linger = s.spec.Grace * 3 / 4 // the rest is for what TERM takes
+				}
+				if until := time.Now().Add(linger); quiet == nil || until.Before(patience) {
+					quiet, patience, impatient = s.requests.quiet, until, time.After(linger)
 				}
 			default:
 				s.interrupt(o.Reason)
