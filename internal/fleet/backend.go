@@ -93,8 +93,16 @@ type Traits struct {
 	Drivers []string
 	// TakesReport says that its agents can reach Fleet over the network as Run.Report says.
 	TakesReport bool
+	// Keeps says that Delete keeps files as Recipe.Keep says. The backend is a Tidier then.
+	Keeps bool
 	// UniqueNames says that the host has one space of names for the agents of all owners.
 	UniqueNames bool
+}
+
+// Tidier is a backend that keeps things for a limited time. Tidy removes those whose time is over; it is called now and
+// then, and what it cannot remove it tries again.
+type Tidier interface {
+	Tidy(ctx context.Context, now time.Time) error
 }
 
 // Workspace is where an agent lives, as its backend sees it.
@@ -124,6 +132,9 @@ type Run struct {
 	SelfStarted bool
 	// Messages are those that the run was given so far, oldest first. Follow and Send get them.
 	Messages []Message
+	// Linger is how long a request to its model that is under way gets to end by itself when the run is interrupted and
+	// not killed; 0: no longer than the host gives it anyway. Only Interrupt gets it.
+	Linger time.Duration
 	// Report is how an agent outside this process reports, where its Recipe says that it does; nil otherwise. Only
 	// Dispatch gets it.
 	Report *Report

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -12,11 +13,9 @@ const (
 	prunePause = 50 * time.Millisecond
 )
 
-// prune removes what is older than its retention, now and then. One reconciler on a store does it.
+// prune removes what is older than its retention, and what backends keep for a limited time, now and then. One
+// reconciler on a store does it.
 func (r *Reconciler) prune(ctx context.Context) {
-	if r.cfg.Retention < 0 && r.cfg.PayloadRetention < 0 {
-		return
-	}
 	next := time.NewTimer(r.cfg.PruneEvery / 60) // not while everything starts
 	defer next.Stop()
 	for {
@@ -38,6 +37,9 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if err := r.tidy(held); err != nil {
+		return err
+	}
 	for _, kind := range []struct {
 		what      string
 		retention time.Duration
@@ -77,4 +79,15 @@ func pruneAll(ctx context.Context, before time.Time, prune func(context.Context,
 			return removed, ctx.Err()
 		}
 	}
+}
+
+// tidy has the backends remove what they have kept long enough.
+func (r *Reconciler) tidy(ctx context.Context) error {
+	var errs []error
+	for _, name := range r.Hosts() {
+		if t, ok := r.hosts[name].(Tidier); ok {
+			errs = append(errs, t.Tidy(ctx, r.now()))
+		}
+	}
+	return errors.Join(errs...)
 }

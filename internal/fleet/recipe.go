@@ -1,6 +1,9 @@
 package fleet
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Recipe says how an agent is made that no project of its backend describes: what its definition says, or the toolset
 // that makes it. It is kept with the agent, so that the agent stays as it was made when its definition changes. It names
@@ -42,6 +45,12 @@ type Recipe struct {
 	Place string `json:"place,omitempty"`
 	// PassEnv names the variables of the server's environment that the agent gets, besides what its backend gives to all.
 	PassEnv []string `json:"pass_env,omitempty"`
+	// Edits says that the agent may change files in the directory that it works in without asking, where its role does not
+	// say what it may do. Allow, when it is set, says all.
+	Edits bool `json:"edits,omitempty"`
+	// Keep is how long the backend keeps the files of an agent without a repository after the agent was deleted; 0: not at
+	// all. Only a backend with Traits.Keeps does.
+	Keep time.Duration `json:"keep,omitempty"`
 	// Reports says that the agent ends its task by the tool agent_complete. A backend whose agents run in this process
 	// gives it to them and ends the run with what it was called with; others get Run.Report for it.
 	Reports bool `json:"reports,omitempty"`

@@ -145,7 +145,12 @@ type AgentStartRequest struct {
 	// Required. What the agent has to deliver: objective, context, and how to tell that it is done.
 	Contract string `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Optional. Project of the fleet to work in, as list_agent_projects shows it. Without one the agent works where the
+	// server's configuration says, by default in an empty directory of its own.
+	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. Role in the project; its default role when not given.
+	Role          string `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -190,6 +195,20 @@ func (x *AgentStartRequest) GetContract() string {
 func (x *AgentStartRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *AgentStartRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *AgentStartRequest) GetRole() string {
+	if x != nil {
+		return x.Role
 	}
 	return ""
 }
@@ -378,7 +397,10 @@ type LifecycleAgent struct {
 	// What its model requests have cost so far in US dollars, where its host says that.
 	CostUsd *float64 `protobuf:"fixed64,12,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
 	// Who said that the contract ended this way. Absent while the agent runs, and when its run was stopped or broke.
-	Completion    *LifecycleAgent_Completion `protobuf:"varint,13,opt,name=completion,proto3,enum=fleet.v1.LifecycleAgent_Completion,oneof" json:"completion,omitempty"`
+	Completion *LifecycleAgent_Completion `protobuf:"varint,13,opt,name=completion,proto3,enum=fleet.v1.LifecycleAgent_Completion,oneof" json:"completion,omitempty"`
+	// Where what it made is, in words, once it has ended: a directory on its host, or a git branch. Files of an agent
+	// without a repository are kept for a limited time, which is named. Absent when there is nothing.
+	Work          *string `protobuf:"bytes,14,opt,name=work,proto3,oneof" json:"work,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -502,6 +524,13 @@ func (x *LifecycleAgent) GetCompletion() LifecycleAgent_Completion {
 		return *x.Completion
 	}
 	return LifecycleAgent_completion_unspecified
+}
+
+func (x *LifecycleAgent) GetWork() string {
+	if x != nil && x.Work != nil {
+		return *x.Work
+	}
+	return ""
 }
 
 // AgentCompleteRequest is what an agent reports.
@@ -920,12 +949,14 @@ var File_fleet_v1_lifecycle_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\n" +
-	" fleet/v1/lifecycle_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"o\n" +
+	" fleet/v1/lifecycle_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
 	"\x11AgentStartRequest\x12.\n" +
 	"\bcontract\x18\x01 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\bcontract\x12*\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x9d\x01\n" +
+	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12\x1d\n" +
+	"\aproject\x18\x03 \x01(\tB\x03\xe0A\x01R\aproject\x12\x17\n" +
+	"\x04role\x18\x04 \x01(\tB\x03\xe0A\x01R\x04role\"\x9d\x01\n" +
 	"\x12AgentStartResponse\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x121\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x129\n" +
@@ -934,7 +965,7 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x12AgentStatusRequest\x12)\n" +
 	"\tagent_ids\x18\x01 \x03(\tB\f\xe0A\x02\xbaH\x06\x92\x01\x03\x10\xe8\aR\bagentIds\"G\n" +
 	"\x13AgentStatusResponse\x120\n" +
-	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"\xbf\x06\n" +
+	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"\xe1\x06\n" +
 	"\x0eLifecycleAgent\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x126\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusH\x00R\x06status\x88\x01\x01\x12>\n" +
@@ -955,7 +986,8 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"R\acostUsd\x88\x01\x01\x12H\n" +
 	"\n" +
 	"completion\x18\r \x01(\x0e2#.fleet.v1.LifecycleAgent.CompletionH\vR\n" +
-	"completion\x88\x01\x01\"D\n" +
+	"completion\x88\x01\x01\x12\x17\n" +
+	"\x04work\x18\x0e \x01(\tH\fR\x04work\x88\x01\x01\"D\n" +
 	"\n" +
 	"Completion\x12\x1a\n" +
 	"\x16completion_unspecified\x10\x00\x12\f\n" +
@@ -974,7 +1006,8 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\b_previewB\t\n" +
 	"\a_reasonB\v\n" +
 	"\t_cost_usdB\r\n" +
-	"\v_completion\"\x86\x01\n" +
+	"\v_completionB\a\n" +
+	"\x05_work\"\x86\x01\n" +
 	"\x14AgentCompleteRequest\x12%\n" +
 	"\bagent_id\x18\x01 \x01(\tB\n" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\aagentId\x12(\n" +

@@ -68,6 +68,14 @@ const lifecycleServiceAgentStartInput = `{
       "type": "string",
       "maxLength": 128,
       "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+    },
+    "project": {
+      "type": "string",
+      "description": "Project of the fleet to work in, as list_agent_projects shows it. Without one the agent works where the server's configuration says, by default in an empty directory of its own."
+    },
+    "role": {
+      "type": "string",
+      "description": "Role in the project; its default role when not given."
     }
   },
   "required": [
@@ -218,6 +226,10 @@ const lifecycleServiceAgentStatusOutput = `{
             "inferred"
           ],
           "description": "Who said that the contract ended this way. Absent while the agent runs, and when its run was stopped or broke.\n- reported: The agent said so itself: it called agent_complete, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
+        },
+        "work": {
+          "type": "string",
+          "description": "Where what it made is, in words, once it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is named. Absent when there is nothing."
         }
       },
       "required": [

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestClaudeContract(t *testing.T) {
 	select {
 	case <-g.left:
 		require.Fail(t, "the request under way was cut off")
-	case <-time.After(500 * time.Millisecond):
+	case <-time.After(8 * time.Second): // longer than a run gets that is stopped otherwise
 	}
 	close(g.open)
 	s.quiet(t)
@@ -114,6 +115,33 @@ func TestClaudeContractInWords(t *testing.T) {
 		require.Equal(t, said, got.GetSummary()+got.GetReason())
 	}
 	s.quiet(t)
+}
+
+// TestClaudeContractFiles has Claude Code make a file with nothing configured, and finds it when the agent is gone.
+func TestClaudeContractFiles(t *testing.T) {
+	s, c := contracts(t)
+	r, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: strings.Join([]string{
+		"Write about the birds.",
+		`model: tool Write {"file_path":"birds.txt","content":"ducks"}`,
+		`model: tool Write {"file_path":"` + s.home.path("outside.txt") + `","content":"not its own"}`,
+		`model: tool Bash {"command":"curl --version"}`,
+		"model: say They are written.",
+	}, "\n")})
+	require.NoError(t, err)
+	var got *fleetv1.LifecycleAgent
+	require.Eventually(t, func() bool {
+		got = agentStatus(t, c, r.GetAgentId())
+		return strings.Contains(got.GetWork(), "are kept in")
+	}, patience, 50*time.Millisecond)
+	require.Equal(t, fleetv1.LifecycleStatus_completed, got.GetStatus(), got.GetReason())
+	require.Equal(t, fleetv1.LifecycleAgent_inferred, got.GetCompletion())
+	_, rest, _ := strings.Cut(got.GetWork(), "are kept in ")
+	dir, _, _ := strings.Cut(rest, " until ")
+	require.Equal(t, "ducks", string(read(t, filepath.Join(dir, "birds.txt"))))
+	require.NoFileExists(t, s.home.path("outside.txt"))
+	asked := s.asked("Write about the birds.")
+	results := asked[len(asked)-1].results()
+	require.Equal(t, []bool{false, true, true}, []bool{results[0].IsError, results[1].IsError, results[2].IsError})
 }
 
 // download returns what is at the address of a payload.

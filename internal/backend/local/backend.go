@@ -43,6 +43,7 @@ func ShimMain(args ...string) int { return shim.Main(args) }
 func (b *Backend) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "local", PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: recipeDrivers(), TakesReport: true,
+		Keeps: true,
 	}
 }
 

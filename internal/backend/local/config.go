@@ -83,6 +83,8 @@ type project struct {
 	Project
 	driver driver.Driver
 	dir    string // where its agents work; empty: in directories of their own
+	// results says that dir is one of Backend.results.
+	results bool
 }
 
 // check completes the configuration and says what is wrong with it.

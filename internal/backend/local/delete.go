@@ -14,7 +14,8 @@ import (
 )
 
 // Delete implements fleet.Backend. What is in a worktree and not committed is kept, in a directory that the text
-// names; commits that no other branch has are kept on the agent's branch. Without a repository nothing is kept.
+// names; commits that no other branch has are kept on the agent's branch. Without a repository nothing is kept, unless
+// the agent's recipe says how long.
 func (b *Backend) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -30,6 +31,11 @@ func (b *Backend) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	r, err := h.record()
 	if err != nil {
 		b.config.Logger.WarnContext(ctx, "deleting an agent whose record cannot be read", "agent", a.Name, "error", err)
+	}
+	if r != nil && r.Results && a.Recipe != nil {
+		if err := b.keepResults(a, h, r); err != nil {
+			return "", err
+		}
 	}
 	if r != nil && r.Repository != "" {
 		if err := b.part(ctx, h, r); err != nil {

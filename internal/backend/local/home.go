@@ -37,6 +37,7 @@ type record struct {
 	CreatedAt time.Time `json:"created_at"`
 
 	Dir        string `json:"dir,omitempty"`        // where it works, when that is not its own directory
+	Results    bool   `json:"results,omitempty"`    // Dir is one of results: see keepResults
 	Repository string `json:"repository,omitempty"` // where the worktree belongs to; empty: the agent has none
 	Branch     string `json:"branch,omitempty"`
 	Ready      bool   `json:"ready"` // everything was made

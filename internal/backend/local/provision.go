@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -49,7 +50,7 @@ func (b *Backend) make(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	r := &record{
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: p.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
-		Dir: p.dir,
+		Dir: p.dir, Results: p.results,
 	}
 	if p.Repository != "" {
 		r.Repository, r.Branch = p.Repository, "fleet/"+label(a.Name, a.UID)
@@ -77,7 +78,7 @@ func (b *Backend) make(ctx context.Context, a fleet.Agent, h home) error {
 	if r.Repository != "" {
 		h.log("made the worktree %s of %s on the branch %s", h.work(), worktree.Scrub(p.Repository), r.Branch)
 	} else {
-		h.log("made the directory %s", h.work())
+		h.log("made the directory %s", cmp.Or(r.Dir, h.work()))
 	}
 	return nil
 }
@@ -85,7 +86,11 @@ func (b *Backend) make(ctx context.Context, a fleet.Agent, h home) error {
 // makeWork makes the directory that the agent works in. Nobody has worked in what may be there of it.
 func (b *Backend) makeWork(ctx context.Context, p project, h home, r *record) error {
 	if r.Repository == "" {
-		if err := os.MkdirAll(h.work(), 0o700); err != nil {
+		err := os.MkdirAll(h.work(), 0o700)
+		if err == nil && p.results {
+			err = os.MkdirAll(p.dir, 0o700)
+		}
+		if err != nil {
 			return hostError("the directory of the agent cannot be made", err)
 		}
 		return nil

@@ -27,10 +27,32 @@ func byRecipe(a fleet.Agent) bool { return a.Recipe != nil && a.Recipe.Driver !=
 
 // kind is how the agent works: as its project says, or its recipe.
 func (b *Backend) kind(a fleet.Agent) (project, error) {
+	p, err := project{}, error(nil)
 	if byRecipe(a) {
-		return recipeProject(a)
+		p, err = recipeProject(a)
+	} else {
+		p, err = b.project(a.Project)
 	}
-	return b.project(a.Project)
+	if err != nil || a.Recipe == nil {
+		return p, err
+	}
+	if a.Recipe.Keep > 0 && p.dir == "" && p.Repository == "" {
+		p.dir, p.results = b.results(a.UID), true
+	}
+	if a.Recipe.Edits {
+		p.Roles = slices.Clone(p.Roles)
+		for i := range p.Roles {
+			p.Roles[i].allowEdits()
+		}
+	}
+	return p, nil
+}
+
+// allowEdits lets Claude Code change files in its directory, if nothing else says what it may do. Programs it may not run.
+func (r *Role) allowEdits() {
+	if r.PermissionMode == "" && r.Tools == nil && len(r.AllowedTools) == 0 {
+		r.PermissionMode = "acceptEdits"
+	}
 }
 
 // recipeProject is a recipe as a project with one role, the agent's.

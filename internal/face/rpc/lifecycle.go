@@ -22,7 +22,9 @@ func NewLifecycle(svc *lifecycle.Service) *Lifecycle { return &Lifecycle{svc: sv
 
 // AgentStart starts an agent on a contract.
 func (l *Lifecycle) AgentStart(ctx context.Context, r *fleetv1.AgentStartRequest) (*fleetv1.AgentStartResponse, error) {
-	a, err := l.svc.Start(ctx, r.GetContract(), r.GetRequestId())
+	a, err := l.svc.Start(ctx, lifecycle.StartRequest{
+		Contract: r.GetContract(), Project: r.GetProject(), Role: r.GetRole(), RequestID: r.GetRequestId(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +64,7 @@ func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	if a.CostUSD > 0 {
 		out.CostUsd = &a.CostUSD
 	}
+	out.Work = some(textOf(a.Work))
 	if a.Completion != "" {
 		out.Completion = fleetv1.LifecycleAgent_Completion(fleetv1.LifecycleAgent_Completion_value[string(a.Completion)]).Enum()
 	}

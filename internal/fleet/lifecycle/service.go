@@ -43,6 +43,7 @@ type Agent struct {
 	Preview    string // the end of its output, while it runs
 	Payload    int    // bytes of its payload before compression
 	CostUSD    float64
+	Work       string // where what it made is, in words, when it has ended; empty: nothing is kept
 }
 
 // Service starts agents on contracts and tells of them.
@@ -58,8 +59,17 @@ func New(core *fleet.Service, cfg Config, base func() string) *Service {
 	return &Service{core: core, cfg: cfg.withDefaults(), base: base}
 }
 
+// StartRequest is a contract.
+type StartRequest struct {
+	Contract string
+	// Project and Role are those of the fleet that the agent is made in; empty: as the configuration says.
+	Project, Role string
+	RequestID     string
+}
+
 // Start makes an agent and starts it on the contract. It returns at once.
-func (s *Service) Start(ctx context.Context, contract, requestID string) (*Agent, error) {
+func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
+	contract := r.Contract
 	if strings.ContainsRune(contract, 0) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has a NUL character in it, which no agent can be given: take it out")
 	}
@@ -69,11 +79,15 @@ func (s *Service) Start(ctx context.Context, contract, requestID string) (*Agent
 	if len(contract) > fleet.MaxText {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has %d bytes, and at most %d are taken: put the rest into a file the agent can read", len(contract), fleet.MaxText)
 	}
+	cfg, err := s.cfg.with(r.Project, r.Role)
+	if err != nil {
+		return nil, err
+	}
 	id := s.core.NewID()
 	v, err := s.core.Launch(ctx, fleet.LaunchRequest{
-		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Backend: s.cfg.Backend, Project: s.cfg.Project, Role: s.cfg.Role,
-		UID: id, Spec: systemPrompt(id, contract), Recipe: s.recipe(id, contract), OneTask: true, Prompt: contract,
-		Timeout: s.cfg.Timeout, RequestID: requestID, Body: contract,
+		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Backend: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
+		UID: id, Spec: systemPrompt(id, contract), Recipe: cfg.recipe(id, contract), OneTask: true, Prompt: contract,
+		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role}, Also: s.admit,
 	})
 	if err != nil {
 		return nil, err
@@ -83,16 +97,41 @@ func (s *Service) Start(ctx context.Context, contract, requestID string) (*Agent
 	return a, nil
 }
 
+// admit returns LIMIT_REACHED if the owner of the agent, which is in the transaction already, has too many.
+func (s *Service) admit(tx fleet.Tx, a *fleet.Agent, _ *fleet.Task) error {
+	h, err := tx.Holdings(a.Owner)
+	if err != nil {
+		return err
+	}
+	if n := h.Agents[fleet.ToolsetLifecycle]; n > s.cfg.MaxRunning {
+		return fleet.LimitReached("lifecycle.max_running", int64(n-1), int64(s.cfg.MaxRunning), "agents of contracts", "wait for one to end, or stop one with agent_stop")
+	}
+	return nil
+}
+
+// with is the configuration of agents in the project and the role, where a request names them.
+func (c Config) with(project, role string) (Config, error) {
+	switch {
+	case project != "":
+		c.Backend, c.Driver, c.Project, c.Role = "", "", project, role
+	case role != "" && c.Project == "":
+		return c, fleet.Invalid(fleet.ReasonInvalidArgument, "role", "role is %q and there is no project: name the project that has the role, see list_agent_projects", role)
+	case role != "":
+		c.Role = role
+	}
+	return c, nil
+}
+
 // recipe is what the agent is made of.
-func (s *Service) recipe(id, contract string) *fleet.Recipe {
-	r := &fleet.Recipe{Driver: s.cfg.Driver, Reports: true}
-	if s.cfg.Driver == "" {
+func (c Config) recipe(id, contract string) *fleet.Recipe {
+	r := &fleet.Recipe{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
+	if c.Driver == "" {
 		return r // the project says it all, and gets the system prompt as the agent's spec
 	}
-	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id, contract), s.cfg.Model, s.cfg.Command, s.cfg.Allow, s.cfg.Deny
-	r.PassEnv, r.Document = s.cfg.PassEnv, s.cfg.Document
+	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id, contract), c.Model, c.Command, c.Allow, c.Deny
+	r.PassEnv, r.Document = c.PassEnv, c.Document
 	if r.Driver == "cagent" && r.Document == "" {
-		r.Document = fmt.Sprintf("version: \"2\"\nagents:\n  root:\n    model: %q\n    description: works on one contract\n    instruction: Do what the contract says.\n", s.cfg.Model)
+		r.Document = fmt.Sprintf("version: \"2\"\nagents:\n  root:\n    model: %q\n    description: works on one contract\n    instruction: Do what the contract says.\n", c.Model)
 		r.Model = ""
 	}
 	return r
@@ -115,9 +154,30 @@ func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 	}
 	agents := make([]*Agent, len(ids))
 	for i, id := range ids {
-		agents[i] = agentOf(id, views[i], previews[i])
+		agents[i] = s.withWork(agentOf(id, views[i], previews[i]), views[i])
 	}
 	return agents, nil
+}
+
+// withWork adds where what the agent made is, when it has ended. Until its workspace is deleted, that is where it worked.
+func (s *Service) withWork(a *Agent, v *fleet.AgentView) *Agent {
+	if !a.Known || a.Status == Running {
+		return a
+	}
+	if !v.DeletedAt.IsZero() {
+		a.Work = v.StateReason
+		return a
+	}
+	t, ok := s.core.TraitsOf(v.Backend)
+	branch := v.Metadata["branch"]
+	switch {
+	case !ok || !t.Keeps || v.Location == "":
+	case branch != "":
+		a.Work = fmt.Sprintf("it worked in %s, a worktree of %s on the branch %s", v.Location, v.Metadata["repository"], branch)
+	default:
+		a.Work = "it worked in " + v.Location
+	}
+	return a
 }
 
 // agentOf tells of an agent; nil, or one of another toolset, is one that is not known.
