@@ -200,9 +200,9 @@ func newLogger(cfg Config, w io.Writer) (*slog.Logger, error) {
 	if w == nil {
 		return slog.New(slog.DiscardHandler), nil
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
-		return nil, fmt.Errorf("log_level is %q: it is debug, info, warn or error", cfg.LogLevel)
+	level, err := cfg.logLevel()
+	if err != nil {
+		return nil, err
 	}
 	o := &slog.HandlerOptions{Level: level}
 	switch cfg.LogFormat {

@@ -2,9 +2,11 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/adrg/xdg"
@@ -85,6 +87,15 @@ func (c Config) Validate() error {
 	if c.Auth != AuthNone && c.Auth != AuthTokens {
 		return fmt.Errorf("auth is %q: it is none or tokens", c.Auth)
 	}
+	if !slices.Contains([]string{"local", "coder", "fake"}, c.Backend) {
+		return fmt.Errorf("backend is %q: it is local, coder or fake", c.Backend)
+	}
+	if _, err := c.logLevel(); err != nil {
+		return err
+	}
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		return fmt.Errorf("log_format is %q: it is text or json", c.LogFormat)
+	}
 	for key, d := range map[string]time.Duration{"create_wait": c.CreateWait, "task_timeout": c.TaskTimeout} {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s: it is more than 0", key, d)
@@ -120,6 +131,14 @@ func (c Config) Validate() error {
 		}
 	}
 	return nil
+}
+
+// logLevel returns the least level that is logged.
+func (c Config) logLevel() (level slog.Level, err error) {
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return 0, fmt.Errorf("log_level is %q: it is debug, info, warn or error", c.LogLevel)
+	}
+	return level, nil
 }
 
 // validateAddress refuses to let everybody on the network in.

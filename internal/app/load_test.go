@@ -103,3 +103,19 @@ func TestSample(t *testing.T) {
 		require.Contains(t, string(sample), s.key+":")
 	}
 }
+
+// TestWrongValuesAreRefusedEarly holds that a wrong value of a setting is an error of the configuration, and so of usage,
+// before anything is opened.
+func TestWrongValuesAreRefusedEarly(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*Config){
+		`backend is "docker": it is local, coder or fake`:             func(c *Config) { c.Backend = "docker" },
+		`log_level is "loud": it is debug, info, warn or error`:       func(c *Config) { c.LogLevel = "loud" },
+		`log_format is "xml": it is text or json`:                     func(c *Config) { c.LogFormat = "xml" },
+		`http is "8101": it is HOST:PORT, for example 127.0.0.1:8101`: func(c *Config) { c.HTTP = "8101" },
+	} {
+		cfg := DefaultConfig()
+		change(&cfg)
+		require.EqualError(t, cfg.Validate(), want)
+	}
+}

@@ -215,7 +215,7 @@ func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payloa
 // StopByUID ends the agent's task as stopped. A task that has ended stays as it is, and is returned.
 func (s *Service) StopByUID(ctx context.Context, uid string) (*Task, error) {
 	return s.conclude(ctx, uid, 0, func(p Principal) Outcome {
-		return Outcome{Status: TaskStopped, Reason: "stopped by " + p.Name}
+		return Outcome{Status: TaskStopped, Reason: p.stopReason()}
 	})
 }
 
@@ -269,7 +269,7 @@ func (s *Service) AskStopTask(ctx context.Context, id string) error {
 		if err != nil || !t.Active() || !t.StopAsked.IsZero() {
 			return err
 		}
-		t.StopAsked, t.StopReason = s.now(), "stopped by "+p.Name
+		t.StopAsked, t.StopReason = s.now(), p.stopReason()
 		if err := tx.UpdateTask(t); err != nil {
 			return err
 		}

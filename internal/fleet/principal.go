@@ -22,6 +22,22 @@ type Principal struct {
 	AgentUID, AgentName string
 }
 
+// LocalPrincipal is the name of whoever calls a server that asks for no tokens.
+const LocalPrincipal = "local"
+
+// stopReason is the reason of a task that p has stopped.
+func (p Principal) stopReason() string {
+	switch {
+	case p.Name != LocalPrincipal:
+		return "stopped by " + p.Name
+	case p.Kind == Controller:
+		return "stopped by an AI controller on the server's machine"
+	case p.Kind == AgentKind:
+		return "stopped by an agent"
+	}
+	return "stopped by a user of the server's machine"
+}
+
 // Source is the source of a task that p starts.
 func (p Principal) Source() Source {
 	switch p.Kind {

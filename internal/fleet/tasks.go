@@ -217,7 +217,7 @@ func (s *Service) askStop(ctx context.Context, c call, p Principal, ref string) 
 		if !task.StopAsked.IsZero() {
 			return nil
 		}
-		task.StopAsked, task.StopReason = now, "stopped by "+p.Name
+		task.StopAsked, task.StopReason = now, p.stopReason()
 		if err := tx.UpdateTask(task); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +95,7 @@ Start a server with "fleet serve", then see what agents can work on with
 	token, version := p.newToken(), p.newVersion()
 	token.GroupID, version.GroupID = GroupServer, GroupMore
 	root.AddCommand(token, version, newExitCodes(), newEnvironment())
+	knowingHelp(root)
 	return p
 }
 
@@ -150,6 +152,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return unknownCommand(cmd, args[0]) // the flag may be right for the command that was meant
 	}
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return wrongValue(wrong)
+	}
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
 		return usagef("%v", err)
@@ -165,6 +170,41 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("unknown flag --%s; did you mean --%s?", name, near)
 	}
 	return usagef("unknown flag --%s", name)
+}
+
+// wrongValue says what a flag takes whose value is of another type. A flag of Fleet's own types says it itself.
+func wrongValue(e *pflag.InvalidValueError) error {
+	f, cause := e.GetFlag(), e.Unwrap()
+	_, number := errors.AsType[*strconv.NumError](cause)
+	switch kind := f.Value.Type(); {
+	case kind == "duration" && strings.HasPrefix(cause.Error(), "time: "):
+		return usagef("--%s is %q: give a time with its unit, such as 30s, 45m or 24h", f.Name, e.GetValue())
+	case !number:
+		return usagef("--%s: %v", f.Name, cause)
+	case errors.Is(cause, strconv.ErrRange):
+		return usagef("--%s is %q, which is too large or too small", f.Name, e.GetValue())
+	case kind == "bool":
+		return usagef("--%s is %q: give true or false", f.Name, e.GetValue())
+	case strings.HasPrefix(kind, "float"):
+		return usagef("--%s is %q: give a number", f.Name, e.GetValue())
+	}
+	return usagef("--%s is %q: give a whole number", f.Name, e.GetValue())
+}
+
+// knowingHelp lets the help command refuse what is not a command, as everything else does.
+func knowingHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if show := help.Run; help.Name() == "help" && show != nil {
+			help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
+				if found, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return unknownCommand(found, append(rest, args...)[0])
+				}
+				show(cmd, args)
+				return nil
+			}
+		}
+	}
 }
 
 // args checks the number of arguments and names the missing one. what is as in the usage line: "AGENT DESCRIPTION".

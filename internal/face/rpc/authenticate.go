@@ -32,9 +32,6 @@ type NoAuth struct {
 	Local func(ctx context.Context) error
 }
 
-// LocalPrincipal is the name of the principal when nobody has to identify themselves.
-const LocalPrincipal = "local"
-
 // Authenticate returns the local principal, or the agent that calls.
 func (a NoAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error) {
 	for _, v := range md.Get(authorization) {
@@ -47,7 +44,7 @@ func (a NoAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Princip
 			return fleet.Principal{}, err
 		}
 	}
-	p := fleet.Principal{Name: LocalPrincipal, Kind: fleet.Human, Admin: true}
+	p := fleet.Principal{Name: fleet.LocalPrincipal, Kind: fleet.Human, Admin: true}
 	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" {
 		p.Kind = fleet.Controller
 	}

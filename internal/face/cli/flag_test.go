@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWrongFlagValues holds that a value of the wrong type is refused with what to write, in no words of Go's.
+func TestWrongFlagValues(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"task list papi --page abc":                     `--page is "abc": give a whole number`,
+		"task list papi --page 99999999999999999999999": `--page is "99999999999999999999999", which is too large or too small`,
+		"task wait --timeout soon x":                    `--timeout is "soon": give a time with its unit, such as 30s, 45m or 24h`,
+		"agent list --quiet=maybe":                      `--quiet is "maybe": give true or false`,
+		"agent list -o xml":                             `--output: "xml" is not table, `,
+	} {
+		c := newCommand("")
+		require.Equal(t, ExitUsage, c.run(strings.Fields(line)...), line)
+		require.Contains(t, c.err.String(), want, line)
+		require.NotContains(t, c.err.String(), "strconv", line)
+	}
+}
+
+// TestHelpOfNothing holds that help for what is not a command is a mistake, as the command itself would be.
+func TestHelpOfNothing(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"help bogus":       `unknown command "bogus" for "fleet"`,
+		"help agent bogus": `unknown command "bogus" for "fleet agent"`,
+		"help tsk":         `did you mean "fleet task"?`,
+	} {
+		c := newCommand("")
+		require.Equal(t, ExitUsage, c.run(strings.Fields(line)...), line)
+		require.Contains(t, c.err.String(), want, line)
+		require.Empty(t, c.out.String(), line)
+	}
+	for _, line := range []string{"help", "help task run", "help exit-codes"} {
+		c := newCommand("")
+		require.Equal(t, ExitOK, c.run(strings.Fields(line)...), line)
+		require.NotEmpty(t, c.out.String(), line)
+	}
+}
