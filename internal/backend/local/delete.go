@@ -42,6 +42,7 @@ func (b *Backend) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 			return "", err
 		}
 	}
+	b.forget(ctx, a, h)
 	// Moved away first, the home is there as a whole or not at all.
 	if _, err := b.empty(ctx, trash); err != nil {
 		return "", err
