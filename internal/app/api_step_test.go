@@ -139,9 +139,10 @@ func (s *story) callOf(name string, with map[string]any, by string) (call, error
 	return call{method: m, args: args, by: by}, nil
 }
 
-var macro = regexp.MustCompile(`\$\{(\w+)\}|<(repeat|byte) ([^>]*)>`)
+var macro = regexp.MustCompile(`\$\{(\w+)\}|<(repeat|byte|first) ([^>]*)>`)
 
-// expand puts in what was saved for ${name}, a text repeated for <repeat TEXT N>, and a byte for <byte ff>.
+// expand puts in what was saved for ${name}, a text repeated for <repeat TEXT N>, a byte for <byte ff>, and
+// the first bytes of what was saved for <first 6 of name>.
 func (s *story) expand(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -155,6 +156,13 @@ func (s *story) expand(v any) any {
 					panic(text + " has no number")
 				}
 				return strings.Repeat(what, times)
+			case "first":
+				var n int
+				var name string
+				if _, err := fmt.Sscanf(m[3], "%d of %s", &n, &name); err != nil || n > len(s.names[name]) {
+					panic(text + " is not <first N of NAME>")
+				}
+				return s.names[name][:n]
 			case "byte":
 				b, err := strconv.ParseUint(m[3], 16, 8)
 				if err != nil {

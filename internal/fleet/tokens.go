@@ -43,6 +43,19 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Principal, e
 	return t.Principal(), nil
 }
 
+// OwnedAgents returns how many agents exist that belong to a name, whichever token of the name made them.
+func (s *Service) OwnedAgents(ctx context.Context, name string) (n int, err error) {
+	if err := s.needAdmin(ctx); err != nil {
+		return 0, err
+	}
+	err = s.store.View(ctx, func(tx ReadTx) error {
+		h, err := tx.Holdings(name)
+		n = h.AllAgents()
+		return err
+	})
+	return n, err
+}
+
 // CreateToken makes a token and returns it with its secret, which is kept nowhere. ttl 0 means it does not expire.
 func (s *Service) CreateToken(ctx context.Context, name string, kind Kind, admin bool, ttl time.Duration) (*Token, string, error) {
 	if err := s.needAdmin(ctx); err != nil {

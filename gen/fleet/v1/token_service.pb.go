@@ -250,7 +250,9 @@ type CreateTokenResponse struct {
 	// The new token.
 	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// What the holder sends as `Authorization: Bearer SECRET`.
-	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	Secret string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	// Number of agents that exist and that an earlier token of this name left; the holder of the new token owns them.
+	OwnedAgents   int32 `protobuf:"varint,3,opt,name=owned_agents,json=ownedAgents,proto3" json:"owned_agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -297,6 +299,13 @@ func (x *CreateTokenResponse) GetSecret() string {
 		return x.Secret
 	}
 	return ""
+}
+
+func (x *CreateTokenResponse) GetOwnedAgents() int32 {
+	if x != nil {
+		return x.OwnedAgents
+	}
+	return 0
 }
 
 // ListTokensRequest asks for all tokens.
@@ -509,10 +518,11 @@ const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.fleet.v1.Token.KindB\x03\xe0A\x01R\x04kind\x12\x19\n" +
 	"\x05admin\x18\x03 \x01(\bB\x03\xe0A\x01R\x05admin\x12$\n" +
 	"\vttl_seconds\x18\x04 \x01(\x05B\x03\xe0A\x01R\n" +
-	"ttlSeconds\"T\n" +
+	"ttlSeconds\"w\n" +
 	"\x13CreateTokenResponse\x12%\n" +
 	"\x05token\x18\x01 \x01(\v2\x0f.fleet.v1.TokenR\x05token\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\tR\x06secret\"\x13\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\x12!\n" +
+	"\fowned_agents\x18\x03 \x01(\x05R\vownedAgents\"\x13\n" +
 	"\x11ListTokensRequest\"=\n" +
 	"\x12ListTokensResponse\x12'\n" +
 	"\x06tokens\x18\x01 \x03(\v2\x0f.fleet.v1.TokenR\x06tokens\"-\n" +

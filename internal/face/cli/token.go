@@ -64,6 +64,9 @@ name the file with --token-file or FLEET_TOKEN_FILE.`,
 			}
 			return s.print(resp, func() {
 				s.screen.raw(resp.GetSecret() + "\n")
+				if n := resp.GetOwnedAgents(); n > 0 {
+					s.hint("An earlier token %q left %d agents: whoever holds this secret owns them.", resp.GetToken().GetName(), n)
+				}
 				s.hint("This secret of %q is shown once. Keep it in a file, and name that with --token-file.", resp.GetToken().GetName())
 			})
 		}),

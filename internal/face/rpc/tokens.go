@@ -24,11 +24,15 @@ func (s *Tokens) CreateToken(ctx context.Context, r *fleetv1.CreateTokenRequest)
 	if r.GetKind() != fleetv1.Token_kind_unspecified {
 		kind = fleet.Kind(r.GetKind().String())
 	}
+	owned, err := s.svc.OwnedAgents(ctx, r.GetName())
+	if err != nil {
+		return nil, err
+	}
 	t, secret, err := s.svc.CreateToken(ctx, r.GetName(), kind, r.GetAdmin(), time.Duration(r.GetTtlSeconds())*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.CreateTokenResponse{Token: tokenOf(t), Secret: secret}, nil
+	return &fleetv1.CreateTokenResponse{Token: tokenOf(t), Secret: secret, OwnedAgents: int32Of(owned)}, nil
 }
 
 // ListTokens lists the tokens.
