@@ -68,6 +68,7 @@ var errFollowed = errors.New("another process has recorded the run's output mean
 
 // record takes what comes through the queue after the cursor into the event log, until the queue is closed.
 func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan Output) error {
+	full := false // output is lost, since the store has no room for it
 	for o := range queue {
 		batch := []Output{o}
 		for more := true; more && len(batch) < outputQueue; {
@@ -80,20 +81,31 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 				more = false
 			}
 		}
+		short := false
 		err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
 			if t.Cursor != cursor {
 				return errFollowed
 			}
+			lost := false
 			for _, o := range batch {
-				if err := w.take(tx, t, o); err != nil {
+				err := w.take(tx, t, o)
+				if errors.Is(err, ErrStoreFull) {
+					lost, err = true, nil
+				}
+				if err != nil {
 					return err
 				}
+			}
+			short = lost
+			if lost && !full { // the run's end matters more than its output
+				return tx.Append(t.event(EventTaskStep, w.now(), "output is not kept: the disk of the server's data is full"))
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
+		full = short
 		cursor = batch[len(batch)-1].Cursor
 		w.cfg.Fault(FaultFollowOutput)
 	}

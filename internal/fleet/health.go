@@ -16,7 +16,7 @@ type Health struct {
 
 // Degraded is a part that does not work as it should.
 type Degraded struct {
-	Part   string // "store", "poll", or the name of the backend
+	Part   string // "store", "disk", "poll", or the name of the backend
 	Since  time.Time
 	Reason string // for people; it tells nothing that is for the operator only
 }
@@ -25,6 +25,7 @@ type Degraded struct {
 const (
 	partStore = "store"
 	partPoll  = "poll"
+	partDisk  = "disk"
 )
 
 // Health reports on the parts that Fleet needs. It asks the store, and no backend.
@@ -52,6 +53,9 @@ func (s *Service) Health(ctx context.Context) Health {
 		add(s.traits.Name, s.begun, "it has not listed all its agents yet")
 	case late > stalePolls*s.cfg.PollInterval:
 		add(partPoll, s.now().Add(-late), fmt.Sprintf("%s was last asked for its agents %s ago", s.traits.Name, late.Round(time.Second)))
+	}
+	if since, full := s.store.Full(); full {
+		add(partDisk, since, "the disk of the store is full: new agents, tasks and output are refused; agents and tasks can be stopped and deleted")
 	}
 	return h
 }

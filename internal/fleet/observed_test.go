@@ -122,3 +122,64 @@ func TestAgentOfWhichLittleIsKnown(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 	require.Equal(t, []string{"coder", "Be good.", "alice", ""}, []string{v.Role, v.Spec, v.Owner, v.StateReason})
 }
+
+// TestFullDisk has the disk of the store full while tasks run: a task that fails is reported as that, a task can be
+// stopped and an agent deleted, nothing new is taken, and the output that is lost is said to be.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	var full atomic.Bool
+	h := newHarnessOver(t, fake.Config{}, nil, func(s fleet.Store) fleet.Store { return fullStore{s, &full} })
+	h.create("papi")
+	h.create("sony")
+	failing := h.start("papi", "wait gate\necho lost\npayload much\nfail exit code 1")
+	stopped := h.start("sony", "wait ever")
+	<-h.world.Reached("gate")
+	full.Store(true)
+	require.Equal(t, "disk", h.Health(t.Context()).Degraded[0].Part)
+	require.True(t, h.Health(t.Context()).Ready)
+	h.world.Release("gate")
+	end := h.end(failing.ID)
+	require.Equal(t, fleet.TaskFailed, end.Status)
+	require.Equal(t, "exit code 1", end.Reason)
+	require.Empty(t, h.output(failing.ID))
+	require.Contains(t, h.events(fleet.EventTaskStep), "output is not kept: the disk of the server's data is full")
+	task, _, _, err := h.StopTask(h.ctx(), "sony", "")
+	require.NoError(t, err)
+	require.Equal(t, stopped.ID, task.ID)
+	require.Equal(t, fleet.TaskStopped, task.Status)
+	_, err = h.StartTask(h.ctx(), fleet.StartTaskRequest{Agent: "papi", Description: "done"})
+	require.ErrorIs(t, err, fleet.ErrStoreFull)
+	_, _, err = h.DeleteAgent(h.ctx(), "papi", "")
+	require.NoError(t, err)
+	full.Store(false)
+	require.Equal(t, fleet.TaskCompleted, h.end(h.start("sony", "done").ID).Status)
+}
+
+// fullStore is a store that has no room for anything new while full is set.
+type fullStore struct {
+	fleet.Store
+	full *atomic.Bool
+}
+
+func (s fullStore) Full() (time.Time, bool) { return time.Now(), s.full.Load() }
+
+func (s fullStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
+	return s.Store.Update(ctx, func(tx fleet.Tx) error {
+		if s.full.Load() {
+			tx = fullTx{tx}
+		}
+		return fn(tx)
+	})
+}
+
+type fullTx struct{ fleet.Tx }
+
+func (fullTx) InsertAgent(*fleet.Agent) error  { return fleet.ErrStoreFull }
+func (fullTx) InsertTask(*fleet.Task) error    { return fleet.ErrStoreFull }
+func (fullTx) PutPayload(string, []byte) error { return fleet.ErrStoreFull }
+func (t fullTx) Append(e *fleet.Event) error {
+	if e.Type == fleet.EventTaskOutput {
+		return fleet.ErrStoreFull
+	}
+	return t.Tx.Append(e)
+}

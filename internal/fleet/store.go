@@ -48,9 +48,19 @@ type Store interface {
 	// removed. Their tasks say PayloadRemoved from then on.
 	PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
+	// Full says whether the store has so little room left that it takes only what ends and removes things, and since
+	// when. Then InsertAgent, InsertTask, InsertMessage, InsertSession, PutTool, PutPayload, AppendPayload and Append of
+	// output or of a large event return ErrStoreFull, and the transaction can go on. Update returns it when there is no
+	// room at all.
+	Full() (since time.Time, full bool)
+
 	// Close waits for transactions and closes the store.
 	Close() error
 }
+
+// ErrStoreFull is the error of a write that the store has no room for.
+var ErrStoreFull = Errorf(ReasonLimitReached, "the disk of the server's data is full: free space there, or delete agents; until then nothing new is taken").
+	With("limit", "disk")
 
 type backgroundKey struct{}
 

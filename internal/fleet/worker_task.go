@@ -282,7 +282,7 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 	}
 	t.Reported = o.Reported && t.Status == o.Status
 	t.Summary, t.ExitCode, t.CostUSD, t.Turns, t.Usage = o.Summary, o.ExitCode, o.CostUSD, o.Turns, o.Usage
-	if err := keepPayload(tx, t, o.Payload, o.Gap); err != nil {
+	if err := keepPayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
 		return err
 	}
 	text := t.Reason
@@ -317,7 +317,7 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 }
 
 // keepPayload keeps the payload, behind what was kept while the task ran, in one piece.
-func keepPayload(tx Tx, t *Task, payload []byte, gap Gap) error {
+func keepPayload(tx Tx, t *Task, payload []byte, gap Gap, now time.Time) error {
 	if len(payload) == 0 && t.PayloadSize == 0 {
 		return nil
 	}
@@ -329,11 +329,17 @@ func keepPayload(tx Tx, t *Task, payload []byte, gap Gap) error {
 		payload = append(kept, payload...)
 		gap.Offset += len(kept)
 	}
+	before, hole := t.PayloadSize, t.PayloadGap
 	t.PayloadSize = len(payload)
 	if t.PayloadGap = (Gap{}); gap.Size > 0 {
 		t.PayloadGap = gap
 	}
-	return tx.PutPayload(t.ID, payload)
+	err := tx.PutPayload(t.ID, payload)
+	if errors.Is(err, ErrStoreFull) { // how the task ended matters more
+		t.PayloadSize, t.PayloadGap = before, hole
+		return tx.Append(t.event(EventTaskStep, now, fmt.Sprintf("a payload of %d bytes is not kept: the disk of the server's data is full", len(payload))))
+	}
+	return err
 }
 
 // endTask ends the agent's active task, if it has one, in tx.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"fleet/internal/backend/agentfile"
 	"fleet/internal/backend/local/worktree"
@@ -61,7 +62,8 @@ func (b *Backend) part(ctx context.Context, h home, r *record) error {
 			return err
 		}
 		r.Deleting = true
-		if err := h.write(r); err != nil { // so that a call after a crash keeps the same, and says so
+		// So that a call after a crash keeps the same, and says so. On a full disk deleting matters more.
+		if err := h.write(r); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			return hostError("the record of the agent cannot be written", err)
 		}
 	}

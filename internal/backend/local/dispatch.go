@@ -200,6 +200,9 @@ func (b *Backend) prepare(p project, a fleet.Agent, r fleet.Run, h home) ([]stri
 			spec.Secrets = append(spec.Secrets, f.Name)
 		}
 	}
+	for name, data := range shim.Spares() {
+		files = append(files, driver.File{Name: name, Data: data})
+	}
 	for name, v := range map[string]any{"run.json": spec, formatFile: c.Format} {
 		data, err := json.Marshal(v)
 		if err != nil {

@@ -48,6 +48,9 @@ func (t *readTx) Agents() ([]*fleet.Agent, error) {
 }
 
 func (t *tx) InsertAgent(a *fleet.Agent) error {
+	if err := t.grow(); err != nil {
+		return err
+	}
 	args, err := agentArgs(a)
 	if err == nil {
 		_, err = t.exec(insertAgent, append(args, a.UID)...)

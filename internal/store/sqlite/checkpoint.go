@@ -19,14 +19,15 @@ const (
 type checkpointer struct {
 	db    *sql.DB
 	log   string // path of the write-ahead log
+	after func() // called when it has copied
 	wrote chan struct{}
 	stop  context.CancelFunc
 	done  chan struct{}
 }
 
-func newCheckpointer(db *sql.DB, path string) *checkpointer {
+func newCheckpointer(db *sql.DB, path string, after func()) *checkpointer {
 	ctx, stop := context.WithCancel(context.Background())
-	c := &checkpointer{db: db, log: path + "-wal", wrote: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
+	c := &checkpointer{db: db, log: path + "-wal", after: after, wrote: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
 	go c.run(ctx)
 	return c
 }
@@ -57,6 +58,7 @@ func (c *checkpointer) run(ctx context.Context) {
 		if log, err := os.Stat(c.log); err == nil && log.Size() >= checkpointSize {
 			// It copies what it can and waits for nobody. What it cannot is left to the next time, or to a commit.
 			_, _ = c.db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+			c.after()
 		}
 		pause.Reset(checkpointPause)
 	}

@@ -42,6 +42,12 @@ func busy(err error) bool {
 	return primary == sqlite3.SQLITE_BUSY || primary == sqlite3.SQLITE_LOCKED
 }
 
+// noRoom says whether err means that the disk is full.
+func noRoom(err error) bool {
+	e, ok := errors.AsType[*driver.Error](err)
+	return ok && e.Code()&0xff == sqlite3.SQLITE_FULL
+}
+
 // retry calls f again while other processes stand in its way, up to the busy timeout.
 func (s *Store) retry(ctx context.Context, f func() error) error {
 	deadline := time.Now().Add(s.cfg.BusyTimeout)

@@ -19,6 +19,9 @@ const (
 	changedAgents = `SELECT DISTINCT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ?`
 )
 
+// smallEvent is how large an event may be that is taken however full the disk is, in bytes.
+const smallEvent = 4096
+
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + marks(eventColumns) + `)`
 
 // LastSeq returns the Seq of the newest event, see fleet.Store.
@@ -62,6 +65,11 @@ func (t *readTx) ChangedAgents(after int64) ([]string, error) {
 }
 
 func (t *tx) Append(e *fleet.Event) error {
+	if e.Type == fleet.EventTaskOutput || len(e.Data)+len(e.Text) > smallEvent {
+		if err := t.grow(); err != nil {
+			return err
+		}
+	}
 	seq, err := t.exec(insertEvent, micros(e.Time), string(e.Type), e.AgentUID, e.AgentName, key(e.AgentName), e.Owner,
 		e.TaskID, e.Status, e.Text, e.Data)
 	if err != nil {

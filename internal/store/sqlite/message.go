@@ -24,6 +24,9 @@ func (t *readTx) Messages(taskID string) ([]*fleet.Message, error) {
 }
 
 func (t *tx) InsertMessage(m *fleet.Message) error {
+	if err := t.grow(); err != nil {
+		return err
+	}
 	_, err := t.exec(insertMessage, m.ID, m.TaskID, m.Text, micros(m.CreatedAt), maybeMicros(m.GivenAt), string(m.Refused), m.RefusedText)
 	if err != nil {
 		return t.failed(fmt.Errorf("add message %s: %w", m.ID, err))

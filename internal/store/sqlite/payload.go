@@ -20,6 +20,9 @@ func (t *readTx) Payload(taskID string) ([]byte, error) {
 }
 
 func (t *tx) PutPayload(taskID string, payload []byte) error {
+	if err := t.grow(); err != nil {
+		return err
+	}
 	packed, err := pack(payload)
 	if err == nil {
 		_, err = t.exec(putPayload, taskID, len(payload), packed)
@@ -35,6 +38,9 @@ func (t *readTx) PackedPayload(taskID string) ([]byte, error) {
 }
 
 func (t *tx) AppendPayload(taskID string, piece []byte) error {
+	if err := t.grow(); err != nil {
+		return err
+	}
 	packed, err := pack(piece)
 	if err == nil {
 		_, err = t.exec(appendPayload, taskID, len(piece), packed)

@@ -36,6 +36,9 @@ func (t *readTx) Sessions(toolset fleet.Toolset, owner string) ([]*fleet.Session
 }
 
 func (t *tx) InsertSession(s *fleet.Session) error {
+	if err := t.grow(); err != nil {
+		return err
+	}
 	if _, err := t.exec(insertSession, append(sessionArgs(s), s.ID)...); err != nil {
 		return t.failed(sessionError("add", s, err))
 	}

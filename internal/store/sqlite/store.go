@@ -32,6 +32,10 @@ var _ fleet.Store = (*Store)(nil)
 type Config struct {
 	// BusyTimeout is how long a write waits for the write lock while other processes hold it; 0 means 30 s.
 	BusyTimeout time.Duration
+	// MaxPages is how many pages the file may have; 0 means as many as the disk takes.
+	MaxPages int
+	// Free returns how much of a directory's disk is left and how large it is, in bytes; nil asks the disk.
+	Free func(dir string) (free, total uint64, err error)
 }
 
 // Store is a fleet.Store in a SQLite file. It is safe for concurrent use.
@@ -43,6 +47,7 @@ type Store struct {
 	reader *pool
 	pulse  *pulse
 	copier *checkpointer
+	space  *space
 
 	mu     sync.Mutex
 	closed bool
@@ -71,10 +76,17 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.space = &space{path: path, free: s.cfg.Free}
+	if s.space.free == nil {
+		s.space.free = freeOf
+	}
 	writing := url.Values{
 		"_busy_timeout": {"250"}, // short: nothing interrupts SQLite's own waiting, so retry does the rest
 		"_txlock":       {"immediate"},
 		"_pragma":       {"wal_autocheckpoint(16384)"}, // pages: the checkpointer comes first
+	}
+	if s.cfg.MaxPages > 0 {
+		writing.Add("_pragma", fmt.Sprintf("max_page_count(%d)", s.cfg.MaxPages))
 	}
 	reading := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
 	readers := max(4, runtime.GOMAXPROCS(0))
@@ -99,7 +111,8 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	beside, err := s.db(path, url.Values{"_busy_timeout": {"250"}}, 1)
 	if err == nil {
-		s.copier = newCheckpointer(beside, path)
+		s.space.reserve()
+		s.copier = newCheckpointer(beside, path, s.space.reserve)
 	}
 	return err
 }

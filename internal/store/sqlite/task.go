@@ -76,6 +76,9 @@ func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 }
 
 func (t *tx) InsertTask(task *fleet.Task) error {
+	if err := t.grow(); err != nil {
+		return err
+	}
 	if _, err := t.exec(insertTask, append(taskArgs(task), task.ID, task.AgentUID, task.AgentUID, task.AgentUID)...); err != nil {
 		return t.failed(taskError("add", task, err))
 	}

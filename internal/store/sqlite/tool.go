@@ -22,6 +22,9 @@ func (t *readTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
 }
 
 func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
+	if err := t.grow(); err != nil {
+		return false, err
+	}
 	b, err := json.Marshal(tool.Tool)
 	if err != nil {
 		return false, t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))

@@ -24,12 +24,14 @@ type readTx struct {
 type tx struct {
 	readTx
 	wrote bool
+	full  bool // only what ends and removes things is taken
 }
 
 // Update runs fn in a transaction, see fleet.Store. A call of Update inside fn waits for itself.
 func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.write(ctx, func(c *conn) error {
 		t := &tx{readTx: readTx{ctx: ctx, conn: c}}
+		_, t.full = s.space.full()
 		var commits int64
 		err := t.run("BEGIN IMMEDIATE", func() error {
 			if err := fn(t); err != nil {
@@ -64,9 +66,21 @@ func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 		return err
 	}
 	defer s.leave()
-	return s.writer.with(ctx, func(c *conn) error {
+	err := s.writer.with(ctx, func(c *conn) error {
 		return s.retry(ctx, func() error { return f(c) })
 	})
+	if noRoom(err) {
+		return errors.Join(fleet.ErrStoreFull, err)
+	}
+	return err
+}
+
+// grow returns STORE_FULL if there is no room for what is to be added. The transaction can go on.
+func (t *tx) grow() error {
+	if t.full {
+		return fleet.ErrStoreFull
+	}
+	return nil
 }
 
 // read calls f with a connection that reads.

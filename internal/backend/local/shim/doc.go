@@ -15,6 +15,7 @@
 //	           last ones are kept, see output
 //	stderr     what it put out as errors, where they are kept apart, in the same way
 //	exit.json  how the run ended; made once, after everything else is in place
+//	.spare-*   disk space for claim, child and exit.json
 //	shim.log   what the shim itself had to say
 //
 // Environment variables are given from process to process and written nowhere.

@@ -90,6 +90,7 @@ func supervise(run Run, hands io.WriteCloser) error {
 	_ = os.Remove("control")
 	logEnd(spec, exit)
 	err = writeOnce(run.Path("exit.json"), exit)
+	run.release()
 	s.control.grown() // for those who wait for just that
 	return err
 }

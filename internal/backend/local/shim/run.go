@@ -168,6 +168,7 @@ func (r Run) bury(c *Claim, end End, all bool, why string) (*Exit, error) {
 	if err := writeOnce(r.Path("exit.json"), e); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
+	r.release()
 	logEnd(spec, e)
 	return r.Exit()
 }
@@ -195,13 +196,17 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	return err
 }
 
-// writeOnce writes the file as a whole, or returns os.ErrExist when there is one already.
+// writeOnce writes the file as a whole, or returns os.ErrExist when there is one already. On a full disk it uses a spare
+// file of the run.
 func writeOnce(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	tmp, err := writeTemp(path, b, 0o600)
+	if isFull(err) {
+		tmp, err = writeSpare(filepath.Dir(path), b)
+	}
 	if err != nil {
 		return err
 	}

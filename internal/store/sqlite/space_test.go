@@ -1,0 +1,89 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/sqlite"
+)
+
+// TestFullDisk has a disk without room: what ends and removes things is taken, and what is new is not.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	var free atomic.Uint64
+	const total = 1 << 30
+	free.Store(total)
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{
+		Free: func(string) (uint64, uint64, error) { return free.Load(), total, nil },
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	now := time.Now().UTC()
+	agent := func(uid string) *fleet.Agent {
+		return &fleet.Agent{UID: uid, Name: uid, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now}
+	}
+	task := &fleet.Task{ID: "t", AgentUID: "papi", AgentName: "papi", Owner: "alice", Status: fleet.TaskRunning, Source: fleet.SourceHuman, CreatedAt: now, StartedAt: now}
+	update := func(fn func(tx fleet.Tx) error) error { return s.Update(t.Context(), fn) }
+	require.NoError(t, update(func(tx fleet.Tx) error {
+		if err := tx.InsertAgent(agent("papi")); err != nil {
+			return err
+		}
+		return tx.InsertTask(task)
+	}))
+	_, full := s.Full()
+	require.False(t, full)
+
+	free.Store(0)
+	require.Eventually(t, func() bool { _, full := s.Full(); return full }, 10*time.Second, time.Millisecond)
+	since, _ := s.Full()
+	require.WithinDuration(t, time.Now(), since, time.Minute)
+	require.ErrorIs(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }), fleet.ErrStoreFull)
+	require.NoError(t, update(func(tx fleet.Tx) error { // the transaction goes on without what was refused
+		require.ErrorIs(t, tx.PutPayload("t", []byte("much")), fleet.ErrStoreFull)
+		require.ErrorIs(t, tx.Append(&fleet.Event{Time: now, Type: fleet.EventTaskOutput, AgentUID: "papi", TaskID: "t", Text: "much"}), fleet.ErrStoreFull)
+		task.Status, task.EndedAt = fleet.TaskFailed, now
+		if err := tx.UpdateTask(task); err != nil {
+			return err
+		}
+		return tx.Append(&fleet.Event{Time: now, Type: fleet.EventTaskEnded, AgentUID: "papi", TaskID: "t", Text: "exit code 1"})
+	}))
+	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
+		got, err := tx.Task("t")
+		require.Equal(t, fleet.TaskFailed, got.Status)
+		return err
+	}))
+
+	free.Store(total)
+	require.Eventually(t, func() bool { _, full := s.Full(); return !full }, 10*time.Second, time.Millisecond)
+	require.NoError(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }))
+}
+
+// TestNoRoomAtAll has a file that cannot grow any more: that is no error of the inside.
+func TestNoRoomAtAll(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Config{MaxPages: 200})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	var n int
+	for err == nil && n < 1000 {
+		n++
+		err = s.Update(t.Context(), func(tx fleet.Tx) error {
+			return tx.Append(&fleet.Event{Time: time.Now(), Type: fleet.EventTaskOutput, AgentUID: "papi", TaskID: "t", Text: string(make([]byte, 8000))})
+		})
+	}
+	require.ErrorIs(t, err, fleet.ErrStoreFull)
+	require.Equal(t, fleet.ReasonLimitReached, fleet.ReasonOf(err))
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer func() { _ = db.Close() }()
+	var check string
+	require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&check))
+	require.Equal(t, "ok", check)
+}
