@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -177,19 +176,6 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 	a.Events, a.Usage, a.CostUSD = kept.all, ended.Usage, ended.CostUSD
 	a.Duration = max(s.cfg.Now().Sub(began), 0)
 	return a, nil
-}
-
-// text is all that the agent answered: its summary, unless that is only the beginning of the payload.
-func (s *Service) text(ctx context.Context, t *fleet.Task) (string, error) {
-	begin, cut := strings.CutSuffix(t.Summary, "…")
-	if t.PayloadSize == 0 || !cut && t.Summary != "" {
-		return t.Summary, nil
-	}
-	payload, err := s.core.Payload(ctx, t.ID)
-	if err != nil || !bytes.HasPrefix(payload, []byte(begin)) {
-		return t.Summary, err
-	}
-	return string(payload), nil
 }
 
 // recent keeps the last contents.
