@@ -28,6 +28,8 @@ type Backend struct {
 
 	closed atomic.Bool // set under mu
 
+	memories sync.Mutex // held while files of memories are read and written
+
 	mu     sync.Mutex
 	agents map[string]*member // that exist, by uid
 	runs   sync.WaitGroup
@@ -35,8 +37,9 @@ type Backend struct {
 
 // member is an agent that exists.
 type member struct {
-	home home
-	rec  *record
+	home  home
+	rec   *record
+	todos sync.Mutex // held while its lists of todos are read and written
 
 	mu      sync.Mutex
 	stopped bool

@@ -38,18 +38,10 @@ func (d *desk) use(calls ...any) []string {
 	}
 	b, err := json.Marshal(list)
 	require.NoError(d.t, err)
-	before := len(d.results0())
 	_, o := d.does("model: tools " + string(b) + "\nmodel: say ok")
 	require.Equal(d.t, "ok", o.Summary, o.Reason)
-	return d.results()[before:]
-}
-
-// results0 is results, also before the first request.
-func (d *desk) results0() []string {
-	if len(d.model.Requests()) == 0 {
-		return nil
-	}
-	return d.results()
+	results := d.results()
+	return results[len(results)-len(list):]
 }
 
 func path(p string) map[string]any { return map[string]any{"path": p} }

@@ -233,7 +233,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 		sets, b.sets = append(sets, g), append(b.sets, g)
 	}
 	for _, t := range c.Toolsets {
-		s, err := bounded(ctx, r, r.b.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, &t) })
+		s, err := bounded(ctx, r, r.b.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
 		if err != nil {
 			return nil, fmt.Errorf("toolset %s: %w", t.Type, err)
 		}
@@ -287,7 +287,7 @@ func describeToolset(t *latest.Toolset) string {
 }
 
 // toolset makes a toolset of the definition. Programs get a small environment of their own.
-func (b *builder) toolset(ctx context.Context, t *latest.Toolset) (tools.ToolSet, error) {
+func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) (tools.ToolSet, error) {
 	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.work}, EnvProviderForTests: b.run.b.secrets}
 	var env []string
 	switch t.Type {
@@ -327,10 +327,16 @@ func (b *builder) toolset(ctx context.Context, t *latest.Toolset) (tools.ToolSet
 			inside = []string{hostOf(address)}
 		}
 		return mcpRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), inside...), nil
-	case t.Type == "memory" && filepath.IsAbs(t.Path):
-		return nil, fmt.Errorf("its path must be relative: it is in the agent's own directory")
-	case t.Type == "memory" && t.Path == "":
-		t.Path = "memory.db"
+	case t.Type == "todo":
+		return b.run.newTodos(agent, t.Shared), nil
+	case t.Type == "memory" && (filepath.IsAbs(t.Path) || t.Path != "" && !filepath.IsLocal(t.Path)):
+		return nil, fmt.Errorf("its path must be relative and lead nowhere else: memories are kept by the server")
+	case t.Type == "memory":
+		db, err := b.run.newMemories(t.Path)
+		if err != nil {
+			return nil, err
+		}
+		return builtin.NewMemoryTool(db), nil
 	}
 	return teamloader.NewDefaultToolsetRegistry().CreateTool(ctx, *t, b.work, rc)
 }

@@ -1,0 +1,121 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/docker/cagent/pkg/tools"
+	"github.com/docker/cagent/pkg/tools/builtin"
+)
+
+const (
+	maxTodos    = 1000
+	maxTodoText = 4 << 10 // bytes
+)
+
+// todos is the library's todo toolset with a list that lasts as long as the agent: it is in a file of its home. The
+// library's own lasts as long as a run, and its shared one is the same for everybody in the process.
+type todos struct {
+	tools.BaseToolSet
+	home home
+	file string
+	mu   *sync.Mutex // of the agent: the agents of a definition can share a list
+}
+
+// newTodos returns the list of an agent of the definition, or the one that all of them share.
+func (r *run) newTodos(agent string, shared bool) *todos {
+	file := "todos.json"
+	if !shared {
+		file = "todos-" + fileName(agent) + ".json"
+	}
+	return &todos{home: r.agent.home, file: file, mu: &r.agent.todos}
+}
+
+// Instructions implements tools.ToolSet.
+func (*todos) Instructions() string { return builtin.NewTodoTool().Instructions() }
+
+// Tools implements tools.ToolSet. The schemas are those of the library.
+func (t *todos) Tools(ctx context.Context) ([]tools.Tool, error) {
+	all, err := builtin.NewTodoTool().Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	handlers := map[string]tools.ToolHandler{
+		builtin.ToolNameCreateTodo: onList(t, func(list *[]builtin.Todo, args builtin.CreateTodoArgs) (string, error) {
+			return addTodos(list, []string{args.Description})
+		}),
+		builtin.ToolNameCreateTodos: onList(t, func(list *[]builtin.Todo, args builtin.CreateTodosArgs) (string, error) {
+			return addTodos(list, args.Descriptions)
+		}),
+		builtin.ToolNameUpdateTodo: onList(t, updateTodo),
+		builtin.ToolNameListTodos:  onList(t, listTodos),
+	}
+	known := all[:0]
+	for _, tool := range all {
+		if tool.Handler = handlers[tool.Name]; tool.Handler != nil { // a tool of a newer library would keep a list of its own
+			known = append(known, tool)
+		}
+	}
+	return known, nil
+}
+
+// onList returns a handler that reads the list, and writes it when it has changed.
+func onList[T any](t *todos, do func(*[]builtin.Todo, T) (string, error)) tools.ToolHandler {
+	return builtin.NewHandler(func(_ context.Context, args T) (*tools.ToolCallResult, error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		var list []builtin.Todo
+		if err := t.home.read(t.file, &list); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.New("the list cannot be read")
+		}
+		before := slices.Clone(list)
+		text, err := do(&list, args)
+		if err != nil {
+			return tools.ResultError(err.Error()), nil
+		}
+		if !slices.Equal(before, list) {
+			if err := t.home.write(t.file, list); err != nil {
+				return nil, errors.New("the list cannot be written")
+			}
+		}
+		return tools.ResultSuccess(text), nil
+	})
+}
+
+func addTodos(list *[]builtin.Todo, descriptions []string) (string, error) {
+	if len(*list)+len(descriptions) > maxTodos {
+		return "", fmt.Errorf("the list is full: it takes %d todos", maxTodos)
+	}
+	var out []string
+	for _, d := range descriptions {
+		todo := builtin.Todo{ID: fmt.Sprintf("todo_%d", len(*list)+1), Description: clip(d, maxTodoText), Status: "pending"}
+		*list = append(*list, todo)
+		out = append(out, fmt.Sprintf("Created todo [%s]: %s", todo.ID, todo.Description))
+	}
+	return strings.Join(out, "\n"), nil
+}
+
+func updateTodo(list *[]builtin.Todo, args builtin.UpdateTodoArgs) (string, error) {
+	i := slices.IndexFunc(*list, func(t builtin.Todo) bool { return t.ID == args.ID })
+	if i < 0 {
+		return "", fmt.Errorf("todo [%s] not found", args.ID)
+	}
+	(*list)[i].Status = clip(args.Status, maxTodoText)
+	return fmt.Sprintf("Updated todo [%s] to status: [%s]", args.ID, args.Status), nil
+}
+
+func listTodos(list *[]builtin.Todo, _ struct{}) (string, error) {
+	var out strings.Builder
+	out.WriteString("Current todos:\n")
+	for _, t := range *list {
+		fmt.Fprintf(&out, "- [%s] %s (Status: %s)\n", t.ID, t.Description, t.Status)
+	}
+	return out.String(), nil
+}
