@@ -25,7 +25,7 @@ demo: build bin/model-stub ## the main job, from nothing, in under 30 s, and one
 	@docs/toolsets.sh
 
 bin/model-stub: build # for what needs a model: a stub, so that no key is needed
-	$(GO) build -o $@ ./internal/backend/backendtest/model/stub
+	$(GO) build -o $@ ./internal/place/placetest/model/stub
 
 test: vet lint generated proto-lint race ## all that must hold before a change lands
 
@@ -88,10 +88,10 @@ coder-down: ## stop that Coder
 CODER_ENV := env=$$(testdata/coder-testbed/env.sh bob) && eval "$$env"
 
 e2e: ## the whole contract, and the suite of backends, against a real Coder: make coder-up e2e
-	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -p 1 -timeout 20m -parallel 6 $(FLAGS) ./internal/app/e2e ./internal/backend/coder
+	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -p 1 -timeout 20m -parallel 6 $(FLAGS) ./internal/app/e2e ./internal/place/coder
 
 record: ## record the cassettes in testdata/cassettes anew, from that Coder: make coder-up record
-	@$(CODER_ENV) && $(GO) test -count=1 -timeout 30m -run TestCassettes $(FLAGS) ./internal/backend/coder -record
+	@$(CODER_ENV) && $(GO) test -count=1 -timeout 30m -run TestCassettes $(FLAGS) ./internal/place/coder -record
 
 CHAOS ?= 60s
 chaos: ## mixed load through a proxy that slows, cuts and refuses, for CHAOS (default 60s)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // TestAgentsOwnToken calls every method through every face with the token that an agent has for itself alone: it may report

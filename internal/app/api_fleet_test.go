@@ -18,9 +18,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/lifecycle"
+	"fleet/internal/place/fake"
 	"fleet/internal/store/sqlite"
 )
 
@@ -49,7 +49,7 @@ type tokenConfig struct {
 type testFleet struct {
 	*Server
 	t       *testing.T
-	world   *fake.Backend
+	world   *fake.Place
 	listed  chan struct{}     // gets something when the fleet has looked at the world
 	secrets map[string]string // of the tokens, by name
 	http    *http.Client

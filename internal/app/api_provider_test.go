@@ -14,10 +14,10 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/backend/backendtest/model"
-	"fleet/internal/backend/cagent"
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet/providers"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/placetest/model"
 )
 
 // providerKey is the one key that there is in the environment of test fleets.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // step brings about what a case is about. testdata/api/README.md describes its keys.

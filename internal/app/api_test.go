@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // behaviour is a file of testdata/api: what some calls are answered with, through every face. README.md there describes

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/backend/cagent"
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
@@ -25,6 +24,7 @@ import (
 	"fleet/internal/fleet/providers"
 	"fleet/internal/fleet/sessions"
 	"fleet/internal/fleet/subagents"
+	"fleet/internal/place/cagent"
 	"fleet/internal/store/sqlite"
 )
 
@@ -33,8 +33,8 @@ type App struct {
 	cfg        Config
 	log        *slog.Logger
 	store      fleet.Store
-	backend    fleet.Backend
-	hosts      map[string]fleet.Backend // backends besides it
+	backend    fleet.Place
+	hosts      map[string]fleet.Place // backends besides it
 	service    *fleet.Service
 	reconciler *fleet.Reconciler
 	channel    *inprocgrpc.Channel
@@ -52,7 +52,7 @@ type App struct {
 type Options struct {
 	Version string
 	Log     io.Writer                // nil: no log
-	Backend fleet.Backend            // nil: as the configuration says
+	Backend fleet.Place              // nil: as the configuration says
 	Fault   func(point string)       // see fleet.Config
 	Core    func(c *fleet.Config)    // changes to the core's configuration
 	Auth    func() rpc.Authenticator // nil: as the configuration says

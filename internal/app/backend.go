@@ -7,18 +7,18 @@ import (
 	"os"
 	"os/exec"
 
-	"fleet/internal/backend/cagent"
-	"fleet/internal/backend/coder"
-	"fleet/internal/backend/fake"
-	"fleet/internal/backend/local"
 	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/coder"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/local"
 )
 
 // shimCommand is the hidden first argument with which the program runs as the supervisor of one run.
 const shimCommand = "shim"
 
 // newBackend returns the backend that the configuration names.
-func newBackend(cfg Config, log *slog.Logger) (fleet.Backend, error) {
+func newBackend(cfg Config, log *slog.Logger) (fleet.Place, error) {
 	switch cfg.Backend {
 	case "local":
 		return newLocal(cfg, log)
@@ -31,8 +31,8 @@ func newBackend(cfg Config, log *slog.Logger) (fleet.Backend, error) {
 }
 
 // newHosts returns the backends besides the fleet's own, for agents of the other toolsets.
-func newHosts(cfg Config, o Options, own fleet.Backend, catalog *cagent.Catalog, log *slog.Logger) (map[string]fleet.Backend, error) {
-	hosts := map[string]fleet.Backend{}
+func newHosts(cfg Config, o Options, own fleet.Place, catalog *cagent.Catalog, log *slog.Logger) (map[string]fleet.Place, error) {
+	hosts := map[string]fleet.Place{}
 	places := own // of sessions that are given a project
 	if own.Traits().Name != "local" {
 		b, err := newLocal(cfg, log)
@@ -60,7 +60,7 @@ func newHosts(cfg Config, o Options, own fleet.Backend, catalog *cagent.Catalog,
 }
 
 // closeAll closes the backends.
-func closeAll(hosts map[string]fleet.Backend) error {
+func closeAll(hosts map[string]fleet.Place) error {
 	var errs []error
 	for _, b := range hosts {
 		errs = append(errs, b.Close())
@@ -68,7 +68,7 @@ func closeAll(hosts map[string]fleet.Backend) error {
 	return errors.Join(errs...)
 }
 
-func newLocal(cfg Config, log *slog.Logger) (fleet.Backend, error) {
+func newLocal(cfg Config, log *slog.Logger) (fleet.Place, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("the program does not know where it is, and must to supervise runs: %w", err)
@@ -84,7 +84,7 @@ func newLocal(cfg Config, log *slog.Logger) (fleet.Backend, error) {
 }
 
 // newCoder finds the deployment and the token where Coder's own command line has them, unless the configuration says.
-func newCoder(cfg Config, log *slog.Logger) (fleet.Backend, error) {
+func newCoder(cfg Config, log *slog.Logger) (fleet.Place, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = ""

@@ -11,13 +11,13 @@ import (
 
 	"github.com/adrg/xdg"
 
-	"fleet/internal/backend/coder"
-	"fleet/internal/backend/local"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/fleet/providers"
 	"fleet/internal/fleet/sessions"
 	"fleet/internal/fleet/subagents"
+	"fleet/internal/place/coder"
+	"fleet/internal/place/local"
 )
 
 // Config is all that can be set of a server. Each scalar field is a key of fleet.yaml, a flag and an environment

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/grpclog"
 
-	"fleet/internal/backend/local"
 	"fleet/internal/face/cli"
 	"fleet/internal/face/rpc"
+	"fleet/internal/place/local"
 )
 
 // Main runs the program with the arguments after its name and returns its exit code.

@@ -3,9 +3,9 @@ package app
 import (
 	"log/slog"
 
-	looks "fleet/internal/backend/probe"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/providers"
+	looks "fleet/internal/place/probe"
 )
 
 // newProviders returns the toolset of providers, which looks at this machine and its network unless a test says otherwise.

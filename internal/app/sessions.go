@@ -8,9 +8,9 @@ import (
 
 	"github.com/adrg/xdg"
 
-	"fleet/internal/backend/cagent"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/sessions"
+	"fleet/internal/place/cagent"
 )
 
 // Cagent is the part of the configuration about agents that are models in this process.
@@ -62,7 +62,7 @@ func newCatalog(cfg Config) *cagent.Catalog {
 
 // newCagent returns the backend of agents that are models in this process. A second server on the same data has none, and
 // says so.
-func newCagent(cfg Config, o Options, catalog *cagent.Catalog, places cagent.Places, log *slog.Logger) (fleet.Backend, error) {
+func newCagent(cfg Config, o Options, catalog *cagent.Catalog, places cagent.Places, log *slog.Logger) (fleet.Place, error) {
 	c := cagent.Config{
 		Places: places, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
 		Prices: cfg.Cagent.Prices, Logger: log,

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // TestShutdownWithReadersThatDoNotRead ends a server while streams of it are full that nobody reads.

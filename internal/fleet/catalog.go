@@ -13,7 +13,7 @@ const catalogTTL = 10 * time.Second
 // catalog remembers the backend's projects and roles, so that checking a name does not cost a round trip each time,
 // and reads go on while the backend does not answer.
 type catalog struct {
-	backend Backend
+	backend Place
 	now     func() time.Time
 
 	mu       sync.Mutex
@@ -26,7 +26,7 @@ type cached[T any] struct {
 	at    time.Time
 }
 
-func newCatalog(b Backend, now func() time.Time) *catalog {
+func newCatalog(b Place, now func() time.Time) *catalog {
 	return &catalog{backend: b, now: now, roles: map[string]cached[[]Role]{}}
 }
 

@@ -40,7 +40,7 @@ type Config struct {
 	OpTimeout, CallTimeout time.Duration
 
 	// Hosts are backends besides the one that hosts the fleet, by the name that Agent.Backend has for them.
-	Hosts map[string]Backend
+	Hosts map[string]Place
 	// MCPURL returns where this Fleet's MCP endpoints are, without the toolset, for agents that report; "" or nil when
 	// there are none.
 	MCPURL func() string

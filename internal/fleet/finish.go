@@ -286,7 +286,7 @@ func (s *Service) hush(ctx context.Context, a *Agent, t *Task) {
 	defer cancel()
 	run := t.run(true)
 	run.Linger = lingerMost
-	if err := s.host(a).Interrupt(ctx, *a, run, false); err != nil {
+	if err := s.host(a).Connect(*a).Interrupt(ctx, run, false); err != nil {
 		s.log.WarnContext(ctx, "a run was not told that its task has ended", slog.String("task", t.ID), slog.Any("error", err))
 	}
 }

@@ -37,7 +37,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 			f.err = errors.Join(err, <-written)
 			return
 		}
-		f.outcome, f.err = host.Follow(ctx, agent, run, cursor, func(o Output) error {
+		f.outcome, f.err = host.Connect(agent).Follow(ctx, run, cursor, func(o Output) error {
 			select {
 			case queue <- o:
 				return nil

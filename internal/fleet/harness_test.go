@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 	"fleet/internal/store/sqlite"
 )
 
@@ -19,7 +19,7 @@ import (
 type harness struct {
 	*fleet.Service
 	t     testing.TB
-	world *fake.Backend
+	world *fake.Place
 	store fleet.Store
 	path  string // of the store
 	cfg   fleet.Config

@@ -8,10 +8,10 @@ import (
 )
 
 // hostsOf returns every backend by name; the fleet's own is among them.
-func hostsOf(backend Backend, others map[string]Backend) map[string]Backend {
+func hostsOf(backend Place, others map[string]Place) map[string]Place {
 	hosts := maps.Clone(others)
 	if hosts == nil {
-		hosts = map[string]Backend{}
+		hosts = map[string]Place{}
 	}
 	hosts[backend.Traits().Name] = backend
 	return hosts
@@ -19,7 +19,7 @@ func hostsOf(backend Backend, others map[string]Backend) map[string]Backend {
 
 // host returns the backend that hosts the agent. An agent of a backend that is not configured any more gets one that
 // does not answer, so that nothing of it is lost until it is.
-func (s *Service) host(a *Agent) Backend {
+func (s *Service) host(a *Agent) Place {
 	if a.Backend == "" {
 		return s.backend
 	}
@@ -80,12 +80,17 @@ func (b absent) Delete(context.Context, Agent) (string, error) { return "", b.er
 func (b absent) Inspect(context.Context, Agent) (Workspace, error) {
 	return Workspace{}, b.err()
 }
-func (b absent) List(context.Context) ([]Workspace, error)  { return nil, b.err() }
-func (b absent) Dispatch(context.Context, Agent, Run) error { return b.err() }
-func (b absent) Follow(context.Context, Agent, Run, string, func(Output) error) (Outcome, error) {
-	return Outcome{}, b.err()
-}
-func (b absent) Interrupt(context.Context, Agent, Run, bool) error       { return b.err() }
-func (b absent) Send(context.Context, Agent, Run, string, string) error  { return b.err() }
+func (b absent) List(context.Context) ([]Workspace, error)               { return nil, b.err() }
+func (b absent) Connect(Agent) Runner                                    { return absentRunner{b} }
 func (b absent) Log(context.Context, Agent, int) ([]string, bool, error) { return nil, false, b.err() }
 func (b absent) Close() error                                            { return nil }
+
+// absentRunner is the runner of an agent whose place is absent.
+type absentRunner struct{ place absent }
+
+func (r absentRunner) Dispatch(context.Context, Run) error { return r.place.err() }
+func (r absentRunner) Follow(context.Context, Run, string, func(Output) error) (Outcome, error) {
+	return Outcome{}, r.place.err()
+}
+func (r absentRunner) Interrupt(context.Context, Run, bool) error      { return r.place.err() }
+func (r absentRunner) Send(context.Context, Run, string, string) error { return r.place.err() }

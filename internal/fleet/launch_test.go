@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // second is a world beside the fleet's own, whose agents are made by recipes.
-func second(t *testing.T, c fake.Config) *fake.Backend {
+func second(t *testing.T, c fake.Config) *fake.Place {
 	t.Helper()
 	c.Traits.Name, c.Traits.Drivers = "second", []string{"script"}
 	b := fake.New(c)
@@ -21,8 +21,8 @@ func second(t *testing.T, c fake.Config) *fake.Backend {
 	return b
 }
 
-func onSecond(b *fake.Backend) func(*fleet.Config) {
-	return func(c *fleet.Config) { c.Hosts = map[string]fleet.Backend{"second": b} }
+func onSecond(b *fake.Place) func(*fleet.Config) {
+	return func(c *fleet.Config) { c.Hosts = map[string]fleet.Place{"second": b} }
 }
 
 func launch(prompt string) fleet.LaunchRequest {

@@ -151,7 +151,7 @@ func (r *Reconciler) listed(ctx context.Context, at time.Time) error {
 	return r.store.Note(ctx, r.pollKey(), at)
 }
 
-func (r *Reconciler) listOf(ctx context.Context, b Backend) ([]Workspace, error) {
+func (r *Reconciler) listOf(ctx context.Context, b Place) ([]Workspace, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	workspaces, err := b.List(ctx)

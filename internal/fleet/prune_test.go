@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // TestPayloadRetention checks that old payloads are removed and that their tasks say so.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // TestRefusedAgent asks for an agent that its host does not make: nothing of it is left but the record of it.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // TestCreateAgainWithTheSameID repeats a creation after what could stand in its way: the answer is still that of the

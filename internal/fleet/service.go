@@ -17,9 +17,9 @@ const MaxText = 1 << 20
 // only what that principal may. Methods are safe for concurrent use.
 type Service struct {
 	store   Store
-	backend Backend // hosts the fleet
-	traits  Traits  // of backend
-	hosts   map[string]Backend
+	backend Place  // hosts the fleet
+	traits  Traits // of backend
+	hosts   map[string]Place
 	cfg     Config
 	log     *slog.Logger
 	snap    *snapshot
@@ -42,7 +42,7 @@ type Service struct {
 
 // NewService returns a service over the two ports. It starts nothing: without a Reconciler on the same store nothing
 // that was asked for happens.
-func NewService(store Store, backend Backend, cfg Config) *Service {
+func NewService(store Store, backend Place, cfg Config) *Service {
 	t := backend.Traits()
 	cfg = cfg.withDefaults(t)
 	hosts, catalogs := hostsOf(backend, cfg.Hosts), map[string]*catalog{}

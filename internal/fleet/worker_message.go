@@ -81,7 +81,7 @@ func (w *worker) deliver(ctx context.Context, a *Agent, r Run) {
 			}
 			w.cfg.Fault(FaultMessageBefore)
 			r.Messages = given
-			err = w.host(a).Send(ctx, *a, r, open[0].ID, open[0].Text)
+			err = w.host(a).Connect(*a).Send(ctx, r, open[0].ID, open[0].Text)
 			if ctx.Err() != nil {
 				return
 			}
@@ -163,7 +163,7 @@ func (w *worker) lastCall(ctx context.Context, a *Agent, t *Task) error {
 		}
 		r := t.run(true)
 		r.Messages = given
-		sent := w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Send(ctx, *a, r, m.ID, m.Text) })
+		sent := w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

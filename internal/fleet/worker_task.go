@@ -115,7 +115,7 @@ func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) er
 	if run.Report, err = w.report(ctx, a, t); err != nil {
 		return err
 	}
-	err = w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Dispatch(ctx, *a, run) })
+	err = w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Connect(*a).Dispatch(ctx, run) })
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -227,7 +227,7 @@ func (w *worker) stepStop(ctx context.Context, a *Agent, t *Task) (time.Duration
 func (w *worker) stopAct(a *Agent, t *Task) (text string, act func(context.Context) error) {
 	interrupt := func(kill bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Interrupt(ctx, *a, t.run(true), kill) })
+			return w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Connect(*a).Interrupt(ctx, t.run(true), kill) })
 		}
 	}
 	switch {

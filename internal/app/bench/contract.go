@@ -14,9 +14,9 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/lifecycle"
+	"fleet/internal/place/fake"
 	"fleet/internal/store/sqlite"
 )
 

@@ -14,13 +14,13 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // testbed is a real server over the fake backend, with its agents: a third of them busy, so that the list has tasks.
 type testbed struct {
-	world         *fake.Backend
+	world         *fake.Place
 	data          string
 	server        *app.Server
 	stop          func() error

@@ -23,8 +23,8 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
-	"fleet/internal/backend/local"
 	"fleet/internal/fleet"
+	"fleet/internal/place/local"
 )
 
 const (

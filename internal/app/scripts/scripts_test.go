@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/app"
-	"fleet/internal/backend/local"
 	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/fleet/providers"
+	"fleet/internal/place/local"
 )
 
 func TestMain(m *testing.M) {

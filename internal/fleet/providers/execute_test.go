@@ -13,9 +13,9 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/providers"
+	"fleet/internal/place/fake"
 )
 
 // TestExecute gives requests to a model, a program and a local server, and looks at what became of them.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/providers"
+	"fleet/internal/place/fake"
 	"fleet/internal/store/sqlite"
 )
 
@@ -31,8 +31,8 @@ type harness struct {
 	t       *testing.T
 	core    *fleet.Service
 	store   fleet.Store
-	models  *fake.Backend
-	clis    *fake.Backend
+	models  *fake.Place
+	clis    *fake.Place
 	outside *outside
 	log     *lockedBuffer
 
@@ -79,7 +79,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	h.core = fleet.NewService(store, h.clis, fleet.Config{
 		StopGrace: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second, Logger: logger,
-		Hosts: map[string]fleet.Backend{"cagent": h.models},
+		Hosts: map[string]fleet.Place{"cagent": h.models},
 	})
 	rec := fleet.NewReconciler(h.core)
 	rec.Start()

@@ -19,12 +19,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/backendtest/model"
-	"fleet/internal/backend/cagent"
-	"fleet/internal/backend/local"
-	"fleet/internal/backend/probe"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/providers"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/local"
+	"fleet/internal/place/placetest/model"
+	"fleet/internal/place/probe"
 	"fleet/internal/store/sqlite"
 )
 
@@ -76,7 +76,7 @@ func newReal(t *testing.T, agents ...providers.Provider) *real {
 	})
 	require.NoError(t, err)
 	core := fleet.NewService(store, clis, fleet.Config{
-		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, Hosts: map[string]fleet.Backend{"cagent": models},
+		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, Hosts: map[string]fleet.Place{"cagent": models},
 	})
 	rec := fleet.NewReconciler(core)
 	rec.Start()

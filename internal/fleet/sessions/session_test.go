@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/backendtest/model"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/sessions"
+	"fleet/internal/place/placetest/model"
 )
 
 func TestConversation(t *testing.T) {

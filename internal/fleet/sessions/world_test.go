@@ -15,11 +15,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/backend/backendtest/model"
-	"fleet/internal/backend/cagent"
-	"fleet/internal/backend/fake"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/sessions"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/placetest/model"
 	"fleet/internal/store/sqlite"
 )
 
@@ -31,7 +31,7 @@ type world struct {
 	model   *model.Server
 	cfg     sessions.Config
 	tweak   func(*cagent.CatalogConfig)
-	fake    *fake.Backend
+	fake    *fake.Place
 	store   fleet.Store
 	core    *fleet.Service
 	svc     *sessions.Service
@@ -114,7 +114,7 @@ func (w *world) open() {
 	w.store = store
 	w.core = fleet.NewService(store, w.fake, fleet.Config{
 		CreateWait: 20 * time.Second, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, Logger: log,
-		Hosts: map[string]fleet.Backend{"cagent": models},
+		Hosts: map[string]fleet.Place{"cagent": models},
 	})
 	rec := fleet.NewReconciler(w.core)
 	rec.Start()

@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"fleet/internal/backend/fake"
-	"fleet/internal/backend/local"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/subagents"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/local"
 	"fleet/internal/store/sqlite"
 )
 
@@ -132,8 +132,8 @@ type world struct {
 	t      *testing.T
 	core   *fleet.Service
 	store  fleet.Store
-	remote *fake.Backend // the host "coder"
-	dir    string        // of everything
+	remote *fake.Place // the host "coder"
+	dir    string      // of everything
 }
 
 // newWorld starts one; change is what differs from the defaults of tests.
@@ -155,7 +155,7 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 	w := &world{t: t, store: store, remote: fake.New(fake.Config{}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.core = fleet.NewService(store, host, fleet.Config{
-		Hosts: map[string]fleet.Backend{"coder": w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
+		Hosts: map[string]fleet.Place{"coder": w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
 		PollInterval: 20 * time.Millisecond, Logger: log,
 	})
 	cfg := subagents.Config{Settings: subagents.Settings{Dir: filepath.Join(dir, "agents")}, Logger: log, Lookup: func(name string) (string, bool) {

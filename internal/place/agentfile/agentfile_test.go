@@ -1,0 +1,58 @@
+package agentfile_test
+
+import (
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/place/agentfile"
+)
+
+// TestReplaced holds that what an agent can put in the place of a file is refused at once. Without that, the test hangs.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, os.WriteFile(at("file"), []byte("text"), 0o600))
+	require.NoError(t, syscall.Mkfifo(at("fifo"), 0o600))
+	require.NoError(t, os.Symlink(at("file"), at("link")))
+	require.NoError(t, os.Symlink("/dev/zero", at("device")))
+	require.NoError(t, os.Mkdir(at("dir"), 0o700))
+	l, err := net.Listen("unix", at("socket"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+
+	for _, name := range []string{"fifo", "link", "device", "dir", "socket"} {
+		_, err := agentfile.Read(at(name), 100)
+		require.ErrorIs(t, err, agentfile.ErrReplaced, name)
+		require.ErrorIs(t, agentfile.Append(at(name), []byte("x")), agentfile.ErrReplaced, name)
+		_, err = agentfile.Create(at(name))
+		require.ErrorIs(t, err, agentfile.ErrReplaced, name)
+		if name != "dir" {
+			_, err = agentfile.ReadDir(at(name))
+			require.ErrorIs(t, err, agentfile.ErrReplaced, name)
+		}
+	}
+	_, err = agentfile.Open("/dev/zero")
+	require.ErrorIs(t, err, agentfile.ErrReplaced)
+
+	require.NoError(t, agentfile.Append(at("file"), []byte(" more")))
+	b, err := agentfile.Read(at("file"), 9)
+	require.NoError(t, err)
+	require.Equal(t, "text more", string(b))
+	_, err = agentfile.Read(at("file"), 8)
+	require.ErrorIs(t, err, agentfile.ErrReplaced)
+	_, err = agentfile.Read(at("nothing"), 8)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = agentfile.ReadDir(at("nothing"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	entries, err := agentfile.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 6)
+	require.Equal(t, "device", entries[0].Name())
+}

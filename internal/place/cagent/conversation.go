@@ -1,0 +1,114 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/docker/cagent/pkg/session"
+
+	"fleet/internal/place/agentfile"
+)
+
+// conversation is what an agent and the one who talks to it have said, a line each item, in a file that only grows. It
+// is the library's session.Store for one run, which writes down each message when it is there.
+type conversation struct {
+	session.Store
+	path    string
+	id      string
+	written int
+	err     error // of the first write that failed
+}
+
+// openConversation reads what was said so far.
+func openConversation(path string) (*conversation, []session.Item, error) {
+	items, whole, err := readItems(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if whole >= 0 {
+		if err := os.Truncate(path, whole); err != nil { // a line that was cut off would spoil the next one
+			return nil, nil, err
+		}
+	}
+	return &conversation{Store: session.NewInMemorySessionStore(), path: path, written: len(items)}, items, nil
+}
+
+// readItems returns the items, and how long the file is up to the last whole one when there is more.
+func readItems(path string) (items []session.Item, whole int64, err error) {
+	f, err := agentfile.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, -1, nil
+	}
+	if err != nil {
+		return nil, -1, err
+	}
+	defer func() { _ = f.Close() }()
+	whole = 0
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			if len(line) == 0 {
+				return items, -1, nil
+			}
+			return items, whole, nil
+		}
+		if err != nil {
+			return nil, -1, err
+		}
+		var item session.Item
+		if err := json.Unmarshal(line, &item); err != nil {
+			return nil, -1, err
+		}
+		whole += int64(len(line))
+		items = append(items, item)
+	}
+}
+
+// UpdateSession implements session.Store.
+func (c *conversation) UpdateSession(_ context.Context, s *session.Session) error {
+	if s.ID == c.id { // and not that of an agent which was given a part of the task
+		c.save(s)
+	}
+	return nil
+}
+
+// save writes down what is new.
+func (c *conversation) save(s *session.Session) {
+	if c.err != nil || c.written == len(s.Messages) {
+		return
+	}
+	var b bytes.Buffer
+	for _, item := range s.Messages[c.written:] {
+		if item.Message != nil && len(item.Message.Message.ToolDefinitions) > 0 {
+			m := *item.Message
+			m.Message.ToolDefinitions = nil // they are in the definition
+			item.Message = &m
+		}
+		line, err := json.Marshal(item)
+		if err != nil {
+			c.err = err
+			return
+		}
+		b.Write(append(line, '\n'))
+	}
+	f, err := agentfile.Create(c.path)
+	if err != nil {
+		c.err = err
+		return
+	}
+	_, err = f.Write(b.Bytes())
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if c.err = err; err == nil {
+		c.written = len(s.Messages)
+	}
+}

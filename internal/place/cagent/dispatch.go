@@ -1,0 +1,170 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// given is what is written of a run before it begins.
+type given struct {
+	TaskID  string        `json:"task_id"`
+	Timeout time.Duration `json:"timeout"`
+	Started time.Time     `json:"started"`
+}
+
+// Dispatch implements fleet.Runner.
+func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
+	b, a := w.place, w.agent
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x := b.agent(a.UID)
+	if x == nil {
+		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
+	}
+	if !b.enter() {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the server is being shut down")
+	}
+	begun := false
+	defer func() {
+		if !begun {
+			b.runs.Done()
+		}
+	}()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	h := x.home.run(r.TaskID)
+	switch {
+	case h.exists("run.json"):
+		return nil
+	case x.stopped || x.gone:
+		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q is stopped", a.Name)
+	case x.run != nil && !x.run.ended():
+		return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q works on task %s", a.Name, x.run.taskID)
+	}
+	run, err := b.newRun(x, h, r)
+	if err != nil {
+		return hostError("the run cannot be written down", err)
+	}
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	run.cancel = cancel
+	x.run, begun = run, true
+	x.home.log(b.config.Now(), "task %s: begun", r.TaskID)
+	go func() {
+		defer b.runs.Done()
+		run.execute(work, r.Prompt)
+	}()
+	if b.closed.Load() { // Close may have looked before the run was there
+		run.kill(errShutdown)
+	}
+	return nil
+}
+
+// enter counts a run, which Close waits for. It returns false when the backend is closed.
+func (b *Place) enter() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed.Load() {
+		return false
+	}
+	b.runs.Add(1)
+	return true
+}
+
+// newRun writes down that the agent has the run.
+func (b *Place) newRun(x *member, h home, r fleet.Run) (*run, error) {
+	if err := os.Mkdir(string(h), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	out, err := newOutput(h.path("output"), b.config.MaxOutput)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.write("run.json", given{r.TaskID, r.Timeout, b.config.Now()}); err != nil {
+		_ = out.close()
+		return nil, err
+	}
+	return newRun(b, x, h, r, out), nil
+}
+
+// live returns the run of this process that has the id.
+func (x *member) live(taskID string) *run {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.run != nil && x.run.taskID == taskID {
+		return x.run
+	}
+	return nil
+}
+
+// end cuts off the run that is under way, because of why.
+func (x *member) end(why error) *run {
+	x.mu.Lock()
+	r := x.run
+	x.mu.Unlock()
+	if r != nil {
+		r.kill(why)
+	}
+	return r
+}
+
+// endAndWait is end, and waits until the run has ended.
+func (x *member) endAndWait(ctx context.Context, why error) error {
+	r := x.end(why)
+	if r == nil {
+		return nil
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// outcome is how a run ended that is not under way. One that has no end was cut off when its process ended.
+func (b *Place) outcome(h home) (fleet.Outcome, error) {
+	var o fleet.Outcome
+	err := h.read("outcome.json", &o)
+	if errors.Is(err, fs.ErrNotExist) {
+		o = fleet.Outcome{Status: fleet.TaskFailed, Reason: "the server ended while the task was under way; what the agent had done by then stays done"}
+		err = h.write("outcome.json", o)
+	}
+	if err != nil {
+		return fleet.Outcome{}, hostError("the run's outcome cannot be read", err)
+	}
+	return o, nil
+}
+
+// Interrupt implements fleet.Runner.
+func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
+	b, a := w.place, w.agent
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x := b.agent(a.UID)
+	if x == nil {
+		return nil
+	}
+	live := x.live(r.TaskID)
+	switch {
+	case live == nil:
+	case kill:
+		live.kill(errInterrupted)
+	default:
+		live.interrupt()
+	}
+	return nil
+}
+
+// Send implements fleet.Runner.
+func (runner) Send(context.Context, fleet.Run, string, string) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "this agent takes no messages while it works: wait until its task has ended, and start another one")
+}

@@ -1,0 +1,142 @@
+package cagent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+)
+
+// home is the directory of an agent: agent.json, conversation.jsonl, log, stopped (when it is), work/ and runs/.
+type home string
+
+// maxFile is the longest file of an agent's home that is read in one piece, in bytes.
+const maxFile = 64 << 20
+
+// record is what is written of an agent into its home.
+type record struct {
+	UID       string        `json:"uid"`
+	Name      string        `json:"name"`
+	Owner     string        `json:"owner"`
+	Project   string        `json:"project,omitempty"`
+	Role      string        `json:"role,omitempty"`
+	Spec      string        `json:"spec,omitempty"`
+	Recipe    *fleet.Recipe `json:"recipe"`
+	CreatedAt time.Time     `json:"created_at"`
+}
+
+// document is the agent's definition; that of an agent whose recipe has none is as short as one can be.
+func (r *record) document() string {
+	if r.Recipe.Document != "" {
+		return r.Recipe.Document
+	}
+	return "agents:\n  root:\n    model: auto\n"
+}
+
+// work is the directory the agent works in.
+func (r *record) work(h home) string {
+	if r.Recipe.Dir != "" {
+		return r.Recipe.Dir
+	}
+	return h.path("work")
+}
+
+func (h home) path(parts ...string) string {
+	return filepath.Join(append([]string{string(h)}, parts...)...)
+}
+
+func (h home) run(taskID string) home { return home(h.path("runs", fileName(taskID))) }
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+
+// fileName returns a name for the file of something with that id: the id itself, unless it is unfit for a file.
+func fileName(id string) string {
+	if plainName.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "_" + hex.EncodeToString(sum[:16])
+}
+
+// exists says whether the file is there.
+func (h home) exists(name string) bool {
+	_, err := os.Lstat(h.path(name))
+	return err == nil
+}
+
+// read reads a JSON file. A file that is not there is fs.ErrNotExist.
+func (h home) read(name string, v any) error {
+	b, err := agentfile.Read(h.path(name), maxFile)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", h.path(name), err)
+	}
+	return nil
+}
+
+// write writes a JSON file, wholly or not at all.
+func (h home) write(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return writeFile(h.path(name), append(b, '\n'))
+}
+
+// writeFile writes a file, wholly or not at all, so that it is there after a crash of the machine too.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// log writes a line into the agent's log. It is an effort.
+func (h home) log(now time.Time, format string, args ...any) {
+	f, err := agentfile.Create(h.path("log"))
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }()
+	_, _ = fmt.Fprintf(f, "%s %s\n", now.UTC().Format(time.RFC3339), oneLine(fmt.Sprintf(format, args...), 1000))
+}
+
+// lines returns the last n lines of the log, and whether there were more.
+func (h home) lines(n int) ([]string, bool, error) {
+	b, err := agentfile.Read(h.path("log"), maxFile)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	all := strings.Split(strings.TrimSuffix(clean(string(b)), "\n"), "\n")
+	from := max(0, len(all)-max(n, 0))
+	return all[from:], from > 0, nil
+}

@@ -1,0 +1,154 @@
+//go:build cgo
+
+package cagent_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
+)
+
+// The test binary is an MCP server too, when it is called with this.
+const asServer = "be-an-mcp-server"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == asServer {
+		_ = calculator().Run(context.Background(), &mcp.StdioTransport{})
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+type terms struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+// calculator is an MCP server with tools.
+func calculator() *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "calculator", Version: "1"}, &mcp.ServerOptions{Instructions: "Calculate with care."})
+	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds."}, func(_ context.Context, _ *mcp.CallToolRequest, in terms) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strconv.Itoa(in.A + in.B)}}}, nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "env", Description: "Shows the environment."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Join(os.Environ(), " ")}}}, nil, nil
+	})
+	return s
+}
+
+func TestMCPServers(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var tokens []string
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return calculator() }, nil)
+	s := newHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		tokens = append(tokens, r.Header.Get("X-Token"))
+		mu.Unlock()
+		handler.ServeHTTP(w, r)
+	}))
+	d := newDesk(t, fleet.Recipe{
+		Document: fmt.Sprintf(`
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
+agents:
+  root:
+    model: stub
+    instruction: Calculate.
+    toolsets:
+      - {type: mcp, name: calc, command: %q, args: [%s], env: {MINE: "${TOOL_TOKEN}"}}
+      - {type: mcp, name: far, remote: {url: %q, headers: {X-Token: "${env.TOOL_TOKEN}"}}, tools: [far_add]}
+`, self, asServer, s.URL),
+		MCPServers: []fleet.MCPServer{{Name: "own", URL: s.URL, Headers: map[string]string{"X-Token": "${TOOL_TOKEN}"}}},
+		Tools: []fleet.Tool{{
+			Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", Command: self, Args: []string{asServer}}, Tool: "add"},
+		}},
+	}, func(c *cagent.Config) {
+		c.LookupEnv = func(name string) (string, bool) {
+			switch name {
+			case "TOOL_TOKEN":
+				return "tool-token-1", true
+			case "FLEET_SECRET", "OTHER":
+				return "not for programs", true
+			}
+			return environment(name)
+		}
+	})
+	_, o := d.does(`model: tools [{"name":"calc_add","input":{"a":1,"b":2}},{"name":"far_add","input":{"a":3,"b":4}},{"name":"own_add","input":{"a":5,"b":6}},` +
+		`{"name":"sum","input":{"a":7,"b":8}},{"name":"calc_env","input":{}}]` + "\nmodel: say ok")
+	require.Equal(t, "ok", o.Summary, o.Reason)
+	results := d.results()
+	require.Equal(t, []string{"3", "7", "11", "15"}, results[:4])
+	require.Contains(t, results[4], "MINE=[hidden]")
+	require.NotContains(t, results[4], "not for programs")
+	require.NotContains(t, results[4], stubKey)
+	asked := d.model.Requests()[0]
+	require.NotContains(t, asked.ToolNames(), "far_env")
+	require.Contains(t, asked.System, "Calculate with care.")
+	mu.Lock()
+	defer mu.Unlock()
+	require.Contains(t, tokens, "tool-token-1")
+	require.NotContains(t, tokens, "")
+}
+
+// TestMCPServerThatHangs wants a program that does not answer to be gone when the run goes on without it.
+func TestMCPServerThatHangs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pid")
+	d := newDesk(t, fleet.Recipe{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > " + file + "; sleep 1000 & wait"}}}},
+		func(c *cagent.Config) { c.ToolTimeout = 300 * time.Millisecond })
+	all, o := d.does("hello")
+	require.Equal(t, "You said: hello", o.Summary, o.Reason)
+	require.Contains(t, all[0].Text, `the MCP server "slow" did not start, and its tools are missing: it did not answer in time`)
+	require.NotContains(t, all[0].Text, "guard")
+	require.Contains(t, string(all[0].Data), `"type":"warning"`)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return syscall.Kill(-pid, 0) != nil }, 10*time.Second, 10*time.Millisecond)
+}
+
+// TestMCPServerInside has definitions and tools name a server on the server's own networks.
+func TestMCPServerInside(t *testing.T) {
+	t.Parallel()
+	s := newHTTP(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return calculator() }, nil))
+	document := fmt.Sprintf("models: {stub: {provider: anthropic, model: stub-large, base_url: MODEL}}\n"+
+		"agents: {root: {model: stub, toolsets: [{type: mcp, name: far, remote: {url: %q}}]}}", s.URL)
+	tool := fleet.Tool{Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", URL: s.URL}, Tool: "add"}}
+	for name, c := range map[string]struct {
+		recipe fleet.Recipe
+		has    []string
+	}{
+		"the operator's definition": {fleet.Recipe{Document: document}, []string{"far_add", "far_env"}},
+		"a pulled definition":       {fleet.Recipe{Document: document, Foreign: true}, nil},
+		"a tool":                    {fleet.Recipe{Tools: []fleet.Tool{tool}}, nil},
+		"a tool that may":           {fleet.Recipe{Tools: []fleet.Tool{tool}, Inside: []string{"127.0.0.1"}}, []string{"sum"}},
+	} {
+		d := newDesk(t, c.recipe, nil)
+		all, o := d.does("hello")
+		require.Equal(t, "You said: hello", o.Summary, "%s: %s", name, o.Reason)
+		offered := slices.DeleteFunc(d.model.Requests()[0].ToolNames(), func(n string) bool { return n == "think" })
+		require.ElementsMatch(t, c.has, offered, name)
+		if c.has == nil {
+			require.Contains(t, fmt.Sprint(all), "not a public address", name)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+)
+
+// piece is an output as it is written down, a line each. Its cursor is where its line ends in the file.
+type piece struct {
+	Step bool            `json:"step,omitempty"`
+	Text string          `json:"text,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// output is the file of what a run puts out, while it does.
+type output struct {
+	limit int64
+
+	mu    sync.Mutex
+	file  *os.File
+	size  int64
+	full  bool
+	err   error
+	grown chan struct{} // closed and made anew with every piece
+}
+
+func newOutput(path string, limit int64) (*output, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &output{file: f, limit: limit, grown: make(chan struct{})}, nil
+}
+
+// add writes a piece down.
+func (o *output) add(p piece) {
+	line, err := json.Marshal(p)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil || o.full {
+		return
+	}
+	if err == nil {
+		_, err = o.file.Write(append(line, '\n'))
+	}
+	if o.err = err; err != nil {
+		return
+	}
+	o.size += int64(len(line)) + 1
+	o.full = o.size > o.limit
+	close(o.grown)
+	o.grown = make(chan struct{})
+}
+
+// state says whether the run has put out too much, or could not be written down.
+func (o *output) state() (full bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.full, o.err
+}
+
+func (o *output) more() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.grown
+}
+
+func (o *output) close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.file.Close()
+}
+
+// Follow implements fleet.Runner.
+func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	b, a := w.place, w.agent
+	if err := ctx.Err(); err != nil {
+		return fleet.Outcome{}, err
+	}
+	x := b.agent(a.UID)
+	if x == nil {
+		return fleet.Outcome{}, notGiven(a)
+	}
+	live := x.live(r.TaskID)
+	h := x.home.run(r.TaskID)
+	if live == nil && !h.exists("run.json") {
+		return fleet.Outcome{}, notGiven(a)
+	}
+	f, err := agentfile.Open(h.path("output"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f = nil // the run ended before it could begin
+	case err != nil:
+		return fleet.Outcome{}, hostError("the run's output cannot be read", err)
+	default:
+		defer func() { _ = f.Close() }()
+	}
+	reader := &follower{file: f, sink: sink}
+	if reader.at, err = strconv.ParseInt("0"+cursor, 10, 64); err != nil {
+		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonInternal, "the cursor %q is not one of a run", clip(cursor, 40))
+	}
+	if live != nil {
+		return reader.follow(ctx, live)
+	}
+	if err := reader.read(ctx); err != nil {
+		return fleet.Outcome{}, err
+	}
+	return b.outcome(h)
+}
+
+func notGiven(a fleet.Agent) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q was not given the task", a.Name)
+}
+
+// follower reads an output.
+type follower struct {
+	file *os.File
+	at   int64
+	sink func(fleet.Output) error
+}
+
+// follow reads until the run has ended.
+func (f *follower) follow(ctx context.Context, r *run) (fleet.Outcome, error) {
+	for {
+		grown, ended := r.out.more(), false
+		select {
+		case <-r.done:
+			ended = true
+		default:
+		}
+		if err := f.read(ctx); err != nil {
+			return fleet.Outcome{}, err
+		}
+		if ended {
+			return r.outcome, r.trouble
+		}
+		select {
+		case <-grown:
+		case <-r.done:
+		case <-ctx.Done():
+			return fleet.Outcome{}, ctx.Err()
+		}
+	}
+}
+
+// read passes on what there is.
+func (f *follower) read(ctx context.Context) error {
+	if f.file == nil {
+		return nil
+	}
+	if _, err := f.file.Seek(f.at, io.SeekStart); err != nil {
+		return hostError("the run's output cannot be read", err)
+	}
+	for r := bufio.NewReaderSize(f.file, 64<<10); ; {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // a line that has no end yet comes later, or was cut off by a crash
+		}
+		if err != nil {
+			return hostError("the run's output cannot be read", err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var p piece
+		if err := json.Unmarshal(line, &p); err != nil {
+			return hostError("the run's output cannot be read", err)
+		}
+		at := f.at + int64(len(line))
+		if err := f.sink(fleet.Output{Cursor: strconv.FormatInt(at, 10), Step: p.Step, Text: p.Text, Data: p.Data}); err != nil {
+			return err
+		}
+		f.at = at
+	}
+}

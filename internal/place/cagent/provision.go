@@ -1,0 +1,249 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"fleet/internal/fleet"
+)
+
+// Provision implements fleet.Place.
+func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.Workspace{}, err
+	}
+	if x := b.agent(a.UID); x != nil {
+		return x.workspace(), nil
+	}
+	rec := &record{UID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec, Recipe: a.Recipe, CreatedAt: b.config.Now()}
+	if err := b.complete(ctx, rec); err != nil {
+		return fleet.Workspace{}, err
+	}
+	if err := b.place(ctx, rec); err != nil {
+		return fleet.Workspace{}, err
+	}
+	dir := filepath.Join(b.config.Dir, "agents")
+	made, err := os.MkdirTemp(dir, ".new-")
+	if err != nil {
+		return fleet.Workspace{}, hostError("the agent's directory cannot be made", err)
+	}
+	h := home(filepath.Join(dir, fileName(a.UID)))
+	err = home(made).fill(rec)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if x := b.agents[a.UID]; x != nil {
+		_ = os.RemoveAll(made)
+		return x.workspace(), nil
+	}
+	if err == nil {
+		err = os.Rename(made, string(h))
+	}
+	if err == nil && rec.Recipe.Dir != "" {
+		err = workDir(rec.Recipe.Dir)
+	}
+	if err != nil {
+		_ = os.RemoveAll(made)
+		return fleet.Workspace{}, hostError("the agent's directory cannot be made", err)
+	}
+	x := &member{home: h, rec: rec}
+	b.agents[a.UID] = x
+	h.log(rec.CreatedAt, "the agent was made")
+	return x.workspace(), nil
+}
+
+// placed says whether the agent works in a working copy of a project.
+func placed(r *fleet.Recipe) bool { return r != nil && r.Place != "" }
+
+// inPlace is what the working copy of the agent's project is made for.
+func inPlace(uid, name, owner, project string) fleet.Agent {
+	return fleet.Agent{UID: "place-" + uid, Name: name, Owner: owner, Project: project}
+}
+
+// place makes the working copy that the agent works in, where its recipe wants one.
+func (b *Place) place(ctx context.Context, rec *record) error {
+	if !placed(rec.Recipe) {
+		return nil
+	}
+	if b.config.Places == nil {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "this server has no projects that the agent can work in")
+	}
+	w, err := b.config.Places.Provision(ctx, inPlace(rec.UID, rec.Name, rec.Owner, rec.Project))
+	if err != nil {
+		return err
+	}
+	recipe := *rec.Recipe // the agent's own stays as it is
+	recipe.Dir = w.Location
+	rec.Recipe = &recipe
+	return nil
+}
+
+// fill makes what is in a home.
+func (h home) fill(rec *record) error {
+	for _, dir := range []string{"work", "runs"} {
+		if err := os.Mkdir(h.path(dir), 0o700); err != nil {
+			return err
+		}
+	}
+	return h.write("agent.json", rec)
+}
+
+// complete gives the agent a recipe, if it has none of its own, and checks it.
+func (b *Place) complete(ctx context.Context, rec *record) error {
+	switch {
+	case rec.Recipe != nil && rec.Recipe.Driver != "" && rec.Recipe.Driver != Driver:
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "there is no driver %q here: the one there is is %s", clip(rec.Recipe.Driver, 60), Driver)
+	case rec.Recipe == nil || rec.Recipe.Driver == "":
+		document, d, err := b.project(ctx, rec.Project)
+		if err != nil {
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.Words(err)).Because(err)
+		}
+		name, err := d.agent(rec.Role)
+		if err != nil {
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "%v", err)
+		}
+		reports := rec.Recipe != nil && rec.Recipe.Reports
+		rec.Recipe = &fleet.Recipe{Driver: Driver, Document: document, Agent: name, Reports: reports}
+		return nil
+	}
+	d, err := parse([]byte(rec.document()))
+	if err == nil {
+		_, err = d.agent(rec.Recipe.Agent)
+	}
+	if err != nil {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent's definition cannot be used: %v", err)
+	}
+	return nil
+}
+
+// workspace says how the agent's workspace is.
+func (x *member) workspace() fleet.Workspace {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	w := fleet.Workspace{
+		ID: x.rec.UID, State: fleet.StateRunning, Location: x.rec.work(x.home), AgentUID: x.rec.UID, Name: x.rec.Name, Owner: x.rec.Owner,
+		Project: x.rec.Project, Role: x.rec.Role, Spec: x.rec.Spec, CreatedAt: x.rec.CreatedAt,
+	}
+	switch {
+	case x.gone:
+		w.State = fleet.StateDeleted
+	case x.stopped:
+		w.State = fleet.StateStopped
+	}
+	return w
+}
+
+// Inspect implements fleet.Place.
+func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.Workspace{}, err
+	}
+	if x := b.agent(a.UID); x != nil {
+		return x.workspace(), nil
+	}
+	return fleet.Workspace{ID: a.WorkspaceID, AgentUID: a.UID, State: fleet.StateDeleted}, nil
+}
+
+// List implements fleet.Place.
+func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make([]fleet.Workspace, 0, len(b.agents))
+	for _, x := range b.agents {
+		all = append(all, x.workspace())
+	}
+	return all, nil
+}
+
+// Start implements fleet.Place.
+func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x := b.agent(a.UID)
+	if x == nil {
+		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace", a.Name)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.stopped {
+		return nil
+	}
+	if err := os.Remove(x.home.path("stopped")); err != nil && !os.IsNotExist(err) {
+		return hostError("the agent cannot be started", err)
+	}
+	x.stopped = false
+	x.home.log(b.config.Now(), "started")
+	return nil
+}
+
+// Stop implements fleet.Place.
+func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x := b.agent(a.UID)
+	if x == nil {
+		return nil
+	}
+	x.mu.Lock()
+	if !x.stopped {
+		if err := writeFile(x.home.path("stopped"), nil); err != nil {
+			x.mu.Unlock()
+			return hostError("the agent cannot be stopped", err)
+		}
+		x.stopped = true
+		x.home.log(b.config.Now(), "stopped")
+	}
+	x.mu.Unlock()
+	return x.endAndWait(ctx, errStopped)
+}
+
+// Delete implements fleet.Place.
+func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	x := b.agent(a.UID)
+	if x == nil {
+		return b.leave(ctx, a)
+	}
+	x.mu.Lock()
+	x.stopped = true // it takes no more runs
+	x.mu.Unlock()
+	if err := x.endAndWait(ctx, errDeleted); err != nil {
+		return "", err
+	}
+	kept, err := b.leave(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gone := filepath.Join(b.config.Dir, "agents", ".gone-"+fileName(a.UID))
+	err = os.Rename(string(x.home), gone) // so that half of an agent is never taken for one
+	if err == nil || os.IsNotExist(err) {
+		err = os.RemoveAll(gone)
+	}
+	if err != nil {
+		return "", hostError("the agent's directory cannot be removed", err)
+	}
+	x.mu.Lock()
+	x.gone = true
+	x.mu.Unlock()
+	delete(b.agents, a.UID)
+	return kept, nil
+}
+
+// leave removes the working copy that the agent has worked in, and says what was kept of it.
+func (b *Place) leave(ctx context.Context, a fleet.Agent) (kept string, err error) {
+	if !placed(a.Recipe) || b.config.Places == nil {
+		return "", nil
+	}
+	return b.config.Places.Delete(ctx, inPlace(a.UID, a.Name, a.Owner, a.Project))
+}

@@ -1,0 +1,112 @@
+//go:build cgo
+
+package cagent_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/placetest"
+	"fleet/internal/place/placetest/model"
+)
+
+// stubKey is the key that the tests' models want.
+const stubKey = "sk-stub-0123456789"
+
+// document is a definition whose model is the stub.
+func document(s *model.Server, api string) string {
+	provider, base := "anthropic", s.URL
+	if api == model.OpenAI {
+		provider, base = "openai", s.URL+"/v1"
+	}
+	return fmt.Sprintf(`
+models:
+  stub: {provider: %s, model: stub-large, base_url: %q}
+agents:
+  root:
+    model: stub
+    description: Does as it is told.
+    instruction: You do as you are told.
+    toolsets:
+      - type: think
+  helper:
+    model: stub
+    instruction: You help.
+`, provider, base)
+}
+
+// waiting is a tool that never returns.
+func waiting(t *testing.T) fleet.Tool {
+	t.Helper()
+	return fleet.Tool{Name: "wait", Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: hanging(t)}}
+}
+
+// environment is that of the tests' servers.
+func environment(name string) (string, bool) {
+	switch name {
+	case "ANTHROPIC_API_KEY", "OPENAI_API_KEY":
+		return stubKey, true
+	case "PATH":
+		return os.LookupEnv(name)
+	}
+	return "", false
+}
+
+func prompts() placetest.Prompts {
+	return placetest.Prompts{
+		Says:    placetest.Prompt{Text: `model: tools [{"name":"think","input":{"thought":"first"}}]` + "\n" + `model: say "one\ntwo"`, Lines: []string{"one", "two"}, Summary: "one\ntwo"},
+		Works:   placetest.Prompt{Text: `model: tool wait {}`, Lines: []string{"Now wait"}},
+		Fails:   placetest.Prompt{Text: "model: refuse 400 out of ideas", Reason: "out of ideas"},
+		Deaf:    placetest.Prompt{Text: `model: forever "at work\n"`, Lines: []string{"at work"}},
+		Payload: placetest.Prompt{Text: `model: tool agent_complete {"summary":"ok","payload":"{\"a\": 1}"}`, Summary: "ok", Payload: []byte(`{"a": 1}`)},
+	}
+}
+
+func TestBackend(t *testing.T) {
+	for _, api := range []string{model.Anthropic, model.OpenAI} {
+		t.Run(api, func(t *testing.T) {
+			s := model.New(t)
+			s.RequireKey(stubKey)
+			agents := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(agents, "stub.yaml"), []byte(document(s, api)), 0o600))
+			config := func(dir string) cagent.Config {
+				return cagent.Config{Dir: dir, Catalog: cagent.NewCatalog(cagent.CatalogConfig{AgentsDir: agents}), LookupEnv: environment}
+			}
+			recipe := &fleet.Recipe{Driver: cagent.Driver, Document: document(s, api), Tools: []fleet.Tool{waiting(t)}, Inside: []string{"127.0.0.1"}, Reports: true}
+			dirs := map[fleet.Place]string{}
+			open := func(t *testing.T, dir string) fleet.Place {
+				b, err := cagent.New(config(dir))
+				require.NoError(t, err)
+				mu.Lock()
+				defer mu.Unlock()
+				dirs[b] = dir
+				return b
+			}
+			placetest.Run(t, placetest.Harness{
+				New: func(t *testing.T) fleet.Place {
+					t.Cleanup(http.DefaultTransport.(*http.Transport).CloseIdleConnections)
+					return open(t, t.TempDir())
+				},
+				Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
+					mu.Lock()
+					dir := dirs[b]
+					mu.Unlock()
+					return open(t, dir)
+				},
+				Project:        "stub",
+				Role:           "helper",
+				Recipe:         recipe,
+				OfRecipe:       recipe,
+				RunsEndAtClose: true,
+				Prompts:        prompts(),
+			})
+		})
+	}
+}

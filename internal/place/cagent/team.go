@@ -1,0 +1,356 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/docker/cagent/pkg/agent"
+	"github.com/docker/cagent/pkg/config"
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/docker/cagent/pkg/environment"
+	"github.com/docker/cagent/pkg/js"
+	"github.com/docker/cagent/pkg/model/provider"
+	"github.com/docker/cagent/pkg/model/provider/options"
+	"github.com/docker/cagent/pkg/permissions"
+	"github.com/docker/cagent/pkg/team"
+	"github.com/docker/cagent/pkg/teamloader"
+	"github.com/docker/cagent/pkg/tools"
+	"github.com/docker/cagent/pkg/tools/builtin"
+	"github.com/docker/cagent/pkg/tools/codemode"
+
+	"fleet/internal/fleet"
+)
+
+// defaultMaxTokens is how long an answer may be of a model whose definition does not say.
+const defaultMaxTokens int64 = 32000
+
+// crew is a definition brought to life for one run. The library's own loader does the same, with network look-ups and
+// the whole environment of the process for every tool.
+type crew struct {
+	*team.Team
+	agent string // the one that is spoken to
+	sets  []*guard
+}
+
+// crew makes the run's agents.
+func (r *run) crew(ctx context.Context, rec *record) (*crew, error) {
+	d, err := parse([]byte(rec.document()))
+	if err != nil {
+		return nil, err
+	}
+	if r.b.config.NoPrograms {
+		if err := checkPrograms(d); err != nil {
+			return nil, err
+		}
+	}
+	recipe := rec.Recipe
+	name, err := d.agent(recipe.Agent)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{run: r, def: d, recipe: recipe, main: name, work: rec.work(r.agent.home), rules: newRules(d.config.Permissions, recipe)}
+	agents := map[string]*agent.Agent{}
+	var all []*agent.Agent
+	for _, n := range d.agents {
+		c := d.config.Agents[n]
+		a, err := b.agent(ctx, n, &c, rec)
+		if err != nil {
+			return nil, fmt.Errorf("agent %q: %w", n, err)
+		}
+		agents[n] = a
+		all = append(all, a)
+	}
+	for _, n := range d.agents {
+		c := d.config.Agents[n]
+		agent.WithSubAgents(pick(agents, c.SubAgents)...)(agents[n])
+		agent.WithHandoffs(pick(agents, c.Handoffs)...)(agents[n])
+	}
+	deny := permissions.NewChecker(&latest.PermissionsConfig{Deny: append(denied(d.config.Permissions), recipe.Deny...)})
+	return &crew{team.New(team.WithAgents(all...), team.WithPermissions(deny)), name, b.sets}, nil
+}
+
+func denied(p *latest.PermissionsConfig) []string {
+	if p == nil {
+		return nil
+	}
+	return slices.Clone(p.Deny)
+}
+
+func pick(agents map[string]*agent.Agent, names []string) []*agent.Agent {
+	var out []*agent.Agent
+	for _, n := range names {
+		out = append(out, agents[n])
+	}
+	return out
+}
+
+// builder makes agents of a definition.
+type builder struct {
+	run    *run
+	def    *definition
+	recipe *fleet.Recipe
+	main   string
+	work   string
+	rules  rules
+	sets   []*guard // that were made
+}
+
+func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig, rec *record) (*agent.Agent, error) {
+	model, want := c.Model, c.Instruction
+	if name == b.main {
+		if b.recipe.Model != "" {
+			model = b.recipe.Model
+		}
+		want = strings.Join(nonEmpty(want, rec.Spec, b.recipe.System), "\n\n")
+		if b.recipe.SystemOnly {
+			want = b.recipe.System
+		}
+	}
+	want = strings.Join(nonEmpty(append([]string{want}, b.promptFiles(c.AddPromptFiles)...)...), "\n\n")
+	opts := []agent.Opt{
+		agent.WithDescription(c.Description), agent.WithAddDate(c.AddDate), agent.WithAddEnvironmentInfo(c.AddEnvironmentInfo),
+		agent.WithNumHistoryItems(c.NumHistoryItems),
+		agent.WithSkillsEnabled(c.Skills != nil && *c.Skills), agent.WithHooks(c.Hooks),
+	}
+	limit := b.run.b.config.MaxRequests
+	if c.MaxIterations > 0 {
+		limit = min(limit, c.MaxIterations)
+	}
+	for m := range strings.SplitSeq(model, ",") {
+		p, err := b.model(ctx, strings.TrimSpace(m), c, limit)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, agent.WithModel(p))
+	}
+	sets, err := b.toolsets(ctx, name, c)
+	if err != nil {
+		return nil, err
+	}
+	return agent.New(name, want, append(opts, agent.WithToolSets(sets...))...), nil
+}
+
+// promptFiles returns the contents of files in the working directory that are part of the instructions. The library
+// itself would look for them in the directories above as well, and follow links out of it.
+func (b *builder) promptFiles(names []string) (texts []string) {
+	if len(names) == 0 {
+		return nil
+	}
+	dir, err := os.OpenRoot(b.work)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = dir.Close() }()
+	for _, name := range names {
+		if text, err := contents(dir, name, MaxDocument); err == nil {
+			texts = append(texts, clean(string(text)))
+		}
+	}
+	return texts
+}
+
+func nonEmpty(all ...string) []string {
+	return slices.DeleteFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
+}
+
+// model makes the client of a model: one of the definition's by name, or provider/model.
+func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, requests int) (provider.Provider, error) {
+	env := b.run.b.secrets
+	m, ok := b.def.config.Models[name]
+	switch p, n, isRef := strings.Cut(name, "/"); {
+	case ok:
+	case name == "" && b.run.b.config.Model != "" && b.run.b.config.Model != "auto":
+		return b.model(ctx, b.run.b.config.Model, c, requests)
+	case name == "" || name == "auto":
+		m = config.AutoModelConfig(ctx, "", env)
+		if m.Provider == "dmr" {
+			return nil, fmt.Errorf("it names no model, and there is no key for one: set ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY or MISTRAL_API_KEY in the server's environment, or name a model")
+		}
+	case isRef:
+		m = latest.ModelConfig{Provider: p, Model: n}
+	default:
+		return nil, fmt.Errorf("the definition has no model %q", name)
+	}
+	m.BaseURL = b.expand(ctx, m.BaseURL)
+	_, custom := b.def.config.Providers[m.Provider]
+	if m.Provider == "openai" && !custom && m.TokenKey == "" {
+		m.TokenKey = keys["openai"] // else its client looks for it by itself, unseen
+	}
+	limit := defaultMaxTokens
+	if m.MaxTokens != nil {
+		limit = *m.MaxTokens
+	}
+	change, err := changesOf(&m)
+	if err != nil {
+		return nil, fmt.Errorf("model %q: provider_opts.request: %w", name, err)
+	}
+	b.run.b.throughWire(&m, b.def.config.Providers)
+	p, err := provider.NewWithModels(ctx, &m, b.routed(&m), env, options.WithStructuredOutput(c.StructuredOutput),
+		options.WithProviders(b.def.config.Providers), options.WithMaxTokens(limit))
+	if err != nil {
+		return nil, fmt.Errorf("model %q: %w", name, err)
+	}
+	return &gated{Provider: p, gate: b.run.gate, max: requests, change: change}, nil
+}
+
+// routed are the definition's models as the rules of a model that sends requests on find them.
+func (b *builder) routed(m *latest.ModelConfig) map[string]latest.ModelConfig {
+	all := map[string]latest.ModelConfig{}
+	for name, other := range b.def.config.Models {
+		b.run.b.throughWire(&other, b.def.config.Providers)
+		all[name] = other
+	}
+	for _, rule := range m.Routing {
+		p, n, isRef := strings.Cut(rule.Model, "/")
+		if _, ok := all[rule.Model]; isRef && !ok {
+			other := latest.ModelConfig{Provider: p, Model: n}
+			b.run.b.throughWire(&other, b.def.config.Providers)
+			all[rule.Model] = other
+		}
+	}
+	return all
+}
+
+// expand puts variables of the environment into an address.
+func (b *builder) expand(ctx context.Context, s string) string {
+	if !strings.Contains(s, "${") {
+		return s
+	}
+	return js.NewJsExpander(b.run.b.secrets).Expand(ctx, s)
+}
+
+func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConfig) ([]tools.ToolSet, error) {
+	r := b.run
+	var sets []tools.ToolSet
+	add := func(what string, s tools.ToolSet, approved bool) {
+		g := &guard{ToolSet: s, what: what, run: r, rules: b.rules, approved: approved}
+		sets, b.sets = append(sets, g), append(b.sets, g)
+	}
+	for _, t := range c.Toolsets {
+		s, err := bounded(ctx, r, r.b.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
+		if err != nil {
+			return nil, fmt.Errorf("toolset %s: %w", t.Type, err)
+		}
+		s = teamloader.WithToolsFilter(s, t.Tools...)
+		s = teamloader.WithInstructions(s, t.Instruction)
+		add(describeToolset(&t), teamloader.WithToon(s, t.Toon), slices.Contains(r.b.config.Approve, t.Type))
+	}
+	if name == b.main {
+		for _, m := range b.recipe.MCPServers {
+			s, err := b.server(ctx, m, r.b.secrets, hostOf(m.URL)) // the operator has named it
+			if err != nil {
+				return nil, err
+			}
+			add(fmt.Sprintf("the MCP server %q", m.Name), s, true)
+		}
+		if len(b.recipe.Tools) > 0 {
+			s, err := b.registered(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, one := range s {
+				add("a registered tool", one, true)
+			}
+		}
+		if b.recipe.Reports {
+			sets = append(sets, &guard{ToolSet: &reporter{run: r}, run: r, rules: rules{deny: b.rules.deny, allow: b.rules.allow}, approved: true})
+		}
+	}
+	if len(c.SubAgents) > 0 {
+		sets = append(sets, builtin.NewTransferTaskTool())
+	}
+	if len(c.Handoffs) > 0 {
+		sets = append(sets, builtin.NewHandoffTool())
+	}
+	if c.CodeModeTools {
+		sets = []tools.ToolSet{&guard{ToolSet: codemode.Wrap(sets...), run: r, rules: b.rules, approved: true}}
+	}
+	return sets, nil
+}
+
+// describeToolset names a toolset for the warning that it did not start.
+func describeToolset(t *latest.Toolset) string {
+	if t.Type == "mcp" {
+		for _, name := range []string{t.Name, t.Command, t.Ref, t.Remote.URL} {
+			if name != "" {
+				return fmt.Sprintf("the MCP server %q", clip(name, 100))
+			}
+		}
+	}
+	return "the toolset " + t.Type
+}
+
+// toolset makes a toolset of the definition. Programs get a small environment of their own.
+func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) (tools.ToolSet, error) {
+	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.work}, EnvProviderForTests: b.run.b.secrets}
+	var env []string
+	switch t.Type {
+	case "shell", "script", "lsp", "mcp", "filesystem":
+		values, err := environment.ExpandAll(ctx, environment.ToValues(t.Env), b.run.b.secrets)
+		if err != nil {
+			return nil, err
+		}
+		env = append(b.run.b.environ(b.recipe.PassEnv, b.work), values...)
+	}
+	switch {
+	case t.Type == "filesystem":
+		return newFiles(b.work, t, env, b.run.b.config.MaxToolOutput), nil
+	case t.Type == "shell":
+		return builtin.NewShellTool(env, rc, t.Sandbox), nil
+	case t.Type == "script":
+		for n, s := range t.Shell {
+			if s.WorkingDir == "" {
+				s.WorkingDir = b.work
+				t.Shell[n] = s
+			}
+		}
+		s, err := builtin.NewScriptShellTool(t.Shell, env)
+		if err != nil {
+			return nil, err
+		}
+		return &declared{s, t.Shell}, nil
+	case t.Type == "lsp":
+		return builtin.NewLSPTool(t.Command, t.Args, env, b.work), nil
+	case t.Type == "mcp" && t.Command != "":
+		return mcpCommand(t.Name, t.Command, t.Args, env, b.work), nil
+	case t.Type == "mcp" && t.Remote.URL != "":
+		js := js.NewJsExpander(b.run.b.secrets)
+		address := js.Expand(ctx, t.Remote.URL)
+		var inside []string
+		if !b.recipe.Foreign { // the operator has named it
+			inside = []string{hostOf(address)}
+		}
+		return mcpRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), inside...), nil
+	case t.Type == "todo":
+		return b.run.newTodos(agent, t.Shared), nil
+	case t.Type == "memory" && (filepath.IsAbs(t.Path) || t.Path != "" && !filepath.IsLocal(t.Path)):
+		return nil, fmt.Errorf("its path must be relative and lead nowhere else: memories are kept by the server")
+	case t.Type == "memory":
+		db, err := b.run.newMemories(t.Path)
+		if err != nil {
+			return nil, err
+		}
+		return builtin.NewMemoryTool(db), nil
+	}
+	return teamloader.NewDefaultToolsetRegistry().CreateTool(ctx, *t, b.work, rc)
+}
+
+// environ is what programs of an agent get of the server's environment.
+func (b *Place) environ(pass []string, home string) []string {
+	env := []string{"HOME=" + home}
+	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}, pass...) {
+		if v, ok := b.secrets.lookup(name); ok && !serversOwn(name) {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// workDir makes the directory that an agent works in.
+func workDir(dir string) error { return os.MkdirAll(dir, 0o700) }

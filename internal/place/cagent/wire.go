@@ -1,0 +1,336 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/docker/cagent/pkg/config/latest"
+	"github.com/docker/cagent/pkg/model/provider"
+)
+
+// prefix stands before the scheme of the addresses of models. The library's clients all use http.DefaultTransport, and
+// take no other; a scheme of its own sends their requests, and no others, through wire.
+const prefix = "fleet-"
+
+// onWire registers the scheme, once in a process.
+var onWire = sync.OnceFunc(func() {
+	t := http.DefaultTransport.(*http.Transport)
+	t.RegisterProtocol(prefix+"http", wire{t})
+	t.RegisterProtocol(prefix+"https", wire{t})
+})
+
+// bases are where the providers are whose address the library knows by itself, with the variable that changes it.
+var bases = map[string]struct{ variable, address string }{
+	"anthropic": {"ANTHROPIC_BASE_URL", "https://api.anthropic.com/"},
+	"openai":    {"OPENAI_BASE_URL", "https://api.openai.com/v1"},
+	"google":    {"GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com/"},
+}
+
+// throughWire gives the model an address that leads through wire. One whose client does without this stays as it is.
+func (b *Place) throughWire(m *latest.ModelConfig, custom map[string]latest.ProviderConfig) {
+	known := bases[m.Provider]
+	set, _ := b.config.LookupEnv(known.variable)
+	address := cmp.Or(m.BaseURL, custom[m.Provider].BaseURL, provider.Aliases[m.Provider].BaseURL, set, known.address)
+	vertex := m.Provider == "google" && (m.ProviderOpts["project"] != nil || m.ProviderOpts["location"] != nil)
+	if !vertex && (strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")) {
+		m.BaseURL = prefix + address
+	}
+}
+
+// withoutPrefix is a text that may have addresses of wire in it.
+func withoutPrefix(text string) string { return strings.ReplaceAll(text, prefix+"http", "http") }
+
+// exchange is one request to a model, as wire sees it.
+type exchange struct {
+	change changes
+
+	mu    sync.Mutex
+	err   error   // what went wrong, by name; nil: nothing that wire knows of
+	usage *tokens // what the answer says that it used, where the library does not read all of it
+}
+
+type exchangeKey struct{}
+
+// fail notes what went wrong. The last try counts.
+func (x *exchange) fail(err error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.err = err
+	return err
+}
+
+func (x *exchange) state() (usage *tokens, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.usage, x.err
+}
+
+// changes are what a request's body has otherwise than the library makes it.
+type changes struct {
+	Set  map[string]any `json:"set"`
+	Drop []string       `json:"drop"`
+}
+
+// changesOf takes the changes out of the model's options: provider_opts.request.
+func changesOf(m *latest.ModelConfig) (c changes, err error) {
+	opts, ok := m.ProviderOpts["request"]
+	if !ok {
+		return c, nil
+	}
+	m.ProviderOpts = maps.Clone(m.ProviderOpts)
+	delete(m.ProviderOpts, "request")
+	raw, err := json.Marshal(opts)
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	return c, err
+}
+
+// apply changes the request's body, when that is a JSON object.
+func (c changes) apply(r *http.Request) error {
+	if r.Body == nil || len(c.Set)+len(c.Drop) == 0 {
+		return nil
+	}
+	raw, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	if err != nil {
+		return err
+	}
+	var body map[string]json.RawMessage
+	if json.Unmarshal(raw, &body) == nil && body != nil {
+		for _, key := range c.Drop {
+			delete(body, key)
+		}
+		for key, v := range c.Set {
+			if body[key], err = json.Marshal(v); err != nil {
+				return err
+			}
+		}
+		if raw, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw)), nil }
+	return nil
+}
+
+// wire is between the clients of models and the network. It follows no redirect, because requests have keys, and gives
+// what goes wrong a name.
+type wire struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (w wire) RoundTrip(q *http.Request) (*http.Response, error) {
+	r := q.Clone(q.Context())
+	r.URL.Scheme = strings.TrimPrefix(r.URL.Scheme, prefix)
+	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
+	if x == nil {
+		x = &exchange{}
+	}
+	if err := x.change.apply(r); err != nil {
+		return nil, err
+	}
+	_ = x.fail(nil)
+	res, err := w.base.RoundTrip(r)
+	if err != nil {
+		return nil, x.fail(networkError(r, err))
+	}
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	page := kind == "text/html" || kind == "application/xhtml+xml"
+	host := r.URL.Host
+	switch {
+	case res.StatusCode >= 300 && res.StatusCode < 400:
+		where := "elsewhere"
+		if to, err := res.Location(); err == nil {
+			where = "to " + to.Host
+		}
+		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s sends %s (HTTP %d), and a redirect is not followed, since it would get the key: set base_url to where the API is", host, where, res.StatusCode))), nil
+	case page && res.StatusCode < 300:
+		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s answers with a web page (HTTP %d), not as an API of models does: check base_url", host, res.StatusCode))), nil
+	case page:
+		return refused(res, res.StatusCode, x.fail(fmt.Errorf("%s answers HTTP %d, with a web page instead of an error of its API", host, res.StatusCode))), nil
+	case res.StatusCode < 300:
+		res.Body = &answer{ReadCloser: res.Body, from: r, exchange: x, stream: kind == "text/event-stream"}
+	}
+	return res, nil
+}
+
+// refused is an answer that the clients take for an error of the API, in place of one that they would misread.
+func refused(res *http.Response, status int, why error) *http.Response {
+	_ = res.Body.Close()
+	body, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "api_error", "message": why.Error()}}) // texts
+	out := *res
+	out.StatusCode, out.Status = status, fmt.Sprintf("%d %s", status, http.StatusText(status))
+	out.Header = res.Header.Clone()
+	out.Header.Set("Content-Type", "application/json")
+	for _, name := range []string{"Location", "Content-Encoding", "Content-Length"} {
+		out.Header.Del(name)
+	}
+	if status == http.StatusBadRequest {
+		out.Header.Set("X-Should-Retry", "false")
+	}
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return &out
+}
+
+// networkError says what of the network went wrong.
+func networkError(r *http.Request, err error) error {
+	host := r.URL.Host
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	switch {
+	case r.Context().Err() != nil:
+		return err
+	case isDNS && dns.IsNotFound:
+		return fmt.Errorf("%s is not known: check base_url", dns.Name)
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("%s reset the connection", host)
+	case isOp && op.Op == "dial":
+		return fmt.Errorf("%s cannot be reached: %w", host, op.Err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s closed the connection without an answer", host)
+	}
+	return fmt.Errorf("the request to %s failed: %w", host, err)
+}
+
+// answer is the body of a model's answer. It reads along, so that a stream that has no end is not taken for a whole one.
+type answer struct {
+	io.ReadCloser
+	from     *http.Request
+	exchange *exchange
+	stream   bool
+
+	line  []byte // the beginning of an event that goes on
+	began bool
+	ended bool
+}
+
+// maxEvent is the longest event that is read along.
+const maxEvent = 1 << 20
+
+// Read implements io.Reader.
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if a.stream {
+		a.readAlong(p[:n])
+	}
+	switch {
+	case err == nil, a.from.Context().Err() != nil:
+	case errors.Is(err, syscall.ECONNRESET):
+		err = a.exchange.fail(fmt.Errorf("%s reset the connection in the middle of the answer", a.from.URL.Host))
+	case !errors.Is(err, io.EOF), a.stream && a.began && !a.ended:
+		err = a.exchange.fail(fmt.Errorf("the answer of %s ended in the middle: the stream has no end", a.from.URL.Host))
+	case a.stream && !a.began:
+		err = a.exchange.fail(fmt.Errorf("%s gave an empty stream for an answer", a.from.URL.Host))
+	}
+	return n, err
+}
+
+func (a *answer) readAlong(p []byte) {
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			if len(a.line) < maxEvent {
+				a.line = append(a.line, p...)
+			}
+			return
+		}
+		line := p[:i]
+		if len(a.line) > 0 {
+			line = append(a.line, line...)
+			a.line = a.line[:0]
+		}
+		if data, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r"), []byte("data:")); ok {
+			a.event(bytes.TrimSpace(data))
+		}
+		p = p[i+1:]
+	}
+}
+
+// wireUsage is how the Messages API tells what was used, so far: what is not there is as it was.
+type wireUsage struct {
+	Input   *int64 `json:"input_tokens"`
+	Output  *int64 `json:"output_tokens"`
+	Cached  *int64 `json:"cache_read_input_tokens"`
+	Written *int64 `json:"cache_creation_input_tokens"`
+}
+
+// event takes the data of one event, of any of the APIs.
+func (a *answer) event(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	a.began = true
+	var e struct {
+		Type    string `json:"type"`
+		Error   any    `json:"error"`
+		Choices []struct {
+			FinishReason string `json:"finish_reason"`
+		} `json:"choices"`
+		Candidates []struct {
+			FinishReason string `json:"finishReason"`
+		} `json:"candidates"`
+		PromptFeedback any `json:"promptFeedback"` // in place of candidates
+		Message        struct {
+			Usage wireUsage `json:"usage"`
+		} `json:"message"`
+		Usage wireUsage `json:"usage"`
+	}
+	if string(data) == "[DONE]" {
+		a.ended = true
+		return
+	}
+	if json.Unmarshal(data, &e) != nil {
+		return // the client says what it thinks of it
+	}
+	switch e.Type {
+	case "message_start":
+		a.exchange.count(e.Message.Usage)
+	case "message_delta":
+		a.exchange.count(e.Usage)
+	case "message_stop", "response.completed", "response.incomplete", "response.failed", "response.done", "error":
+		a.ended = true
+	}
+	for _, c := range e.Choices {
+		a.ended = a.ended || c.FinishReason != ""
+	}
+	for _, c := range e.Candidates {
+		a.ended = a.ended || c.FinishReason != ""
+	}
+	a.ended = a.ended || e.Error != nil || e.PromptFeedback != nil && len(e.Candidates) == 0
+}
+
+// count takes over what is told of the usage. The figures are of the whole answer each time, and never shrink.
+func (x *exchange) count(u wireUsage) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.usage == nil {
+		x.usage = &tokens{}
+	}
+	for _, f := range []struct{ to, said *int64 }{
+		{&x.usage.input, u.Input}, {&x.usage.output, u.Output}, {&x.usage.cached, u.Cached}, {&x.usage.written, u.Written},
+	} {
+		if f.said != nil {
+			*f.to = max(*f.to, *f.said)
+		}
+	}
+}
+
+// withExchange is the context of one request to a model.
+func withExchange(ctx context.Context, x *exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}

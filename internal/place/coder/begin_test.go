@@ -1,0 +1,58 @@
+package coder_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// TestStartedOnItsCommandLine has an agent that was started with its prompt: the conversation does not have it as a
+// message, but the agent's screen shows it.
+func TestStartedOnItsCommandLine(t *testing.T) {
+	x := newWorld(t)
+	b := x.backend()
+	r := x.run("Build the thing that was asked for, and\nopen a pull request.")
+	r.SelfStarted = true
+	x.says("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.", "running")
+	require.NoError(t, b.Connect(x.agent()).Dispatch(t.Context(), r))
+	r.Again = true
+	require.NoError(t, b.Connect(x.agent()).Dispatch(t.Context(), r))
+	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(b.Connect(x.agent()).Dispatch(t.Context(), x.run("and another"))))
+
+	x.says("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.\n\n● It is built.", "stable")
+	var said strings.Builder
+	cursor := ""
+	o, err := b.Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
+		said.WriteString(out.Text)
+		cursor = out.Cursor
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskCompleted, o.Status)
+	require.Equal(t, "It is built.", o.Summary)
+	require.Equal(t, 1, strings.Count(said.String(), "It is built."))
+
+	// Another process follows what is over, from where the first one was.
+	o, err = x.backend().Connect(x.agent()).Follow(t.Context(), r, cursor, func(out fleet.Output) error {
+		require.Empty(t, out.Text)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, "It is built.", o.Summary)
+	require.Empty(t, x.prompts(), "it was given nothing")
+	require.Zero(t, x.count("POST message"))
+}
+
+// TestBeginsNothing waits for an agent that rests: it is told so, and given nothing.
+func TestBeginsNothing(t *testing.T) {
+	x := newWorld(t)
+	r := x.run("Ready.") // is on its screen, and too short to be known by that
+	r.SelfStarted = true
+	err := x.backend().Connect(x.agent()).Dispatch(t.Context(), r)
+	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
+	require.ErrorContains(t, err, "spec_is_task")
+	require.Empty(t, x.prompts())
+}

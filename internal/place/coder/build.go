@@ -1,0 +1,176 @@
+package coder
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// buildPause is how long to wait before looking again at a build that goes on.
+const buildPause = 500 * time.Millisecond
+
+// Start implements fleet.Place.
+func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
+	at, err := b.find(ctx, a)
+	if err != nil {
+		return err
+	}
+	for {
+		if at == nil {
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent %q cannot be started: its workspace is gone", a.Name)
+		}
+		build := at.ws.LatestBuild
+		switch build.Status {
+		case codersdk.WorkspaceStatusPending, codersdk.WorkspaceStatusStarting:
+			if build.Transition == codersdk.WorkspaceTransitionStart {
+				return nil
+			}
+		case codersdk.WorkspaceStatusRunning:
+			return nil
+		case codersdk.WorkspaceStatusDeleting:
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent %q cannot be started: its workspace is being deleted", a.Name)
+		case codersdk.WorkspaceStatusStopping, codersdk.WorkspaceStatusCanceling:
+		default:
+			values, preset, err := b.roleNow(ctx, a, at)
+			if err != nil {
+				return err
+			}
+			done, err := b.build(ctx, at, codersdk.CreateWorkspaceBuildRequest{
+				Transition: codersdk.WorkspaceTransitionStart, RichParameterValues: values, TemplateVersionPresetID: preset,
+			})
+			if err != nil || done {
+				return err
+			}
+		}
+		if at, err = b.later(ctx, at); err != nil {
+			return err
+		}
+	}
+}
+
+// Stop implements fleet.Place. A start that goes on is canceled, where that is allowed.
+func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
+	at, err := b.find(ctx, a)
+	if err != nil {
+		return err
+	}
+	for {
+		if at == nil {
+			return nil
+		}
+		build := at.ws.LatestBuild
+		switch build.Status {
+		case codersdk.WorkspaceStatusStopped, codersdk.WorkspaceStatusStopping, codersdk.WorkspaceStatusDeleting:
+			return nil
+		case codersdk.WorkspaceStatusPending, codersdk.WorkspaceStatusStarting:
+			if build.Transition != codersdk.WorkspaceTransitionStart {
+				return nil
+			}
+			if err := b.cancel(ctx, at); err != nil {
+				return err
+			}
+		case codersdk.WorkspaceStatusCanceling:
+		default:
+			done, err := b.build(ctx, at, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionStop})
+			if err != nil || done {
+				return err
+			}
+		}
+		if at, err = b.later(ctx, at); err != nil {
+			return err
+		}
+	}
+}
+
+// Delete implements fleet.Place. It returns when the workspace is gone.
+func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
+	at, err := b.find(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	asked := uuid.Nil // the build that this call asked for
+	for at != nil {
+		build := at.ws.LatestBuild
+		active := build.Status == codersdk.WorkspaceStatusPending || build.Status == codersdk.WorkspaceStatusStarting ||
+			build.Status == codersdk.WorkspaceStatusStopping
+		switch {
+		case build.Transition == codersdk.WorkspaceTransitionDelete && (active || build.Status == codersdk.WorkspaceStatusDeleting):
+		case build.Status == codersdk.WorkspaceStatusCanceling:
+		case active && build.Transition == codersdk.WorkspaceTransitionStart:
+			if err := b.cancel(ctx, at); err != nil {
+				return "", err
+			}
+		case active:
+		case asked != uuid.Nil && build.ID == asked:
+			return "", fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace %s could not be deleted: %s", at.ws.Name, jobError(build.Job))
+		default:
+			id, err := b.start(ctx, at, codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionDelete})
+			if err != nil && !conflict(err) {
+				return "", err
+			}
+			asked = id
+		}
+		id := at.ws.ID
+		if at, err = b.later(ctx, at); err != nil {
+			return "", err
+		}
+		if at == nil {
+			b.forget(id)
+		}
+	}
+	return "", nil
+}
+
+// forget drops what is remembered of a workspace that is gone.
+func (b *Place) forget(id uuid.UUID) {
+	b.known.forget(id)
+	b.verdict.forget(id)
+}
+
+// build asks for a build; false means that another one goes on and must end first.
+func (b *Place) build(ctx context.Context, at *place, r codersdk.CreateWorkspaceBuildRequest) (bool, error) {
+	_, err := b.start(ctx, at, r)
+	if conflict(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (b *Place) start(ctx context.Context, at *place, r codersdk.CreateWorkspaceBuildRequest) (uuid.UUID, error) {
+	b.crowd.wrote(at.ws.ID, b.config.Now())
+	defer func() { b.crowd.wrote(at.ws.ID, b.config.Now()) }()
+	build, err := ask(ctx, "asking Coder to "+string(r.Transition)+" the workspace "+at.ws.Name, func(ctx context.Context) (codersdk.WorkspaceBuild, error) {
+		return at.account.sdk.CreateWorkspaceBuild(ctx, at.ws.ID, r)
+	})
+	return build.ID, err
+}
+
+// cancel ends the build that goes on. Coder may not allow it, and it may have ended by itself: the caller looks again.
+func (b *Place) cancel(ctx context.Context, at *place) error {
+	_, err := ask(ctx, "canceling a build of "+at.ws.Name, func(ctx context.Context) (struct{}, error) {
+		err := at.account.sdk.CancelWorkspaceBuild(ctx, at.ws.LatestBuild.ID, codersdk.CancelWorkspaceBuildParams{})
+		switch statusOf(err) {
+		case http.StatusForbidden, http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound, http.StatusGone:
+			return struct{}{}, nil
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// later looks at the workspace again, after a while; nil means that it is gone.
+func (b *Place) later(ctx context.Context, at *place) (*place, error) {
+	if err := b.wait(ctx, buildPause); err != nil {
+		return nil, err
+	}
+	there, err := at.refresh(ctx)
+	if err != nil || !there {
+		return nil, err
+	}
+	return at, nil
+}

@@ -1,0 +1,861 @@
+package coder_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+// TestCassettes replays what a real Coder deployment has answered, one cassette for each case; with -record it makes
+// them anew.
+func TestCassettes(t *testing.T) {
+	for name, c := range map[string]struct {
+		run    func(*rig)
+		config func(*coder.Config)
+	}{
+		"projects":                  {run: projects},
+		"projects-configured":       {run: projectsConfigured, config: named},
+		"roles":                     {run: roles},
+		"roles-presets":             {run: rolesOfPresets, config: byPreset},
+		"create":                    {run: create},
+		"create-name-taken":         {run: createTaken},
+		"create-name-other-case":    {run: createOtherCase},
+		"create-name-refused":       {run: createLongName, config: longPrefix},
+		"create-parameter-refused":  {run: createRefused, config: specAsRole},
+		"create-unknown-project":    {run: createUnknownProject},
+		"create-unknown-role":       {run: createUnknownRole},
+		"create-by-preset":          {run: createByPreset, config: byPreset},
+		"create-after-crash":        {run: createAfterCrash},
+		"create-build-fails":        {run: createFails},
+		"list":                      {run: list},
+		"list-none":                 {run: listNone, config: onlyPrefix("nobody-")},
+		"metadata":                  {run: metadata},
+		"start":                     {run: start},
+		"start-other-role":          {run: startOtherRole},
+		"stop":                      {run: stop},
+		"stop-while-starting":       {run: stopStarting},
+		"delete-missing":            {run: deleteMissing},
+		"delete-busy":               {run: deleteBusy},
+		"deleted-in-coder":          {run: deletedInCoder},
+		"state-deleting":            {run: stateDeleting},
+		"stopped-in-coder":          {run: stoppedInCoder},
+		"state-pending-to-canceled": {run: statesOfHanging},
+		"state-unhealthy":           {run: stateUnhealthy},
+		"task-completes":            {run: taskCompletes},
+		"task-reports-complete":     {run: taskReports},
+		"task-fails":                {run: taskFails},
+		"task-again":                {run: taskAgain},
+		"task-busy":                 {run: taskBusy},
+		"task-offline":              {run: taskOffline},
+		"task-never-given":          {run: taskNeverGiven},
+		"task-first-with-spec":      {run: taskWithSpec, config: noSpecParameter},
+		"task-of-its-own":           {run: taskOfItsOwn},
+		"task-of-its-own-fails":     {run: taskNotBegun, config: specIsTask},
+		"interrupt":                 {run: interrupt},
+		"interrupt-by-force":        {run: interruptByForce},
+		"interrupt-idle":            {run: interruptIdle},
+		"message-to-busy-agent":     {run: messageToBusy},
+		"message-of-another-server": {run: messageOfAnother},
+		"message-too-late":          {run: messageTooLate},
+		"log":                       {run: readLog},
+		"token-refused":             {run: tokenRefused, config: badToken},
+		"workspace-not-to-be-seen":  {run: hiddenWorkspace},
+		"other-users-agent":         {run: othersAgent, config: adminToken},
+		"owner-principal":           {run: ownerPrincipal, config: forOwners},
+		"owner-unknown":             {run: ownerUnknown, config: forOwners},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !*record {
+				t.Parallel()
+			}
+			c.run(newRig(t, c.config))
+		})
+	}
+}
+
+func named(c *coder.Config) {
+	c.Projects = map[string]coder.Project{"Platform": {Template: "dataone-devcontainer"}, "Odd": {Template: "plain"}}
+}
+
+func byPreset(c *coder.Config) { c.RoleParameter = "no_such_parameter" }
+
+func longPrefix(c *coder.Config) {
+	p := "a-very-long-prefix-of-agents-"
+	c.Prefix = &p
+}
+
+func onlyPrefix(p string) func(*coder.Config) { return func(c *coder.Config) { c.Prefix = &p } }
+
+func specAsRole(c *coder.Config) { c.SpecParameter, c.RoleParameter = "role", "no_such_parameter" }
+
+func noSpecParameter(c *coder.Config) { c.SpecParameter = "no_such_parameter" }
+
+func specIsTask(c *coder.Config) { c.SpecIsTask = new(true) }
+
+func badToken(c *coder.Config) {
+	c.Token = func(context.Context) (string, error) { return "0123456789-0123456789012345678901", nil }
+}
+
+func adminToken(c *coder.Config) {
+	if *record {
+		c.Token = func(context.Context) (string, error) { return os.Getenv("TESTBED_ADMIN_TOKEN"), nil }
+	}
+}
+
+// forOwners has workspaces belong to the owners of their agents, with an admin's token.
+func forOwners(c *coder.Config) {
+	adminToken(c)
+	prefix := "own-"
+	c.Owner, c.Prefix = coder.OwnerPrincipal, &prefix
+}
+
+func projects(x *rig) {
+	all, err := x.b.Projects(x.ctx)
+	x.NoError(err)
+	names := map[string]fleet.Project{}
+	for _, p := range all {
+		names[p.Name] = p
+		x.NotEmpty(p.TemplateID)
+	}
+	x.Equal("setup-devcontainer", names["Setup"].TemplateName)
+	x.Equal("Setup", names["Setup"].DisplayName)
+	x.Equal("Infrastructure and tooling monorepo", names["Setup"].Description)
+	x.Contains(names, "DataOne")
+	x.NotContains(names, "Plain", "a template that cannot host an agent is no project")
+	x.True(names["Setup"].Matches("SETUP-devcontainer"))
+}
+
+func projectsConfigured(x *rig) {
+	all, err := x.b.Projects(x.ctx)
+	x.NoError(err)
+	var names []string
+	for _, p := range all {
+		names = append(names, p.Name)
+		if p.Name == "Platform" {
+			x.Equal("dataone-devcontainer", p.TemplateName)
+			x.Equal("DataOne", p.DisplayName)
+		}
+	}
+	x.Subset(names, []string{"Odd", "Platform", "Setup"})
+	x.NotContains(names, "DataOne")
+	only, err := x.b.Roles(x.ctx, "Odd")
+	x.NoError(err)
+	x.Len(only, 1)
+	x.Equal("coder", only[0].Name)
+}
+
+func roles(x *rig) {
+	all, err := x.b.Roles(x.ctx, "Setup")
+	x.NoError(err)
+	x.Equal([]fleet.Role{
+		{Name: "coder", DisplayName: "Software Engineer", Description: "Writes code, implements features, fixes bugs", Default: true},
+		{Name: "operator", DisplayName: "Operations Engineer", Description: "Manages deployments, monitors systems, handles incidents"},
+		{Name: "manager", DisplayName: "Engineering Manager", Description: "Coordinates work, reviews specs, verifies agent alignment"},
+	}, all)
+	_, err = x.b.Roles(x.ctx, "no-such-project")
+	x.Contains(x.reason(err, fleet.ReasonProjectNotFound).Message, "DataOne")
+	_, err = x.b.Roles(x.ctx, "plain")
+	x.reason(err, fleet.ReasonProjectNotFound)
+}
+
+func rolesOfPresets(x *rig) {
+	all, err := x.b.Roles(x.ctx, "Setup")
+	x.NoError(err)
+	x.Len(all, 3)
+	x.Equal("Engineering Manager", all[0].Name)
+	x.Equal("Software Engineer", all[2].Name)
+	x.True(all[2].Default, "the preset that Coder marks is the default")
+}
+
+func create(x *rig) {
+	a := x.agent("create")
+	a.Role = "Manager" // another case
+	w, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.NotEmpty(w.ID)
+	x.True(w.State.Moving(), w.State)
+	a.WorkspaceID = w.ID
+	w = x.await(a, fleet.StateRunning)
+	x.Equal("bob", w.Owner)
+	x.True(strings.HasSuffix(w.Location, "/@bob/agent-cas-create"), w.Location)
+	x.Equal(map[string]string{"fleet_mcp_agent_spec": a.Spec}, w.Metadata)
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	w, err = x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateDeleted, w.State)
+}
+
+// later is after any recording: what is in Coder is older.
+var later = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func createTaken(x *rig) {
+	a := x.ready("taken")
+	a.UID, a.CreatedAt = "another", later
+	_, err := x.b.Provision(x.ctx, a)
+	x.Equal("name", x.reason(err, fleet.ReasonAgentExists).Metadata["field"])
+	kept, err := x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	x.Empty(kept)
+	x.prepare(func() { x.awaitLive(x.agent("taken"), fleet.StateRunning) })
+}
+
+func createOtherCase(x *rig) {
+	a := x.ready("case")
+	a.UID, a.Name, a.CreatedAt = "another", "CAS-Case", later
+	_, err := x.b.Provision(x.ctx, a)
+	x.reason(err, fleet.ReasonAgentExists)
+}
+
+func createLongName(x *rig) {
+	_, err := x.b.Provision(x.ctx, x.agent("much-too-long"))
+	x.Equal("name", x.reason(err, fleet.ReasonInvalidName).Field)
+}
+
+func createRefused(x *rig) {
+	a := x.agent("refused")
+	a.Role = "Software Engineer"
+	_, err := x.b.Provision(x.ctx, a)
+	e := x.reason(err, fleet.ReasonInvalidArgument)
+	x.Equal("spec", e.Field)
+	x.Contains(e.Message, "role", "what Coder calls it")
+}
+
+func createUnknownProject(x *rig) {
+	a := x.agent("lost")
+	a.Project = "plain"
+	_, err := x.b.Provision(x.ctx, a)
+	x.Contains(x.reason(err, fleet.ReasonProvisioningFailed).Message, "Setup")
+}
+
+func createUnknownRole(x *rig) {
+	a := x.agent("pilot")
+	a.Role = "pilot"
+	_, err := x.b.Provision(x.ctx, a)
+	x.Contains(x.reason(err, fleet.ReasonRoleNotFound).Message, "coder, operator, manager")
+}
+
+func createByPreset(x *rig) {
+	a := x.agent("preset")
+	a.Role = "operations engineer"
+	w, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.NotEmpty(w.ID)
+	x.b.ForgetTemplates() // a replay has another time than the recording
+	all, err := x.b.List(x.ctx)
+	x.NoError(err)
+	x.Equal("Operations Engineer", only(x, all, "cas-preset").Role)
+}
+
+func createAfterCrash(x *rig) {
+	a := x.ready("crash")
+	w, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateRunning, w.State)
+	again, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.Equal(w.ID, again.ID)
+}
+
+func createFails(x *rig) {
+	a := x.agentOf(x.projectOf("fail-echo"), "fails")
+	w, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	a.WorkspaceID = w.ID
+	w = x.await(a, fleet.StateFailed)
+	x.Contains(w.Reason, "the build to start it failed: ")
+	lines, _, err := x.b.Log(x.ctx, a, 5)
+	x.NoError(err)
+	x.Contains(lines[len(lines)-1], "error: ")
+	x.NoError(x.b.Stop(x.ctx, a))
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+}
+
+// projectOf is the name of the template's project.
+func (x *rig) projectOf(template string) string {
+	all, err := x.b.Projects(x.ctx)
+	x.NoError(err)
+	for _, p := range all {
+		if p.TemplateName == template {
+			return p.Name
+		}
+	}
+	x.FailNow("no project", template)
+	return ""
+}
+
+func only(x *rig, all []fleet.Workspace, name string) fleet.Workspace {
+	for _, w := range all {
+		if w.Name == name {
+			return w
+		}
+	}
+	x.FailNow("not listed", "%s in %v", name, all)
+	return fleet.Workspace{}
+}
+
+func list(x *rig) {
+	running := x.ready("one")
+	stopped := x.agent("two")
+	x.prepare(func() {
+		stopped.Role, stopped.Spec = "operator", "Keep it running."
+		_, err := x.live.Provision(x.ctx, stopped)
+		x.NoError(err)
+		x.awaitLive(stopped, fleet.StateRunning)
+		x.NoError(x.live.Stop(x.ctx, stopped))
+		x.awaitLive(stopped, fleet.StateStopped)
+	})
+	all, err := x.b.List(x.ctx)
+	x.NoError(err)
+	w := only(x, all, "cas-one")
+	x.Equal(fleet.StateRunning, w.State, w.Reason)
+	x.Equal("Setup", w.Project)
+	x.Equal("coder", w.Role)
+	x.Equal(running.Spec, w.Spec)
+	x.Equal("local", w.Owner, "whose agent it is, not whose workspace")
+	x.Empty(w.AgentUID)
+	x.False(w.CreatedAt.IsZero())
+	x.Equal(running.Spec, w.Metadata["fleet_mcp_agent_spec"])
+	w = only(x, all, "cas-two")
+	x.Equal(fleet.StateStopped, w.State)
+	x.Equal("operator", w.Role)
+	x.Equal("Keep it running.", w.Spec)
+	x.Nil(w.Metadata)
+}
+
+func listNone(x *rig) {
+	all, err := x.b.List(x.ctx)
+	x.NoError(err)
+	x.Empty(all)
+}
+
+func metadata(x *rig) {
+	a := x.ready("meta")
+	x.prepare(func() {
+		x.script("meta.sh", "bob/agent-cas-meta", "pull_request_url", "https://github.com/org/repo/pull/123")
+		x.script("meta.sh", "bob/agent-cas-meta", "check_status", "passing")
+		x.Eventually(func() bool { // the agent reads them every two seconds
+			w, err := x.live.Inspect(x.ctx, a)
+			return err == nil && len(w.Metadata) == 3
+		}, time.Minute, time.Second)
+	})
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(map[string]string{
+		"fleet_mcp_agent_spec":                a.Spec,
+		"fleet_mcp_pull_request_url":          "https://github.com/org/repo/pull/123",
+		"fleet_mcp_pull_request_check_status": "passing",
+	}, w.Metadata)
+}
+
+// stoppedAgent returns an agent whose workspace was stopped.
+func (x *rig) stoppedAgent(suffix string) fleet.Agent {
+	a := x.ready(suffix)
+	x.prepare(func() {
+		x.NoError(x.live.Stop(x.ctx, a))
+		x.awaitLive(a, fleet.StateStopped)
+	})
+	return a
+}
+
+func start(x *rig) {
+	a := x.stoppedAgent("start")
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateStopped, w.State)
+	x.NoError(x.b.Start(x.ctx, a))
+	w, err = x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting}, w.State)
+	x.NoError(x.b.Start(x.ctx, a), "starting already")
+	x.await(a, fleet.StateRunning)
+	x.NoError(x.b.Start(x.ctx, a), "running already")
+	x.Equal(fleet.StateRunning, x.await(a, fleet.StateRunning).State)
+}
+
+func startOtherRole(x *rig) {
+	a := x.stoppedAgent("role")
+	a.Role = "manager"
+	x.NoError(x.b.Start(x.ctx, a))
+	x.b.ForgetTemplates()
+	all, err := x.b.List(x.ctx)
+	x.NoError(err)
+	x.Equal("manager", only(x, all, "cas-role").Role)
+}
+
+func stop(x *rig) {
+	a := x.ready("stop")
+	x.NoError(x.b.Stop(x.ctx, a))
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStopping}, w.State)
+	x.await(a, fleet.StateStopped)
+	x.NoError(x.b.Stop(x.ctx, a))
+	x.NoError(x.b.Stop(x.ctx, x.agent("nobody")))
+}
+
+func stopStarting(x *rig) {
+	a := x.agent("hasty")
+	_, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.NoError(x.b.Stop(x.ctx, a))
+	x.await(a, fleet.StateStopped)
+}
+
+func deleteMissing(x *rig) {
+	a := x.agent("nobody")
+	_, err := x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	a.WorkspaceID = "11111111-2222-4333-8444-555555555555"
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateDeleted, w.State)
+}
+
+func deleteBusy(x *rig) {
+	a := x.ready("busy-gone")
+	r := run("sleep 60")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	_, err := x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	_, o := x.follow(a, r)
+	x.Equal(fleet.TaskFailed, o.Status)
+	x.Contains(o.Reason, "deleted")
+	x.reason(x.b.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
+}
+
+func deletedInCoder(x *rig) {
+	a := x.ready("vanish")
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateRunning, w.State)
+	x.prepare(func() {
+		_, err := x.live.Delete(x.ctx, a)
+		x.NoError(err)
+	})
+	a.WorkspaceID = w.ID
+	w, err = x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateDeleted, w.State)
+	x.NotEmpty(w.Reason)
+}
+
+// stateDeleting looks at a workspace while somebody deletes it in Coder.
+func stateDeleting(x *rig) {
+	a := x.ready("going")
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	a.WorkspaceID = w.ID
+	x.prepare(func() {
+		x.request(http.MethodPost, "/api/v2/workspaces/"+a.WorkspaceID+"/builds", `{"transition":"delete"}`)
+		time.Sleep(600 * time.Millisecond) // until a provisioner has taken it
+	})
+	w, err = x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateDeleting, w.State, w.Reason)
+	x.reason(x.b.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
+	x.await(a, fleet.StateDeleted)
+}
+
+func stoppedInCoder(x *rig) {
+	a := x.ready("halt")
+	r := run("sleep 60")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.prepare(func() {
+		x.NoError(x.live.Stop(x.ctx, a))
+		x.awaitLive(a, fleet.StateStopped)
+	})
+	_, o := x.follow(a, r)
+	x.Equal(fleet.TaskFailed, o.Status)
+	x.Equal("its workspace was stopped", o.Reason)
+}
+
+// statesOfHanging has more builds hang than Coder works on at a time, so that the last one waits; then all are canceled.
+func statesOfHanging(x *rig) {
+	project := x.projectOf("hang-echo")
+	var agents []fleet.Agent
+	for _, suffix := range []string{"hang-1", "hang-2", "hang-3", "hang-4", "hang-5"} {
+		a := x.agentOf(project, suffix)
+		w, err := x.b.Provision(x.ctx, a)
+		x.NoError(err)
+		a.WorkspaceID = w.ID
+		agents = append(agents, a)
+	}
+	x.prepare(func() { time.Sleep(2 * time.Second) })
+	w, err := x.b.Inspect(x.ctx, agents[0])
+	x.NoError(err)
+	x.Equal(fleet.StateStarting, w.State, w.Reason)
+	last := agents[len(agents)-1]
+	w, err = x.b.Inspect(x.ctx, last)
+	x.NoError(err)
+	x.Equal(fleet.StatePending, w.State, w.Reason)
+	x.NotEmpty(w.Reason)
+	cancel := func(a fleet.Agent) {
+		x.prepare(func() {
+			var ws struct {
+				LatestBuild struct{ ID string } `json:"latest_build"`
+			}
+			x.NoError(json.Unmarshal([]byte(x.request(http.MethodGet, "/api/v2/workspaces/"+a.WorkspaceID, "")), &ws))
+			x.request(http.MethodPatch, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/cancel", "")
+		})
+	}
+	cancel(last)
+	w, err = x.b.Inspect(x.ctx, last)
+	x.NoError(err)
+	x.Equal(fleet.StateCanceled, w.State, w.Reason)
+	cancel(agents[0])
+	w, err = x.b.Inspect(x.ctx, agents[0])
+	x.NoError(err)
+	x.Equal(fleet.StateCanceling, w.State, w.Reason)
+	x.await(agents[0], fleet.StateFailed)
+	for _, a := range agents {
+		_, err := x.b.Delete(x.ctx, a)
+		x.NoError(err)
+	}
+}
+
+func stateUnhealthy(x *rig) {
+	a := x.ready("ill")
+	x.await(a, fleet.StateRunning)
+	x.prepare(func() { x.signal("agent-cas-ill", "agentapi.pid", syscall.SIGKILL) })
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateUnhealthy, w.State)
+	x.Equal("AgentAPI does not answer", w.Reason)
+	x.prepare(func() {
+		x.signal("agent-cas-ill", "agent.pid", syscall.SIGKILL)
+		time.Sleep(2 * time.Second)
+	})
+	w, err = x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateUnhealthy, w.State)
+	x.Contains(w.Reason, "lost its connection")
+}
+
+// signal signals a process of a workspace of the test bed, by the file with its id.
+func (x *rig) signal(workspace, file string, s syscall.Signal) {
+	b, err := os.ReadFile(filepath.Join(os.Getenv("TESTBED_DIR"), "ws", "by-name", "bob", workspace, file))
+	x.NoError(err)
+	var pid int
+	x.NoError(json.Unmarshal([]byte(strings.Fields(string(b))[0]), &pid))
+	x.NoError(syscall.Kill(pid, s))
+}
+
+// run returns a run without a time limit, of an age that fits any recording.
+func run(prompt string) fleet.Run {
+	return fleet.Run{TaskID: "task-" + strings.ReplaceAll(prompt, " ", "-"), Prompt: prompt, Started: time.Unix(1, 0)}
+}
+
+// follow follows the run from its beginning to its end.
+func (x *rig) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+	var text strings.Builder
+	o, err := x.b.Connect(a).Follow(x.ctx, r, "", func(out fleet.Output) error {
+		x.NotEmpty(out.Cursor)
+		if !out.Step {
+			text.WriteString(out.Text)
+		}
+		return nil
+	})
+	x.NoError(err)
+	return text.String(), o
+}
+
+func taskCompletes(x *rig) {
+	a := x.ready("works")
+	r := run("explain the plan")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	text, o := x.follow(a, r)
+	x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "[coder] Handled: explain the plan", Payload: []byte("[coder] Handled: explain the plan")}, o)
+	x.Equal("[coder] Handled: explain the plan\n", text)
+	again, same := x.follow(a, r)
+	x.Equal(text, again)
+	x.Equal(o, same)
+
+	r = run("long")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	text, o = x.follow(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.True(strings.HasPrefix(text, "Here is the long answer.\n 1. step 1 of the plan"), text)
+	x.True(strings.HasSuffix(text, "That was the long answer.\n"), text)
+	x.NotContains(text, " \n")
+}
+
+func taskReports(x *rig) {
+	a := x.ready("report")
+	r := run("done with the refactoring")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.prepare(func() { time.Sleep(8 * time.Second) }) // until the watcher of its screen has reported "idle" too
+	_, o := x.follow(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Equal("[coder] Done: done with the refactoring", o.Summary)
+}
+
+func taskFails(x *rig) {
+	a := x.ready("unable")
+	r := run("fail to compile")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	_, o := x.follow(a, r)
+	x.Equal(fleet.TaskFailed, o.Status)
+	x.Equal("the agent reported: failed: fail to compile", o.Reason)
+	x.Equal("[coder] Failed: fail to compile", o.Summary)
+}
+
+func taskAgain(x *rig) {
+	a := x.ready("again")
+	r := run("echo only once")
+	for range 3 {
+		x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+		r.Again = true
+	}
+	text, _ := x.follow(a, r)
+	x.Equal("only once\n", text)
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+}
+
+func taskBusy(x *rig) {
+	a := x.ready("busy")
+	r := run("sleep 60")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.Equal(r.TaskID, x.reason(x.b.Connect(a).Dispatch(x.ctx, run("echo me too")), fleet.ReasonAgentBusy).Metadata["task_id"])
+}
+
+func taskOffline(x *rig) {
+	a := x.stoppedAgent("off")
+	r := run("echo hello")
+	x.Equal("stopped", x.reason(x.b.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false))
+	x.reason(x.b.Connect(a).Send(x.ctx, r, "m", "hello"), fleet.ReasonAgentOffline)
+}
+
+func taskNeverGiven(x *rig) {
+	a := x.ready("never")
+	r := run("echo what")
+	r.Started = later
+	_, err := x.b.Connect(a).Follow(x.ctx, r, "", func(fleet.Output) error { return nil })
+	x.reason(err, fleet.ReasonTaskNotFound)
+}
+
+func taskWithSpec(x *rig) {
+	a := x.ready("spec")
+	first, second := run("echo one"), run("echo two")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, first))
+	_, o := x.follow(a, first)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Contains(o.Summary, "Do as the tests say.")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, second))
+	_, o = x.follow(a, second)
+	x.Equal("two", o.Summary)
+}
+
+// taskOfItsOwn is an agent of a template that takes the prompt itself: it begins to work on it at once.
+func taskOfItsOwn(x *rig) {
+	all, err := x.b.Roles(x.ctx, "Prompt first")
+	x.NoError(err)
+	x.Equal([]fleet.Role{{Name: "Coder", DisplayName: "Coder", Default: true}, {Name: "Operator", DisplayName: "Operator"}}, all)
+	a := x.agentOf("Prompt first", "begins")
+	a.Spec = "sleep 4 to begin with"
+	r := run(a.Spec)
+	r.SelfStarted = true
+	w, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	a.WorkspaceID = w.ID
+	x.await(a, fleet.StateRunning)
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	r.Again = true
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	text, o := x.follow(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Equal("[coder] Handled: sleep 4 to begin with", o.Summary)
+	x.Contains(text, "Handled: sleep 4 to begin with")
+	next := run("echo what next")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, next))
+	_, o = x.follow(a, next)
+	x.Equal("what next", o.Summary)
+}
+
+// taskNotBegun is an agent that is said to begin by itself, and does not.
+func taskNotBegun(x *rig) {
+	a := x.ready("rests")
+	r := run(a.Spec)
+	r.SelfStarted = true
+	x.Contains(x.reason(x.b.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound).Message, "spec_is_task")
+	next := run("echo ready for that")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, next))
+	_, o := x.follow(a, next)
+	x.Equal("ready for that", o.Summary)
+}
+
+func interrupt(x *rig)        { x.interrupted("esc", false) }
+func interruptByForce(x *rig) { x.interrupted("kill", true) }
+
+func (x *rig) interrupted(suffix string, kill bool) {
+	a := x.ready(suffix)
+	r := run("sleep 60")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, kill))
+	text, o := x.follow(a, r)
+	x.Equal(fleet.TaskStopped, o.Status)
+	x.Contains(text, "Interrupted")
+	next := run("echo still here")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, next))
+	_, o = x.follow(a, next)
+	x.Equal("still here", o.Summary)
+}
+
+func interruptIdle(x *rig) {
+	a := x.ready("idle")
+	r := run("echo done already")
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "never given")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	_, o := x.follow(a, r)
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
+	_, same := x.follow(a, r)
+	x.Equal(o, same)
+}
+
+// messageToBusy sends an agent that works a message: it gets it when it has come to rest, and its run goes on with it.
+func messageToBusy(x *rig) {
+	a := x.ready("told")
+	r := run("sleep 4")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	for range 2 {
+		x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "echo the follow-up"))
+	}
+	text, o := x.follow(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Equal("the follow-up", o.Summary)
+	x.Contains(text, "[coder] Handled: sleep 4\n")
+	x.Equal(1, strings.Count(text, "the follow-up\n"))
+	x.reason(x.b.Connect(a).Send(x.ctx, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
+}
+
+// messageOfAnother has a server die that has sent a message, and the next one go on: with the same message, of which
+// nobody knows whether it was given, and with another one of the same words.
+func messageOfAnother(x *rig) {
+	a := x.ready("heir")
+	r := run("sleep 2")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "go on"))
+	x.b.ForgetRuns()
+	r.Again = true
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "go on"))
+	x.b.ForgetRuns()
+	r.Messages = []fleet.Message{{ID: "m1", Text: "go on"}}
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m2", "go on"))
+	text, o := x.follow(a, r)
+	x.Equal("[coder] Handled: go on", o.Summary)
+	x.Equal(2, strings.Count(text, "Handled: go on\n"), text)
+}
+
+func messageTooLate(x *rig) {
+	a := x.ready("late")
+	r := run("echo over")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.follow(a, r)
+	x.reason(x.b.Connect(a).Send(x.ctx, r, "m", "one more thing"), fleet.ReasonNoRunningTask)
+}
+
+func readLog(x *rig) {
+	a := x.ready("log")
+	all, more, err := x.b.Log(x.ctx, a, 10000)
+	x.NoError(err)
+	x.False(more)
+	x.Greater(len(all), 3)
+	last, more, err := x.b.Log(x.ctx, a, 2)
+	x.NoError(err)
+	x.True(more)
+	x.Equal(all[len(all)-2:], last)
+	lines, _, err := x.b.Log(x.ctx, x.agent("nobody"), 10)
+	x.NoError(err)
+	x.Empty(lines)
+}
+
+func tokenRefused(x *rig) {
+	_, err := x.b.Projects(x.ctx)
+	x.Contains(x.reason(err, fleet.ReasonPermissionDenied).Message, "the Coder token is not accepted")
+	_, err = x.b.List(x.ctx)
+	x.NotContains(x.reason(err, fleet.ReasonPermissionDenied).Error(), "0123456789")
+}
+
+// hiddenWorkspace asks for a workspace that is not there or, which Coder does not tell apart, not to be seen.
+func hiddenWorkspace(x *rig) {
+	a := x.agent("others")
+	a.WorkspaceID = "00000000-0000-4000-8000-000000000001"
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateDeleted, w.State)
+	x.reason(x.b.Connect(a).Dispatch(x.ctx, run("echo hello")), fleet.ReasonAgentOffline)
+	x.reason(x.b.Start(x.ctx, a), fleet.ReasonProvisioningFailed)
+}
+
+// othersAgent uses the token of an admin, who can see all workspaces: they are not the admin's all the same.
+func othersAgent(x *rig) {
+	a := x.ready("not-mine")
+	all, err := x.b.List(x.ctx)
+	x.NoError(err)
+	for _, w := range all {
+		x.NotEqual("cas-not-mine", w.Name)
+	}
+	x.prepare(func() {
+		var ws struct{ ID string }
+		x.NoError(json.Unmarshal([]byte(x.request(http.MethodGet, "/api/v2/users/me/workspace/agent-cas-not-mine", "")), &ws))
+		a.WorkspaceID = ws.ID
+		x.NoError(os.WriteFile(filepath.Join(cassettes, "other-users-agent.id"), []byte(ws.ID+"\n"), 0o644))
+	})
+	if !*record {
+		id, err := os.ReadFile(filepath.Join(cassettes, "other-users-agent.id"))
+		x.NoError(err)
+		a.WorkspaceID = strings.TrimSpace(string(id))
+	}
+	w, err := x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateDeleted, w.State)
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	x.prepare(func() { x.awaitLive(x.agent("not-mine"), fleet.StateRunning) })
+}
+
+// ownerPrincipal makes an agent whose workspace belongs to its owner, with a token that is made for that, and ended.
+func ownerPrincipal(x *rig) {
+	a := fleet.Agent{UID: "uid-of-hers", Name: "hers", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec."}
+	w, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.Equal("alice", w.Owner)
+	x.Contains(w.Location, "/@alice/own-hers")
+	a.WorkspaceID = w.ID
+	x.await(a, fleet.StateRunning)
+	r := run("echo as alice")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	_, o := x.follow(a, r)
+	x.Equal("as alice", o.Summary)
+	x.b.ForgetTemplates()
+	all, err := x.b.List(x.ctx)
+	x.NoError(err)
+	x.Len(all, 1)
+	x.Equal("alice", all[0].Owner)
+	x.Equal(a.Spec, all[0].Spec)
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	w, err = x.b.Inspect(x.ctx, a)
+	x.NoError(err)
+	x.Equal(fleet.StateDeleted, w.State)
+}
+
+// ownerUnknown is an owner whom Coder does not know.
+func ownerUnknown(x *rig) {
+	a := fleet.Agent{UID: "uid-of-his", Name: "his", Owner: "nobody-here", Project: "Setup", Role: "coder", Spec: "A spec."}
+	_, err := x.b.Provision(x.ctx, a)
+	x.Contains(x.reason(err, fleet.ReasonInvalidArgument).Message, `Coder has no user "nobody-here"`)
+}

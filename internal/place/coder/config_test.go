@@ -1,0 +1,109 @@
+package coder_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/place/coder"
+)
+
+func token(context.Context) (string, error) { return "a-token", nil }
+
+func TestConfigFromYAML(t *testing.T) {
+	t.Parallel()
+	var c coder.Config
+	require.NoError(t, yaml.UnmarshalWithOptions([]byte(`
+url: https://coder.example.com
+owner: principal
+role_parameter: agent_kind
+prefix: ""
+poll_interval: 5s
+projects:
+  Setup: setup-devcontainer
+  DataOne:
+    template: dataone
+    spec_parameter: AI Prompt
+    app: ccw
+    prefix: bot-
+metadata:
+  fleet_mcp_pull_request_url: pr
+`), &c, yaml.Strict()))
+	require.Equal(t, coder.OwnerPrincipal, c.Owner)
+	require.Equal(t, "agent_kind", c.RoleParameter)
+	require.Empty(t, *c.Prefix)
+	require.Equal(t, "setup-devcontainer", c.Projects["Setup"].Template)
+	require.Equal(t, "dataone", c.Projects["DataOne"].Template)
+	require.Equal(t, "AI Prompt", c.Projects["DataOne"].SpecParameter)
+	require.Equal(t, "bot-", *c.Projects["DataOne"].Prefix)
+	c.Token = token
+	b, err := coder.New(c)
+	require.NoError(t, err)
+	require.False(t, b.Traits().UniqueNames, "each owner has names of their own in Coder")
+	require.NoError(t, b.Close())
+	require.Error(t, yaml.UnmarshalWithOptions([]byte("projects: {Setup: {tempalte: x}}"), &c, yaml.Strict()))
+}
+
+func TestConfigErrors(t *testing.T) {
+	t.Parallel()
+	bad := "-x--"
+	for name, c := range map[string]struct {
+		config coder.Config
+		words  string
+	}{
+		"no address":             {coder.Config{Token: token}, "CODER_URL"},
+		"no scheme":              {coder.Config{Token: token, URL: "coder.example.com"}, "https://coder.example.com"},
+		"a password":             {coder.Config{Token: token, URL: "https://me:secret@coder.example.com"}, "leave out"},
+		"no token":               {coder.Config{URL: "https://coder.example.com"}, "CODER_SESSION_TOKEN"},
+		"another owner":          {coder.Config{Token: token, URL: "https://c.example.com", Owner: "me"}, "self or principal"},
+		"a prefix":               {coder.Config{Token: token, URL: "https://c.example.com", Settings: coder.Settings{Prefix: &bad}}, "prefix"},
+		"a template named twice": {coder.Config{Token: token, URL: "https://c.example.com", Projects: map[string]coder.Project{"a": {Template: "t"}, "b": {Template: "T"}}}, "same template"},
+		"a negative interval":    {coder.Config{Token: token, URL: "https://c.example.com", PollInterval: -1}, "poll_interval"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := coder.New(c.config)
+			require.ErrorContains(t, err, c.words)
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
+func TestFindToken(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	login := filepath.Join(home, "login")
+	require.NoError(t, os.MkdirAll(login, 0o700))
+	environ := func(kv map[string]string) func(string) string { return func(k string) string { return kv[k] } }
+	find := func(getenv func(string) string, file string) (string, error) {
+		return coder.FindToken(getenv, home, file)(t.Context())
+	}
+
+	_, err := find(environ(nil), "")
+	require.ErrorContains(t, err, "coder login")
+	require.NoError(t, os.WriteFile(filepath.Join(login, "session"), []byte("from-login\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(login, "url"), []byte("https://login.example.com\n"), 0o600))
+	env := map[string]string{"CODER_CONFIG_DIR": login}
+	got, err := find(environ(env), "")
+	require.NoError(t, err)
+	require.Equal(t, "from-login", got)
+	require.Equal(t, "https://login.example.com", coder.FindURL(environ(env), home))
+
+	env["CODER_SESSION_TOKEN"], env["CODER_URL"] = "from-env", "https://env.example.com"
+	got, err = find(environ(env), "")
+	require.NoError(t, err)
+	require.Equal(t, "from-env", got)
+	require.Equal(t, "https://env.example.com", coder.FindURL(environ(env), home))
+
+	file := filepath.Join(home, "token")
+	_, err = find(environ(env), file)
+	require.ErrorContains(t, err, file)
+	require.NoError(t, os.WriteFile(file, []byte("from-file"), 0o600))
+	got, err = find(environ(env), file)
+	require.NoError(t, err)
+	require.Equal(t, "from-file", got)
+	require.Empty(t, coder.FindURL(environ(nil), home))
+}

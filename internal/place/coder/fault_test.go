@@ -1,0 +1,436 @@
+package coder_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
+
+// TestFaults has Coder answer every request with one fault.
+func TestFaults(t *testing.T) {
+	type want struct {
+		reason fleet.Reason
+		words  string
+	}
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter)
+		read   want // of a request that reads
+		create want
+		tries  int // of a request that reads
+	}{
+		"401": {
+			answer: func(w http.ResponseWriter) { problem(w, 401, "You are signed out or your session has expired.") },
+			read:   want{fleet.ReasonPermissionDenied, "the Coder token is not accepted"},
+			create: want{fleet.ReasonPermissionDenied, "the Coder token is not accepted"}, tries: 1,
+		},
+		"403": {
+			answer: func(w http.ResponseWriter) { problem(w, 403, "Unauthorized to create workspace.") },
+			read:   want{fleet.ReasonPermissionDenied, "the Coder token may not do that: Unauthorized"},
+			create: want{fleet.ReasonPermissionDenied, "Unauthorized to create workspace"}, tries: 1,
+		},
+		"403 as 404": {
+			answer: func(w http.ResponseWriter) {
+				problem(w, 404, "Resource not found or you do not have access to this resource")
+			},
+			read:   want{fleet.ReasonProvisioningFailed, "not for the Coder user of Fleet's token"},
+			create: want{fleet.ReasonProvisioningFailed, "do not have access"}, tries: 1,
+		},
+		"409": {
+			answer: func(w http.ResponseWriter) { problem(w, 409, "A workspace build is already active.") },
+			read:   want{fleet.ReasonBackendUnavailable, "already active"},
+			create: want{fleet.ReasonBackendUnavailable, "the name is taken"}, tries: 1,
+		},
+		"429": {
+			answer: func(w http.ResponseWriter) {
+				w.Header().Set("Retry-After", "7")
+				problem(w, 429, "You've been rate limited for sending more than 512 requests in 1m0s.")
+			},
+			read:   want{fleet.ReasonBackendUnavailable, "rate limit"},
+			create: want{fleet.ReasonBackendUnavailable, "rate limit"}, tries: 1,
+		},
+		"500": {
+			answer: func(w http.ResponseWriter) { problem(w, 500, "Internal error fetching templates.") },
+			read:   want{fleet.ReasonBackendUnavailable, "status 500: Internal error fetching templates"},
+			create: want{fleet.ReasonBackendUnavailable, "status 500"}, tries: 1,
+		},
+		"502": {
+			answer: func(w http.ResponseWriter) { page(w, 502) },
+			read:   want{fleet.ReasonBackendUnavailable, "status 502"},
+			create: want{fleet.ReasonBackendUnavailable, "status 502"}, tries: 2,
+		},
+		"cut connection": {
+			answer: func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+			read:   want{fleet.ReasonBackendUnavailable, "cannot be reached"},
+			create: want{fleet.ReasonBackendUnavailable, "cannot be reached"}, tries: 2,
+		},
+		"cut in the middle": {
+			answer: func(w http.ResponseWriter) {
+				w.Header().Set("Content-Length", "1000")
+				_, _ = w.Write([]byte(`[{"id":`))
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			},
+			read:   want{fleet.ReasonBackendUnavailable, "cannot be reached"},
+			create: want{fleet.ReasonBackendUnavailable, "cannot be reached"}, tries: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newWorld(t)
+			x.fault = func(w http.ResponseWriter, _ *http.Request) bool {
+				c.answer(w)
+				return true
+			}
+			check := func(err error, w want) {
+				t.Helper()
+				e, ok := errors.AsType[*fleet.Error](err)
+				require.True(t, ok, "%T %v", err, err)
+				require.Equal(t, w.reason, e.Reason, e.Error())
+				require.Contains(t, e.Message, w.words)
+				require.NotContains(t, e.Error(), "<")
+				require.NotContains(t, e.Error(), "the-secret-token")
+				if name == "429" {
+					require.InDelta(t, 7, e.RetryAfter.Seconds(), 1)
+				}
+			}
+			b := x.backend()
+			_, err := b.Projects(t.Context())
+			check(err, c.read)
+			require.Equal(t, c.tries, x.count("GET templates"))
+			if name == "429" {
+				_, err = b.Projects(t.Context())
+				check(err, c.read)
+				require.Equal(t, 1, x.count("GET templates"), "Coder is left alone for as long as it said")
+			}
+
+			// Reading works, and making does not.
+			x.setFault(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodGet {
+					c.answer(w)
+				}
+				return r.Method != http.MethodGet
+			})
+			a := x.agent()
+			a.WorkspaceID, a.Name, a.Project = "", "new", "setup"
+			_, err = x.backend().Provision(t.Context(), a)
+			check(err, c.create)
+			require.Equal(t, 1, x.count("POST workspaces"), "what makes something is not repeated")
+		})
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	x := newWorld(t)
+	b := x.backend()
+	x.server.Close()
+	_, err := b.List(t.Context())
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(b.Connect(x.agent()).Dispatch(t.Context(), x.run("hello"))))
+}
+
+// TestMessageThatArrived has the answer to a message get lost: it is not given again.
+func TestMessageThatArrived(t *testing.T) {
+	for name, lose := range map[string]func(http.ResponseWriter){
+		"502": func(w http.ResponseWriter) { page(w, 502) },
+		"cut": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newWorld(t)
+			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodPost || x.count("POST message") < 2 { // the first only clears the input line
+					return false
+				}
+				x.take(discard{w}, r)
+				lose(w)
+				return true
+			}
+			r := x.run("once only")
+			require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), r))
+			require.Equal(t, []string{"A spec.\n\nonce only"}, x.prompts())
+			r.Again = true
+			require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), r), "nor by another server")
+			require.Len(t, x.prompts(), 1)
+		})
+	}
+}
+
+// discard takes an answer that nobody gets.
+type discard struct{ http.ResponseWriter }
+
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}
+
+// TestMessageThatDidNotArrive has a message get lost on its way, as the first one does after an agent's restart.
+func TestMessageThatDidNotArrive(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && x.count("POST message") <= 2 {
+			page(w, http.StatusBadGateway)
+			return true
+		}
+		return false
+	}
+	require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), x.run("hello")))
+	require.Len(t, x.prompts(), 1)
+}
+
+// TestBusyForAMoment has AgentAPI refuse messages until the agent has come to rest.
+func TestBusyForAMoment(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && x.count("POST message") == 2 {
+			refuse(w, "failed to send message: message can only be sent when the agent is waiting for user input")
+			return true
+		}
+		return false
+	}
+	require.NoError(t, x.backend().Connect(x.agent()).Dispatch(t.Context(), x.run("hello")))
+	require.Len(t, x.prompts(), 1)
+
+	err := x.backend().Connect(x.agent()).Dispatch(t.Context(), x.run("something else"))
+	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "somebody else keeps it busy")
+}
+
+// follow follows the run in the background.
+func (x *world) follow(b *coder.Place, r fleet.Run, cursor string) (outputs chan fleet.Output, done chan result) {
+	outputs, done = make(chan fleet.Output, 100), make(chan result, 1)
+	go func() {
+		o, err := b.Connect(x.agent()).Follow(x.Context(), r, cursor, func(out fleet.Output) error {
+			outputs <- out
+			return nil
+		})
+		done <- result{o, err}
+	}()
+	return outputs, done
+}
+
+type result struct {
+	fleet.Outcome
+	err error
+}
+
+func TestFollowStream(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	b := x.backend()
+	r := x.run("explain")
+	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	outputs, done := x.follow(b, r, "")
+	x.says("* thinking 1/9", "running")
+	step := <-outputs
+	x.True(step.Step)
+	x.Equal("thinking 1/9", step.Text)
+	x.says("first\nsecond\n* thinking 2/9", "running")
+	text := <-outputs
+	x.Equal("first\nsecond\n", text.Text)
+
+	// Another server goes on from there.
+	other, otherDone := x.follow(x.backend(), r, text.Cursor)
+	x.says("first\nsecond\nthird", "stable")
+	for _, f := range []struct {
+		outputs chan fleet.Output
+		done    chan result
+	}{{outputs, done}, {other, otherDone}} {
+		o := <-f.done
+		x.NoError(o.err)
+		x.Equal("third\n", (<-f.outputs).Text)
+		x.Empty(f.outputs)
+		x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "first\nsecond\nthird", Payload: []byte("first\nsecond\nthird")}, o.Outcome)
+	}
+}
+
+// TestFollowCutStreams cuts every stream of events after a moment.
+func TestFollowCutStreams(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
+			defer cancel()
+			x.stream(w, r.WithContext(ctx))
+			return true
+		}
+		return false
+	}
+	b := x.backend()
+	r := x.run("explain")
+	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	outputs, done := x.follow(b, r, "")
+	x.says("one\ntwo\n* busy 1/2", "running")
+	x.Equal("busy 1/2", (<-outputs).Text)
+	x.Equal("one\ntwo\n", (<-outputs).Text)
+	x.says("one\ntwo\nthree", "stable")
+	o := <-done
+	x.NoError(o.err)
+	x.Equal("three\n", (<-outputs).Text)
+	x.Equal(fleet.TaskCompleted, o.Status)
+}
+
+// TestStuckAgentAPI has an agent answer what it answered before: AgentAPI takes that for no answer, and waits.
+func TestStuckAgentAPI(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	x.fault = func(_ http.ResponseWriter, r *http.Request) bool {
+		x.mu.Lock()
+		freed := len(x.raw) > 0 && x.raw[len(x.raw)-1] == "\x7f"
+		x.mu.Unlock()
+		if freed && strings.HasSuffix(r.URL.Path, "/status") {
+			x.says("Ready.", "stable")
+		}
+		return false
+	}
+	b := x.backend()
+	r := x.run("are you ready?")
+	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(50 * time.Millisecond):
+				x.clock.Add(int64(5 * time.Second))
+			}
+		}
+	}()
+	_, done := x.follow(b, r, "")
+	o := <-done
+	x.NoError(o.err)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Equal("Ready.", o.Summary)
+}
+
+func TestAgentGoesAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(x *world)
+		reason string
+	}{
+		"workspace stopped": {func(x *world) { x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopping }, "its workspace was stopped"},
+		"workspace deleted": {func(x *world) { x.gone = true }, "its workspace was deleted"},
+		"AgentAPI restarted": {func(x *world) {
+			x.messages = []map[string]any{{"id": 0, "role": "agent", "content": "Ready again.", "time": time.Now()}}
+		}, "the agent was restarted while it worked, and does not know of the task any more"},
+		"out of reach": {func(x *world) { x.clock.Add(int64(time.Hour)) }, "the agent could not be reached for 2m0s: AgentAPI does not answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newWorld(t)
+			b := x.backend()
+			r := x.run("work")
+			r.Timeout = 30 * 24 * time.Hour
+			x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+			outputs, done := x.follow(b, r, "")
+			x.says("* working 1/9", "running")
+			<-outputs
+			cutOff := name != "AgentAPI restarted"
+			x.change(func() {
+				if name != "out of reach" {
+					c.change(x)
+				}
+			})
+			if cutOff {
+				misses := 0
+				cut := func(w http.ResponseWriter, r *http.Request) bool {
+					if !strings.HasPrefix(r.URL.Path, "/@") {
+						return false
+					}
+					x.mu.Lock()
+					defer x.mu.Unlock()
+					if misses++; misses == 3 && name == "out of reach" {
+						c.change(x)
+					}
+					page(w, http.StatusBadGateway)
+					return true
+				}
+				x.setFault(cut)
+			}
+			x.server.CloseClientConnections()
+			o := <-done
+			x.NoError(o.err)
+			x.Equal(fleet.TaskFailed, o.Status)
+			x.Equal(c.reason, o.Reason)
+		})
+	}
+}
+
+// TestReports tells the agent's own reports from those of the watcher of its screen.
+func TestReports(t *testing.T) {
+	type s = codersdk.WorkspaceAppStatus
+	for name, c := range map[string]struct {
+		statuses []s // the oldest first
+		status   fleet.TaskStatus
+		reason   string
+	}{
+		"none":                             {nil, fleet.TaskCompleted, ""},
+		"the watcher's":                    {[]s{{State: "working"}, {State: "idle"}}, fleet.TaskCompleted, ""},
+		"complete, then the watcher's":     {[]s{{State: "working"}, {State: "complete", Message: "all done"}, {State: "idle"}}, fleet.TaskCompleted, ""},
+		"failure, then the watcher's":      {[]s{{State: "failure", Message: "no compiler"}, {State: "idle"}}, fleet.TaskFailed, "the agent reported: no compiler"},
+		"failure, repeated by the watcher": {[]s{{State: "failure", Message: "no compiler"}, {State: "idle", Message: "no compiler"}}, fleet.TaskFailed, "the agent reported: no compiler"},
+		"failure, then it went on":         {[]s{{State: "failure", Message: "no compiler"}, {State: "working", Message: "found one"}}, fleet.TaskCompleted, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newWorld(t)
+			x.statuses = []s{{State: "failure", Message: "of an earlier task", CreatedAt: time.Now().Add(-30 * time.Second)}}
+			b := x.backend()
+			r := x.run("work")
+			x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+			x.change(func() {
+				for _, status := range c.statuses {
+					status.CreatedAt = time.Now()
+					x.statuses = append([]s{status}, x.statuses...)
+				}
+			})
+			x.says("I have worked.", "stable")
+			_, done := x.follow(b, r, "")
+			o := <-done
+			x.NoError(o.err)
+			x.Equal(c.status, o.Status)
+			x.Equal(c.reason, o.Reason)
+			x.Equal("I have worked.", o.Summary)
+		})
+	}
+}
+
+// TestMessagesWait has messages sent to an agent that works: it gets them one by one, and the run goes on until then.
+func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.fault = f
+}
+
+// TestManyLooks has many workspaces looked at at a time: Coder is asked for all of them at once, and not about each.
+func TestManyLooks(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	b := x.backend()
+	for range 200 {
+		w, err := b.Inspect(t.Context(), x.agent())
+		x.NoError(err)
+		x.Equal(fleet.StateRunning, w.State)
+	}
+	x.Less(x.count("GET "+x.ws.ID.String()), 100)
+	x.LessOrEqual(x.count("GET workspaces"), 10)
+	x.NoError(b.Stop(t.Context(), x.agent()))
+	before := x.count("GET " + x.ws.ID.String())
+	_, err := b.Inspect(t.Context(), x.agent())
+	x.NoError(err)
+	x.Greater(x.count("GET "+x.ws.ID.String()), before, "a list from before a change does not count")
+}

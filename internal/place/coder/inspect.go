@@ -1,0 +1,219 @@
+package coder
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// probeTime is how long AgentAPI may take to say that it is there.
+const probeTime = 2 * time.Second
+
+// verdicts are what the backend found out about workspaces that Coder does not tell in its list.
+type verdicts struct {
+	mu     sync.Mutex
+	byID   map[uuid.UUID]*verdict
+	values map[uuid.UUID][]codersdk.WorkspaceBuildParameter // of builds; they never change
+	unread map[uuid.UUID]unread                             // builds whose values Coder did not show
+}
+
+// verdict is about the latest build of one workspace.
+type verdict struct {
+	build uuid.UUID
+	ready bool // its agent was ready once, so what keeps AgentAPI busy is work
+
+	probed time.Time // when AgentAPI was asked last
+	state  fleet.State
+	reason string
+
+	read     time.Time // when the metadata were read last
+	metadata map[string]string
+}
+
+func (v *verdicts) init() {
+	v.byID = map[uuid.UUID]*verdict{}
+	v.values = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
+	v.unread = map[uuid.UUID]unread{}
+}
+
+// of returns a copy of what is known of the workspace's latest build.
+func (v *verdicts) of(ws codersdk.Workspace) verdict {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if known := v.byID[ws.ID]; known != nil && known.build == ws.LatestBuild.ID {
+		return *known
+	}
+	return verdict{build: ws.LatestBuild.ID}
+}
+
+// change changes what is known of the workspace's latest build.
+func (v *verdicts) change(ws codersdk.Workspace, change func(*verdict)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.byID[ws.ID]
+	if known == nil || known.build != ws.LatestBuild.ID {
+		known = &verdict{build: ws.LatestBuild.ID}
+		v.byID[ws.ID] = known
+	}
+	change(known)
+}
+
+func (v *verdicts) forget(id uuid.UUID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.byID, id)
+}
+
+// keep forgets everything about workspaces and builds that are not in use.
+func (v *verdicts) keep(workspaces, builds map[uuid.UUID]bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id := range v.byID {
+		if !workspaces[id] {
+			delete(v.byID, id)
+		}
+	}
+	for id := range v.unread {
+		if !builds[id] {
+			delete(v.unread, id)
+		}
+	}
+	if len(v.values) > 2*len(builds)+64 {
+		for id := range v.values {
+			if !builds[id] {
+				delete(v.values, id)
+			}
+		}
+	}
+}
+
+// Inspect implements fleet.Place.
+func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	if id, known := b.known.workspace(a.UID); known && a.WorkspaceID == id.String() {
+		ws, err := b.fromList(ctx, id)
+		if err != nil {
+			return fleet.Workspace{}, err
+		}
+		if ws != nil {
+			return b.inspect(ctx, a, b.place(*ws, b.self))
+		}
+	}
+	at, err := b.find(ctx, a)
+	if err != nil {
+		return fleet.Workspace{}, err
+	}
+	if at == nil {
+		return fleet.Workspace{ID: a.WorkspaceID, State: fleet.StateDeleted, Reason: "its workspace is not in Coder any more"}, nil
+	}
+	return b.inspect(ctx, a, at)
+}
+
+// inspect tells how the agent's workspace is, and asks AgentAPI too.
+func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Workspace, error) {
+	w := fleet.Workspace{
+		ID: at.ws.ID.String(), AgentUID: a.UID, Name: a.Name, Owner: at.ws.OwnerName, Project: a.Project, Role: a.Role, Spec: a.Spec,
+		Location: b.location(at.ws), CreatedAt: at.ws.CreatedAt,
+	}
+	w.State, w.Reason = b.state(at)
+	if w.State != fleet.StateRunning {
+		return w, ctx.Err()
+	}
+	var err error
+	if w.State, w.Reason, err = b.probe(ctx, at); err != nil {
+		return w, err
+	}
+	if w.State == fleet.StateRunning {
+		b.readMetadata(ctx, at)
+		w.Metadata = b.metadata(ctx, at)
+	}
+	return w, ctx.Err()
+}
+
+// probe asks AgentAPI how a workspace is of which Coder says that it runs.
+func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, error) {
+	api, ok := b.api(at)
+	if !ok {
+		return fleet.StateUnhealthy, "its workspace has no AgentAPI", nil
+	}
+	state, reason, err := b.askReady(ctx, at, api)
+	if err != nil {
+		return "", "", err
+	}
+	b.verdict.change(at.ws, func(v *verdict) {
+		v.probed, v.state, v.reason = b.config.Now(), state, reason
+		v.ready = v.ready || state == fleet.StateRunning
+	})
+	return state, reason, nil
+}
+
+func (b *Place) askReady(ctx context.Context, at *place, api *agentAPI) (fleet.State, string, error) {
+	ready := b.verdict.of(at.ws).ready
+	bounded, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	status, _, err := api.state(bounded)
+	if err == nil && status != statusStable && !ready {
+		var v *view
+		if v, err = api.look(bounded); err == nil {
+			_, spec, _ := b.roleAndSpec(ctx, at)
+			ready = v.given(spec) || b.firstTask(ctx, at) && v.showPrompt(spec)
+		}
+	}
+	var unreachable *unreachableError
+	switch {
+	case ctx.Err() != nil:
+		return "", "", ctx.Err()
+	case err == nil && (status == statusStable || ready):
+		return fleet.StateRunning, "", nil
+	case err == nil:
+		return fleet.StateStarting, "the agent is getting ready, or works on what it was started with", nil
+	case ready && errors.Is(err, context.DeadlineExceeded):
+		return fleet.StateRunning, "", nil // it does not answer while it takes a message; Coder notices when it is stuck
+	case errors.As(err, &unreachable), errors.Is(err, context.DeadlineExceeded):
+		if done := at.ws.LatestBuild.Job.CompletedAt; !ready && done != nil && b.config.Now().Add(b.gate.ahead()).Sub(*done) < neverConnected {
+			return fleet.StateStarting, "AgentAPI is starting", nil
+		}
+		return fleet.StateUnhealthy, "AgentAPI does not answer", nil
+	}
+	var refusal *refusalError
+	if errors.As(err, &refusal) {
+		return fleet.StateUnhealthy, refusal.Error(), nil
+	}
+	return "", "", translate("asking AgentAPI of "+at.ws.Name, err)
+}
+
+// firstTask says whether what the workspace's agent began by itself is the agent's first task. After a later start it is
+// no task of anybody's: the agent is getting ready by it.
+func (b *Place) firstTask(ctx context.Context, at *place) bool {
+	if at.ws.LatestBuild.BuildNumber != 1 {
+		return false
+	}
+	v, err := b.version(ctx, at.ws.LatestBuild.TemplateVersionID)
+	return err == nil && at.begins(v)
+}
+
+// values returns the parameters that the build was made with.
+func (b *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
+	b.verdict.mu.Lock()
+	values, known := b.verdict.values[build]
+	b.verdict.mu.Unlock()
+	if known {
+		return values, ctx.Err()
+	}
+	values, err := ask(ctx, "reading a workspace's parameters", func(ctx context.Context) ([]codersdk.WorkspaceBuildParameter, error) {
+		return acc.sdk.WorkspaceBuildParameters(ctx, build)
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.verdict.mu.Lock()
+	defer b.verdict.mu.Unlock()
+	b.verdict.values[build] = values
+	delete(b.verdict.unread, build)
+	return values, nil
+}

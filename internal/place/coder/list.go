@@ -1,0 +1,243 @@
+package coder
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// What one List may ask beyond the list itself, so that Coder is not flooded however many agents there are. What does
+// not fit is asked the next time, the oldest knowledge first.
+const (
+	listProbes   = 16               // AgentAPIs asked whether they are there; these do not count against Coder's rate limit
+	listMetadata = 4                // metadata read
+	listValues   = 40               // parameters of builds read
+	metadataAge  = 10 * time.Second // how old metadata may get before they are read again
+	valueTries   = 3                // how often parameters are asked for that Coder does not answer about
+	listParallel = 8
+)
+
+// List implements fleet.Place: with one request for all workspaces, and few others.
+func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	places, err := b.places(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.lookAround(ctx, places); err != nil {
+		return nil, err
+	}
+	out := make([]fleet.Workspace, 0, len(places))
+	for _, l := range places {
+		out = append(out, b.listed(ctx, l))
+	}
+	return out, ctx.Err()
+}
+
+// lodging is a workspace of a project.
+type lodging struct {
+	*place
+	project *project
+	name    string // of the agent
+	state   fleet.State
+	reason  string
+	verdict verdict
+}
+
+// places lists the workspaces that host agents.
+func (b *Place) places(ctx context.Context) ([]*lodging, error) {
+	me, err := b.whoami(ctx)
+	if err != nil {
+		return nil, err
+	}
+	filter := codersdk.WorkspaceFilter{}
+	if b.config.Owner == OwnerSelf {
+		filter.Owner = codersdk.Me
+	}
+	all, err := ask(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
+		return b.self.sdk.Workspaces(ctx, filter)
+	})
+	if err != nil {
+		return nil, err
+	}
+	projects, err := b.projects(ctx, catalogAge)
+	if err != nil {
+		return nil, err
+	}
+	byTemplate := map[uuid.UUID]*project{}
+	for _, p := range projects {
+		byTemplate[p.template.ID] = p
+	}
+	var places []*lodging
+	inUse, builds := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
+	for _, ws := range all.Workspaces {
+		p := byTemplate[ws.TemplateID]
+		if p == nil || ws.IsPrebuild || b.config.Owner == OwnerSelf && !strings.EqualFold(ws.OwnerName, me) {
+			continue
+		}
+		name, ok := cutPrefixFold(ws.Name, p.prefix())
+		if !ok || fleet.ValidateName(name) != nil {
+			continue
+		}
+		acc, err := b.accountOf(ws.OwnerName)
+		if err != nil {
+			b.config.Logger.WarnContext(ctx, "workspace without an owner ignored", "workspace", ws.Name, "error", err)
+			continue
+		}
+		l := &lodging{place: &place{ws: ws, account: acc, Settings: p.Settings}, project: p, name: name}
+		l.state, l.reason = b.state(l.place)
+		l.verdict = b.verdict.of(ws)
+		places = append(places, l)
+		inUse[ws.ID], builds[ws.LatestBuild.ID] = true, true
+	}
+	b.verdict.keep(inUse, builds)
+	return places, nil
+}
+
+func cutPrefixFold(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// lookAround finds out what the list does not tell, of those of which least is known.
+func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
+	now := b.config.Now()
+	var running, stale, missing []*lodging
+	for _, l := range places {
+		if l.state == fleet.StateRunning {
+			running = append(running, l)
+			if now.Sub(l.verdict.read) >= metadataAge {
+				stale = append(stale, l)
+			}
+		}
+		if u := b.unreadValues(l.ws.LatestBuild.ID); u != nil && now.Sub(u.at) >= catalogAge {
+			missing = append(missing, l)
+		}
+	}
+	oldest(running, func(l *lodging) time.Time { return l.verdict.probed })
+	oldest(stale, func(l *lodging) time.Time { return l.verdict.read })
+	oldest(missing, func(l *lodging) time.Time { return b.unreadValues(l.ws.LatestBuild.ID).at })
+
+	var mu sync.Mutex
+	var failure error
+	note := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if failure == nil {
+			failure = err
+		}
+	}
+	var group sync.WaitGroup
+	slots := make(chan struct{}, listParallel)
+	each := func(list []*lodging, n int, do func(*lodging)) {
+		for _, l := range list[:min(n, len(list))] {
+			group.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				if ctx.Err() == nil {
+					do(l)
+				}
+			})
+		}
+	}
+	each(running, listProbes, func(l *lodging) {
+		if _, _, err := b.probe(ctx, l.place); err != nil && ctx.Err() == nil {
+			if isThrottled(err) {
+				note(err)
+				return
+			}
+			b.verdict.change(l.ws, func(v *verdict) { v.probed, v.state, v.reason = now, fleet.StateUnhealthy, fleet.Words(err) })
+		}
+	})
+	each(stale, listMetadata, func(l *lodging) { b.readMetadata(ctx, l.place) })
+	each(missing, listValues, func(l *lodging) {
+		_, err := b.values(ctx, l.account, l.ws.LatestBuild.ID)
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case isThrottled(err):
+			note(err)
+		default:
+			b.verdict.notRead(l.ws.LatestBuild.ID, err, now)
+		}
+	})
+	group.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return failure
+}
+
+func oldest(list []*lodging, at func(*lodging) time.Time) {
+	slices.SortStableFunc(list, func(a, b *lodging) int { return cmp.Compare(at(a).UnixNano(), at(b).UnixNano()) })
+}
+
+// unreadValues returns why the parameters of the build are not known; nil if they are. What was never tried has no error.
+func (b *Place) unreadValues(build uuid.UUID) *unread {
+	b.verdict.mu.Lock()
+	defer b.verdict.mu.Unlock()
+	if _, ok := b.verdict.values[build]; ok {
+		return nil
+	}
+	u := b.verdict.unread[build]
+	return &u
+}
+
+// notRead records that Coder did not show the parameters of the build. When it did not answer at all, it is asked again
+// by the next listings before that counts.
+func (v *verdicts) notRead(build uuid.UUID, err error, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	u := v.unread[build]
+	if u.tries++; isAnswer(err) || u.tries >= valueTries {
+		u.err, u.at = err, now
+	}
+	v.unread[build] = u
+}
+
+// listed is the workspace as the port shows it. One whose parameters were not asked for yet has no name, so that it is
+// not taken in before. One whose parameters Coder does not show has no role, and a reason.
+func (b *Place) listed(ctx context.Context, l *lodging) fleet.Workspace {
+	w := fleet.Workspace{
+		ID: l.ws.ID.String(), AgentUID: b.known.agent(l.ws.ID), Owner: l.ws.OwnerName, Project: l.project.Name,
+		State: l.state, Reason: l.reason, Location: b.location(l.ws), CreatedAt: l.ws.CreatedAt,
+	}
+	if v := b.verdict.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {
+		w.State, w.Reason = v.state, v.reason
+	}
+	u := b.unreadValues(l.ws.LatestBuild.ID)
+	if u != nil && u.err == nil {
+		return w
+	}
+	w.Name = l.name
+	var err error
+	if u != nil {
+		err = u.err
+	} else {
+		w.Role, w.Spec, err = b.roleAndSpec(ctx, l.place)
+		if b.config.Owner == OwnerSelf {
+			values, _ := b.values(ctx, l.account, l.ws.LatestBuild.ID) // they are known
+			w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
+		}
+	}
+	if err != nil {
+		w.Reason = strings.TrimPrefix(w.Reason+"; ", "; ") + "its role or specification is not known: " + fleet.Words(err)
+	} else if w.Role == "" {
+		w.Role = defaultRole
+	}
+	if w.State == fleet.StateRunning {
+		w.Metadata = b.metadata(ctx, l.place)
+	}
+	return w
+}

@@ -1,0 +1,92 @@
+package coder
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/fleet"
+)
+
+// Log implements fleet.Place: the log of the newest build, then that of the workspace's agent.
+func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
+	at, err := b.find(ctx, a)
+	if err != nil || at == nil {
+		return nil, false, err
+	}
+	lines, err := buildLog(ctx, at)
+	if err != nil {
+		return nil, false, err
+	}
+	if agent, _ := at.agent(); agent != nil {
+		more, err := agentLog(ctx, at, agent)
+		if err != nil {
+			return nil, false, err
+		}
+		lines = append(lines, more...)
+	}
+	if at.ws.LatestBuild.Job.Error != "" {
+		lines = append(lines, "error: "+plain(at.ws.LatestBuild.Job.Error))
+	}
+	if len(lines) <= n {
+		return lines, false, nil
+	}
+	return lines[len(lines)-n:], true, nil
+}
+
+func buildLog(ctx context.Context, at *place) ([]string, error) {
+	entries, err := readLog[codersdk.ProvisionerJobLog](ctx, at, fmt.Sprintf("/api/v2/workspacebuilds/%s/logs", at.ws.LatestBuild.ID))
+	var lines []string
+	for _, e := range entries {
+		if e.Output != "" {
+			lines = append(lines, logLines(e.Stage, e.Output)...)
+		}
+	}
+	return lines, err
+}
+
+func agentLog(ctx context.Context, at *place, agent *codersdk.WorkspaceAgent) ([]string, error) {
+	sources := map[string]string{}
+	for _, s := range agent.LogSources {
+		sources[s.ID.String()] = s.DisplayName
+	}
+	entries, err := readLog[codersdk.WorkspaceAgentLog](ctx, at, fmt.Sprintf("/api/v2/workspaceagents/%s/logs", agent.ID))
+	var lines []string
+	for _, e := range entries {
+		lines = append(lines, logLines(sources[e.SourceID.String()], e.Output)...)
+	}
+	return lines, err
+}
+
+// logLines are the lines of an entry, with where they come from, and without what would color them.
+func logLines(source, text string) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(strings.Map(visible, escapes.ReplaceAllString(line, "")), " \t\r\n")
+		if source != "" {
+			line = source + ": " + line
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// readLog reads a log as it is now.
+func readLog[T any](ctx context.Context, at *place, path string) ([]T, error) {
+	return ask(ctx, "reading the log of "+at.ws.Name, func(ctx context.Context) ([]T, error) {
+		res, err := at.account.sdk.Request(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode != http.StatusOK {
+			return nil, codersdk.ReadBodyAsError(res)
+		}
+		defer drain(res.Body)
+		var entries []T
+		return entries, json.NewDecoder(res.Body).Decode(&entries)
+	})
+}

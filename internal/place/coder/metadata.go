@@ -1,0 +1,112 @@
+package coder
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+)
+
+// metadataTime is how long Coder may take to send a workspace's metadata.
+const metadataTime = 4 * time.Second
+
+// readMetadata reads the metadata of the workspace's agent. Coder has them as a stream only, whose first event has them
+// all. Not getting them is no error: they are an extra, and are read again.
+func (b *Place) readMetadata(ctx context.Context, at *place) {
+	items, err := b.askMetadata(ctx, at)
+	if err != nil && ctx.Err() == nil {
+		b.config.Logger.DebugContext(ctx, "metadata were not read", "workspace", at.ws.Name, "error", err)
+	}
+	found := map[string]string{}
+	for _, item := range items {
+		found[item.Description.Key] = strings.TrimSpace(item.Result.Value)
+	}
+	b.verdict.change(at.ws, func(v *verdict) {
+		v.read = b.config.Now()
+		if err == nil {
+			v.metadata = found
+		}
+	})
+}
+
+func (b *Place) askMetadata(ctx context.Context, at *place) ([]codersdk.WorkspaceAgentMetadata, error) {
+	agent, _ := at.agent()
+	if agent == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, metadataTime)
+	defer cancel()
+	res, err := at.account.sdk.Request(ctx, http.MethodGet, fmt.Sprintf("/api/v2/workspaceagents/%s/watch-metadata", agent.ID), nil)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, codersdk.ReadBodyAsError(res)
+	}
+	defer func() { _ = res.Body.Close() }()
+	r := bufio.NewReader(res.Body)
+	for {
+		name, data, err := readEvent(r)
+		if err != nil {
+			return nil, err
+		}
+		if name != string(codersdk.ServerSentEventTypeData) {
+			continue
+		}
+		var items []codersdk.WorkspaceAgentMetadata
+		return items, json.Unmarshal(data, &items)
+	}
+}
+
+// metadata are the agent's metadata under Fleet's keys, only from what Coder says, so that they do not depend on who
+// asks; nil when they are not known yet.
+func (b *Place) metadata(ctx context.Context, at *place) map[string]string {
+	found := b.verdict.of(at.ws).metadata
+	if found == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for key, item := range b.config.Metadata {
+		value := found[item]
+		if value == "" {
+			value = found[key]
+		}
+		if value != "" && item != "" {
+			out[key] = value
+		}
+	}
+	spec := "" // unknown: the metadata are as Coder has them
+	if u := b.unreadValues(at.ws.LatestBuild.ID); u == nil || u.err == nil {
+		_, spec, _ = b.roleAndSpec(ctx, at)
+	}
+	// Coder cuts metadata off; the parameter has all of it.
+	if spec != "" && strings.HasPrefix(strings.TrimSpace(spec), out[keySpec]) {
+		out[keySpec] = spec
+	}
+	return out
+}
+
+// roleAndSpec returns what the workspace's parameters say. With an error it returns what is known all the same.
+func (b *Place) roleAndSpec(ctx context.Context, at *place) (role, spec string, err error) {
+	values, err := b.values(ctx, at.account, at.ws.LatestBuild.ID)
+	if err != nil {
+		return "", "", err
+	}
+	v, err := b.knownVersion(ctx, at.ws.LatestBuild.TemplateVersionID)
+	if v == nil {
+		return "", "", err
+	}
+	p := &project{Settings: at.Settings}
+	if param := p.spec(v); param != nil {
+		spec = valueOf(values, param.Name)
+	}
+	if err != nil && p.role(v) == nil {
+		return "", spec, err // the presets would tell
+	}
+	return p.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID), spec, nil
+}

@@ -1,0 +1,140 @@
+package coder
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/fleet"
+)
+
+// How long the tokens live that Fleet makes for owners, and how long before their end they are renewed.
+const (
+	mintedLife  = time.Hour
+	mintedRenew = 15 * time.Minute
+	revokeTime  = 5 * time.Second // for revoking all of them, at the end
+)
+
+// owners are the Coder users that Fleet acts as.
+type owners struct {
+	mu     sync.Mutex
+	me     string // name of the user of Fleet's own token; empty: not asked yet
+	minted map[string]*minted
+}
+
+// minted is a token that Fleet made for an owner. It is in memory only.
+type minted struct {
+	mu      sync.Mutex
+	account *account
+	key     string
+	expires time.Time
+}
+
+func (o *owners) init() { o.minted = map[string]*minted{} }
+
+// whoami returns the name of the Coder user of Fleet's own token.
+func (b *Place) whoami(ctx context.Context) (string, error) {
+	b.owners.mu.Lock()
+	me := b.owners.me
+	b.owners.mu.Unlock()
+	if me != "" {
+		return me, ctx.Err()
+	}
+	u, err := ask(ctx, "asking Coder whose token Fleet has", func(ctx context.Context) (codersdk.User, error) {
+		return b.self.sdk.User(ctx, codersdk.Me)
+	})
+	if err != nil {
+		return "", err
+	}
+	b.owners.mu.Lock()
+	defer b.owners.mu.Unlock()
+	b.owners.me = u.Username
+	return u.Username, nil
+}
+
+// owner returns the Coder user that the agent's workspace belongs to, and the account to act as that one.
+func (b *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, error) {
+	me, err := b.whoami(ctx)
+	if err != nil || b.config.Owner == OwnerSelf || strings.EqualFold(me, a.Owner) {
+		return me, b.self, err
+	}
+	account, err := b.accountOf(a.Owner)
+	return a.Owner, account, err
+}
+
+// accountOf returns the account to act as the Coder user.
+func (b *Place) accountOf(user string) (*account, error) {
+	o := &b.owners
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if b.config.Owner == OwnerSelf || strings.EqualFold(user, o.me) {
+		return b.self, nil
+	}
+	if user == "" {
+		return nil, fleet.Errorf(fleet.ReasonPermissionDenied, "the agent has no owner in Coder")
+	}
+	m := o.minted[user]
+	if m == nil {
+		m = &minted{}
+		m.account = b.newAccount(func(ctx context.Context) (string, error) { return b.mint(ctx, user, m) })
+		o.minted[user] = m
+	}
+	return m.account, nil
+}
+
+// mint returns a token of the user, a new one when there is none that lives long enough.
+func (b *Place) mint(ctx context.Context, user string, m *minted) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := b.config.Now()
+	if m.key != "" && m.expires.Sub(now) > mintedRenew {
+		return m.key, nil
+	}
+	var name [4]byte
+	_, _ = rand.Read(name[:]) // never fails
+	key, err := b.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: mintedLife, TokenName: "fleet-" + hex.EncodeToString(name[:])})
+	if code := statusOf(err); code == http.StatusBadRequest || code == http.StatusNotFound {
+		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
+			"Coder has no user %q: agents belong to the Coder user of their owner's name here (coder.owner is principal)", user).Because(err)
+	}
+	if err != nil {
+		return "", translate("making a token for the Coder user "+user, err)
+	}
+	old := m.key
+	m.key, m.expires = key.Key, now.Add(mintedLife)
+	if old != "" {
+		b.revoke(ctx, user, old)
+	}
+	return m.key, nil
+}
+
+// revoke ends a token; one that cannot be ended now ends by itself soon.
+func (b *Place) revoke(ctx context.Context, user, key string) {
+	id, _, _ := strings.Cut(key, "-")
+	if err := b.self.sdk.DeleteAPIKey(ctx, user, id); err != nil && !gone(err) {
+		b.config.Logger.WarnContext(ctx, "a token made for an agent's owner was not revoked, and runs out", "user", user)
+	}
+}
+
+func (o *owners) close(b *Place) {
+	o.mu.Lock()
+	all := o.minted
+	o.minted = map[string]*minted{}
+	o.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), revokeTime)
+	defer cancel()
+	for user, m := range all {
+		m.mu.Lock()
+		if m.key != "" {
+			b.revoke(ctx, user, m.key)
+		}
+		m.key = ""
+		m.mu.Unlock()
+	}
+}

@@ -1,0 +1,82 @@
+package coder_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+// TestOwnerPrincipal has Fleet, with an admin's token, make agents that belong to their owners in Coder. It needs the
+// test bed.
+func TestOwnerPrincipal(t *testing.T) {
+	admin := os.Getenv("TESTBED_ADMIN_TOKEN")
+	if os.Getenv("FLEET_E2E") == "" || admin == "" {
+		t.Skip("set FLEET_E2E=1 and the environment of testdata/coder-testbed/env.sh")
+	}
+	prefix := "own-"
+	b, err := coder.New(coder.Config{
+		URL: os.Getenv("CODER_URL"), Token: func(context.Context) (string, error) { return admin, nil }, Owner: coder.OwnerPrincipal,
+		Settings: coder.Settings{Prefix: &prefix},
+	})
+	require.NoError(t, err)
+	a := fleet.Agent{UID: "uid", Name: "principal", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec.", CreatedAt: time.Now()}
+	t.Cleanup(func() {
+		_, err := b.Delete(context.Background(), a)
+		require.NoError(t, err)
+		require.Positive(t, minted(t, admin))
+		require.NoError(t, b.Close())
+		require.Zero(t, minted(t, admin), "tokens are revoked")
+	})
+	w, err := b.Provision(t.Context(), a)
+	require.NoError(t, err)
+	require.Equal(t, "alice", w.Owner)
+	require.Eventually(t, func() bool {
+		w, err := b.Inspect(t.Context(), a)
+		return err == nil && w.State == fleet.StateRunning
+	}, time.Minute, time.Second)
+	r := fleet.Run{TaskID: "t", Prompt: "echo as alice", Started: time.Now(), Timeout: time.Minute}
+	require.NoError(t, b.Connect(a).Dispatch(t.Context(), r))
+	o, err := b.Connect(a).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
+	require.NoError(t, err)
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "as alice"}, o)
+	all, err := b.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "alice", all[0].Owner)
+	_, err = b.Provision(t.Context(), fleet.Agent{UID: "u2", Name: "nobody", Owner: "no-such-user", Project: "Setup", Role: "coder"})
+	require.Error(t, err)
+}
+
+// minted counts the tokens of alice that Fleet made.
+func minted(t *testing.T, admin string) int {
+	r, err := http.NewRequest(http.MethodGet, os.Getenv("CODER_URL")+"/api/v2/users/alice/keys/tokens", nil)
+	require.NoError(t, err)
+	r.Header.Set("Coder-Session-Token", admin)
+	res, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer http.DefaultClient.CloseIdleConnections()
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	var tokens []struct {
+		TokenName string `json:"token_name"`
+	}
+	require.NoError(t, json.Unmarshal(body, &tokens))
+	n := 0
+	for _, token := range tokens {
+		if strings.HasPrefix(token.TokenName, "fleet-") {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,114 @@
+package coder
+
+import (
+	"context"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// Place is a fleet.Place on a Coder deployment.
+type Place struct {
+	config Config
+	url    *url.URL
+	gate   *gate
+	self   *account
+	close  func()
+
+	catalog catalog
+	owners  owners
+	known   known
+	verdict verdicts
+	crowd   crowd
+	runs    runs
+
+	// wait waits for something to change that tells nobody. Tests that replay do not wait.
+	wait func(context.Context, time.Duration) error
+}
+
+var _ fleet.Place = (*Place)(nil)
+
+// New makes a backend from a configuration, or says what is wrong with that. It asks Coder nothing yet. Close it.
+func New(c Config) (*Place, error) {
+	u, err := c.check()
+	if err != nil {
+		return nil, err
+	}
+	b := &Place{config: c, url: u, wait: pause, close: func() {}}
+	base := c.Transport
+	if base == nil {
+		t := newTransport()
+		base, b.close = t, t.CloseIdleConnections
+	}
+	b.gate = &gate{base: base, now: c.Now, wait: func(ctx context.Context, d time.Duration) error { return b.wait(ctx, d) }}
+	b.self = b.newAccount(c.Token)
+	b.catalog.init()
+	b.owners.init()
+	b.known.init()
+	b.verdict.init()
+	b.crowd.init()
+	b.runs.init()
+	return b, nil
+}
+
+// Traits implements fleet.Place.
+func (b *Place) Traits() fleet.Traits {
+	return fleet.Traits{
+		Name: "coder", PollInterval: b.config.PollInterval, StopGrace: stopGrace,
+		StopEndsRuns: true, Adopts: true, UniqueNames: b.config.Owner == OwnerSelf,
+	}
+}
+
+// stopGrace is how long an interrupted agent gets to come to rest. AgentAPI takes two seconds to notice.
+const stopGrace = 6 * time.Second
+
+// Close implements fleet.Place.
+func (b *Place) Close() error {
+	b.owners.close(b)
+	b.close()
+	return nil
+}
+
+// known is what the backend remembers of the workspaces that it has made or found for agents. It saves looking for
+// them, and tells them from those of others.
+type known struct {
+	mu     sync.Mutex
+	byUID  map[string]uuid.UUID
+	agents map[uuid.UUID]string // uid by workspace
+}
+
+func (k *known) init() { k.byUID, k.agents = map[string]uuid.UUID{}, map[uuid.UUID]string{} }
+
+func (k *known) set(uid string, id uuid.UUID) {
+	if uid == "" {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.byUID[uid], k.agents[id] = id, uid
+}
+
+// forget drops what is known of a workspace that is gone. Whose it was stays known.
+func (k *known) forget(id uuid.UUID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.byUID, k.agents[id])
+	delete(k.agents, id)
+}
+
+func (k *known) workspace(uid string) (uuid.UUID, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	id, ok := k.byUID[uid]
+	return id, ok
+}
+
+func (k *known) agent(id uuid.UUID) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.agents[id]
+}

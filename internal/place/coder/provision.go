@@ -1,0 +1,148 @@
+package coder
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// Provision implements fleet.Place. A workspace of the agent's name, owner and project that is not older than the
+// agent was made by a call that was cut off, and is taken.
+func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.Workspace{}, err
+	}
+	p, err := b.project(ctx, a.Project)
+	if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
+		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.Words(err))
+	}
+	if err != nil {
+		return fleet.Workspace{}, err
+	}
+	user, acc, err := b.owner(ctx, a)
+	if err != nil {
+		return fleet.Workspace{}, err
+	}
+	if at, err := b.find(ctx, a); err != nil || at != nil {
+		if err != nil {
+			return fleet.Workspace{}, err
+		}
+		return b.inspect(ctx, a, at)
+	}
+	request, err := b.createRequest(ctx, a, p)
+	if err != nil {
+		return fleet.Workspace{}, err
+	}
+	ws, err := ask(ctx, "making the workspace "+request.Name, func(ctx context.Context) (codersdk.Workspace, error) {
+		return acc.sdk.CreateUserWorkspace(ctx, user, request)
+	})
+	switch {
+	case err == nil:
+		b.known.set(a.UID, ws.ID)
+		b.config.Logger.InfoContext(ctx, "workspace made", "workspace", ws.Name, "owner", ws.OwnerName)
+		return b.inspect(ctx, a, b.place(ws, acc))
+	case conflict(err):
+		return b.taken(ctx, a, p, user, acc, err)
+	}
+	return fleet.Workspace{}, b.blame(ctx, p, err)
+}
+
+// blame names the field of the agent where Coder names the parameter that was made of it.
+func (b *Place) blame(ctx context.Context, p *project, err error) error {
+	var e *fleet.Error
+	if !errors.As(err, &e) || e.Field == "" {
+		return err
+	}
+	v, failed := b.version(ctx, p.template.ActiveVersionID)
+	if failed != nil {
+		return err
+	}
+	field := e.Field
+	if spec := p.spec(v); spec != nil && spec.Name == field {
+		field = "spec"
+	} else if role := p.role(v); role != nil && role.Name == field {
+		field = "role"
+	}
+	c := *e
+	c.Field = field
+	return c.With("field", field)
+}
+
+// createRequest says how the agent's workspace is made. Only what the template declares is sent: Coder would take, and
+// lose, anything.
+func (b *Place) createRequest(ctx context.Context, a fleet.Agent, p *project) (codersdk.CreateWorkspaceRequest, error) {
+	request := codersdk.CreateWorkspaceRequest{TemplateID: p.template.ID, Name: p.prefix() + a.Name}
+	if err := codersdk.NameValid(request.Name); err != nil {
+		return request, fleet.Invalid(fleet.ReasonInvalidName, "name", "Coder does not accept the workspace name %q: use a shorter name, or a shorter prefix", request.Name)
+	}
+	v, err := b.version(ctx, p.template.ActiveVersionID)
+	if err != nil {
+		return request, err
+	}
+	if request.RichParameterValues, request.TemplateVersionPresetID, err = p.asRole(v, a.Role); err != nil {
+		return request, err
+	}
+	if spec := p.spec(v); spec != nil {
+		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: spec.Name, Value: a.Spec})
+	}
+	if b.config.Owner == OwnerSelf && v.parameter(ownerParameter) != nil {
+		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: ownerParameter, Value: a.Owner})
+	}
+	return request, nil
+}
+
+// taken deals with a workspace that has the name already.
+func (b *Place) taken(ctx context.Context, a fleet.Agent, p *project, user string, acc *account, cause error) (fleet.Workspace, error) {
+	name := p.prefix() + a.Name
+	ws, err := b.byName(ctx, user, acc, name)
+	switch {
+	case err != nil:
+		return fleet.Workspace{}, err
+	case ws == nil:
+		return fleet.Workspace{}, unavailable("making the workspace %s failed: Coder says that the name is taken, and shows no such workspace", name).Because(cause)
+	case b.madeFor(a, p, *ws):
+		b.known.set(a.UID, ws.ID)
+		return b.inspect(ctx, a, b.place(*ws, acc))
+	case ws.LatestBuild.Status == codersdk.WorkspaceStatusDeleting:
+		return fleet.Workspace{}, unavailable("the workspace %s of an earlier agent is still being deleted", name)
+	}
+	return fleet.Workspace{}, fleet.Errorf(fleet.ReasonAgentExists,
+		"Coder has a workspace %s already, which was not made for this agent: choose another name, or delete that workspace first", name).With("field", "name")
+}
+
+// conflict says whether Coder refused because of what is there already.
+func conflict(err error) bool {
+	var e *fleet.Error
+	return errors.As(err, &e) && errors.Is(e.Cause, errConflict)
+}
+
+// errConflict is in the cause of errors about what is there already, or goes on.
+var errConflict = errors.New(http.StatusText(http.StatusConflict))
+
+// roleNow returns what a start must say so that the workspace is one of the agent's role; nothing when it is already.
+func (b *Place) roleNow(ctx context.Context, a fleet.Agent, at *place) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
+	p, err := b.project(ctx, a.Project)
+	if err != nil {
+		if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
+			return nil, uuid.Nil, nil // its template is hidden by now, and the workspace can start all the same
+		}
+		return nil, uuid.Nil, err
+	}
+	v, err := b.version(ctx, at.ws.LatestBuild.TemplateVersionID)
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	values, err := b.values(ctx, at.account, at.ws.LatestBuild.ID)
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	if p.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID) == a.Role {
+		return nil, uuid.Nil, nil
+	}
+	return p.asRole(v, a.Role)
+}

@@ -1,0 +1,347 @@
+package coder_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/dnaeon/go-vcr.v3/cassette"
+	"gopkg.in/dnaeon/go-vcr.v3/recorder"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+// With -record the cassettes are made anew from a test bed (testdata/coder-testbed) whose environment is set
+// (`eval "$(env.sh bob)"`); the user's workspaces agent-cas-... are made and deleted. Otherwise they are replayed.
+var record = flag.Bool("record", false, "record the cassettes from a real Coder deployment")
+
+const (
+	cassettes = "../../../testdata/cassettes"
+	testbed   = "../../../testdata/coder-testbed"
+	hostName  = "http://coder.test"
+)
+
+// rig is a backend whose requests are recorded or replayed.
+type rig struct {
+	*testing.T
+	*require.Assertions
+	ctx  context.Context
+	b    *coder.Place
+	live fleet.Place // of the same deployment, not recorded; nil in a replay
+
+	clock *replayClock
+}
+
+// newRig returns a backend on the cassette of the test's name.
+func newRig(t *testing.T, change func(*coder.Config)) *rig {
+	x := &rig{T: t, Assertions: require.New(t), ctx: t.Context()}
+	name := t.Name()[strings.Index(t.Name(), "/")+1:]
+	o := &recorder.Options{
+		CassetteName: filepath.Join(cassettes, name), Mode: recorder.ModeReplayOnly, SkipRequestLatency: true,
+	}
+	config := coder.Config{URL: hostName, Token: func(context.Context) (string, error) { return "a-token", nil }}
+	clock := &replayClock{}
+	x.clock = clock
+	config.Now = clock.now
+	if *record {
+		o.Mode, o.RealTransport = recorder.ModeRecordOnly, firstEvents{http.DefaultTransport}
+		config.URL, config.Token, config.Now = os.Getenv("CODER_URL"), coder.FindToken(os.Getenv, "", ""), nil
+		live, err := coder.New(config)
+		x.NoError(err)
+		x.live = live
+		t.Cleanup(func() {
+			x.NoError(live.Close())
+			http.DefaultClient.CloseIdleConnections()
+		})
+	}
+	r, err := recorder.NewWithOptions(o)
+	x.NoError(err, "record it with -record")
+	r.SetMatcher(matches)
+	r.AddHook(scrub, recorder.BeforeSaveHook)
+	config.Transport = noStream{clock.reads(r)}
+	if change != nil {
+		change(&config)
+	}
+	x.b, err = coder.New(config)
+	x.NoError(err)
+	if !*record {
+		x.b.SetWait(func(ctx context.Context, _ time.Duration) error { return ctx.Err() })
+	}
+	t.Cleanup(func() {
+		x.NoError(x.b.Close())
+		x.NoError(r.Stop())
+	})
+	return x
+}
+
+// agent returns the agent of the test. In a recording, its workspace is deleted at the end.
+func (x *rig) agent(suffix string) fleet.Agent { return x.agentOf("Setup", suffix) }
+
+func (x *rig) agentOf(project, suffix string) fleet.Agent {
+	name := "cas-" + suffix
+	a := fleet.Agent{UID: "uid-of-" + name, Name: name, Owner: "local", Project: project, Role: "coder", Spec: "Do as the tests say."}
+	if *record {
+		x.Cleanup(func() {
+			_, err := x.live.Delete(context.Background(), a)
+			x.NoError(err)
+		})
+	}
+	return a
+}
+
+// ready returns an agent that runs already.
+func (x *rig) ready(suffix string) fleet.Agent {
+	a := x.agent(suffix)
+	x.prepare(func() {
+		_, err := x.live.Provision(x.ctx, a)
+		x.NoError(err)
+		x.awaitLive(a, fleet.StateRunning)
+	})
+	return a
+}
+
+// prepare does something to the real world before, or between, what is recorded.
+func (x *rig) prepare(do func()) {
+	if *record {
+		do()
+	}
+}
+
+func (x *rig) awaitLive(a fleet.Agent, want fleet.State) {
+	for range 600 {
+		w, err := x.live.Inspect(x.ctx, a)
+		x.NoError(err)
+		if w.State == want {
+			return
+		}
+		time.Sleep(200 * time.Millisecond) // recording only: Coder tells nobody
+	}
+	x.FailNow("stuck", "agent %s is not %s", a.Name, want)
+}
+
+// await inspects until the agent is in the state. Each look is recorded.
+func (x *rig) await(a fleet.Agent, want fleet.State) fleet.Workspace {
+	for range 120 {
+		w, err := x.b.Inspect(x.ctx, a)
+		x.NoError(err)
+		if w.State == want {
+			return w
+		}
+		x.True(w.State.Moving(), "%s: %s", w.State, w.Reason)
+		x.prepare(func() { time.Sleep(time.Second) })
+		x.clock.passes(time.Second)
+	}
+	x.FailNow("stuck")
+	return fleet.Workspace{}
+}
+
+// script runs a script of the test bed.
+func (x *rig) script(name string, args ...string) {
+	out, err := exec.CommandContext(x.ctx, filepath.Join(testbed, name), args...).CombinedOutput()
+	x.NoError(err, "%s", out)
+}
+
+// request asks Coder something, unrecorded.
+func (x *rig) request(method, path, body string) string {
+	r, err := http.NewRequestWithContext(x.ctx, method, os.Getenv("CODER_URL")+path, strings.NewReader(body))
+	x.NoError(err)
+	r.Header.Set("Coder-Session-Token", os.Getenv("CODER_SESSION_TOKEN"))
+	res, err := http.DefaultClient.Do(r)
+	x.NoError(err)
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	x.NoError(err)
+	x.Less(res.StatusCode, 300, "%s %s: %s", method, path, b)
+	return string(b)
+}
+
+// reason wants err to be of the reason, and fit to be shown.
+func (x *rig) reason(err error, want fleet.Reason) *fleet.Error {
+	x.Helper()
+	e, ok := errors.AsType[*fleet.Error](err)
+	x.True(ok, "%T %v", err, err)
+	x.Equal(want, e.Reason, e.Message)
+	x.NotContains(e.Error(), "<")
+	return e
+}
+
+// matches compares requests on everything but the host.
+func matches(r *http.Request, i cassette.Request) bool {
+	u, err := url.Parse(i.URL)
+	if err != nil || r.Method != i.Method || r.URL.Path != u.Path || r.URL.RawQuery != u.RawQuery {
+		return false
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return i.Body == ""
+	}
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(b))
+	return tokenName.ReplaceAllString(string(b), sameName) == i.Body
+}
+
+// A token that Fleet makes has another name and another secret each time.
+var (
+	tokenName = regexp.MustCompile(`"token_name":"fleet-[0-9a-f]{8}"`)
+	keyPath   = regexp.MustCompile(`/keys/[A-Za-z0-9]{10}$`)
+)
+
+const (
+	sameName = `"token_name":"fleet-0"`
+	sameKey  = "minted-token"
+)
+
+// scrub removes from a recording what is secret, and what is of the place and the hour.
+func scrub(i *cassette.Interaction) error {
+	i.Request.Headers, i.Request.Host, i.Request.RemoteAddr, i.Request.Form = nil, "", "", nil
+	i.Request.URL = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), hostName, 1)
+	i.Request.URL = keyPath.ReplaceAllString(i.Request.URL, "/keys/minted")
+	i.Request.Body = tokenName.ReplaceAllString(i.Request.Body, sameName)
+	i.Response.Body = tokenPattern.ReplaceAllString(i.Response.Body, sameKey)
+	kept := http.Header{}
+	for _, name := range []string{"Content-Type", "Retry-After", "Location"} {
+		if v := i.Response.Headers.Get(name); v != "" {
+			kept.Set(name, v)
+		}
+	}
+	i.Response.Headers, i.Response.Duration = kept, 0
+	for old, replacement := range map[string]string{
+		os.Getenv("CODER_URL"): hostName, os.Getenv("TESTBED_DIR"): "/testbed", os.Getenv("CODER_SESSION_TOKEN"): "TOKEN",
+	} {
+		if old != "" {
+			i.Response.Body = strings.ReplaceAll(i.Response.Body, old, replacement)
+		}
+	}
+	if host, err := os.Hostname(); err == nil {
+		i.Response.Body = strings.ReplaceAll(i.Response.Body, host, "host")
+	}
+	i.Response.ContentLength = int64(len(i.Response.Body))
+	return nil
+}
+
+// firstEvents ends streams of events behind the first event with data, since a recorder reads bodies to their end.
+type firstEvents struct{ http.RoundTripper }
+
+func (f firstEvents) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := f.RoundTripper.RoundTrip(r)
+	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		return res, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	var head bytes.Buffer
+	lines := bufio.NewReader(res.Body)
+	for data := false; ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		head.WriteString(line)
+		data = data || strings.HasPrefix(line, "data: [")
+		if data && strings.TrimSpace(line) == "" {
+			break
+		}
+	}
+	res.Body = io.NopCloser(&head)
+	return res, nil
+}
+
+// noStream refuses AgentAPI's stream of events, so that conversations are followed by asking.
+type noStream struct{ http.RoundTripper }
+
+func (n noStream) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/events") {
+		return nil, errors.New("no stream of events in a recording")
+	}
+	return n.RoundTripper.RoundTrip(r)
+}
+
+// replayClock is the time of a replay: that of the newest thing seen in it.
+type replayClock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+var timePattern = regexp.MustCompile(`"(?:created_at|updated_at|started_at|completed_at|ready_at|last_connected_at)":"(2[^"]+)"`)
+
+func (c *replayClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at.Add(time.Second)
+}
+
+// passes lets time go by.
+func (c *replayClock) passes(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// reads makes the clock go by what is answered.
+func (c *replayClock) reads(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		res, err := next.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			return nil, err
+		}
+		res.Body = io.NopCloser(bytes.NewReader(b))
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, found := range timePattern.FindAllSubmatch(b, -1) {
+			if at, err := time.Parse(time.RFC3339Nano, string(found[1])); err == nil && at.After(c.at) {
+				c.at = at
+			}
+		}
+		return res, nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What must not be in a recording: in any case, and in the form of a token of Coder's.
+var (
+	secretWords  = []string{"coder-session-token", "set-cookie", "authorization", "bearer ", "-----begin", "sk-ant-", "ghp_", "\n                date:", "/root/", "/home/"}
+	tokenPattern = regexp.MustCompile(`\b[A-Za-z0-9]{10}-[A-Za-z0-9]{22}\b`)
+)
+
+// TestCassettesHaveNoSecrets reads every cassette for what must not be in one.
+func TestCassettesHaveNoSecrets(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(cassettes, "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			b, err := os.ReadFile(file)
+			require.NoError(t, err)
+			small := bytes.ToLower(b)
+			for _, word := range secretWords {
+				require.False(t, bytes.Contains(small, []byte(word)), "it has %q", word)
+			}
+			require.Nil(t, tokenPattern.FindIndex(b), "it has what looks like a session token")
+		})
+	}
+}

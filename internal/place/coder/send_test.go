@@ -1,0 +1,139 @@
+package coder_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+// send sends the run a message in the background, and returns when it waits for the agent.
+func (x *world) send(b *coder.Place, r fleet.Run, id, text string) (sent chan error) {
+	sent = make(chan error, 1)
+	go func() { sent <- b.Connect(x.agent()).Send(x.Context(), r, id, text) }()
+	x.Eventually(func() bool { return b.Waiting(r.TaskID) == 1 }, 10*time.Second, time.Millisecond)
+	return sent
+}
+
+// given waits until the agent was given so many prompts.
+func (x *world) given(n int) {
+	x.Eventually(func() bool { return len(x.prompts()) == n }, 10*time.Second, time.Millisecond)
+}
+
+func TestMessagesWait(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	b := x.backend()
+	r := x.run("work")
+	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	x.says("* working 1/9", "running")
+	outputs, done := x.follow(b, r, "")
+	<-outputs
+	sent := x.send(b, r, "m1", "use tabs")
+	x.Len(x.prompts(), 1)
+	x.says("answer i", "stable")
+	x.NoError(<-sent)
+	x.Len(x.prompts(), 2)
+	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m1", "use tabs"), "it has that")
+	sent = x.send(b, r, "m2", "use tabs") // the same words, meant twice
+	x.says("answer ii", "stable")
+	x.NoError(<-sent)
+	x.says("the end", "stable")
+	o := <-done
+	x.NoError(o.err)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Equal("the end", o.Summary)
+	x.Equal("answer i\nanswer ii\nthe end", string(o.Payload))
+	x.Equal([]string{"A spec.\n\nwork", "use tabs", "use tabs"}, x.prompts())
+	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m3", "more")))
+	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs"), "it had that")
+}
+
+// TestMessagesOfAnotherProcess has a process die that has given an agent messages: the next one knows which they were by
+// their order, though their words are the same, and that the agent rests does not end the run before it has the others.
+func TestMessagesOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	first := x.backend()
+	r := x.run("work")
+	x.NoError(first.Connect(x.agent()).Dispatch(t.Context(), r))
+	x.says("answer i", "stable")
+	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m1", "go on"))
+	x.says("answer ii", "stable")
+	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m2", "go on")) // of which nobody has written down that it was given
+
+	second := x.backend()
+	r.Again, r.Messages = true, []fleet.Message{{ID: "m1", Text: "go on"}}
+	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m2", "go on"))
+	x.Len(x.prompts(), 3, "it was given already")
+	x.says("answer iii", "stable")
+	r.Messages = append(r.Messages, fleet.Message{ID: "m2", Text: "go on"})
+	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m3", "go on"))
+	x.Len(x.prompts(), 4)
+
+	third := x.backend()
+	r.Messages = append(r.Messages, fleet.Message{ID: "m3", Text: "go on"})
+	x.says("answer iv", "stable")
+	sent := make(chan error, 1)
+	go func() { sent <- third.Connect(x.agent()).Send(t.Context(), r, "m4", "and report") }()
+	x.given(5)
+	x.NoError(<-sent)
+	_, done := x.follow(third, r, "")
+	x.says("the end", "stable")
+	o := <-done
+	x.NoError(o.err)
+	x.Equal("the end", o.Summary)
+	x.Equal("answer i\nanswer ii\nanswer iii\nanswer iv\nthe end", string(o.Payload))
+}
+
+// TestMessageAfterALongRest gives an agent that has rested for long a message of its run, which has not been followed to
+// its end: what comes of it belongs to the run, also for a process that comes later.
+func TestMessageAfterALongRest(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	first := x.backend()
+	r := x.run("work")
+	x.NoError(first.Connect(x.agent()).Dispatch(t.Context(), r))
+	x.change(func() {
+		x.messages[len(x.messages)-1]["time"] = time.Now().Add(-time.Minute)
+		x.messages = append(x.messages, map[string]any{"id": len(x.messages), "role": "agent", "content": "done", "time": time.Now().Add(-time.Minute)})
+		x.status = "stable"
+	})
+	r.Started = time.Now().Add(-time.Minute)
+	second := x.backend()
+	x.NoError(second.Connect(x.agent()).Send(t.Context(), r, "m1", "one more thing"))
+	x.says("done too", "stable")
+	r.Messages = []fleet.Message{{ID: "m1", Text: "one more thing"}}
+	o, err := x.backend().Connect(x.agent()).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
+	x.NoError(err)
+	x.Equal("done too", o.Summary)
+}
+
+// TestMessageGivenUp has messages wait for agents that never take them.
+func TestMessageGivenUp(t *testing.T) {
+	t.Parallel()
+	x := newWorld(t)
+	b := x.backend()
+	r := x.run("work")
+	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	x.says("* working 1/9", "running")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { gone <- b.Connect(x.agent()).Send(ctx, r, "m0", "never mind") }()
+	x.Eventually(func() bool { return b.Waiting(r.TaskID) == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	x.ErrorIs(<-gone, context.Canceled)
+	x.Zero(b.Waiting(r.TaskID))
+
+	sent := x.send(b, r, "m1", "use tabs")
+	x.NoError(b.Connect(x.agent()).Interrupt(t.Context(), r, false))
+	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
+	x.Equal(fleet.ReasonNoRunningTask, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs")), "it is being stopped")
+	x.Len(x.prompts(), 1)
+	x.Equal(fleet.ReasonInvalidArgument, fleet.ReasonOf(b.Connect(x.agent()).Send(t.Context(), r, "m3", "\x1b\x03")))
+	x.False(strings.Contains(strings.Join(x.prompts(), ""), "tabs"))
+}

@@ -1,0 +1,258 @@
+package coder
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+
+	"fleet/internal/fleet"
+)
+
+// createSkew is how much older than its agent a workspace may be by Coder's clock, and still have been made for it.
+const createSkew = 30 * time.Second
+
+// place is where an agent lives: its workspace, and the account that Coder lets speak to it.
+type place struct {
+	ws      codersdk.Workspace
+	account *account
+	Settings
+}
+
+// find returns the agent's workspace, nil when it has none.
+func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	user, acc, err := b.owner(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	id, known := b.known.workspace(a.UID)
+	if a.WorkspaceID != "" {
+		if id, err = uuid.Parse(a.WorkspaceID); err != nil {
+			return nil, nil // of another backend: not Coder's
+		}
+		known = true
+	}
+	if !known {
+		return b.findByName(ctx, a, user, acc)
+	}
+	ws, err := getWorkspace(ctx, acc, id)
+	if err != nil || ws == nil {
+		return nil, err
+	}
+	if !strings.EqualFold(ws.OwnerName, user) {
+		if b.config.Owner == OwnerSelf {
+			return nil, nil // another person's, which an admin's token may see
+		}
+		if acc, err = b.accountOf(ws.OwnerName); err != nil {
+			return nil, err
+		}
+	}
+	b.known.set(a.UID, id)
+	return b.place(*ws, acc), nil
+}
+
+// findByName looks for a workspace that was made for the agent without anybody having written that down.
+func (b *Place) findByName(ctx context.Context, a fleet.Agent, user string, acc *account) (*place, error) {
+	p, err := b.project(ctx, a.Project)
+	if err != nil {
+		if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
+			return nil, nil
+		}
+		return nil, err
+	}
+	ws, err := b.byName(ctx, user, acc, p.prefix()+a.Name)
+	if err != nil || ws == nil || !b.madeFor(a, p, *ws) {
+		return nil, err
+	}
+	b.known.set(a.UID, ws.ID)
+	return b.place(*ws, acc), nil
+}
+
+// madeFor says whether the workspace, which has the agent's name and owner, was made for the agent, as far as can be
+// told: it is of its project, not older, and not known to be another agent's.
+func (b *Place) madeFor(a fleet.Agent, p *project, ws codersdk.Workspace) bool {
+	if other := b.known.agent(ws.ID); other != "" {
+		return other == a.UID
+	}
+	return ws.TemplateID == p.template.ID && !ws.CreatedAt.Before(a.CreatedAt.Add(b.gate.ahead()-createSkew))
+}
+
+func (b *Place) byName(ctx context.Context, user string, acc *account, name string) (*codersdk.Workspace, error) {
+	ws, err := ask(ctx, "looking for the workspace "+name, func(ctx context.Context) (codersdk.Workspace, error) {
+		ws, err := acc.sdk.WorkspaceByOwnerAndName(ctx, user, name, codersdk.WorkspaceOptions{})
+		return ws, ifGone(err)
+	})
+	if err != nil || ws.ID == uuid.Nil {
+		return nil, err
+	}
+	return &ws, nil
+}
+
+// getWorkspace returns the workspace, nil when it is gone.
+func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Workspace, error) {
+	ws, err := ask(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
+		ws, err := acc.sdk.Workspace(ctx, id)
+		return ws, ifGone(err)
+	})
+	if err != nil || ws.ID == uuid.Nil || ws.LatestBuild.Status == codersdk.WorkspaceStatusDeleted {
+		return nil, err
+	}
+	return &ws, nil
+}
+
+// ifGone is err, or nil when it says that a thing is gone.
+func ifGone(err error) error {
+	if gone(err) {
+		return nil
+	}
+	return err
+}
+
+// place returns where the agent of the workspace lives.
+func (b *Place) place(ws codersdk.Workspace, acc *account) *place {
+	return &place{ws: ws, account: acc, Settings: b.settingsOf(ws)}
+}
+
+// settingsOf returns the settings of the workspace's template.
+func (b *Place) settingsOf(ws codersdk.Workspace) Settings {
+	for _, p := range b.config.Projects {
+		if strings.EqualFold(p.Template, ws.TemplateName) {
+			return p.Settings
+		}
+	}
+	return b.config.Settings
+}
+
+// refresh reads the workspace again; false means that it is gone.
+func (p *place) refresh(ctx context.Context) (bool, error) {
+	ws, err := getWorkspace(ctx, p.account, p.ws.ID)
+	if err != nil || ws == nil {
+		return false, err
+	}
+	p.ws = *ws
+	return true, nil
+}
+
+// agent returns the agent in the workspace that has AgentAPI as an app; without such a one the first agent, and no app.
+func (p *place) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
+	var first *codersdk.WorkspaceAgent
+	for _, slug := range p.slugs() {
+		for i := range p.ws.LatestBuild.Resources {
+			r := &p.ws.LatestBuild.Resources[i]
+			for j := range r.Agents {
+				a := &r.Agents[j]
+				if first == nil {
+					first = a
+				}
+				for k := range a.Apps {
+					if a.Apps[k].Slug == slug {
+						return a, &a.Apps[k]
+					}
+				}
+			}
+		}
+	}
+	return first, nil
+}
+
+// location is the workspace's page in Coder.
+func (b *Place) location(ws codersdk.Workspace) string {
+	return b.url.JoinPath("@"+ws.OwnerName, ws.Name).String()
+}
+
+// neverConnected is how long a workspace's agent may take to connect, and its app to answer, before that counts as
+// failed; its template can allow more.
+const neverConnected = 2 * time.Minute
+
+// state is what Coder says of the workspace: its build, then its agent, then the app.
+func (b *Place) state(p *place) (fleet.State, string) {
+	build := p.ws.LatestBuild
+	switch build.Status {
+	case codersdk.WorkspaceStatusPending:
+		if q := build.Job.QueuePosition; q > 0 {
+			return fleet.StatePending, fmt.Sprintf("its build waits behind %d others", q)
+		}
+		return fleet.StatePending, "its build waits for a provisioner"
+	case codersdk.WorkspaceStatusStarting:
+		return fleet.StateStarting, "its workspace is being built"
+	case codersdk.WorkspaceStatusStopping:
+		return fleet.StateStopping, ""
+	case codersdk.WorkspaceStatusStopped:
+		return fleet.StateStopped, ""
+	case codersdk.WorkspaceStatusFailed:
+		return fleet.StateFailed, fmt.Sprintf("the build to %s it failed: %s", build.Transition, jobError(build.Job))
+	case codersdk.WorkspaceStatusCanceling:
+		return fleet.StateCanceling, "its build is being canceled"
+	case codersdk.WorkspaceStatusCanceled:
+		return fleet.StateCanceled, fmt.Sprintf("the build to %s it was canceled", build.Transition)
+	case codersdk.WorkspaceStatusDeleting:
+		return fleet.StateDeleting, ""
+	case codersdk.WorkspaceStatusDeleted:
+		return fleet.StateDeleted, ""
+	case codersdk.WorkspaceStatusRunning:
+		return b.agentState(p)
+	}
+	return fleet.StateUnhealthy, fmt.Sprintf("Coder calls it %q, which Fleet does not know", plain(string(build.Status)))
+}
+
+func jobError(j codersdk.ProvisionerJob) string {
+	if e := plain(j.Error); e != "" {
+		return e
+	}
+	return "Coder does not say why; its log may"
+}
+
+// agentState is the state of a workspace whose build has succeeded.
+func (b *Place) agentState(p *place) (fleet.State, string) {
+	agent, app := p.agent()
+	if agent == nil {
+		return fleet.StateUnhealthy, "its workspace has no agent: the template needs a coder_agent"
+	}
+	since := b.config.Now().Add(b.gate.ahead())
+	if done := p.ws.LatestBuild.Job.CompletedAt; done != nil {
+		since = *done
+	}
+	age := b.config.Now().Add(b.gate.ahead()).Sub(since)
+	switch agent.Status {
+	case codersdk.WorkspaceAgentConnected:
+	case codersdk.WorkspaceAgentConnecting:
+		if age > max(neverConnected, time.Duration(agent.ConnectionTimeoutSeconds)*time.Second) {
+			return fleet.StateUnhealthy, "its workspace's agent has not connected to Coder: show_agent_log may tell why"
+		}
+		return fleet.StateStarting, "its workspace's agent is connecting to Coder"
+	case codersdk.WorkspaceAgentTimeout:
+		return fleet.StateUnhealthy, "its workspace's agent did not connect to Coder in time"
+	default:
+		return fleet.StateUnhealthy, "its workspace's agent has lost its connection to Coder"
+	}
+	switch agent.LifecycleState {
+	case codersdk.WorkspaceAgentLifecycleCreated, codersdk.WorkspaceAgentLifecycleStarting:
+		return fleet.StateStarting, "its startup script runs"
+	case codersdk.WorkspaceAgentLifecycleStartTimeout, codersdk.WorkspaceAgentLifecycleReady, codersdk.WorkspaceAgentLifecycleStartError:
+	default:
+		return fleet.StateUnhealthy, fmt.Sprintf("its workspace's agent is %s", strings.ReplaceAll(string(agent.LifecycleState), "_", " "))
+	}
+	if app == nil {
+		return fleet.StateUnhealthy, fmt.Sprintf("its workspace has no app %s: the template needs a coder_app for AgentAPI", strings.Join(p.slugs(), " or "))
+	}
+	failed := ""
+	if agent.LifecycleState == codersdk.WorkspaceAgentLifecycleStartError {
+		failed = ", and its startup script failed"
+	}
+	switch app.Health {
+	case codersdk.WorkspaceAppHealthInitializing:
+		if failed == "" && age <= neverConnected {
+			return fleet.StateStarting, "AgentAPI is starting"
+		}
+		return fleet.StateUnhealthy, "AgentAPI does not answer" + failed
+	case codersdk.WorkspaceAppHealthUnhealthy:
+		return fleet.StateUnhealthy, "AgentAPI does not answer" + failed
+	}
+	return fleet.StateRunning, ""
+}

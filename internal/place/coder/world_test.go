@@ -1,0 +1,259 @@
+package coder_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+// world is as much of Coder and AgentAPI as is needed to have one agent speak, fail and be cut off as a case says: what
+// a real server does not do on demand, and what cannot be replayed, since a stream has no end.
+type world struct {
+	*testing.T
+	*require.Assertions
+	server *httptest.Server
+	ws     codersdk.Workspace
+	clock  atomic.Int64 // what was added to the time
+
+	// fault answers a request in the place of the world, when it returns true.
+	fault func(w http.ResponseWriter, r *http.Request) bool
+
+	mu       sync.Mutex
+	messages []map[string]any
+	status   string
+	raw      []string
+	statuses []codersdk.WorkspaceAppStatus
+	gone     bool
+	changed  chan struct{} // closed and made anew with every change
+	requests map[string]int
+}
+
+var (
+	templateID = uuid.MustParse("10000000-0000-4000-8000-000000000000")
+	versionID  = uuid.MustParse("20000000-0000-4000-8000-000000000000")
+)
+
+func newWorld(t *testing.T) *world {
+	x := &world{T: t, Assertions: require.New(t), status: "stable", changed: make(chan struct{}), requests: map[string]int{}}
+	x.messages = []map[string]any{{"id": 0, "role": "agent", "content": "Ready.", "time": time.Now()}}
+	build := codersdk.WorkspaceBuild{
+		ID: uuid.New(), TemplateVersionID: versionID, Status: codersdk.WorkspaceStatusRunning, Transition: codersdk.WorkspaceTransitionStart,
+		CreatedAt: time.Now().Add(-time.Minute),
+		Resources: []codersdk.WorkspaceResource{{Agents: []codersdk.WorkspaceAgent{{
+			ID: uuid.New(), Name: "main", Status: codersdk.WorkspaceAgentConnected, LifecycleState: codersdk.WorkspaceAgentLifecycleReady,
+			Apps: []codersdk.WorkspaceApp{{Slug: "agentapi", Health: codersdk.WorkspaceAppHealthHealthy}},
+		}}}},
+	}
+	x.ws = codersdk.Workspace{
+		ID: uuid.New(), Name: "agent-papi", OwnerName: "fleet", TemplateID: templateID, TemplateName: "setup", LatestBuild: build, CreatedAt: time.Now(),
+	}
+	x.server = httptest.NewServer(http.HandlerFunc(x.serve))
+	t.Cleanup(x.server.Close)
+	return x
+}
+
+// backend returns a backend on the world.
+func (x *world) backend() *coder.Place {
+	b, err := coder.New(coder.Config{
+		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
+		Now: func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) },
+	})
+	x.NoError(err)
+	b.SetWait(func(ctx context.Context, d time.Duration) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d / 50): // the world's time is quick
+			return nil
+		}
+	})
+	x.Cleanup(func() { x.NoError(b.Close()) })
+	return b
+}
+
+func (x *world) agent() fleet.Agent {
+	return fleet.Agent{UID: "uid", Name: "papi", Owner: "fleet", Project: "setup", Role: "coder", Spec: "A spec.", WorkspaceID: x.ws.ID.String()}
+}
+
+func (x *world) run(prompt string) fleet.Run {
+	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Hour, Started: time.Now()}
+}
+
+// change changes the world, and tells everybody.
+func (x *world) change(do func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	do()
+	close(x.changed)
+	x.changed = make(chan struct{})
+}
+
+// says has the agent's screen show the text.
+func (x *world) says(text, status string) {
+	x.change(func() {
+		if last := x.messages[len(x.messages)-1]; last["role"] == "user" {
+			x.messages = append(x.messages, map[string]any{"id": len(x.messages), "role": "agent"})
+		}
+		last := x.messages[len(x.messages)-1]
+		x.messages[len(x.messages)-1] = map[string]any{"id": last["id"], "role": "agent", "content": text, "time": time.Now()}
+		x.status = status
+	})
+}
+
+// prompts are what the agent was given.
+func (x *world) prompts() (prompts []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, m := range x.messages {
+		if m["role"] == "user" {
+			prompts = append(prompts, m["content"].(string))
+		}
+	}
+	return prompts
+}
+
+func (x *world) count(request string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.requests[request]
+}
+
+func (x *world) serve(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	x.mu.Lock()
+	x.requests[r.Method+" "+path[strings.LastIndex(path, "/")+1:]]++
+	fault := x.fault
+	x.mu.Unlock()
+	if fault != nil && fault(w, r) {
+		return
+	}
+	reply := func(v any) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	x.mu.Lock()
+	ws := x.ws
+	ws.LatestBuild.Resources = []codersdk.WorkspaceResource{x.resource()}
+	gone, status := x.gone, x.status
+	messages := append([]map[string]any{}, x.messages...)
+	x.mu.Unlock()
+	switch app := strings.TrimPrefix(path, "/@fleet/agent-papi.main/apps/agentapi/"); {
+	case path == "/api/v2/users/me":
+		reply(codersdk.User{ReducedUser: codersdk.ReducedUser{MinimalUser: codersdk.MinimalUser{Username: "fleet"}}})
+	case path == "/api/v2/templates":
+		reply([]codersdk.Template{{ID: templateID, Name: "setup", ActiveVersionID: versionID}})
+	case strings.HasSuffix(path, "/rich-parameters"):
+		reply([]codersdk.TemplateVersionParameter{{Name: "system_prompt"}})
+	case strings.HasSuffix(path, "/presets"):
+		_, _ = io.WriteString(w, `[{"ID":"30000000-0000-4000-8000-000000000000","Name":null},{"ID":"40000000-0000-4000-8000-000000000000","Name":"Coder","Parameters":[{"Name":"system_prompt","Value":"Be good."}]}]`)
+	case strings.HasPrefix(path, "/api/v2/workspaces/") && r.Method == http.MethodGet && gone:
+		problem(w, http.StatusGone, "Workspace was deleted.")
+	case path == "/api/v2/workspaces/"+ws.ID.String():
+		reply(ws)
+	case path == "/api/v2/workspaces/"+ws.ID.String()+"/builds":
+		w.WriteHeader(http.StatusCreated)
+		reply(codersdk.WorkspaceBuild{ID: uuid.New()})
+	case path == "/api/v2/workspaces":
+		reply(codersdk.WorkspacesResponse{Workspaces: []codersdk.Workspace{ws}, Count: 1})
+	case app == "status":
+		reply(map[string]any{"status": status, "agent_type": "custom"})
+	case app == "messages":
+		reply(map[string]any{"messages": messages})
+	case app == "message":
+		x.take(w, r)
+	case app == "events":
+		x.stream(w, r)
+	default:
+		problem(w, http.StatusNotFound, "Resource not found or you do not have access to this resource")
+	}
+}
+
+// resource is a copy of the workspace's one resource, with what the agent has reported by now.
+func (x *world) resource() codersdk.WorkspaceResource {
+	r := x.ws.LatestBuild.Resources[0]
+	r.Agents = slices.Clone(r.Agents)
+	r.Agents[0].Apps = slices.Clone(r.Agents[0].Apps)
+	r.Agents[0].Apps[0].Statuses = slices.Clone(x.statuses)
+	return r
+}
+
+func problem(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(codersdk.Response{Message: message})
+}
+
+// refuse answers as AgentAPI does when it does not take a message.
+func refuse(w http.ResponseWriter, words string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(http.StatusInternalServerError)
+	_, _ = fmt.Fprintf(w, `{"title":"Internal Server Error","status":500,"detail":"unexpected error occurred","errors":[{"message":%q}]}`, words)
+}
+
+// page answers as a proxy does, with a page.
+func page(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, "<!doctype html><html><body>the inside of a proxy</body></html>")
+}
+
+// take takes a message for the agent.
+func (x *world) take(w http.ResponseWriter, r *http.Request) {
+	var m struct{ Type, Content string }
+	_ = json.NewDecoder(r.Body).Decode(&m)
+	if m.Type == "raw" {
+		x.change(func() { x.raw = append(x.raw, m.Content) })
+		_, _ = io.WriteString(w, `{"ok":true}`)
+		return
+	}
+	ok := false
+	x.change(func() {
+		if ok = x.status == "stable"; ok {
+			x.messages = append(x.messages, map[string]any{"id": len(x.messages), "role": "user", "content": m.Content, "time": time.Now()})
+			x.status = "running"
+		}
+	})
+	if !ok {
+		refuse(w, "failed to send message: message can only be sent when the agent is waiting for user input")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"ok":true}`)
+}
+
+// stream tells the conversation whenever it changes.
+func (x *world) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for id := 0; ; id++ {
+		x.mu.Lock()
+		changed := x.changed
+		for _, m := range x.messages {
+			b, _ := json.Marshal(map[string]any{"id": m["id"], "role": m["role"], "message": m["content"], "time": m["time"]})
+			_, _ = fmt.Fprintf(w, "event: message_update\nid: %d\ndata: %s\n\n", id, b)
+		}
+		_, _ = fmt.Fprintf(w, "event: status_change\ndata: {\"status\":%q,\"agent_type\":\"custom\"}\n\n", x.status)
+		x.mu.Unlock()
+		w.(http.Flusher).Flush()
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package fake_test
+
+import (
+	"testing"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/placetest"
+)
+
+func prompts() placetest.Prompts {
+	return placetest.Prompts{
+		Says:    placetest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
+		Works:   placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
+		Fails:   placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
+		Deaf:    placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
+		Payload: placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
+		Listens: placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
+	}
+}
+
+func TestBackend(t *testing.T) {
+	deaf := prompts()
+	deaf.Listens = placetest.Prompt{}
+	tests := []struct {
+		name    string
+		config  fake.Config
+		prompts placetest.Prompts
+	}{
+		{"at once", fake.Config{}, prompts()},
+		{"slow", fake.Config{BuildLooks: 3, BuildTime: 5 * time.Millisecond, NoMessages: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			placetest.Run(t, placetest.Harness{
+				New: func(t *testing.T) fleet.Place {
+					config := tt.config // each test has its own
+					config.Projects = append(fake.DefaultProjects(), fake.Project{Project: fleet.Project{Name: "Prompt", SpecIsTask: true}})
+					b := fake.New(config)
+					t.Cleanup(b.Destroy)
+					return b
+				},
+				Reopen:    func(_ *testing.T, b fleet.Place) fleet.Place { return b },
+				Project:   "Setup",
+				Role:      "operator",
+				Begins:    "Prompt",
+				Prompts:   tt.prompts,
+				TimeLimit: 20 * time.Millisecond,
+				Patience:  10 * time.Second,
+			})
+		})
+	}
+}

@@ -1,0 +1,220 @@
+package fake
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Method is a method of the port, for hooks.
+type Method string
+
+// The methods that hooks can be set on.
+const (
+	Projects  Method = "Projects"
+	Roles     Method = "Roles"
+	Provision Method = "Provision"
+	Start     Method = "Start"
+	Stop      Method = "Stop"
+	Delete    Method = "Delete"
+	Inspect   Method = "Inspect"
+	List      Method = "List"
+	Dispatch  Method = "Dispatch"
+	Follow    Method = "Follow"
+	Interrupt Method = "Interrupt"
+	Send      Method = "Send"
+	Log       Method = "Log"
+)
+
+// Call is one call of the port.
+type Call struct {
+	Method Method
+	Agent  fleet.Agent   // zero for Projects, Roles and List
+	TaskID string        // of Dispatch, Follow, Interrupt and Send
+	Kill   bool          // of Interrupt
+	Report *fleet.Report // of Dispatch
+}
+
+// moment is a method before it has done anything, or after it has done everything but answer.
+type moment struct {
+	method Method
+	after  bool
+}
+
+// fault is an error that the next calls return.
+type fault struct {
+	times int
+	err   error
+}
+
+// Gate is where something waits until the test opens it. It is made by Hold, HoldAfter and HoldBuilds.
+type Gate struct {
+	open, arrived         chan struct{}
+	openOnce, arrivedOnce sync.Once
+}
+
+func newGate() *Gate { return &Gate{open: make(chan struct{}), arrived: make(chan struct{})} }
+
+// Arrived is closed once something waits at the gate.
+func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
+
+// Open lets through what waits and what will come. It can be called again.
+func (g *Gate) Open() { g.openOnce.Do(func() { close(g.open) }) }
+
+func (g *Gate) arrive() { g.arrivedOnce.Do(func() { close(g.arrived) }) }
+
+func (g *Gate) isOpen() bool {
+	select {
+	case <-g.open:
+		return true
+	default:
+		return false
+	}
+}
+
+// Fail makes the next calls of the method, so many times, return err and do nothing. A nil err is BACKEND_UNAVAILABLE.
+// It replaces what an earlier Fail of the method left.
+func (b *Place) Fail(m Method, times int, err error) { b.fail(moment{m, false}, times, err) }
+
+// FailAfter makes the next calls of the method, so many times, do what they do and then return err all the same, as when
+// the answer got lost. A nil err is BACKEND_UNAVAILABLE. It replaces what an earlier FailAfter of the method left.
+func (b *Place) FailAfter(m Method, times int, err error) { b.fail(moment{m, true}, times, err) }
+
+func (b *Place) fail(at moment, times int, err error) {
+	if err == nil {
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults[at] = &fault{times: times, err: err}
+}
+
+// Delay makes every call of the method take so long before it does anything; 0 ends that.
+func (b *Place) Delay(m Method, d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.delays[m] = d
+}
+
+// Hold makes calls of the method wait before they do anything, until the gate is opened or their context is done.
+func (b *Place) Hold(m Method) *Gate { return b.hold(moment{m, false}) }
+
+// HoldAfter makes calls of the method wait after they did what they do and before they answer, until the gate is opened
+// or their context is done: a server that is killed meanwhile does not know that it was done.
+func (b *Place) HoldAfter(m Method) *Gate { return b.hold(moment{m, true}) }
+
+func (b *Place) hold(at moment) *Gate {
+	g := newGate()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.holds[at] = g
+	return g
+}
+
+// Release opens the gate that prompts name with wait. Runs that come to it later do not wait.
+func (b *Place) Release(name string) { b.gate(name).Open() }
+
+// Reached is closed once a run waits at the gate of this name.
+func (b *Place) Reached(name string) <-chan struct{} { return b.gate(name).arrived }
+
+func (b *Place) arrive(name string) { b.gate(name).arrive() }
+
+func (b *Place) gate(name string) *Gate {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.gates[name]
+	if g == nil {
+		g = newGate()
+		b.gates[name] = g
+	}
+	return g
+}
+
+// Calls returns how often the method was called, failed calls included.
+func (b *Place) Calls(m Method) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.calls[m]
+}
+
+// Overlaps returns, in words, the calls that broke the port's promise that calls which change one agent come one at a
+// time. A test of the reconciler wants none.
+func (b *Place) Overlaps() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string(nil), b.overlaps...)
+}
+
+// call runs one call of the port with its hooks around it.
+func (b *Place) call(ctx context.Context, c Call, act func() error) error {
+	defer b.enter(c)()
+	if err := b.moment(ctx, c, false, b.config.Before); err != nil {
+		return err
+	}
+	if err := act(); err != nil {
+		return err
+	}
+	return b.moment(ctx, c, true, b.config.After)
+}
+
+// enter counts the call and returns what ends it.
+func (b *Place) enter(c Call) (leave func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls[c.Method]++
+	switch c.Method {
+	case Provision, Start, Stop, Delete, Dispatch:
+	default:
+		return func() {}
+	}
+	uid := c.Agent.UID
+	if m, ok := b.changing[uid]; ok {
+		b.overlaps = append(b.overlaps, string(c.Method)+" of agent "+c.Agent.Name+" during "+string(m))
+		return func() {}
+	}
+	b.changing[uid] = c.Method
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.changing, uid)
+	}
+}
+
+func (b *Place) moment(ctx context.Context, c Call, after bool, hook func(context.Context, Call) error) error {
+	at := moment{c.Method, after}
+	b.mu.Lock()
+	delay, gate := b.delays[c.Method], b.holds[at]
+	b.mu.Unlock()
+	if delay > 0 && !after {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	if gate != nil {
+		gate.arrive()
+		select {
+		case <-gate.open:
+		case <-ctx.Done():
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if hook != nil {
+		if err := hook(ctx, c); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f := b.faults[at]; f != nil && f.times > 0 {
+		f.times--
+		return f.err
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package fake
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// run is a task that an agent was given. The world's mutex guards it; only task, script, workspace and
+// gate never change.
+type run struct {
+	task      fleet.Run
+	script    script
+	workspace *workspace
+	gate      *Gate // that it waits at before it reads its prompt; nil: none
+	claimed   bool  // it was begun without a task, and has one now
+
+	outputs  []fleet.Output
+	messages []string        // that were sent
+	sent     map[string]bool // their ids
+	heard    int             // of them, how many the agent has listened to
+	payload  []byte
+	gap      fleet.Gap
+	cost     float64
+	turns    int
+	usage    fleet.Usage
+
+	outcome  fleet.Outcome
+	done     chan struct{} // closed at the end
+	changed  chan struct{} // closed and made anew whenever something happens
+	deadline *time.Timer
+}
+
+func (r *run) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *run) wake() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// start begins the run. The world's mutex is held.
+func (b *Place) start(w *workspace, task fleet.Run) *run {
+	r := &run{task: task, script: parse(task.Prompt), workspace: w, gate: b.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
+	w.run = r
+	b.runs[task.TaskID] = r
+	b.deliveries[task.TaskID]++
+	w.note("run %s begins", task.TaskID)
+	b.limit(r, task.Timeout)
+	b.working.Go(func() { b.work(r) })
+	return r
+}
+
+// limit ends the run when its time is up. The world's mutex is held.
+func (b *Place) limit(r *run, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	r.deadline = time.AfterFunc(d, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("it took longer than its time limit of %s", d)})
+	})
+}
+
+// claim makes what the agent has begun by itself the run of the task. The world's mutex is held.
+func (b *Place) claim(w *workspace, task fleet.Run) error {
+	r := w.begun
+	if r == nil || r.claimed {
+		return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has begun nothing by itself", w.Name)
+	}
+	r.claimed = true
+	b.runs[task.TaskID] = r
+	b.deliveries[task.TaskID]++
+	if !r.ended() {
+		b.limit(r, task.Timeout)
+	}
+	return nil
+}
+
+// end ends the run with the outcome; who comes first wins. The world's mutex is held.
+func (b *Place) end(r *run, o fleet.Outcome) {
+	if r.ended() {
+		return
+	}
+	if r.deadline != nil {
+		r.deadline.Stop()
+	}
+	o.Payload, o.Gap, o.CostUSD, o.Turns, o.Usage = r.payload, r.gap, r.cost, r.turns, r.usage
+	r.outcome = o
+	r.workspace.note("run %s ended: %s %s", r.task.TaskID, o.Status, o.Reason)
+	close(r.done)
+	r.wake()
+}
+
+// put adds an output to a run that has not ended. The world's mutex is held.
+func (b *Place) put(r *run, text string, step bool) {
+	if r.ended() {
+		return
+	}
+	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text})
+	r.workspace.note("%s", text)
+	r.wake()
+}
+
+// work is the agent working on the run.
+func (b *Place) work(r *run) {
+	if r.gate != nil {
+		r.gate.arrive()
+		select {
+		case <-r.gate.open:
+		case <-r.done:
+			return
+		}
+	}
+	for _, in := range r.script.steps {
+		switch in.verb {
+		case "work":
+			timer := time.NewTimer(in.wait)
+			select {
+			case <-timer.C:
+			case <-r.done:
+			}
+			timer.Stop()
+		case "wait":
+			b.arrive(in.text)
+			select {
+			case <-b.gate(in.text).open:
+			case <-r.done:
+			}
+		case "listen":
+			b.listen(r)
+		default:
+			b.mu.Lock()
+			b.do(r, in)
+			b.mu.Unlock()
+		}
+		if r.ended() {
+			return
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled})
+}
+
+// do follows an instruction that takes no time. The world's mutex is held.
+func (b *Place) do(r *run, in instruction) {
+	switch in.verb {
+	case "echo":
+		b.put(r, in.text, false)
+	case "step":
+		b.put(r, in.text, true)
+	case "repeat":
+		for i := range in.count {
+			b.put(r, fmt.Sprintf("%s %d", in.text, i+1), false)
+		}
+	case "payload":
+		if r.payload != nil {
+			r.payload = append(r.payload, '\n')
+		}
+		r.payload = append(r.payload, in.text...)
+	case "binary":
+		r.payload = in.bytes
+	case "gap":
+		r.gap = in.gap
+	case "cost":
+		r.cost, r.turns = in.cost, in.count
+	case "usage":
+		r.usage = in.usage
+	case "done":
+		b.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: or(strings.ReplaceAll(in.text, `\n`, "\n"), r.script.handled)})
+	case "fail":
+		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: or(in.text, "the agent gave up")})
+	case "exit":
+		o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled, ExitCode: &in.count}
+		if in.count != 0 {
+			o = fleet.Outcome{Status: fleet.TaskFailed, Reason: fmt.Sprintf("the agent ended with exit code %d", in.count), ExitCode: &in.count}
+		}
+		b.end(r, o)
+	case "crash":
+		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's process died"})
+	}
+}
+
+// listen waits for a message that was not heard yet, and writes it.
+func (b *Place) listen(r *run) {
+	for {
+		b.mu.Lock()
+		changed := r.changed
+		if r.heard < len(r.messages) {
+			b.put(r, r.messages[r.heard], false)
+			r.heard++
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-r.done:
+			return
+		}
+	}
+}
+
+// after returns the outputs from position n on, whether the run has ended, and a channel that is closed when there is more.
+func (b *Place) after(r *run, n int) (outputs []fleet.Output, ended bool, changed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(r.outputs[n:]), r.ended(), r.changed
+}
+
+// result returns how a run that has ended ended.
+func (b *Place) result(r *run) fleet.Outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := r.outcome
+	o.Payload = slices.Clone(o.Payload)
+	if o.ExitCode != nil {
+		code := *o.ExitCode
+		o.ExitCode = &code
+	}
+	return o
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

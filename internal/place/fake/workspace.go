@@ -1,0 +1,142 @@
+package fake
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// workspace is one of the world's workspaces. The world's mutex guards it.
+type workspace struct {
+	fleet.Workspace
+	run  *run // the last one
+	log  []string
+	kept string // what Delete says that it kept
+
+	begins bool // its agent begins to work on its spec by itself
+	begun  *run // what it began
+
+	// While State is starting: what the build waits for, and how it ends.
+	looks   int
+	ready   time.Time
+	gate    *Gate
+	failing string
+}
+
+func (w *workspace) note(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+func (w *workspace) view() fleet.Workspace {
+	v := w.Workspace
+	v.Metadata = maps.Clone(v.Metadata)
+	return v
+}
+
+// build begins a build of the workspace. The world's mutex is held.
+func (b *Place) build(w *workspace) {
+	w.State, w.Reason = fleet.StateStarting, ""
+	w.looks, w.ready, w.gate = b.config.BuildLooks, b.config.Now().Add(b.config.BuildTime), b.builds
+	key := strings.ToLower(w.Name)
+	if reasons := b.failing[key]; len(reasons) > 0 {
+		w.failing, b.failing[key] = reasons[0], reasons[1:]
+	}
+	w.note("build begins")
+	b.settle(w)
+}
+
+// settle ends the build of the workspace when it is due. The world's mutex is held.
+func (b *Place) settle(w *workspace) {
+	switch {
+	case w.State != fleet.StateStarting, w.looks > 0, b.config.Now().Before(w.ready), w.gate != nil && !w.gate.isOpen():
+		return
+	case w.failing != "":
+		w.State, w.Reason, w.failing = fleet.StateFailed, w.failing, ""
+		w.note("build failed: %s", w.Reason)
+		return
+	}
+	w.State = fleet.StateRunning
+	w.note("workspace runs")
+	if w.begins && w.begun == nil {
+		w.begun = b.start(w, fleet.Run{TaskID: w.ID, Prompt: w.Spec})
+	}
+}
+
+// look is what a poll of the workspace does to a build under way. The world's mutex is held.
+func (b *Place) look(w *workspace) {
+	b.settle(w)
+	if w.State == fleet.StateStarting && w.looks > 0 {
+		w.looks--
+	}
+}
+
+// halt stops the workspace, and ends its run with the status. The world's mutex is held.
+func (b *Place) halt(w *workspace, status fleet.TaskStatus) {
+	w.State, w.Reason, w.failing = fleet.StateStopped, "", ""
+	w.note("workspace stopped")
+	if w.run != nil {
+		b.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was stopped while it worked"})
+	}
+}
+
+// destroy removes the workspace, and ends its run with the status. The world's mutex is held.
+func (b *Place) destroy(w *workspace, status fleet.TaskStatus) {
+	w.State = fleet.StateDeleted
+	if w.run != nil {
+		b.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was deleted while it worked"})
+	}
+	b.workspaces = slices.DeleteFunc(b.workspaces, func(x *workspace) bool { return x == w })
+	delete(b.byID, w.ID)
+	if w.AgentUID != "" {
+		delete(b.byUID, w.AgentUID)
+	}
+}
+
+// of returns the agent's workspace, nil when there is none. The world's mutex is held.
+func (b *Place) of(a fleet.Agent) *workspace {
+	if w := b.byUID[a.UID]; w != nil && a.UID != "" {
+		return w
+	}
+	if w := b.byID[a.WorkspaceID]; w != nil && w.AgentUID == "" {
+		return w // was there before its agent was
+	}
+	return nil
+}
+
+// add puts a workspace into the world, and gives it an id when it has none. The world's mutex is held.
+func (b *Place) add(w *workspace) {
+	b.made++
+	w.ID = or(w.ID, fmt.Sprintf("workspace-%d", b.made))
+	w.Location = or(w.Location, "fake:"+w.Name)
+	if w.CreatedAt.IsZero() {
+		w.CreatedAt = b.config.Now()
+	}
+	b.workspaces = append(b.workspaces, w)
+	b.byID[w.ID] = w
+	if w.AgentUID != "" {
+		b.byUID[w.AgentUID] = w
+	}
+}
+
+// find returns the workspace by its agent's name or uid or by its own id, and panics when there is none: the test is
+// wrong. The world's mutex is held.
+func (b *Place) find(ref string) *workspace {
+	w := b.lookup(ref)
+	if w == nil {
+		panic(fmt.Sprintf("fake: the world has no workspace %q", ref))
+	}
+	return w
+}
+
+func (b *Place) lookup(ref string) *workspace {
+	for _, w := range b.workspaces {
+		if w.ID == ref || w.AgentUID == ref && ref != "" || strings.EqualFold(w.Name, ref) {
+			return w
+		}
+	}
+	return nil
+}

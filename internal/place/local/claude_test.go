@@ -1,0 +1,270 @@
+package local_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
+)
+
+// fakeClaude is a program that writes down how it was called and then says what $SCRIPT says, in the form that Claude
+// Code has for programs.
+const fakeClaude = `#!/usr/bin/env bash
+{ printf '%s\0' "$@"; } >"$HOME/argv"
+env >"$HOME/environment"
+cat >"$HOME/stdin"
+for ((i = 1; i <= $#; i++)); do
+  if [ "${!i}" = --mcp-config ]; then j=$((i + 1)); cp "${!j}" "$HOME/mcp.json"; stat -c %a "${!j}" >"$HOME/mode"; fi
+done
+source "$HOME/script"
+`
+
+const (
+	claudeInit = `{"type":"system","subtype":"init","cwd":"/w","session_id":"SESSION","tools":["Bash"],"mcp_servers":[],"model":"opus"}`
+	claudeSays = `{"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"I will look."},{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls\n  -l","description":"List"}}]},"parent_tool_use_id":null,"session_id":"SESSION"}`
+	claudeTool = `{"type":"user","message":{"role":"user","content":[{"tool_use_id":"t1","type":"tool_result","content":"file"}]},"session_id":"SESSION"}`
+	claudeSub  = `{"type":"assistant","message":{"content":[{"type":"text","text":"of a subagent"},{"type":"tool_use","name":"mcp__tickets__search","input":{"query":"open"}}]},"parent_tool_use_id":"t0","session_id":"SESSION"}`
+	claudeDone = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION"}`
+)
+
+type claudeWorld struct {
+	*world
+	homeDir string
+}
+
+func newClaudeWorld(t *testing.T, role local.Role, environ ...string) *claudeWorld {
+	t.Helper()
+	return newClaudeWorldWith(t, role, func(c *local.Config) { c.Environ = append(c.Environ, environ...) })
+}
+
+func newClaudeWorldWith(t *testing.T, role local.Role, change func(*local.Config)) *claudeWorld {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "claude")
+	require.NoError(t, os.WriteFile(program, []byte(fakeClaude), 0o700))
+	role.Name = "coder"
+	w := newWorld(t, func(c *local.Config) {
+		c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "ANTHROPIC_API_KEY=key", "OPENAI_API_KEY=other", "FLEET_TOKEN=secret"}
+		c.Projects = []local.Project{{Name: "claude", Driver: "claude", Roles: []local.Role{role}}}
+		change(c)
+	})
+	return &claudeWorld{world: w, homeDir: dir}
+}
+
+// script makes claude say the lines, as the session, and then do as the shell commands say.
+func (w *claudeWorld) script(session, then string, lines ...string) {
+	w.t.Helper()
+	s := "cat <<'END'\n" + strings.ReplaceAll(strings.Join(lines, "\n"), "SESSION", session) + "\nEND\n" + then + "\n"
+	require.NoError(w.t, os.WriteFile(filepath.Join(w.homeDir, "script"), []byte(s), 0o600))
+}
+
+func (w *claudeWorld) file(name string) string {
+	w.t.Helper()
+	b, err := os.ReadFile(filepath.Join(w.homeDir, name))
+	require.NoError(w.t, err)
+	return string(b)
+}
+
+func (w *claudeWorld) argv() []string {
+	return strings.Split(strings.TrimSuffix(w.file("argv"), "\x00"), "\x00")
+}
+
+func TestClaude(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{
+		Prompt: "You write code.", Model: "opus", AllowedTools: []string{"Bash(git *)", "Edit"}, DisallowedTools: []string{"WebFetch"},
+		PermissionMode: "acceptEdits", MCPServers: map[string]driver.MCPServer{"tickets": {Type: "http", URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer s3cret"}}},
+	})
+	a := w.agent("claude")
+	w.script("s-1", "echo warning: old node >&2", claudeInit, claudeSays, claudeTool, claudeSub, `{"type":"stream_event"}`, "not json at all", `{"type":`, `{"kind":"new"}`, `[1]`, claudeDone)
+	r := w.start(a, "--help me")
+	output, o := w.follow(a, r)
+	require.Equal(t, "I will look.\n<Bash: ls -l>\n<tickets.search: open>\nnot json at all\n{\"type\":\n[1]\n", output)
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, ExitCode: new(int), Usage: fleet.Usage{Model: "opus", ToolCalls: 2}}, o)
+
+	require.Equal(t, []string{
+		"-p", "--verbose", "--output-format", "stream-json", "--setting-sources", "project",
+		"--append-system-prompt", "You write code.\n\nYou are the agent \"papi\". What you are there for:\n\nKeep the tests green.",
+		"--model", "opus", "--allowedTools", "Bash(git *),Edit", "--disallowedTools", "WebFetch", "--permission-mode", "acceptEdits",
+		"--mcp-config", w.runDir(a, r, "mcp.json"), "--strict-mcp-config", "--", "--help me",
+	}, w.argv())
+	require.Empty(t, w.file("stdin"))
+	require.JSONEq(t, `{"mcpServers":{"tickets":{"type":"http","url":"https://example.com","headers":{"Authorization":"Bearer s3cret"}}}}`, w.file("mcp.json"))
+	require.Equal(t, "600\n", w.file("mode"))
+	require.NoFileExists(t, w.runDir(a, r, "mcp.json"), "its secrets go with the run")
+	env := w.file("environment")
+	require.Contains(t, env, "ANTHROPIC_API_KEY=key\n")
+	require.NotContains(t, env, "OPENAI_API_KEY")
+	require.NotContains(t, env, "FLEET_TOKEN")
+
+	// Every cursor leads to the rest, also those between two pieces of one event.
+	outputs, _ := w.outputs(a, r, "")
+	for i, out := range outputs {
+		rest, same := w.outputs(a, r, out.Cursor)
+		require.Equal(t, outputs[i+1:], append([]fleet.Output{}, rest...), out.Cursor)
+		require.Equal(t, o, same)
+	}
+}
+
+func TestClaudeResumes(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	a, other := w.agent("claude"), w.agent("claude")
+	resumed := func() string {
+		argv := w.argv()
+		for i, arg := range argv {
+			if arg == "--resume" {
+				return argv[i+1]
+			}
+		}
+		return ""
+	}
+	w.script("s-1", "", claudeInit, claudeDone)
+	w.do(a, "one")
+	require.Empty(t, resumed())
+	w.script("s-2", "sleep 3600", claudeInit, claudeSays)
+	r := w.start(a, "two")
+	w.until(a, r, "I will look.")
+	require.Equal(t, "s-1", resumed())
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+	output, o := w.follow(a, r)
+	require.Equal(t, "I will look.\n<Bash: ls -l>\n", output)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Equal(t, "I will look.", o.Summary)
+
+	w.script("s-3", "", claudeInit, claudeDone)
+	w.do(other, "one")
+	require.Empty(t, resumed(), "another agent's conversation is its own")
+	w.do(a, "three")
+	require.Equal(t, "s-2", resumed(), "also of a run that was stopped")
+
+	w.script("s-4", "echo 'No conversation found with session ID: s-3' >&2; exit 1")
+	_, o = w.do(a, "four")
+	require.Equal(t, "s-3", resumed())
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Equal(t, "exit code 1: No conversation found with session ID: s-3; the agent's next task begins a new conversation", o.Reason)
+	w.script("s-5", "", claudeInit, claudeDone)
+	w.do(a, "five")
+	require.Empty(t, resumed())
+
+	err := w.Connect(a).Send(w.ctx, w.start(a, "six"), "1", "hello")
+	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
+	require.Contains(t, fleet.Words(err), "start another one")
+}
+
+// TestClaudeIsToldOfAChange holds that an agent in another role knows of it, though Claude Code keeps the system prompt
+// that a conversation began with.
+func TestClaudeIsToldOfAChange(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	a := w.agent("claude")
+	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
+	w.do(a, "one")
+	require.Equal(t, "one", last(w.argv()))
+	w.do(a, "two")
+	require.Equal(t, "two", last(w.argv()))
+	a.Spec = "Keep the tests red."
+	w.script("s-1", "exit 1", claudeInit)
+	w.do(a, "three")
+	require.Contains(t, last(w.argv()), "has changed")
+	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
+	w.do(a, "four")
+	require.Contains(t, last(w.argv()), "has changed", "the model did not hear of it before")
+	require.Contains(t, last(w.argv()), "Keep the tests red.")
+	require.Contains(t, last(w.argv()), "Your task now:\n\nfour")
+	w.do(a, "five")
+	require.Equal(t, "five", last(w.argv()))
+}
+
+func last(list []string) string { return list[len(list)-1] }
+
+// TestClaudeCost holds that a task costs what it costs: not what its conversation cost so far, and not only what came
+// after the first of several results.
+func TestClaudeCost(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	result := func(total, since string) string {
+		return `{"type":"result","subtype":"success","num_turns":2,"result":"` + total + `","total_cost_usd":` + total + `,"session_id":"SESSION"` + since + `}`
+	}
+	w.script("s-1", "", claudeInit,
+		result("0.5", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25},"haiku":{"costUSD":0.125}}`),
+		result("0.75", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25}}`), result("0.75", `,"model_usage_since_last_result":{}`))
+	_, o := w.do(w.agent("claude"), "task")
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "0.75", Payload: []byte("0.75"), EndedAt: o.EndedAt, CostUSD: 0.625, Turns: 6, ExitCode: new(int), Usage: fleet.Usage{Model: "opus"}}, o)
+}
+
+func TestClaudeOutcomes(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 1500)
+	for _, tc := range []struct {
+		name, then string
+		lines      []string
+		status     fleet.TaskStatus
+		reason     string
+		summary    string
+	}{
+		{"an error", "exit 1", []string{claudeInit, `{"type":"result","subtype":"success","is_error":true,"result":"Invalid API key"}`}, fleet.TaskFailed, "Invalid API key", ""},
+		{"errors", "exit 1", []string{claudeSays, `{"type":"result","subtype":"error_during_execution","errors":["one","two"]}`}, fleet.TaskFailed, "one; two", "I will look."},
+		{"too many turns", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":9}`}, fleet.TaskFailed, "it reached its limit of turns after 9", ""},
+		{"an error without a word", "", []string{`{"type":"result","subtype":"error_new"}`}, fleet.TaskFailed, "claude reported a failure without a reason (error_new)", ""},
+		{"no result", "", []string{claudeInit, claudeSays}, fleet.TaskFailed, "claude ended without a result", "I will look."},
+		{"nothing", "", nil, fleet.TaskFailed, "claude ended without a result", ""},
+		{"a crash", "echo 'at x.js:1' >&2; echo 'TypeError: no' >&2; exit 7", []string{claudeInit}, fleet.TaskFailed, "exit code 7: TypeError: no", ""},
+		{"a crash that is told on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option", ""},
+		{"killed", "kill -KILL $$", []string{claudeInit}, fleet.TaskFailed, "ended by signal KILL", ""},
+		{"a long report", "", []string{strings.Replace(claudeDone, "All is well.", long, 1)}, fleet.TaskCompleted, "", strings.TrimSpace(long[:3999]) + "…"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newClaudeWorld(t, local.Role{})
+			w.script("s-1", tc.then, tc.lines...)
+			_, o := w.do(w.agent("claude"), "task")
+			require.Equal(t, tc.status, o.Status)
+			require.Equal(t, tc.reason, o.Reason)
+			require.Equal(t, tc.summary, o.Summary)
+			if tc.name == "a long report" {
+				require.Equal(t, long, string(o.Payload))
+			}
+		})
+	}
+}
+
+// TestClaudeLongTexts gives claude texts that are too long for an argument.
+func TestClaudeLongTexts(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{Tools: []string{}})
+	a := w.agent("claude")
+	w.script("s-1", "", claudeDone)
+	long := strings.Repeat("long task ", 100_000)
+	_, o := w.do(a, long)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Equal(t, long, w.file("stdin"))
+	require.NotContains(t, w.argv(), "--")
+	require.Contains(t, w.file("argv"), "--tools\x00\x00", "an empty list of tools means none")
+
+	a.Spec = strings.Repeat("long spec ", 20_000)
+	_, o = w.do(a, "short")
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Contains(t, w.file("stdin"), "long spec")
+	require.True(t, strings.HasSuffix(w.file("stdin"), "Your task now:\n\nshort"))
+	require.NotContains(t, w.argv(), "--append-system-prompt")
+}
+
+// TestClaudeLimit holds that a result is found behind output that is too long to be kept.
+func TestClaudeLimit(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	big, err := json.Marshal(map[string]any{"type": "user", "message": strings.Repeat("x", 1000)})
+	require.NoError(t, err)
+	w.script("s-1", "for i in $(seq 30000); do echo '"+string(big)+"'; done; echo '"+claudeDone+"'", claudeInit)
+	_, o := w.do(w.agent("claude"), "task")
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Equal(t, "All is well.", o.Summary)
+}

@@ -1,0 +1,142 @@
+package local_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
+)
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	roles := []local.Role{{Name: "coder", Prompt: "You write code.", Model: "small"}}
+	cat := func(name, output string, fields driver.Fields) local.Project {
+		return local.Project{Name: name, Driver: "command", Command: []string{"cat"}, Stdin: "{{.Prompt}}", Output: output, Fields: fields, Roles: roles}
+	}
+	projects := []local.Project{
+		{Name: "words", Driver: "command", Command: []string{"printf", "%s\n", "{{.Agent}} {{.Project}} {{.Role}} {{.Model}}", "{{.Prompt}}", "{{.Spec}}", "{{.RolePrompt}}"}, Roles: roles},
+		{Name: "files", Driver: "command", Command: []string{"cat", "{{.PromptFile}}", "{{.SpecFile}}", "{{.RoleFile}}"}, Roles: roles},
+		{Name: "brief", Driver: "command", Command: []string{"cat", "{{.BriefFile}}"}, Roles: roles},
+		{Name: "argument", Driver: "command", Command: []string{"echo", "{{.Prompt}}"}, Roles: roles},
+		cat("stdin", "text", driver.Fields{}),
+	}
+	for _, k := range driver.CLIs() { // what they put out, read as they are
+		if k.Options.Kind == "command" {
+			projects = append(projects, cat(k.Name, "jsonl", k.Options.Fields))
+		}
+	}
+	w := newWorld(t, func(c *local.Config) { c.Projects = projects })
+	for _, tc := range []struct{ project, prompt, output, summary, reason string }{
+		{"words", "do $(it); `now`\n\"and\" 'well' {{.Spec}}", "papi words coder small\ndo $(it); `now`\n\"and\" 'well' {{.Spec}}\nKeep the tests green.\nYou write code.\n", "You write code.", ""},
+		{"files", "do it\n", "do it\nKeep the tests green.You write code.", "Keep the tests green.You write code.", ""},
+		{"brief", "do it", "You write code.\n\nYou are the agent \"papi\". What you are there for:\n\nKeep the tests green.\n\nYour task now:\n\ndo it", "do it", ""},
+		{"stdin", "one\ntwo", "one\ntwo", "two", ""},
+		{
+			"codex", `{"type":"thread.started","thread_id":"1"}
+{"type":"item.started","item":{"id":"i1","type":"command_execution","command":"go test ./...","status":"in_progress"}}
+{"type":"item.completed","item":{"id":"i1","type":"command_execution","command":"go test ./..."}}
+{"type":"item.completed","item":{"id":"i2","type":"reasoning","text":"hm"}}
+{"type":"item.completed","item":{"id":"i3","type":"agent_message","text":"The tests pass."}}
+{"type":"turn.completed","usage":{"input_tokens":1}}`, "<command_execution: go test ./...>\nThe tests pass.\n", "The tests pass.", "",
+		},
+		{"codex", `{"type":"turn.failed","error":{"message":"You have hit your limit"}}`, "", "", "You have hit your limit"},
+		{
+			"gemini", `{"type":"init","session_id":"1"}
+{"type":"message","role":"user","content":"hi"}
+{"type":"message","role":"assistant","content":"Let me ","delta":true}
+{"type":"message","role":"assistant","content":"see.","delta":true}
+{"type":"tool_use","tool_name":"read_file","tool_id":"1","parameters":{"path":"x"}}
+{"type":"message","role":"assistant","content":"It ","delta":true}
+{"type":"message","role":"assistant","content":"works.","delta":true}
+{"type":"result","status":"success"}`, "Let me see.<read_file: {\"path\":\"x\"}>\nIt works.", "It works.", "",
+		},
+		{
+			"opencode", `{"type":"step_start","part":{}}
+{"type":"tool_use","part":{"tool":"bash","state":{"status":"completed","title":"go vet"}}}
+{"type":"step_finish","part":{"cost":0.01}}
+{"type":"text","part":{"text":"Done."}}
+{"type":"step_finish","part":{"cost":0.02}}
+plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
+		},
+	} {
+		t.Run(tc.project, func(t *testing.T) {
+			t.Parallel()
+			output, o := w.do(w.agent(tc.project), tc.prompt)
+			require.Equal(t, tc.output, output)
+			require.Equal(t, tc.summary, o.Summary)
+			require.Equal(t, tc.reason, o.Reason)
+			require.Equal(t, tc.reason == "", o.Status == fleet.TaskCompleted)
+			if tc.project == "opencode" {
+				require.InDelta(t, 0.03, o.CostUSD, 1e-9)
+			}
+		})
+	}
+	t.Run("too long for an argument", func(t *testing.T) {
+		t.Parallel()
+		a := w.agent("argument")
+		r := newRun(strings.Repeat("x", driver.MaxArgument+1))
+		err := w.Connect(a).Dispatch(w.ctx, r)
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
+		require.Contains(t, fleet.Words(err), "{{.PromptFile}}")
+		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
+		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
+		_, o := w.do(a, strings.Repeat("x", driver.MaxArgument))
+		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+		err = w.Connect(a).Dispatch(w.ctx, newRun("a\x00b"))
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
+	})
+}
+
+// TestNotExecutable gives runs that cannot be started: they were never given.
+func TestNotExecutable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := newRun("#!/no/such/interpreter\n")
+	for range 2 {
+		err := w.Connect(a).Dispatch(w.ctx, r)
+		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+		require.Contains(t, fleet.Words(err), "no such file or directory")
+		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
+		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
+	}
+	_, o := w.do(a, "echo next")
+	require.Equal(t, "next", o.Summary)
+
+	broken := newWorld(t, func(c *local.Config) { c.ShimCommand = []string{"/no/such/shim"} })
+	err := broken.Connect(broken.agent("shell")).Dispatch(broken.ctx, newRun("true"))
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+
+	silent := newWorld(t, func(c *local.Config) { c.ShimCommand = []string{"false"} })
+	b := silent.agent("shell")
+	never := newRun("true")
+	err = silent.Connect(b).Dispatch(silent.ctx, never)
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	require.Contains(t, fleet.Words(err), "ended at once")
+	_, err = silent.Connect(b).Follow(silent.ctx, never, "", nil)
+	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
+}
+
+func TestPromptFile(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/role.md"
+	require.NoError(t, os.WriteFile(path, []byte("Be quick."), 0o600))
+	w := newWorld(t, func(c *local.Config) {
+		c.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "Coder", PromptFile: path}}}}
+	})
+	a := w.agent("shell") // whose role is written "coder"
+	_, o := w.do(a, "cat $FLEET_ROLE_FILE")
+	require.Equal(t, "Be quick.", o.Summary)
+	require.NoError(t, os.WriteFile(path, []byte("Be thorough."), 0o600))
+	_, o = w.do(a, "cat $FLEET_ROLE_FILE")
+	require.Equal(t, "Be thorough.", o.Summary)
+	require.NoError(t, os.Remove(path))
+	err := w.Connect(a).Dispatch(w.ctx, newRun("true"))
+	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+	require.Contains(t, fleet.Words(err), path)
+}

@@ -1,0 +1,118 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
+)
+
+func TestConfigErrors(t *testing.T) {
+	t.Parallel()
+	one := func(p local.Project) []local.Project { p.Name = "p"; return []local.Project{p} }
+	for want, c := range map[string]local.Config{
+		"needs a directory":                      {ShimCommand: nil, Projects: nil},
+		"needs a name":                           {Projects: []local.Project{{Name: "../p"}}},
+		"two projects named":                     {Projects: []local.Project{{Name: "p"}, {Name: "P"}}},
+		`no driver "perl"`:                       {Projects: one(local.Project{Driver: "perl"})},
+		"needs the option command":               {Projects: one(local.Project{Driver: "command"})},
+		"command[1] is not a good template":      {Projects: one(local.Project{Driver: "command", Command: []string{"x", "{{.Promt}}"}})},
+		"stdin is not a good template":           {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Stdin: "{{"})},
+		"output is text or jsonl":                {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "xml"})},
+		"fields are for output: jsonl":           {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Fields: driver.Fields{Text: "a"}})},
+		"needs fields.text":                      {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "jsonl"})},
+		"fields.text: the path":                  {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "jsonl", Fields: driver.Fields{Text: "a..b"}})},
+		`options of the driver "command"`:        {Projects: one(local.Project{Driver: "shell", Stdin: "x"})},
+		"branch is a branch":                     {Projects: one(local.Project{Branch: "--force"})},
+		"timeout must not be negative":           {Projects: one(local.Project{Timeout: -1})},
+		"role 1 needs a name":                    {Projects: one(local.Project{Roles: []local.Role{{}}})},
+		`two roles named "A"`:                    {Projects: one(local.Project{Roles: []local.Role{{Name: "a"}, {Name: "A"}}})},
+		"2 roles are the default":                {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Default: true}, {Name: "b", Default: true}}})},
+		"both prompt and prompt_file":            {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Prompt: "x", PromptFile: "y"}}})},
+		"prompt_file of role":                    {Projects: one(local.Project{Roles: []local.Role{{Name: "a", PromptFile: "/no/such/file"}}})},
+		`pass_env: "FLEET_TOKEN" is Fleet's own`: {PassEnv: []string{"FLEET_TOKEN"}},
+		`pass_env: "A B" is no name`:             {Projects: one(local.Project{PassEnv: []string{"A B"}})},
+		`env: "CODER_URL" is Fleet's own`:        {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},
+		`env: "A*" is no name`:                   {Projects: one(local.Project{Env: map[string]string{"A*": "x"}})},
+	} {
+		if want != "needs a directory" {
+			c.Dir, c.ShimCommand = t.TempDir(), []string{"shim"}
+		}
+		_, err := local.New(c)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestDiscover(t *testing.T) {
+	t.Parallel()
+	names := func(projects []local.Project) (all []string) {
+		for _, p := range projects {
+			all = append(all, p.Name)
+		}
+		return all
+	}
+	require.Equal(t, []string{"shell"}, names(local.Discover(func(string) (string, error) { return "", errors.New("none") })))
+	all := local.Discover(func(p string) (string, error) { return "/usr/bin/" + p, nil })
+	require.Equal(t, []string{"shell", "claude", "codex", "gemini", "opencode"}, names(all))
+
+	b, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"shim"}, Projects: all})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	for _, p := range all {
+		roles, err := b.Roles(context.Background(), p.Name)
+		require.NoError(t, err)
+		require.Equal(t, []fleet.Role{
+			{Name: "coder", DisplayName: "Software Engineer", Description: "Writes code, implements features, fixes bugs", Default: true},
+			{Name: "operator", DisplayName: "Operations Engineer", Description: "Manages deployments, monitors systems, handles incidents"},
+			{Name: "manager", DisplayName: "Engineering Manager", Description: "Coordinates work, reviews specs, verifies agent alignment"},
+		}, roles)
+	}
+}
+
+// TestYAML reads what a fleet.yaml says of projects.
+func TestYAML(t *testing.T) {
+	t.Parallel()
+	prompt := filepath.Join(t.TempDir(), "role.md")
+	require.NoError(t, os.WriteFile(prompt, []byte("Be quick."), 0o600))
+	const text = `
+- name: web
+  display_name: Website
+  repository: ~/src/web
+  branch: main
+  driver: claude
+  env: {MODE: test}
+  pass_env: [NPM_TOKEN]
+  timeout: 30m
+  roles:
+  - name: coder
+    default: true
+    prompt: Write code.
+    model: opus
+    allowed_tools: [Bash, Edit]
+    permission_mode: acceptEdits
+    mcp_servers:
+      tickets: {type: http, url: "https://example.com/mcp", headers: {Authorization: Bearer x}}
+- name: aider
+  driver: command
+  command: [aider, --message, "{{.Brief}}"]
+  output: jsonl
+  fields: {text: a.b, delta: true}
+`
+	var projects []local.Project
+	require.NoError(t, yaml.UnmarshalWithOptions([]byte(text), &projects, yaml.Strict()))
+	require.Equal(t, "https://example.com/mcp", projects[0].Roles[0].MCPServers["tickets"].URL)
+	require.Equal(t, []string{"Bash", "Edit"}, projects[0].Roles[0].AllowedTools)
+	require.Equal(t, "30m0s", projects[0].Timeout.String())
+	require.Equal(t, driver.Fields{Text: "a.b", Delta: true}, projects[1].Fields)
+	b, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"shim"}, Projects: projects})
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+}

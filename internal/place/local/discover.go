@@ -1,0 +1,74 @@
+package local
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"fleet/internal/runner/driver"
+)
+
+// Discover returns the projects there are without any configuration: "shell", which needs nothing but bash, and one
+// for each agent CLI that lookPath finds (exec.LookPath will do).
+func Discover(lookPath func(program string) (string, error)) []Project {
+	projects := []Project{{
+		Name: "shell", DisplayName: "Shell", Driver: "shell", Roles: DefaultRoles(),
+		Description: "Tasks are bash scripts, each agent works in an empty directory of its own",
+	}}
+	for _, k := range driver.CLIs() {
+		if _, err := lookPath(k.Name); err != nil {
+			continue
+		}
+		p := Project{
+			Name: k.Name, DisplayName: k.DisplayName, Driver: k.Options.Kind, Command: k.Options.Command,
+			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: DefaultRoles(),
+			Description: fmt.Sprintf("Agents are %s, each works in an empty directory of its own", k.DisplayName),
+		}
+		if k.Options.Kind == "claude" {
+			for i := range p.Roles {
+				p.Roles[i].PermissionMode = "acceptEdits"
+			}
+		}
+		projects = append(projects, p)
+	}
+	return projects
+}
+
+// DefaultRoles are the roles of a project that names none.
+func DefaultRoles() []Role {
+	return []Role{
+		{
+			Name: "coder", DisplayName: "Software Engineer", Default: true,
+			Description: "Writes code, implements features, fixes bugs",
+			Prompt: "You are a software engineer. You write code, implement features and fix bugs. Read what is there before " +
+				"you change it, keep to its style, and run what tests it has. When you are done, say in a few sentences what " +
+				"you changed, what you checked, and what is left.",
+		},
+		{
+			Name: "operator", DisplayName: "Operations Engineer",
+			Description: "Manages deployments, monitors systems, handles incidents",
+			Prompt: "You are an operations engineer. You manage deployments, watch systems and handle incidents. Look before " +
+				"you act, prefer steps that can be undone, and verify that each did what it should. When you are done, say " +
+				"in a few sentences what you found, what you did, and what to watch.",
+		},
+		{
+			Name: "manager", DisplayName: "Engineering Manager",
+			Description: "Coordinates work, reviews specs, verifies agent alignment",
+			Prompt: "You are an engineering manager. You coordinate work, review specifications and verify that what others " +
+				"did is what was asked for. You change no code yourself. When you are done, say in a few sentences what you " +
+				"decided, why, and who should do what next.",
+		},
+	}
+}
+
+// knownKeys are the variables that the program of a command needs, when it is one that is known.
+func knownKeys(command []string) []string {
+	if len(command) == 0 {
+		return nil
+	}
+	for _, k := range driver.CLIs() {
+		if filepath.Base(command[0]) == k.Name {
+			return k.Options.Keys
+		}
+	}
+	return nil
+}

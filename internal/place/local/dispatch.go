@@ -1,0 +1,337 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/shim"
+)
+
+// formatFile is where a run keeps how its output is read.
+const formatFile = "format.json"
+
+// reportFile is where a run has the token with which it reports.
+const reportFile = "report-token"
+
+// startTime is how long a shim may take to start a program, on a machine that is very busy.
+const startTime = 30 * time.Second
+
+// Dispatch implements fleet.Runner. The run belongs to the agent from the moment a shim has claimed it; until then,
+// every later call makes sure that the shim of an earlier one never will.
+func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
+	b, a := w.place, w.agent
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	h := b.home(a.UID)
+	run := h.run(r.TaskID)
+	if given, err := settleClaim(run); err != nil || given {
+		return err
+	}
+	if err := b.ready(a, h); err != nil {
+		return err
+	}
+	if id := h.read("active"); id != "" && id != fileName(r.TaskID) {
+		busy, err := underWay(shim.Run(h.path("runs", id)))
+		if err != nil {
+			return hostError("the agent's last run cannot be read", err)
+		}
+		if busy {
+			return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", a.Name, id).With("task_id", id)
+		}
+	}
+	p, err := b.kind(a)
+	if err != nil {
+		return err
+	}
+	env, err := b.prepare(p, a, r, h)
+	if err != nil {
+		return err
+	}
+	return b.launch(ctx, a, h, run, env)
+}
+
+// ready says why the agent cannot take a run.
+func (b *Place) ready(a fleet.Agent, h home) error {
+	w, err := h.workspace()
+	if err != nil {
+		return err
+	}
+	if w.State == fleet.StateRunning {
+		return nil
+	}
+	words := string(w.State)
+	if w.Reason != "" {
+		words += ": " + w.Reason
+	}
+	return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, it is %s", a.Name, words).With("state", string(w.State))
+}
+
+// settleClaim says whether the run was given to the agent. When nobody has claimed it, nobody will, and what there is
+// of it is put away.
+func settleClaim(run shim.Run) (given bool, err error) {
+	if _, err := os.Stat(string(run)); gone(err) {
+		return false, nil
+	}
+	void, err := run.Void()
+	if errors.Is(err, agentfile.ErrReplaced) { // it was claimed, and the agent has replaced the claim
+		return true, nil
+	}
+	if err != nil {
+		return false, hostError("the run cannot be claimed", err)
+	}
+	if !void {
+		e, err := run.Exit()
+		if err != nil && !errors.Is(err, agentfile.ErrReplaced) {
+			return false, hostError("the end of the run cannot be read", err)
+		}
+		if e == nil || e.End != shim.NotStarted {
+			return true, nil
+		}
+	}
+	return false, putAway(run)
+}
+
+// gone says whether a path does not exist, for example because the agent has put a file in the place of a directory.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// putAway takes a run that was never started out of the way. Its claim stays, in case a late shim still has the
+// directory open.
+func putAway(run shim.Run) error {
+	dir, err := os.MkdirTemp(filepath.Dir(string(run)), ".void-*")
+	if err == nil {
+		err = os.Rename(string(run), filepath.Join(dir, "run"))
+	}
+	if err != nil {
+		return hostError("a run that was never started cannot be put away", err)
+	}
+	return strip(filepath.Join(dir, "run"), "claim")
+}
+
+// strip removes everything from the directory but the files named.
+func strip(dir string, keep ...string) error {
+	entries, err := agentfile.ReadDir(dir)
+	if err != nil {
+		return hostError("a run cannot be put away", err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(keep, e.Name()) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return hostError("a run cannot be put away", err)
+			}
+		}
+	}
+	return nil
+}
+
+// underWay says whether the run was started and has not ended.
+func underWay(run shim.Run) (bool, error) {
+	if given, err := settleClaim(run); err != nil || !given {
+		return false, err
+	}
+	e, err := run.Settle()
+	return e == nil, err
+}
+
+// prepare makes the directory of the run, as a whole or not at all, and returns the environment of its program.
+func (b *Place) prepare(p project, a fleet.Agent, r fleet.Run, h home) ([]string, error) {
+	run := h.run(r.TaskID)
+	job, err := b.job(p, a, r, h, run)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.driver.Command(job)
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]string{
+		"FLEET_RUN_DIR": string(run), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": a.Name, "FLEET_PROJECT": p.Name, "FLEET_ROLE": job.Role.Name,
+		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
+		"FLEET_SUMMARY": run.Path("summary"), "FLEET_PAYLOAD": run.Path("payload"),
+	}
+	if c.Messages {
+		own["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
+	}
+	for k, v := range c.Env {
+		own[k] = v
+	}
+	files := append(driver.BaseFiles(job), c.Files...)
+	if r.Report != nil {
+		// For programs that do not speak MCP; the token itself is in no environment.
+		own["FLEET_REPORT_URL"], own["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
+		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
+	}
+	env := b.environ(p, own)
+	dir := h.work()
+	if p.dir != "" {
+		dir = p.dir
+	}
+	spec := shim.Spec{
+		Argv: c.Argv, Dir: dir, Timeout: r.Timeout, Grace: b.config.StopGrace, MaxOutput: b.config.MaxOutput,
+		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
+		Requests: c.Requests,
+	}
+	if p.Timeout > 0 && (spec.Timeout <= 0 || p.Timeout < spec.Timeout) {
+		spec.Timeout = p.Timeout
+	}
+	spec.Program = c.Argv[0]
+	if filepath.Dir(spec.Program) != string(run) { // a script of the run's own is not there yet
+		if spec.Program, err = find(c.Argv[0], env, dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range files {
+		if f.Secret {
+			spec.Secrets = append(spec.Secrets, f.Name)
+		}
+	}
+	for name, data := range shim.Spares() {
+		files = append(files, driver.File{Name: name, Data: data})
+	}
+	for name, v := range map[string]any{"run.json": spec, formatFile: c.Format} {
+		data, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, driver.File{Name: name, Data: string(data)})
+	}
+	if err := h.sweep(); err != nil {
+		return nil, hostError("the directory of runs cannot be tidied", err)
+	}
+	if err := h.place(run, files); err != nil {
+		return nil, hostError("the directory of the run cannot be made", err)
+	}
+	return env, nil
+}
+
+// job is the task as the driver sees it.
+func (b *Place) job(p project, a fleet.Agent, r fleet.Run, h home, run shim.Run) (driver.Job, error) {
+	role, err := p.role(a.Role)
+	if err != nil {
+		return driver.Job{}, err
+	}
+	if role.PromptFile != "" {
+		text, err := os.ReadFile(role.PromptFile)
+		if err != nil {
+			return driver.Job{}, fleet.Errorf(fleet.ReasonProvisioningFailed,
+				"the prompt of role %q cannot be read from %s: restore the file, or correct the role's prompt_file", role.Name, role.PromptFile).Because(err)
+		}
+		role.Prompt = string(text)
+	}
+	servers, err := b.servers(a, role)
+	if err != nil {
+		return driver.Job{}, err
+	}
+	return driver.Job{
+		OneTask: a.OneTask, Report: r.Report,
+		TaskID: r.TaskID, Agent: a.Name, Project: p.Name, Spec: a.Spec, Prompt: r.Prompt, RunDir: string(run), Session: h.read("session"),
+		Role: driver.Role{
+			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
+			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
+			Sealed: byRecipe(a), Alone: byRecipe(a) && a.Recipe.SystemOnly,
+		},
+	}, nil
+}
+
+// place makes the run's directory with the files in it.
+func (h home) place(run shim.Run, files []driver.File) error {
+	tmp, err := os.MkdirTemp(h.path("runs"), newPrefix+"*")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		mode := os.FileMode(0o600)
+		if f.Executable {
+			mode = 0o700
+		}
+		if err := os.WriteFile(filepath.Join(tmp, f.Name), []byte(f.Data), mode); err != nil {
+			return errors.Join(err, os.RemoveAll(tmp))
+		}
+	}
+	// Said before it is so, since what is said to be active and is not there does no harm.
+	if err := shim.WriteFile(h.path("active"), []byte(filepath.Base(string(run))), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, string(run))
+}
+
+// launch starts a shim on the run and returns when that has started the program.
+func (b *Place) launch(ctx context.Context, a fleet.Agent, h home, run shim.Run, env []string) error {
+	hands, err := b.spawn(run, env)
+	if err != nil {
+		discard(run)
+		return hostError("the run's supervisor cannot be started", err)
+	}
+	defer func() { _ = hands.Close() }()
+	_ = hands.SetReadDeadline(time.Now().Add(startTime))
+	defer context.AfterFunc(ctx, func() { _ = hands.SetReadDeadline(time.Unix(1, 0)) })()
+
+	var said shim.Handshake
+	err = json.NewDecoder(hands).Decode(&said)
+	switch {
+	case err == nil && said.Error != "":
+		discard(run)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the program cannot be started: %s", said.Error)
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err() // the next call finds out how far it came
+	case err != nil:
+		// The shim ended without a word, or takes too long.
+		given, serr := settleClaim(run)
+		if serr != nil {
+			return serr
+		}
+		if !given {
+			why := "it did not answer"
+			if errors.Is(err, io.EOF) {
+				why = "it ended at once"
+			}
+			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor could not be started: %s", why).Because(err)
+		}
+	}
+	h.log("run %s started", filepath.Base(string(run)))
+	b.config.Logger.DebugContext(ctx, "run started", "agent", a.Name, "task", filepath.Base(string(run)))
+	return nil
+}
+
+// discard puts away a run that was not started. Not being able to is no reason to fail more than it did.
+func discard(run shim.Run) { _, _ = settleClaim(run) }
+
+// spawn starts the shim, and returns where it will say how that went.
+func (b *Place) spawn(run shim.Run, env []string) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = w.Close() }()
+	own, err := agentfile.Create(run.Path("shim.log"))
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	defer func() { _ = own.Close() }()
+	cmd := exec.Command(b.config.ShimCommand[0], append(append([]string{}, b.config.ShimCommand[1:]...), string(run))...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), own, own, []*os.File{w}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of what is meant for the server
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", strings.Join(b.config.ShimCommand, " "), err), r.Close())
+	}
+	pid := cmd.Process.Pid
+	_ = cmd.Process.Release()
+	b.reaper.add(pid)
+	return r, nil
+}

@@ -1,0 +1,325 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/shim"
+)
+
+// batch is how long output is collected after some was passed on, so that a chatty program does not become a flood of
+// small events. The first is passed on at once.
+const batch = 50 * time.Millisecond
+
+// patience is how long the beginning of a line waits for its end before it is passed on: it may be a question.
+const patience = time.Second
+
+// lookAnyway is how often a run is looked at whose supervisor does not say that there is more. It may be suspended, or the
+// agent may have put another socket in the place of the supervisor's.
+const lookAnyway = 2 * time.Second
+
+// Follow implements fleet.Runner. It reads the output's file from its beginning, also when the cursor is further on,
+// since what a line means, and what the run came to, can depend on what was before.
+func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	b, a := w.place, w.agent
+	if err := ctx.Err(); err != nil {
+		return fleet.Outcome{}, err
+	}
+	h := b.home(a.UID)
+	run := h.run(r.TaskID)
+	given, err := settleClaim(run)
+	if err != nil {
+		return fleet.Outcome{}, err
+	}
+	if !given {
+		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", a.Name, r.TaskID)
+	}
+	f, err := newFollower(run, cursor, sink)
+	if err != nil {
+		return fleet.Outcome{}, err
+	}
+	defer f.close()
+	exit, err := f.follow(ctx)
+	if err != nil {
+		return fleet.Outcome{}, err
+	}
+	return b.outcome(h, run, f, exit)
+}
+
+// maxFormat is the longest description of a run's output that is read, in bytes.
+const maxFormat = 1 << 20
+
+// follower reads the output of one run.
+type follower struct {
+	run    shim.Run
+	format driver.Format
+	parser driver.Parser
+	sink   func(fleet.Output) error
+	after  position // what is up to here was passed on before
+
+	spec   shim.Spec
+	reader *shim.Reader
+	offset int64  // of the end of what was parsed
+	data   []byte // what was read and not parsed
+	gap    int64  // how many bytes are missing after that
+}
+
+func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
+	f := &follower{run: run, sink: sink}
+	var err error
+	if f.after, err = parsePosition(cursor); err != nil {
+		return nil, err
+	}
+	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the end of the run can be told without it
+		return nil, hostError("the run cannot be read", err)
+	}
+	b, err := agentfile.Read(run.Path(formatFile), maxFormat)
+	if err == nil {
+		err = json.Unmarshal(b, &f.format)
+	}
+	if err == nil {
+		f.parser, err = driver.NewParser(f.format)
+	}
+	if err != nil { // it may be of another version of Fleet: what it says can be passed on all the same
+		f.format = driver.Format{Kind: "text"}
+		f.parser, err = driver.NewParser(f.format)
+	}
+	if err != nil {
+		return nil, hostError("the run cannot be read", err)
+	}
+	f.reader = run.Reader("output")
+	return f, nil
+}
+
+// settle returns how the run ended, nil while it is under way. It has ended when the agent was deleted, with
+// everything that could tell how.
+func (f *follower) settle() (*shim.Exit, error) {
+	exit, err := f.run.Settle()
+	if err == nil {
+		return exit, nil
+	}
+	if _, err := os.Stat(string(f.run)); gone(err) {
+		return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
+	}
+	return nil, hostError("the end of the run cannot be read", err)
+}
+
+// overdueBy is how long after the end of its time a run counts as overdue, beside what it gets to end by itself.
+const overdueBy = 2 * time.Second
+
+// overdue says whether the run goes on although its time is over.
+func (f *follower) overdue() bool {
+	if f.spec.Timeout <= 0 {
+		return false
+	}
+	info, err := os.Lstat(f.run.Path("claim"))
+	return err == nil && time.Since(info.ModTime()) > f.spec.Timeout+f.spec.Grace+overdueBy
+}
+
+func (f *follower) close() { f.reader.Close() }
+
+// follow passes on what the run puts out until it has ended.
+func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
+	watching, cancel := context.WithCancel(ctx)
+	var more <-chan struct{}
+	defer func() {
+		cancel()
+		if more != nil {
+			for range more { // until the watch has ended too
+			}
+		}
+	}()
+	const soon, late = 5 * time.Millisecond, 500 * time.Millisecond
+	for again := soon; ; again = min(2*again, late) {
+		// Looked at before the output is read, so that the end of a run means the end of its output.
+		exit, err := f.settle()
+		if err == nil && exit == nil && f.overdue() && !f.run.Answers(ctx) {
+			if err = ctx.Err(); err == nil { // its supervisor, which should have ended it, is suspended
+				err = f.run.Kill(shim.Deadline)
+			}
+			if err == nil {
+				exit, err = f.settle()
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := f.pass(ctx, exit != nil); err != nil || exit != nil {
+			return exit, err
+		}
+		var wait, idle <-chan time.Time
+		if _, holds := f.parser.(driver.Flusher); holds && len(f.data) > 0 {
+			idle = time.After(patience)
+		}
+		wait = time.After(lookAnyway)
+		if more == nil {
+			if more, err = f.run.Watch(watching); err != nil {
+				more, wait = nil, time.After(again) // about to listen, or about to end
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-wait:
+		case <-idle:
+			if err := f.flush(); err != nil {
+				return nil, err
+			}
+		case _, open := <-more:
+			if !open {
+				more = nil
+				continue
+			}
+			again = soon
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(batch):
+			}
+		}
+	}
+}
+
+// pass passes on what is there; final says that nothing more will come.
+func (f *follower) pass(ctx context.Context, final bool) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		more, err := f.read()
+		if err != nil {
+			return hostError("the output of the run cannot be read", err)
+		}
+		for {
+			used, err := f.parse(final && !more)
+			if err != nil {
+				return err
+			}
+			if used == 0 {
+				break
+			}
+		}
+		if f.gap > 0 {
+			if err := f.skip(); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// read reads some more of the output, and says whether there was more.
+func (f *follower) read() (bool, error) {
+	const block = 64 << 10
+	if cap(f.data)-len(f.data) < block {
+		f.data = append(make([]byte, 0, 2*len(f.data)+block), f.data...)
+	}
+	n, skipped, err := f.reader.Read(f.data[len(f.data) : len(f.data)+block])
+	f.data = f.data[:len(f.data)+n]
+	f.gap = skipped
+	return n > 0 || skipped > 0, err
+}
+
+// skip passes over the bytes that are missing after those that were read.
+func (f *follower) skip() error {
+	var said []driver.Piece
+	if s, ok := f.parser.(driver.Skipper); ok {
+		said = s.Skip(f.data)
+	}
+	if err := f.took(len(f.data), said); err != nil {
+		return err
+	}
+	f.offset += f.gap
+	f.gap = 0
+	return nil
+}
+
+// parse parses some of what was read, passes on what that says, and returns how much it was.
+func (f *follower) parse(final bool) (int, error) {
+	if len(f.data) == 0 {
+		return 0, nil
+	}
+	data := f.data
+	if ahead := f.after.offset - f.offset; ahead > 0 && ahead < int64(len(data)) {
+		// A piece that was passed on ended there, so the next one begins there, however much there is to read now.
+		data, final = data[:ahead], false
+	}
+	n, said := f.parser.Parse(data, final)
+	if flusher, ok := f.parser.(driver.Flusher); ok && n == 0 && len(data) < len(f.data) {
+		n, said = flusher.Flush(data) // as it was then
+	}
+	if n == 0 && len(data) < len(f.data) { // a cursor that is not one of this run's
+		n, said = f.parser.Parse(f.data, false)
+	}
+	return n, f.took(n, said)
+}
+
+// flush passes on what was held back because it is not a whole line.
+func (f *follower) flush() error {
+	n, said := f.parser.(driver.Flusher).Flush(f.data)
+	return f.took(n, said)
+}
+
+// took passes on what was said in the next n bytes.
+func (f *follower) took(n int, said []driver.Piece) error {
+	for i, s := range said {
+		at := position{offset: f.offset, piece: i + 1}
+		if i == len(said)-1 {
+			at = position{offset: f.offset + int64(n)}
+		}
+		if !f.after.before(at) {
+			continue
+		}
+		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data}); err != nil {
+			return err
+		}
+	}
+	f.offset += int64(n)
+	f.data = f.data[n:]
+	return nil
+}
+
+// position is a place in a run's output: behind so many bytes and, when more than one piece was said in what follows
+// them, behind so many pieces of that.
+type position struct {
+	offset int64
+	piece  int
+}
+
+func (p position) String() string {
+	if p.piece == 0 {
+		return strconv.FormatInt(p.offset, 10)
+	}
+	return fmt.Sprintf("%d.%d", p.offset, p.piece)
+}
+
+func (p position) before(q position) bool {
+	return p.offset < q.offset || p.offset == q.offset && p.piece < q.piece
+}
+
+func parsePosition(cursor string) (position, error) {
+	if cursor == "" {
+		return position{}, nil
+	}
+	offset, piece, more := strings.Cut(cursor, ".")
+	var p position
+	var err error
+	if p.offset, err = strconv.ParseInt(offset, 10, 64); err == nil && more {
+		p.piece, err = strconv.Atoi(piece)
+	}
+	if err != nil || p.offset < 0 || p.piece < 0 {
+		return position{}, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is no cursor of a run: use one that the run's output came with", cursor)
+	}
+	return p, nil
+}

@@ -1,0 +1,47 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+)
+
+// forget removes the conversations that the agent's program keeps outside the agent's directory. Those held in a
+// directory that is not the agent's own stay: others may work there too. It is an effort: the deletion goes on without.
+func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
+	p, err := b.kind(a)
+	if err != nil || p.dir != "" {
+		return
+	}
+	keeper, ok := p.driver.(driver.Keeper)
+	if !ok {
+		return
+	}
+	own, err := filepath.EvalSymlinks(string(h)) // the program sees the real path
+	if err != nil {
+		return
+	}
+	root, path := keeper.Conversations(b.environ(p, nil), filepath.Join(own, filepath.Base(h.work())))
+	if path == "" {
+		return
+	}
+	if err := removeBelow(root, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		b.config.Logger.WarnContext(ctx, "conversations of a deleted agent were not removed", slog.String("agent", a.Name), slog.Any("error", err))
+	}
+}
+
+// removeBelow removes the path, and nothing outside the directory, wherever symbolic links lead: agents can make them.
+func removeBelow(dir, path string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.RemoveAll(path)
+}

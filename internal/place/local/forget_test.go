@@ -1,0 +1,50 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/place/local"
+)
+
+// keepTranscript is what Claude Code does with what was said, in shell.
+const keepTranscript = `dir="$HOME/.claude/projects/$(pwd -P | tr -c 'A-Za-z0-9\n' -)"; mkdir -p "$dir"; echo said >"$dir/s-1.jsonl"`
+
+func transcripts(t *testing.T, w *claudeWorld) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(w.homeDir, ".claude", "projects", "*", "s-1.jsonl"))
+	require.NoError(t, err)
+	return found
+}
+
+func TestTranscriptsGoWithTheirAgent(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	a, other := w.agent("claude"), w.agent("claude")
+	w.script("s-1", keepTranscript, claudeInit, claudeDone)
+	w.follow(a, w.start(a, "one"))
+	w.follow(other, w.start(other, "two"))
+	require.Len(t, transcripts(t, w), 2)
+	_, err := w.Delete(t.Context(), a)
+	require.NoError(t, err)
+	left := transcripts(t, w)
+	require.Len(t, left, 1)
+	require.Contains(t, left[0], other.UID)
+}
+
+func TestTranscriptsElsewhereStay(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	a := w.agent("claude")
+	w.script("s-1", keepTranscript, claudeInit, claudeDone)
+	w.follow(a, w.start(a, "one"))
+	projects, elsewhere := filepath.Join(w.homeDir, ".claude", "projects"), filepath.Join(t.TempDir(), "elsewhere")
+	require.NoError(t, os.Rename(projects, elsewhere))
+	require.NoError(t, os.Symlink(elsewhere, projects)) // as an agent could
+	_, err := w.Delete(t.Context(), a)
+	require.NoError(t, err, "what cannot be removed does not keep the agent")
+	require.Len(t, transcripts(t, w), 1)
+}

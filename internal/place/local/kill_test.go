@@ -1,0 +1,54 @@
+package local_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// handover is what a server tells before it is killed: the run it has under way, and what it has seen of it.
+type handover struct {
+	Agent  fleet.Agent
+	Run    fleet.Run
+	Cursor string
+	Text   string
+}
+
+// serve is a server that makes an agent, gives it a run, follows that for a while, and then waits to be killed.
+func serve(dir string) {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	b, err := local.New(local.Config{
+		Dir: dir, ShimCommand: []string{exe, "shim"},
+		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
+	})
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	h := handover{
+		Agent: fleet.Agent{UID: "killed-server", Name: "papi", Project: "shell", Role: "coder"},
+		Run:   newRun(`for i in $(seq 2000); do echo line $i; done; read -r go <"$FLEET_MESSAGES"; for i in $(seq 2001 3000); do echo line $i; done`),
+	}
+	if _, err := b.Provision(ctx, h.Agent); err != nil {
+		panic(err)
+	}
+	if err := b.Connect(h.Agent).Dispatch(ctx, h.Run); err != nil {
+		panic(err)
+	}
+	_, err = b.Connect(h.Agent).Follow(ctx, h.Run, "", func(o fleet.Output) error {
+		h.Cursor, h.Text = o.Cursor, h.Text+o.Text
+		if err := json.NewEncoder(os.Stdout).Encode(h); err != nil {
+			panic(err)
+		}
+		select {} // a sink that hangs, until the end
+	})
+	panic(fmt.Sprint("the run has ended: ", err))
+}

@@ -1,0 +1,195 @@
+package local_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// TestMain makes the test binary its own shim, and a server that can be killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(local.ShimMain(os.Args[2:]...))
+		case "server":
+			serve(os.Args[2])
+		}
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
+	goleak.VerifyTestMain(m)
+}
+
+func shimCommand(t testing.TB) []string {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	return []string{exe, "shim"}
+}
+
+// newBackend returns a backend over the directory, with the project "shell" unless change says otherwise.
+func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Place {
+	t.Helper()
+	c := local.Config{
+		Dir: dir, ShimCommand: shimCommand(t), StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
+		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
+	}
+	if change != nil {
+		change(&c)
+	}
+	b, err := local.New(c)
+	require.NoError(t, err)
+	return b
+}
+
+// world is a backend with its directory, both of which end with the test; nothing may be left of it then.
+type world struct {
+	*local.Place
+	t   *testing.T
+	dir string
+	ctx context.Context
+}
+
+func newWorld(t *testing.T, change func(*local.Config)) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	w := &world{t: t, dir: t.TempDir(), ctx: ctx}
+	w.Place = newBackend(t, w.dir, change)
+	t.Cleanup(func() {
+		defer cancel()
+		all, err := w.List(ctx)
+		require.NoError(t, err)
+		for _, ws := range all {
+			_, err := w.Delete(ctx, fleet.Agent{UID: ws.ID, Name: ws.Name})
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.Close())
+		require.Empty(t, within(t, w.dir), "processes that are left")
+	})
+	return w
+}
+
+// within returns the command lines of the processes whose environment names the directory, or that work in it.
+func within(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil // not on this system
+	}
+	var found []string
+	for _, e := range entries {
+		proc := filepath.Join("/proc", e.Name())
+		env, _ := os.ReadFile(filepath.Join(proc, "environ"))
+		cwd, _ := os.Readlink(filepath.Join(proc, "cwd"))
+		if strings.Contains(string(env), dir) || strings.HasPrefix(cwd, dir) {
+			line, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
+			if len(line) > 0 { // a zombie has none
+				found = append(found, e.Name()+" "+strings.ReplaceAll(string(line), "\x00", " "))
+			}
+		}
+	}
+	return found
+}
+
+// children is within, without shims, which end a moment after their runs.
+func children(t testing.TB, dir string) []string {
+	return slices.DeleteFunc(within(t, dir), func(line string) bool {
+		args := strings.Fields(line)
+		return len(args) > 2 && args[1] == os.Args[0] && args[2] == "shim"
+	})
+}
+
+// agent provisions an agent.
+func (w *world) agent(project string) fleet.Agent {
+	w.t.Helper()
+	uid := uuid.NewString()
+	a := fleet.Agent{UID: uid, Name: "papi", Owner: "alice", Project: project, Role: "coder", Spec: "Keep the tests green."}
+	ws, err := w.Provision(w.ctx, a)
+	require.NoError(w.t, err)
+	require.Equal(w.t, fleet.StateRunning, ws.State, ws.Reason)
+	return a
+}
+
+// start dispatches a task.
+func (w *world) start(a fleet.Agent, prompt string) fleet.Run {
+	w.t.Helper()
+	r := newRun(prompt)
+	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
+	return r
+}
+
+func newRun(prompt string) fleet.Run {
+	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Minute}
+}
+
+// follow returns what the run said and did, and what it came to.
+func (w *world) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+	w.t.Helper()
+	outputs, o := w.outputs(a, r, "")
+	return said(outputs), o
+}
+
+func (w *world) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Output, fleet.Outcome) {
+	w.t.Helper()
+	var outputs []fleet.Output
+	o, err := w.Connect(a).Follow(w.ctx, r, cursor, func(out fleet.Output) error {
+		outputs = append(outputs, out)
+		return nil
+	})
+	require.NoError(w.t, err)
+	return outputs, o
+}
+
+// said is the text of the outputs, with steps in angle brackets.
+func said(outputs []fleet.Output) string {
+	var b strings.Builder
+	for _, o := range outputs {
+		if o.Step {
+			b.WriteString("<" + o.Text + ">\n")
+		} else {
+			b.WriteString(o.Text)
+		}
+	}
+	return b.String()
+}
+
+// do runs a task to its end.
+func (w *world) do(a fleet.Agent, prompt string) (string, fleet.Outcome) {
+	w.t.Helper()
+	return w.follow(a, w.start(a, prompt))
+}
+
+// until follows the run until it has said the line, and leaves it running.
+func (w *world) until(a fleet.Agent, r fleet.Run, line string) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	all := ""
+	_, err := w.Connect(a).Follow(ctx, r, "", func(out fleet.Output) error {
+		if all += out.Text; strings.Contains(all, line) {
+			cancel()
+		}
+		return nil
+	})
+	require.ErrorIs(w.t, err, context.Canceled, "the run ended before it said %q: %s", line, all)
+}
+
+// home is the agent's directory.
+func (w *world) home(a fleet.Agent, parts ...string) string {
+	return filepath.Join(append([]string{w.dir, "agents", a.UID}, parts...)...)
+}
+
+func (w *world) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {
+	return w.home(a, append([]string{"runs", r.TaskID}, parts...)...)
+}

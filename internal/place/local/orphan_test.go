@@ -1,0 +1,182 @@
+package local_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/shim"
+)
+
+// TestNothingIsLeft holds that whatever a program leaves behind ends with its run. That nothing is left, newWorld
+// checks; here the pids that the programs name are looked at.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux gives orphans to the shim")
+	}
+	for name, script := range map[string]string{
+		"in the background":         `sleep 3600 & echo pid $!; echo done`,
+		"nohup":                     `nohup sleep 3600 >/dev/null 2>&1 & echo pid $!; echo done`,
+		"a session of its own":      `setsid sleep 3600 & sleep 0.05; echo pid $(pgrep -P $$ -f 'sleep 3600' || pgrep -f "^sleep 3600 $FLEET_TASK_ID"); echo done`,
+		"a daemon, forked twice":    `( setsid bash -c 'echo pid $$; exec sleep 3600' >"$FLEET_RUN_DIR/daemon" 2>&1 </dev/null & ) ; until grep -q pid "$FLEET_RUN_DIR/daemon"; do :; done; cat "$FLEET_RUN_DIR/daemon"; echo done`,
+		"with an empty environment": `( env -i setsid bash -c 'echo pid $$; exec sleep 3600' >"$FLEET_RUN_DIR/daemon" </dev/null & ) ; until grep -q pid "$FLEET_RUN_DIR/daemon"; do :; done; cat "$FLEET_RUN_DIR/daemon"; echo done`,
+		"deaf":                      `bash -c 'trap "" TERM HUP INT; echo pid $$; while true; do sleep 0.05; done' & until [ -n "$(jobs -r)" ]; do :; done; sleep 0.1; echo done`,
+		"holding the output":        `( setsid sleep 3600 & echo pid $! ); echo done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			output, o := w.do(w.agent("shell"), script)
+			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+			require.Equal(t, "done", o.Summary)
+			gone(t, output)
+		})
+	}
+}
+
+// gone wants that none of the pids in lines "pid N" is of a process that runs.
+func gone(t *testing.T, output string) {
+	t.Helper()
+	for line := range strings.Lines(output) {
+		for i, field := range strings.Fields(line) {
+			if pid, err := strconv.Atoi(field); err == nil && i > 0 && strings.HasPrefix(line, "pid ") {
+				require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d runs", pid)
+			}
+		}
+	}
+}
+
+func TestForkStorm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	// A hundred families that beget each other as fast as they can, in groups of their own; at most so many at a time.
+	r := w.start(a, `
+		f() { local n=$1; while [ $n -gt 0 ]; do ( exec sleep 0.02 ); n=$((n-1)); done; }
+		for i in $(seq 40); do ( set -m; trap '' TERM; while true; do f 3 & wait; done ) & done
+		echo storm; wait`)
+	w.until(a, r, "storm")
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+	_, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Empty(t, children(t, w.dir))
+}
+
+// TestShimKilled holds that a run whose supervisor is killed is over, and nothing of it is left.
+func TestShimKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := w.start(a, `setsid sleep 3600 & echo begun; sleep 3600`)
+	w.until(a, r, "begun")
+
+	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
+	output, o := w.follow(a, r)
+	require.Equal(t, "begun\n", output)
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Contains(t, o.Reason, "the process that supervised the run was killed")
+	require.Empty(t, children(t, w.dir))
+	_, same := w.follow(a, r)
+	require.Equal(t, o, same)
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true), "it has ended")
+
+	_, o = w.do(a, "echo next")
+	require.Equal(t, "next", o.Summary)
+}
+
+// TestShimHangs holds that a run can be killed whose supervisor does nothing any more.
+func TestShimHangs(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only /proc tells whether a process is stopped")
+	}
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := w.start(a, "echo begun; sleep 3600")
+	w.until(a, r, "begun")
+	w.suspend(a, r)
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+	_, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskFailed, o.Status)
+}
+
+// suspend suspends the supervisor of the run.
+func (w *world) suspend(a fleet.Agent, r fleet.Run) {
+	w.t.Helper()
+	pid := shimOf(w.t, shim.Run(w.runDir(a, r)))
+	require.NoError(w.t, syscall.Kill(pid, syscall.SIGSTOP))
+	for status := []byte(nil); !bytes.Contains(status, []byte("T (stopped)")); runtime.Gosched() {
+		var err error
+		status, err = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+		require.NoError(w.t, err)
+	}
+}
+
+// TestShimTerminated is a machine that is shut down: supervisors get TERM, and end their runs in order.
+func TestShimTerminated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := w.start(a, "trap 'echo tidied up; exit 0' TERM; echo begun; while true; do sleep 0.05; done")
+	w.until(a, r, "begun")
+	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGTERM))
+	output, o := w.follow(a, r)
+	require.Equal(t, "begun\ntidied up\n", strings.ReplaceAll(output, "Terminated\n", "")) // which bash says of its sleep
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Contains(t, o.Reason, "shut")
+}
+
+func shimOf(t *testing.T, run shim.Run) int {
+	t.Helper()
+	c, err := run.Claim()
+	require.NoError(t, err)
+	require.NotNil(t, c)
+	return c.Shim.PID
+}
+
+// TestServerKilled kills a server while a run is under way: the next one takes over, and no output is lost or doubled.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	cmd := exec.Command(shimCommand(t)[0], "server", w.dir)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	var said handover
+	require.NoError(t, json.NewDecoder(out).Decode(&said))
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+
+	rest, _ := w.outputs2(said.Agent, said.Run, said.Cursor)
+	var want strings.Builder
+	for i := range 3000 {
+		want.WriteString("line " + strconv.Itoa(i+1) + "\n")
+	}
+	require.Equal(t, want.String(), said.Text+rest)
+	whole, o := w.follow(said.Agent, said.Run)
+	require.Equal(t, want.String(), whole)
+	require.Equal(t, fleet.TaskCompleted, o.Status)
+	require.Equal(t, "line 3000", o.Summary)
+	require.NoError(t, w.Connect(said.Agent).Dispatch(w.ctx, said.Run), "it was given before")
+	again, _ := w.follow(said.Agent, said.Run)
+	require.Equal(t, whole, again, "and is not given again")
+}
+
+// outputs2 follows the run from the cursor and, once it is followed, lets it go on.
+func (w *world) outputs2(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
+	w.t.Helper()
+	require.NoError(w.t, w.Connect(a).Send(w.ctx, r, "go", "go on"))
+	outputs, o := w.outputs(a, r, cursor)
+	return said(outputs), o
+}

@@ -1,0 +1,84 @@
+package local
+
+import (
+	"os"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/shim"
+)
+
+// maxSummary is the longest summary a program can write into its file, in bytes.
+const maxSummary = 4000
+
+// maxStderr is how much of a program's errors is looked at, from their end, in bytes.
+const maxStderr = 8 << 10
+
+// outcome says what the run came to.
+func (b *Place) outcome(h home, run shim.Run, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
+	stderr, err := run.Tail("stderr", maxStderr)
+	if err != nil {
+		return fleet.Outcome{}, hostError("the output of the run cannot be read", err)
+	}
+	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr)})
+	if err := h.remember(result); err != nil {
+		return fleet.Outcome{}, hostError("the agent's conversation cannot be written down", err)
+	}
+	o := result.Outcome
+	o.EndedAt = exit.Ended
+	summary, err := run.Head("summary", maxSummary)
+	if err != nil {
+		return fleet.Outcome{}, hostError("the summary of the run cannot be read", err)
+	}
+	if s := strings.TrimSpace(driver.Clean(summary)); s != "" {
+		o.Summary = shorten(s)
+	}
+	for _, name := range []string{"payload", "output"} {
+		if name == "output" && f.format.Kind != "text" {
+			break // it is for programs, and the parser has found the payload in it
+		}
+		kept, err := run.Keep(name, b.config.MaxOutput)
+		if err != nil {
+			return fleet.Outcome{}, hostError("the payload of the run cannot be read", err)
+		}
+		if len(kept.Data) > 0 {
+			o.Payload, o.Gap = kept.Data, fleet.Gap{Offset: kept.GapOffset, Size: kept.GapSize}
+			break
+		}
+	}
+	switch exit.End {
+	case shim.Deadline:
+		o.Status = fleet.TaskFailed
+		o.Reason = "it ran longer than its time limit of " + f.spec.Timeout.String()
+	case shim.Interrupted:
+		o.Status, o.Reason = fleet.TaskStopped, exit.Reason
+	case shim.Lost, shim.NotStarted:
+		o.Status, o.Reason = fleet.TaskFailed, exit.Reason
+	}
+	if exit.Trouble != "" && o.Status == fleet.TaskFailed {
+		o.Reason += " (" + exit.Trouble + ")"
+	}
+	return o, nil
+}
+
+// remember keeps the conversation that the agent's next run goes on with.
+func (h home) remember(r driver.Result) error {
+	switch known := h.read("session"); {
+	case r.Forget:
+		if err := os.Remove(h.path("session")); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	case r.Session != "" && r.Session != known && h.exists():
+		return shim.WriteFile(h.path("session"), []byte(r.Session), 0o600)
+	}
+	return nil
+}
+
+// shorten returns at most maxSummary bytes of the text, in whole characters.
+func shorten(s string) string {
+	if len(s) <= maxSummary {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSummary], "")
+}

@@ -1,0 +1,130 @@
+package local_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// TestHugeOutput runs a program that puts out far more than is kept.
+func TestHugeOutput(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	w := newWorld(t, func(c *local.Config) { c.MaxOutput = limit })
+	a := w.agent("shell")
+	r := w.start(a, "echo begin; head -c 100000000 /dev/zero | tr '\\0' x | fold -w 99; echo; echo the end")
+	output, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskCompleted, o.Status)
+	require.Equal(t, "the end", o.Summary)
+	require.True(t, strings.HasPrefix(output, "begin\nxxx"))
+	require.True(t, strings.HasSuffix(output, "x\nthe end\n"))
+	require.LessOrEqual(t, len(o.Payload), limit)
+	require.Positive(t, o.Gap.Size)
+	require.Equal(t, 6+100_000_000+1_010_102+8, int(o.Gap.Size)+len(o.Payload))
+	require.InDelta(t, limit/4, o.Gap.Offset, 200)
+	require.True(t, bytes.HasPrefix(o.Payload, []byte("begin\nxxx")))
+	require.True(t, bytes.HasSuffix(o.Payload, []byte("x\nthe end\n")))
+	again, same := w.follow(a, r)
+	require.Equal(t, o, same)
+	require.True(t, strings.HasSuffix(again, "x\nthe end\n"))
+	require.LessOrEqual(t, len(again), limit+limit/4)
+}
+
+// TestGarbage runs a program that puts out bytes that are no text.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := w.start(a, `head -c 300000 /dev/urandom; printf '\nh\303\251 \360\237\230\200 \303(\n\000\377 end\n'`)
+	outputs, o := w.outputs(a, r, "")
+	for _, out := range outputs {
+		require.True(t, utf8.ValidString(out.Text))
+		require.NotContains(t, out.Text, "\x00")
+		require.LessOrEqual(t, len(out.Text), 3*32<<10)
+	}
+	require.True(t, strings.HasSuffix(said(outputs), "\nhé 😀 \uFFFD(\n\uFFFD\uFFFD end\n"))
+	require.True(t, bytes.HasSuffix(o.Payload, []byte("\nh\xc3\xa9 \xf0\x9f\x98\x80 \xc3(\n\x00\xff end\n")), "byte for byte")
+	for i, out := range outputs {
+		rest, _ := w.outputs(a, r, out.Cursor)
+		require.Equal(t, said(outputs[i+1:]), said(rest))
+	}
+}
+
+// TestStuckSink holds that a reader that takes nothing does not slow the program.
+func TestStuckSink(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := w.start(a, "seq 200000; touch done; read -r x <$FLEET_MESSAGES")
+	taken := make(chan struct{})
+	ctx, cancel := context.WithCancel(w.ctx)
+	ended := make(chan error)
+	go func() {
+		_, err := w.Connect(a).Follow(ctx, r, "", func(fleet.Output) error {
+			close(taken)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		ended <- err
+	}()
+	<-taken
+	w.until(a, r, "200000\n")
+	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "end"))
+	output, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskCompleted, o.Status)
+	require.Len(t, strings.Fields(output), 200000)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+func TestCursors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := w.start(a, "echo one; printf two; read -r x <$FLEET_MESSAGES; echo three")
+	w.until(a, r, "two") // half a line, with a cursor of its own
+	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "go"))
+	w.follow(a, r)
+	for cursor, want := range map[string]string{
+		"": "one\ntwothree\n", "0": "one\ntwothree\n", "4": "twothree\n", "7": "three\n", "13": "", "9999": "",
+	} {
+		outputs, o := w.outputs(a, r, cursor)
+		require.Equal(t, want, said(outputs), "after %q", cursor)
+		require.Equal(t, "twothree", o.Summary)
+	}
+	for _, cursor := range []string{"x", "-1", "1.x", "1.-1", "1.2.3", "99999999999999999999"} {
+		_, err := w.Connect(a).Follow(w.ctx, r, cursor, func(fleet.Output) error { return nil })
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), cursor)
+	}
+}
+
+// TestOldRuns holds that of old runs only the output goes.
+func TestOldRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	first := w.start(a, "echo once >>times; echo first")
+	w.follow(a, first)
+	for range 21 {
+		w.do(a, "true")
+	}
+	output, o := w.follow(a, first)
+	require.Empty(t, output)
+	require.Equal(t, fleet.TaskCompleted, o.Status)
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, first))
+	times, err := os.ReadFile(filepath.Join(w.home(a, "work"), "times"))
+	require.NoError(t, err)
+	require.Equal(t, "once\n", string(times))
+	kept, err := filepath.Glob(w.home(a, "runs", "*", "output"))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(kept), 21)
+}

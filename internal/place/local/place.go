@@ -1,0 +1,119 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/shim"
+	"fleet/internal/runner/worktree"
+)
+
+// Place is a fleet.Place on this machine.
+type Place struct {
+	config   Config
+	projects []project
+	git      *worktree.Git
+	reaper   *reaper
+}
+
+var _ fleet.Place = (*Place)(nil)
+
+// New makes a backend from a configuration, or says what is wrong with that. Close it.
+func New(c Config) (*Place, error) {
+	projects, err := c.check()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
+		return nil, fmt.Errorf("the directory for agents cannot be made: %w", err)
+	}
+	b := &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), reaper: newReaper()}
+	return b, nil
+}
+
+// ShimMain is the program that supervises a run. The server's binary runs it when it is started as Config.ShimCommand
+// says; it must be called from main's own goroutine. It returns the exit code.
+func ShimMain(args ...string) int { return shim.Main(args) }
+
+// Traits implements fleet.Place.
+func (b *Place) Traits() fleet.Traits {
+	return fleet.Traits{
+		Name: "local", PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: recipeDrivers(), TakesReport: true,
+		Keeps: true,
+	}
+}
+
+// Projects implements fleet.Place.
+func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
+	all := make([]fleet.Project, 0, len(b.projects))
+	for _, p := range b.projects {
+		all = append(all, p.public())
+	}
+	return all, ctx.Err()
+}
+
+func (p project) public() fleet.Project {
+	display := p.DisplayName
+	if display == "" {
+		display = p.Name
+	}
+	return fleet.Project{
+		Name: p.Name, DisplayName: display, Description: p.Description,
+		TemplateID: "local/" + p.Name, TemplateName: p.Name,
+	}
+}
+
+// Roles implements fleet.Place.
+func (b *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
+	p, err := b.project(name)
+	if err != nil {
+		return nil, err
+	}
+	roles := make([]fleet.Role, 0, len(p.Roles))
+	for _, r := range p.Roles {
+		display := r.DisplayName
+		if display == "" {
+			display = r.Name
+		}
+		roles = append(roles, fleet.Role{Name: r.Name, DisplayName: display, Description: r.Description, Default: r.Default})
+	}
+	return roles, ctx.Err()
+}
+
+func (b *Place) project(name string) (project, error) {
+	var known []string
+	for _, p := range b.projects {
+		if p.Name == name {
+			return p, nil
+		}
+		known = append(known, p.Name)
+	}
+	list := "there are none"
+	if len(known) > 0 {
+		list = "there are " + strings.Join(known, ", ")
+	}
+	return project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: %s", name, list)
+}
+
+// role returns the role of the project, compared without case.
+func (p project) role(name string) (Role, error) {
+	var known []string
+	for _, r := range p.Roles {
+		if strings.EqualFold(r.Name, name) || name == "" && r.Default {
+			return r, nil
+		}
+		known = append(known, r.Name)
+	}
+	return Role{}, fleet.Errorf(fleet.ReasonRoleNotFound,
+		"the project %q has no role %q: it has %s", p.Name, name, strings.Join(known, ", "))
+}
+
+// Close implements fleet.Place.
+func (b *Place) Close() error {
+	b.reaper.close()
+	return nil
+}

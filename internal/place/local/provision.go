@@ -1,0 +1,201 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/shim"
+	"fleet/internal/runner/worktree"
+)
+
+// Provision implements fleet.Place. What an earlier call left unfinished, it finishes.
+func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.Workspace{}, err
+	}
+	h := b.home(a.UID)
+	r, err := h.record()
+	if err != nil {
+		return fleet.Workspace{}, hostError("the record of the agent cannot be read", err)
+	}
+	if r == nil || !r.Ready || r.Deleting {
+		if err := b.make(ctx, a, h); err != nil {
+			return fleet.Workspace{}, err
+		}
+	}
+	return h.workspace()
+}
+
+// make makes the agent's home.
+func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
+	p, err := b.kind(a)
+	if err == nil {
+		_, err = p.role(a.Role)
+	}
+	if err != nil {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.Words(err))
+	}
+	if _, err := find(p.driver.Program(), b.environ(p, nil), ""); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(h.path("runs"), 0o700); err != nil {
+		return hostError("the directory of the agent cannot be made", err)
+	}
+	r := &record{
+		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: p.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
+		Dir: p.dir, Results: p.results,
+	}
+	if p.Repository != "" {
+		r.Repository, r.Branch = p.Repository, "fleet/"+label(a.Name, a.UID)
+		if isRemote(p.Repository) {
+			r.Repository = worktree.Mirror(filepath.Join(b.config.Dir, "repositories"), p.Repository)
+		}
+	}
+	log, err := agentfile.Create(h.path("log"))
+	if err == nil {
+		err = errors.Join(log.Close(), h.write(r))
+	}
+	if err != nil {
+		return hostError("the directory of the agent cannot be made", err)
+	}
+	if err := b.makeWork(ctx, p, h, r); err != nil {
+		if ctx.Err() == nil {
+			h.log("the workspace could not be made: %s", fleet.Words(err))
+		}
+		return err
+	}
+	r.Ready = true
+	if err := h.write(r); err != nil {
+		return hostError("the directory of the agent cannot be made", err)
+	}
+	if r.Repository != "" {
+		h.log("made the worktree %s of %s on the branch %s", h.work(), worktree.Scrub(p.Repository), r.Branch)
+	} else {
+		h.log("made the directory %s", cmp.Or(r.Dir, h.work()))
+	}
+	return nil
+}
+
+// makeWork makes the directory that the agent works in. Nobody has worked in what may be there of it.
+func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) error {
+	if r.Repository == "" {
+		err := os.MkdirAll(h.work(), 0o700)
+		if err == nil && p.results {
+			err = os.MkdirAll(p.dir, 0o700)
+		}
+		if err != nil {
+			return hostError("the directory of the agent cannot be made", err)
+		}
+		return nil
+	}
+	if isRemote(p.Repository) {
+		if err := b.git.Fetch(ctx, p.Repository, r.Repository); err != nil {
+			return gitError(ctx, "the repository of the project cannot be fetched", err)
+		}
+	} else if err := b.git.Check(ctx, r.Repository); err != nil {
+		return gitError(ctx, "the repository of the project cannot be used", err)
+	}
+	_, err := os.Stat(h.work())
+	if err := b.git.Add(ctx, h.tree(r), p.Branch, err == nil); err != nil {
+		return gitError(ctx, "the worktree of the agent cannot be made", err)
+	}
+	return nil
+}
+
+// Start implements fleet.Place. A workspace that could not be made is tried again, and a worktree whose directory is
+// gone is made again from its branch.
+func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	h := b.home(a.UID)
+	r, err := h.record()
+	switch {
+	case err != nil:
+		return hostError("the record of the agent cannot be read", err)
+	case r == nil || !r.Ready || r.Deleting:
+		return b.make(ctx, a, h)
+	}
+	if _, err := os.Stat(h.work()); errors.Is(err, fs.ErrNotExist) {
+		if r.Repository == "" {
+			err = os.MkdirAll(h.work(), 0o700)
+		} else {
+			err = b.git.Add(ctx, h.tree(r), r.Branch, false)
+		}
+		if err != nil {
+			return gitError(ctx, "the directory of the agent cannot be made again", err)
+		}
+	}
+	if r.Role != a.Role || r.Spec != a.Spec {
+		r.Role, r.Spec = a.Role, a.Spec
+		if err := h.write(r); err != nil {
+			return hostError("the record of the agent cannot be written", err)
+		}
+	}
+	switch err := os.Remove(h.path("stopped")); {
+	case err == nil:
+		h.log("started")
+	case !errors.Is(err, fs.ErrNotExist):
+		return hostError("the agent cannot be started", err)
+	}
+	return ctx.Err()
+}
+
+// Stop implements fleet.Place.
+func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	h := b.home(a.UID)
+	if !h.exists() {
+		return nil
+	}
+	if _, stopped := h.stopped(); !stopped {
+		// Before the run ends, so that none begins behind it.
+		if err := shim.WriteFile(h.path("stopped"), nil, 0o600); err != nil {
+			return hostError("the agent cannot be stopped", err)
+		}
+		h.log("stopped")
+	}
+	return b.endRuns(ctx, h, "its agent was stopped")
+}
+
+// Inspect implements fleet.Place.
+func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.Workspace{}, err
+	}
+	return b.home(a.UID).workspace()
+}
+
+// List implements fleet.Place.
+func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
+	entries, err := os.ReadDir(filepath.Join(b.config.Dir, "agents"))
+	if err != nil {
+		return nil, hostError("the directory of agents cannot be read", err)
+	}
+	all := make([]fleet.Workspace, 0, len(entries))
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if !e.IsDir() || e.Name()[0] == '.' {
+			continue
+		}
+		w, err := home(filepath.Join(b.config.Dir, "agents", e.Name())).workspace()
+		if err != nil {
+			return nil, err
+		}
+		if w.State != fleet.StateDeleted { // gone since the directory was read
+			all = append(all, w)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,207 @@
+package local
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+)
+
+// recipeDrivers are what a recipe can name as its driver: the kinds of drivers, and the agent CLIs that are known.
+func recipeDrivers() []string {
+	names := slices.Clone(driver.Kinds)
+	for _, k := range driver.CLIs() {
+		if !slices.Contains(names, k.Name) {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// byRecipe says whether the agent's recipe says how it works, and not its project.
+func byRecipe(a fleet.Agent) bool { return a.Recipe != nil && a.Recipe.Driver != "" }
+
+// kind is how the agent works: as its project says, or its recipe.
+func (b *Place) kind(a fleet.Agent) (project, error) {
+	p, err := project{}, error(nil)
+	if byRecipe(a) {
+		p, err = recipeProject(a)
+	} else {
+		p, err = b.project(a.Project)
+	}
+	if err != nil || a.Recipe == nil {
+		return p, err
+	}
+	if a.Recipe.Keep > 0 && p.dir == "" && p.Repository == "" {
+		p.dir, p.results = b.results(a.UID), true
+	}
+	if a.Recipe.Edits {
+		p.Roles = slices.Clone(p.Roles)
+		for i := range p.Roles {
+			p.Roles[i].allowEdits()
+		}
+	}
+	return p, nil
+}
+
+// allowEdits lets Claude Code change files in its directory, if nothing else says what it may do. Programs it may not run.
+func (r *Role) allowEdits() {
+	if r.PermissionMode == "" && r.Tools == nil && len(r.AllowedTools) == 0 {
+		r.PermissionMode = "acceptEdits"
+	}
+}
+
+// recipeProject is a recipe as a project with one role, the agent's.
+func recipeProject(a fleet.Agent) (project, error) {
+	r := a.Recipe
+	refuse := func(format string, args ...any) (project, error) {
+		return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
+	}
+	o, known := recipeOptions(r)
+	if !known {
+		return refuse("this machine has no driver %q: it has %s", r.Driver, strings.Join(recipeDrivers(), ", "))
+	}
+	d, err := driver.New(o)
+	if err != nil {
+		return refuse("the recipe of the agent is not good: %s", err)
+	}
+	if o.Kind != "claude" && (r.Allow != nil || len(r.Deny) > 0 || len(r.MCPServers) > 0 || len(r.Tools) > 0) {
+		return refuse("the driver %q cannot hold an agent to tools, or give it MCP servers: leave these out, or use claude", r.Driver)
+	}
+	if len(r.Tools) > 0 {
+		return refuse("the driver claude takes tools from MCP servers only: register the tool for another agent")
+	}
+	if err := checkVariables("pass_env", r.PassEnv); err != nil {
+		return refuse("the recipe of the agent is not good: %s", err)
+	}
+	if r.Dir != "" {
+		if info, err := os.Stat(r.Dir); !filepath.IsAbs(r.Dir) || err != nil || !info.IsDir() {
+			return refuse("%q is no directory of this machine for the agent to work in: give the full path of one", r.Dir)
+		}
+	}
+	role := Role{Name: a.Role, Default: true, Prompt: r.System, Model: r.Model, DisallowedTools: r.Deny}
+	if role.MCPServers, err = recipeServers(r); err != nil {
+		return project{}, err
+	}
+	role.Tools, role.AllowedTools = toolbox(r)
+	return project{
+		Project: Project{Name: a.Project, PassEnv: r.PassEnv, Roles: []Role{role}}, driver: d, dir: r.Dir,
+	}, nil
+}
+
+// recipeOptions are the options of the recipe's driver. A command that says nowhere where the task goes reads it, after
+// what holds for all tasks, from its input.
+func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
+	for _, k := range driver.CLIs() {
+		if k.Name == r.Driver && k.Options.Kind != k.Name {
+			o := k.Options
+			o.Command = append(slices.Clone(o.Command), r.Command...)
+			if r.Model != "" {
+				o.Command = append(o.Command, "--model", "{{.Model}}")
+			}
+			return o, true
+		}
+	}
+	o = driver.Options{Kind: r.Driver, Command: r.Command, Keys: knownKeys(r.Command)}
+	if r.Driver == "command" && !slices.ContainsFunc(r.Command, func(a string) bool { return strings.Contains(a, "{{") }) {
+		o.Stdin = "{{.Brief}}"
+	}
+	return o, slices.Contains(driver.Kinds, r.Driver)
+}
+
+// toolbox is what of Claude Code's own tools there is for the agent, and which need no permission. It has those alone
+// that it may use, since it can ask nobody. The tools of its own MCP servers it may use, as far as its list does not
+// name some of them; an empty list is no tools at all.
+func toolbox(r *fleet.Recipe) (tools, allowed []string) {
+	allowed = slices.Clone(r.Allow)
+	if r.Allow == nil || len(r.Allow) > 0 {
+		for _, s := range r.MCPServers {
+			prefix := "mcp__" + s.Name
+			if !slices.ContainsFunc(r.Allow, func(rule string) bool { return rule == prefix || strings.HasPrefix(rule, prefix+"__") }) {
+				allowed = append(allowed, prefix)
+			}
+		}
+	}
+	if r.Allow == nil {
+		return nil, allowed
+	}
+	tools = []string{}
+	for _, rule := range r.Allow {
+		tool, _, _ := strings.Cut(rule, "(")
+		if tool = strings.TrimSpace(tool); !strings.HasPrefix(tool, "mcp__") && !slices.Contains(tools, tool) {
+			tools = append(tools, tool)
+		}
+	}
+	return tools, allowed
+}
+
+// recipeServers are the recipe's MCP servers by name, with the variables in them as they were written.
+func recipeServers(r *fleet.Recipe) (map[string]driver.MCPServer, error) {
+	servers := map[string]driver.MCPServer{}
+	for _, s := range r.MCPServers {
+		if _, twice := servers[s.Name]; twice || s.Name == "" || s.Name == driver.ReportServer {
+			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
+				"an MCP server of the agent cannot have the name %q: names are there once, and %q is Fleet's own", s.Name, driver.ReportServer)
+		}
+		d := driver.MCPServer{Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers}
+		if s.URL != "" {
+			d.Type = "http"
+		}
+		servers[s.Name] = d
+	}
+	return servers, nil
+}
+
+// servers are the MCP servers of a run. Those of a recipe name variables of the server's environment, whose values are
+// put in now and go nowhere but into the run's own file.
+func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
+	if !byRecipe(a) {
+		return role.MCPServers, nil
+	}
+	filled := map[string]driver.MCPServer{}
+	for _, name := range slices.Sorted(maps.Keys(role.MCPServers)) {
+		s := role.MCPServers[name]
+		var err error
+		if s.Env, err = b.fill(name, s.Env); err != nil {
+			return nil, err
+		}
+		if s.Headers, err = b.fill(name, s.Headers); err != nil {
+			return nil, err
+		}
+		filled[name] = s
+	}
+	return filled, nil
+}
+
+// fill puts the values of variables into the texts of the MCP server.
+func (b *Place) fill(server string, texts map[string]string) (map[string]string, error) {
+	if texts == nil {
+		return nil, nil
+	}
+	filled := make(map[string]string, len(texts))
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		value, err := fleet.Expand(texts[key], b.lookup)
+		if err != nil {
+			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s of the MCP server %q: %s", key, server, fleet.Words(err))
+		}
+		filled[key] = value
+	}
+	return filled, nil
+}
+
+// lookup returns a variable of the server's environment that agents may be given.
+func (b *Place) lookup(name string) (string, bool) {
+	if reserved(name) {
+		return "", false
+	}
+	for _, v := range slices.Backward(b.config.Environ) { // of two, the last one counts
+		if key, value, ok := strings.Cut(v, "="); ok && key == name {
+			return value, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,376 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/shim"
+)
+
+// made returns an agent by the recipe, in no project.
+func made(r fleet.Recipe) fleet.Agent {
+	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Recipe: &r}
+}
+
+func (w *world) provision(a fleet.Agent) fleet.Agent {
+	w.t.Helper()
+	ws, err := w.Provision(w.ctx, a)
+	require.NoError(w.t, err)
+	require.Equal(w.t, fleet.StateRunning, ws.State, ws.Reason)
+	return a
+}
+
+func TestRecipe(t *testing.T) {
+	t.Parallel()
+	const secret = "brave-s3cret"
+	w := newClaudeWorld(t, local.Role{}, "BRAVE_API_KEY="+secret, "EXTRA=passed on", "NOT_NAMED=stays")
+	a := made(fleet.Recipe{
+		Driver: "claude", System: "You search the web.", SystemOnly: true, Model: "haiku",
+		Allow: []string{"Bash(curl:*)", "Bash(wget:*)", "Read"}, Deny: []string{"Bash(rm:*)"}, PassEnv: []string{"EXTRA"},
+		MCPServers: []fleet.MCPServer{
+			{Name: "brave", Command: "npx", Args: []string{"-y", "brave"}, Env: map[string]string{"KEY": "x-${BRAVE_API_KEY}-$y", "PLAIN": "p"}},
+			{Name: "web", URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer ${BRAVE_API_KEY}"}},
+		},
+	})
+	a.OneTask = true
+	w.provision(a)
+	w.script("s-1", "", claudeInit, claudeSays, claudeTool, claudeUsed)
+	r := w.start(a, "--help me")
+	outputs, o := w.outputs(a, r, "")
+	require.Equal(t, fleet.Outcome{
+		Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, ExitCode: new(int),
+		Usage: fleet.Usage{Model: "opus", InputTokens: 112, OutputTokens: 34, ToolCalls: 1},
+	}, o)
+	require.Equal(t, "I will look.\n<Bash: ls -l>\n<Bash answered: file>\n", said(outputs))
+	require.JSONEq(t, `{"type":"tool_call","id":"t1","name":"Bash","arguments":{"command":"ls\n  -l","description":"List"}}`, string(outputs[1].Data))
+	require.JSONEq(t, `{"type":"tool_result","id":"t1","name":"Bash","result":"file","is_error":false}`, string(outputs[2].Data))
+
+	require.Equal(t, []string{
+		"-p", "--verbose", "--output-format", "stream-json", "--setting-sources", "", "--system-prompt", "You search the web.", "--model", "haiku",
+		"--tools", "Bash,Read", "--allowedTools", "Bash(curl:*),Bash(wget:*),Read,mcp__brave,mcp__web", "--disallowedTools", "Bash(rm:*)",
+		"--mcp-config", w.runDir(a, r, "mcp.json"), "--strict-mcp-config", "--no-session-persistence", "--", "--help me",
+	}, w.argv())
+	require.JSONEq(t, `{"mcpServers":{
+		"brave":{"command":"npx","args":["-y","brave"],"env":{"KEY":"x-brave-s3cret-$y","PLAIN":"p"}},
+		"web":{"type":"http","url":"https://example.com","headers":{"Authorization":"Bearer brave-s3cret"}}}}`, w.file("mcp.json"))
+	require.Equal(t, "600\n", w.file("mode"))
+	require.Contains(t, w.file("environment"), "EXTRA=passed on\n")
+	require.NotContains(t, w.file("environment"), "NOT_NAMED")
+	require.NotContains(t, w.file("environment"), secret)
+
+	// The secret was in that file alone, and went with it.
+	require.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			b, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NotContains(t, string(b), secret, path)
+		}
+		return err
+	}))
+	_, err := w.Delete(w.ctx, a)
+	require.NoError(t, err)
+	require.NoDirExists(t, w.home(a))
+}
+
+const claudeUsed = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION","usage":{"input_tokens":100,"cache_read_input_tokens":5,"cache_creation_input_tokens":7,"output_tokens":34}}`
+
+func TestRecipeTools(t *testing.T) {
+	t.Parallel()
+	servers := []fleet.MCPServer{{Name: "a", Command: "a"}, {Name: "b", Command: "b"}}
+	for _, tc := range []struct {
+		name           string
+		allow          []string
+		report         bool
+		tools, allowed string // "-": the flag is not there
+	}{
+		{"no list leaves it to claude", nil, false, "-", "mcp__a,mcp__b"},
+		{"an empty list is no tools", []string{}, false, "", "-"},
+		{"an empty list and a report", []string{}, true, "", "mcp__fleet"},
+		{"a list names the tools there are", []string{"Bash(ls)", "Read(//tmp/**)", "Bash(git log:*)"}, false, "Bash,Read", "Bash(ls),Read(//tmp/**),Bash(git log:*),mcp__a,mcp__b"},
+		{"a server's tools, some of them", []string{"mcp__a__search"}, true, "", "mcp__a__search,mcp__b,mcp__fleet"},
+		{"one server as a whole", []string{"mcp__b", "Edit"}, false, "Edit", "mcp__b,Edit,mcp__a"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newClaudeWorld(t, local.Role{})
+			a := w.provision(made(fleet.Recipe{Driver: "claude", Allow: tc.allow, MCPServers: servers}))
+			w.script("s-1", "", claudeDone)
+			r := newRun("go")
+			if tc.report {
+				r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+			}
+			require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+			_, o := w.follow(a, r)
+			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+			flag := func(name string) string {
+				for i, arg := range w.argv() {
+					if arg == name {
+						return w.argv()[i+1]
+					}
+				}
+				return "-"
+			}
+			require.Equal(t, tc.tools, flag("--tools"))
+			require.Equal(t, tc.allowed, flag("--allowedTools"))
+			require.NotContains(t, w.argv(), "--no-session-persistence", "the agent may get another task")
+			require.Equal(t, tc.report, strings.Contains(w.file("mcp.json"), `"fleet":{"type":"http","url":"http://127.0.0.1:1/mcp","headers":{"Authorization":"Bearer t0ken"}}`))
+			require.NotContains(t, w.file("argv")+w.file("environment"), "t0ken")
+			require.NoFileExists(t, w.runDir(a, r, "report-token"))
+		})
+	}
+}
+
+func TestRecipeIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	for _, tc := range []struct {
+		want   string
+		recipe fleet.Recipe
+	}{
+		{`no driver "cagent": it has shell, claude, command, codex`, fleet.Recipe{Driver: "cagent"}},
+		{`there is no project ""`, fleet.Recipe{Reports: true}},
+		{`needs the option command`, fleet.Recipe{Driver: "command"}},
+		{`is not a good template`, fleet.Recipe{Driver: "command", Command: []string{"x", "{{.Nothing}}"}}},
+		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "shell", Allow: []string{}}},
+		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "shell", Deny: []string{"Bash"}}},
+		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "command", Command: []string{"true"}, MCPServers: []fleet.MCPServer{{Name: "a"}}}},
+		{`cannot have the name "fleet"`, fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "fleet"}}}},
+		{`cannot have the name "a"`, fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a"}, {Name: "a"}}}},
+		{`"FLEET_TOKEN" is Fleet's own`, fleet.Recipe{Driver: "shell", PassEnv: []string{"FLEET_TOKEN"}}},
+		{`is no directory of this machine`, fleet.Recipe{Driver: "shell", Dir: "relative"}},
+		{`is no directory of this machine`, fleet.Recipe{Driver: "shell", Dir: "/nowhere/at/all"}},
+		{`was not found on the server's PATH`, fleet.Recipe{Driver: "command", Command: []string{"no-such-program"}}},
+	} {
+		_, err := w.Provision(w.ctx, made(tc.recipe))
+		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+		require.Contains(t, fleet.Words(err), tc.want)
+	}
+	all, err := w.List(w.ctx)
+	require.NoError(t, err)
+	require.Empty(t, all, "nothing was made")
+}
+
+// TestRecipeVariables holds that a variable which is missing, or is not for agents, is found before anything starts.
+func TestRecipeVariables(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	for text, want := range map[string]string{
+		"${MISSING}": "MISSING is not set", "${FLEET_TOKEN}": "FLEET_TOKEN is not set", "${": "is not followed by", "${A-b}": "is not followed by",
+	} {
+		a := w.provision(made(fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a", Command: "a", Env: map[string]string{"KEY": text}}}}))
+		r := newRun("go")
+		err := w.Connect(a).Dispatch(w.ctx, r)
+		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
+		require.Contains(t, fleet.Words(err), want)
+		require.Contains(t, fleet.Words(err), `KEY of the MCP server "a"`)
+		require.NoFileExists(t, filepath.Join(w.homeDir, "argv"))
+	}
+}
+
+func TestRecipeConversation(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	a := w.provision(made(fleet.Recipe{Driver: "claude", System: "You review."}))
+	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
+	w.do(a, "one")
+	require.NotContains(t, w.argv(), "--resume")
+	w.do(a, "two")
+	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review.")
+	require.Contains(t, strings.Join(w.argv(), " "), "--resume s-1 -- two")
+
+	// What is both its specification and its system prompt it is told once.
+	both := made(fleet.Recipe{Driver: "claude", System: "You review."})
+	both.Spec = "You review."
+	w.do(w.provision(both), "three")
+	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review. --mcp-config")
+}
+
+func TestRecipeOfCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := newWorld(t, nil)
+	report := &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	a := w.provision(made(fleet.Recipe{Driver: "shell", Dir: dir}))
+	r := newRun(`pwd; echo "$FLEET_REPORT_URL"; stat -c %a "$FLEET_REPORT_TOKEN_FILE"; cat "$FLEET_REPORT_TOKEN_FILE"; env | grep -c t0ken || true`)
+	r.Report = report
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+	output, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Equal(t, dir+"\nhttp://127.0.0.1:1/mcp\n600\nt0ken0\n", output)
+	require.NoFileExists(t, w.runDir(a, r, "report-token"))
+	ws, err := w.Inspect(w.ctx, a)
+	require.NoError(t, err)
+	require.Equal(t, dir, ws.Location)
+	_, err = w.Delete(w.ctx, a)
+	require.NoError(t, err)
+	require.DirExists(t, dir, "a directory that is not its own stays")
+
+	cat := w.provision(made(fleet.Recipe{Driver: "command", Command: []string{"cat"}, System: "You are a cat."}))
+	output, _ = w.do(cat, "Purr.")
+	require.Equal(t, "You are a cat.\n\nYour task now:\n\nPurr.", output, "what it is not told in arguments it reads")
+	echo := w.provision(made(fleet.Recipe{Driver: "command", Command: []string{"printf", "%s|", "{{.Model}}", "{{.Prompt}}"}, Model: "m"}))
+	output, _ = w.do(echo, "--Hi")
+	require.Equal(t, "m|--Hi|", output)
+}
+
+// TestRecipeThatOnlyReports has an agent of a project that reports.
+func TestRecipeThatOnlyReports(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{Prompt: "You write code."})
+	a := made(fleet.Recipe{Reports: true})
+	a.Project, a.Role = "claude", "coder"
+	w.provision(a)
+	w.script("s-1", "", claudeDone)
+	r := newRun("go")
+	r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+	w.follow(a, r)
+	require.Contains(t, w.argv(), "project", "its project's settings count")
+	require.Contains(t, w.argv(), "You write code.")
+	require.Contains(t, w.argv(), "mcp__fleet")
+	require.Contains(t, w.file("mcp.json"), "t0ken")
+}
+
+// TestRecipeOfKnownCLI runs an agent CLI that is known by its name alone.
+func TestRecipeOfKnownCLI(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "codex"), []byte(`#!/usr/bin/env bash
+printf '{"type":"item.completed","item":{"type":"agent_message","text":"%s"}}\n' "$*, $(cat)"
+`), 0o700))
+	w := newWorld(t, func(c *local.Config) { c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir} })
+	a := w.provision(made(fleet.Recipe{Driver: "codex", Model: "o9"}))
+	_, o := w.do(a, "go")
+	require.Equal(t, "exec --json --skip-git-repo-check --sandbox workspace-write - --model o9, go", o.Summary)
+	require.Contains(t, w.Traits().Drivers, "codex")
+}
+
+// asks is a script in which claude asks its model, answers with the call of a tool when the test opens the gate, and asks
+// again when the tool has answered.
+const asks = `
+say() { printf '%s\n' "$@"; }
+trap 'say "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"got TERM\"}]},\"session_id\":\"s\"}"; exit 143' TERM
+say '{"type":"system","subtype":"status","status":"requesting"}'
+say '{"type":"stream_event","event":{"type":"message_start"},"parent_tool_use_id":null}'
+say '{"type":"assistant","message":{"content":[{"type":"text","text":"asking"}]},"session_id":"s"}'
+until [ -e "$HOME/open" ]; do sleep 0.02; done
+say '{"type":"assistant","message":{"content":[{"type":"text","text":"answered"}]},"session_id":"s"}'
+say '{"type":"stream_event","event":{"type":"message_delta","delta":{"stop_reason":"'"$STOP"'"}},"parent_tool_use_id":null}'
+say '{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":null}'
+[ "$STOP" = end_turn ] || sleep 3600 & wait
+say '{"type":"result","subtype":"success","result":"all done","session_id":"s"}'
+`
+
+// TestSoftInterrupt holds that an agent which reports is stopped between two requests to its model.
+func TestSoftInterrupt(t *testing.T) {
+	t.Parallel()
+	begin := func(t *testing.T, grace time.Duration, stop string, report bool) (*claudeWorld, fleet.Agent, fleet.Run) {
+		w := newClaudeWorldWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = grace })
+		a := w.provision(made(fleet.Recipe{Driver: "claude"}))
+		w.script("s", "STOP="+stop+"\n"+asks)
+		r := newRun("go")
+		if report {
+			r.Report = &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t"}
+		}
+		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+		w.until(a, r, "asking")
+		return w, a, r
+	}
+	open := func(w *claudeWorld) {
+		require.NoError(w.t, os.WriteFile(filepath.Join(w.homeDir, "open"), nil, 0o600))
+	}
+	t.Run("the answer in flight is waited for", func(t *testing.T) {
+		t.Parallel()
+		w, a, r := begin(t, time.Minute, "tool_use", true)
+		require.Contains(t, w.argv(), "--include-partial-messages")
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		open(w)
+		output, o := w.follow(a, r)
+		require.Equal(t, "asking\nanswered\ngot TERM\n", output, "and its events are nobody's output")
+		require.Equal(t, fleet.TaskStopped, o.Status)
+	})
+	t.Run("the last answer ends the run by itself", func(t *testing.T) {
+		t.Parallel()
+		w, a, r := begin(t, time.Minute, "end_turn", true)
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		open(w)
+		output, o := w.follow(a, r)
+		require.Equal(t, "asking\nanswered\n", output)
+		require.Equal(t, fleet.TaskStopped, o.Status)
+		require.Equal(t, "all done", o.Summary)
+	})
+	t.Run("while a tool runs it ends at once", func(t *testing.T) {
+		t.Parallel()
+		w, a, r := begin(t, time.Minute, "tool_use", true)
+		open(w)
+		w.until(a, r, "answered")
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		output, _ := w.follow(a, r)
+		require.Equal(t, "asking\nanswered\ngot TERM\n", output)
+	})
+	t.Run("an answer that never comes is not waited for longer than the grace", func(t *testing.T) {
+		t.Parallel()
+		w, a, r := begin(t, 400*time.Millisecond, "tool_use", true)
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		output, o := w.follow(a, r)
+		require.Equal(t, "asking\ngot TERM\n", output)
+		require.Equal(t, fleet.TaskStopped, o.Status)
+	})
+	t.Run("unless the run may linger", func(t *testing.T) {
+		t.Parallel()
+		const grace = 200 * time.Millisecond
+		w, a, r := begin(t, grace, "tool_use", true)
+		soft := r
+		soft.Linger = time.Minute
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false))
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false), "again")
+		more, err := shim.Run(w.runDir(a, r)).Watch(w.ctx)
+		require.NoError(t, err)
+		for over := time.After(3 * grace); over != nil; {
+			select {
+			case _, runs := <-more:
+				require.True(t, runs, "the request under way was cut off")
+			case <-over:
+				over = nil
+			}
+		}
+		open(w)
+		output, o := w.follow(a, r)
+		require.Equal(t, "asking\nanswered\ngot TERM\n", output)
+		require.Equal(t, fleet.TaskStopped, o.Status)
+	})
+	t.Run("an interrupt without patience ends the wait", func(t *testing.T) {
+		t.Parallel()
+		w, a, r := begin(t, 200*time.Millisecond, "tool_use", true)
+		soft := r
+		soft.Linger = time.Hour
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false))
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		output, _ := w.follow(a, r)
+		require.Equal(t, "asking\ngot TERM\n", output)
+	})
+	t.Run("a kill waits for nothing", func(t *testing.T) {
+		t.Parallel()
+		w, a, r := begin(t, time.Minute, "tool_use", true)
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+		_, o := w.follow(a, r)
+		require.Equal(t, fleet.TaskStopped, o.Status)
+	})
+	t.Run("others end at once", func(t *testing.T) {
+		t.Parallel()
+		w, a, r := begin(t, time.Minute, "tool_use", false)
+		require.NotContains(t, w.argv(), "--include-partial-messages")
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		output, _ := w.follow(a, r)
+		require.Equal(t, "asking\ngot TERM\n", output)
+	})
+}

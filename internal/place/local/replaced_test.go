@@ -1,0 +1,119 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/process"
+	"fleet/internal/runner/shim"
+)
+
+// TestReplacedFiles has an agent put a pipe, a link to a device, or a directory in the place of every file that Fleet reads
+// from its directories, while a task runs. The task ends, and all that Fleet does to the agent returns.
+func TestReplacedFiles(t *testing.T) {
+	t.Parallel()
+	for how, script := range map[string]string{
+		"pipe":      `rm -rf "$f"; mkfifo "$f"`,
+		"device":    `rm -rf "$f"; ln -s /dev/zero "$f"`,
+		"directory": `rm -rf "$f"; mkdir "$f"; touch "$f/x"`,
+		"garbage":   `rm -rf "$f"; echo "{" >"$f"`,
+	} {
+		for _, file := range []string{
+			"agent.json", "active", "session", "stopped", "log", "runs", "work/.git", "run/run.json", "run/claim", "run/child", "run/control",
+			"run/output", "run/stderr", "run/exit.json", "run/format.json", "run/summary", "run/payload", "run/shim.log", "run/output.99",
+		} {
+			if how != "pipe" && !slices.Contains([]string{"agent.json", "runs", "run/run.json", "run/claim", "run/exit.json", "run/output"}, file) {
+				continue
+			}
+			t.Run(how+" "+file, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, nil)
+				a := w.agent("shell")
+				marker := filepath.Join(t.TempDir(), "replaced")
+				path := filepath.Join(w.home(a), file)
+				if name, own := strings.CutPrefix(file, "run/"); own {
+					path = "$FLEET_RUN_DIR/" + name
+				}
+				r := w.start(a, fmt.Sprintf(`until [ -e $FLEET_RUN_DIR/child ]; do :; done; f=%s; echo begun; %s; touch %s; sleep 3600`, path, script, marker))
+				for _, err := os.Stat(marker); err != nil; _, err = os.Stat(marker) {
+					require.NoError(t, w.ctx.Err())
+					runtime.Gosched()
+				}
+				_, err := w.List(w.ctx)
+				require.NoError(t, err)
+				_, err = w.Inspect(w.ctx, a)
+				require.NoError(t, err)
+				_, _, _ = w.Log(w.ctx, a, 10)
+				begun := time.Now()
+				require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+				if o, err := w.Connect(a).Follow(w.ctx, r, "", func(fleet.Output) error { return nil }); err != nil {
+					require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "%v", err)
+				} else {
+					require.NotEqual(t, fleet.TaskCompleted, o.Status)
+				}
+				require.NoError(t, w.Stop(w.ctx, a))
+				_, err = w.Delete(w.ctx, a)
+				require.NoError(t, err)
+				require.Less(t, time.Since(begun), 20*time.Second)
+			})
+		}
+	}
+}
+
+// TestSuspendedSupervisor holds that a run whose supervisor is suspended obeys its time limit, and that all it ran is ended,
+// also what cannot be recognised any more.
+func TestSuspendedSupervisor(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux gives orphans to the shim")
+	}
+	w := newWorld(t, func(c *local.Config) {
+		c.Projects = []local.Project{{Name: "shell", Timeout: 500 * time.Millisecond}}
+	})
+	a := w.agent("shell")
+	r := w.start(a, `( env -i setsid bash -c 'echo pid $$; exec sleep 3600' & ); sleep 0.1; echo begun; sleep 3600`)
+	w.until(a, r, "begun")
+	w.suspend(a, r)
+	output, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Equal(t, "it ran longer than its time limit of 500ms", o.Reason)
+	_, after, _ := strings.Cut(output, "pid ")
+	pid, err := strconv.Atoi(strings.Fields(after)[0])
+	require.NoError(t, err)
+	id, err := process.Of(pid)
+	require.True(t, err != nil || !id.Alive(), "process %d runs", pid) // init may not have waited for it yet
+}
+
+// TestKilledSupervisor holds that what is not known to have ended is not said to have.
+func TestKilledSupervisor(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux gives orphans to the shim")
+	}
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := w.start(a, `echo begun; sleep 3600`)
+	w.until(a, r, "begun")
+	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
+	_, o := w.follow(a, r)
+	require.Equal(t, "the process that supervised the run was killed; what was found of the processes it ran was ended", o.Reason)
+
+	r = w.start(a, `echo begun; sleep 3600`)
+	w.until(a, r, "begun")
+	w.suspend(a, r)
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+	_, o = w.follow(a, r)
+	require.Equal(t, "the process that supervised the run did not answer and was killed; what it ran was ended too", o.Reason)
+}

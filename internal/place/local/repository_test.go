@@ -1,0 +1,205 @@
+package local_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// git runs a script in a directory, as an author that git knows.
+func git(t *testing.T, dir, script string) string {
+	t.Helper()
+	cmd := exec.Command("bash", "-ec", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_CONFIG_GLOBAL=/dev/null")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return strings.TrimSpace(string(out))
+}
+
+// repoWorld has a project over a repository with one commit.
+func repoWorld(t *testing.T, remote bool) (*world, string) {
+	t.Helper()
+	repo := t.TempDir()
+	git(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	return newWorld(t, func(c *local.Config) {
+		p := local.Project{Name: "repo", Repository: repo, Env: map[string]string{
+			"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com",
+		}}
+		if remote {
+			p.Repository = "file://" + repo
+		}
+		c.Projects = append(c.Projects, p)
+	}), repo
+}
+
+func TestRepository(t *testing.T) {
+	t.Parallel()
+	for name, remote := range map[string]bool{"on this machine": false, "elsewhere": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, repo := repoWorld(t, remote)
+			a, b := w.agent("repo"), w.agent("repo")
+			_, o := w.do(a, "git branch --show-current; cat file")
+			branch := "fleet/papi-" + a.UID[len(a.UID)-8:]
+			require.Equal(t, branch+"\none\n", string(o.Payload))
+			_, o = w.do(a, "echo two >>file; git commit -qam two; git status --porcelain; git log --oneline | wc -l")
+			require.Equal(t, "2", strings.TrimSpace(o.Summary))
+			_, o = w.do(b, "cat file") // the other works on its own branch
+			require.Equal(t, "one", o.Summary)
+			require.Equal(t, "main", git(t, repo, "git branch --show-current"))
+
+			ws, err := w.Inspect(w.ctx, a)
+			require.NoError(t, err)
+			require.Equal(t, branch, ws.Metadata["branch"])
+			require.Equal(t, w.home(a, "work"), ws.Location)
+			lines, _, err := w.Log(w.ctx, a, 100)
+			require.NoError(t, err)
+			require.Contains(t, lines[0], "on the branch "+branch)
+			require.Contains(t, lines[len(lines)-1], "ended: exited with code 0")
+		})
+	}
+}
+
+func TestDeleteKeepsWork(t *testing.T) {
+	t.Parallel()
+	const commit = "echo two >>file; git commit -qam two; "
+	for _, tc := range []struct {
+		name, script string
+		dir, branch  bool // what is kept
+	}{
+		{"nothing to keep", "true", false, false},
+		{"uncommitted", "echo two >>file; echo new >new", true, true},
+		{"committed", commit, false, true},
+		{"committed, and more", commit + "echo three >>file", true, true},
+		{"merged", commit + "git branch -f result", false, false},
+		{"on no branch", "git checkout -q --detach; " + commit, true, true},
+		{"half-way through a merge", "git checkout -qb other; " + commit + "git checkout -q -; echo x >file; git commit -qam x; git merge other || true", true, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w, repo := repoWorld(t, false)
+			a := w.agent("repo")
+			_, o := w.do(a, tc.script)
+			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+			w.until(a, w.start(a, "echo at work; sleep 3600"), "at work") // which does not keep it from being deleted
+
+			kept, err := w.Delete(w.ctx, a)
+			require.NoError(t, err)
+			tag := "papi-" + a.UID[len(a.UID)-8:]
+			dir := filepath.Join(w.dir, "kept", tag)
+			require.NoDirExists(t, w.home(a))
+			require.Equal(t, tc.dir || tc.branch, kept != "", kept)
+			require.Equal(t, tc.branch, strings.Contains(git(t, repo, "git branch"), "fleet/"+tag), "the branch")
+			if tc.branch {
+				require.Contains(t, kept, "fleet/"+tag)
+				require.Contains(t, kept, repo)
+			}
+			if !tc.dir {
+				require.NoDirExists(t, dir)
+				require.NotContains(t, git(t, repo, "git worktree list"), w.dir)
+				return
+			}
+			require.Contains(t, kept, dir)
+			require.FileExists(t, filepath.Join(dir, "file"))
+			require.Contains(t, git(t, repo, "git worktree list"), dir, "git knows where it is")
+			git(t, dir, "git status; git add -A; git commit -qm kept || true")
+		})
+	}
+}
+
+// TestDeleteWithoutRepository deletes agents whose repository was deleted before, or whose worktree is none any more.
+func TestDeleteWithoutRepository(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{
+		"the repository is gone":            `rm -rf "$REPO"`,
+		"the repository forgot it":          `rm -rf "$REPO/.git/worktrees"`,
+		"the worktree has lost its link":    `rm "$WORK/.git"`,
+		"what is left of it is a directory": `rm -rf "$REPO" "$WORK/.git"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, repo := repoWorld(t, false)
+			a := w.agent("repo")
+			w.do(a, "echo precious >>file")
+			git(t, w.dir, `REPO="`+repo+`" WORK="`+w.home(a, "work")+`"; `+damage)
+
+			ws, err := w.Inspect(w.ctx, a)
+			require.NoError(t, err)
+			require.Equal(t, fleet.StateUnhealthy, ws.State)
+			require.NotEmpty(t, ws.Reason)
+			err = w.Connect(a).Dispatch(w.ctx, newRun("true"))
+			require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+
+			kept, err := w.Delete(w.ctx, a)
+			require.NoError(t, err)
+			dir := filepath.Join(w.dir, "kept", "papi-"+a.UID[len(a.UID)-8:])
+			require.Contains(t, kept, dir)
+			text, err := os.ReadFile(filepath.Join(dir, "file"))
+			require.NoError(t, err)
+			require.Equal(t, "one\nprecious\n", string(text))
+		})
+	}
+}
+
+func TestRestoreWorktree(t *testing.T) {
+	t.Parallel()
+	w, _ := repoWorld(t, false)
+	a := w.agent("repo")
+	w.do(a, "echo two >>file; git commit -qam two")
+	require.NoError(t, os.RemoveAll(w.home(a, "work")))
+	require.NoError(t, w.Stop(w.ctx, a))
+	require.NoError(t, w.Start(w.ctx, a))
+	_, o := w.do(a, "cat file")
+	require.Equal(t, "two", o.Summary)
+}
+
+func TestProvisionFailures(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	git(t, empty, "git init -q")
+	w := newWorld(t, func(c *local.Config) {
+		c.Projects = []local.Project{
+			{Name: "nowhere", Repository: filepath.Join(empty, "no")},
+			{Name: "no commit", Repository: empty},
+			{Name: "unreachable", Repository: "file://user:secret@/no/such/repo"},
+			{Name: "no program", Driver: "command", Command: []string{"no-such-program", "{{.Prompt}}"}},
+			{Name: "no claude", Driver: "claude", Env: map[string]string{"PATH": "/nowhere"}},
+			{Name: "wrong path", Driver: "command", Command: []string{"/no/such/program"}},
+		}
+	})
+	for _, tc := range []struct{ project, role, want string }{
+		{"nowhere", "coder", "there is no directory"},
+		{"no commit", "coder", "no commit to begin at"},
+		{"unreachable", "coder", "cannot be fetched"},
+		{"no program", "coder", `the program "no-such-program" was not found`},
+		{"no claude", "coder", "npm install -g @anthropic-ai/claude-code"},
+		{"wrong path", "coder", "/no/such/program is not there"},
+		{"no such", "coder", `there is no project "no such": there are no claude, no commit, no program, nowhere, unreachable, wrong path`},
+		{"nowhere", "boss", `no role "boss": it has coder, operator, manager`},
+	} {
+		a := fleet.Agent{UID: "uid-" + strings.ReplaceAll(tc.project+tc.role, " ", "-"), Name: "papi", Project: tc.project, Role: tc.role}
+		_, err := w.Provision(w.ctx, a)
+		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%s: %v", tc.project, err)
+		require.Contains(t, fleet.Words(err), tc.want)
+		require.NotContains(t, err.Error(), "secret")
+		_, err = w.Delete(w.ctx, a)
+		require.NoError(t, err)
+	}
+
+	// What was wrong is put right, and the agent is started.
+	a := fleet.Agent{UID: "uid-again", Name: "papi", Project: "no commit", Role: "coder"}
+	_, err := w.Provision(w.ctx, a)
+	require.Error(t, err)
+	git(t, empty, "git commit -q --allow-empty -m one")
+	require.NoError(t, w.Start(w.ctx, a))
+	_, o := w.do(a, "git log -1 --format=%s")
+	require.Equal(t, "one", o.Summary)
+}

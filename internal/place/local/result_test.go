@@ -1,0 +1,92 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// TestResults holds that what an agent without a repository made outlives it for as long as its recipe says.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.provision(made(fleet.Recipe{Driver: "shell", Keep: time.Hour}))
+	ws, err := w.Inspect(w.ctx, a)
+	require.NoError(t, err)
+	dir := ws.Location
+	text := func(path string) string {
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return string(b)
+	}
+	_, o := w.do(a, "pwd; mkdir sub; echo made >sub/file; chmod 500 sub")
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Equal(t, "made\n", text(filepath.Join(dir, "sub", "file")))
+	// The agent's record is not trusted: it could have been changed to name what is not the agent's.
+	other := t.TempDir()
+	record := w.home(a, "agent.json")
+	require.NoError(t, os.WriteFile(record, []byte(strings.ReplaceAll(text(record), dir, other)), 0o600))
+	for range 2 { // the second time as after a crash
+		kept, err := w.Delete(w.ctx, a)
+		require.NoError(t, err)
+		if kept != "" {
+			require.Contains(t, kept, dir)
+		}
+	}
+	require.DirExists(t, other)
+	require.NoError(t, w.Tidy(w.ctx, time.Now().Add(59*time.Minute)))
+	require.Equal(t, "made\n", text(filepath.Join(dir, "sub", "file")))
+	require.NoError(t, w.Tidy(w.ctx, time.Now().Add(61*time.Minute)))
+	left, err := os.ReadDir(filepath.Dir(dir))
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	a = w.provision(made(fleet.Recipe{Driver: "shell", Keep: time.Hour}))
+	w.do(a, "mkdir -p an/empty/tree")
+	kept, err := w.Delete(w.ctx, a)
+	require.NoError(t, err)
+	require.Empty(t, kept)
+	left, err = os.ReadDir(filepath.Dir(dir))
+	require.NoError(t, err)
+	require.Empty(t, left, "nothing was made, so nothing is kept")
+}
+
+// TestEdits holds that an agent which may edit may change files, and gets nothing beyond what its role or its list says.
+func TestEdits(t *testing.T) {
+	t.Parallel()
+	const flag = "--permission-mode acceptEdits"
+	for name, tc := range map[string]struct {
+		role   local.Role
+		recipe fleet.Recipe
+		want   bool
+	}{
+		"by recipe":                       {recipe: fleet.Recipe{Driver: "claude", Edits: true}, want: true},
+		"by recipe with a list":           {recipe: fleet.Recipe{Driver: "claude", Edits: true, Allow: []string{"Read"}}},
+		"by recipe without edits":         {recipe: fleet.Recipe{Driver: "claude"}},
+		"in a project":                    {recipe: fleet.Recipe{Edits: true}, want: true},
+		"in a project with tools":         {role: local.Role{Tools: []string{"Read"}}, recipe: fleet.Recipe{Edits: true}},
+		"in a project with allowed tools": {role: local.Role{AllowedTools: []string{"Read"}}, recipe: fleet.Recipe{Edits: true}},
+		"in a project with a mode":        {role: local.Role{PermissionMode: "plan"}, recipe: fleet.Recipe{Edits: true}},
+		"in a project, as an agent of it": {recipe: fleet.Recipe{Reports: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newClaudeWorld(t, tc.role)
+			a := made(tc.recipe)
+			if tc.recipe.Driver == "" {
+				a.Project, a.Role = "claude", "coder"
+			}
+			w.provision(a)
+			w.script("s-1", "", claudeInit, claudeSays, claudeDone)
+			w.do(a, "go")
+			require.Equal(t, tc.want, strings.Contains(strings.Join(w.argv(), " "), flag), w.argv())
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package local_test
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+func TestShell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	three, zero := 3, 0
+	for _, tc := range []struct {
+		name, script, output string
+		want                 fleet.Outcome
+	}{
+		{"the last line is the summary", "echo one; echo; echo ' two '; echo", "one\n\n two \n\n", fleet.Outcome{Summary: "two", Payload: []byte("one\n\n two \n\n")}},
+		{"one line is a payload too", "echo one", "one\n", fleet.Outcome{Summary: "one", Payload: []byte("one\n")}},
+		{"nothing said", "true", "", fleet.Outcome{}},
+		{"no newline at the end", "printf one", "one", fleet.Outcome{Summary: "one", Payload: []byte("one")}},
+		{"it ends at the first failure", "echo one; false; echo two", "one\n", fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 1: one", Summary: "one", Payload: []byte("one\n")}},
+		{"errors are output too", "echo one; echo no disk >&2; exit 3", "one\nno disk\n", fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 3: no disk", Summary: "no disk", Payload: []byte("one\nno disk\n"), ExitCode: &three}},
+		{"it ends by a signal of its own", "echo one; kill -SEGV $$", "one\n", fleet.Outcome{Status: fleet.TaskFailed, Reason: "ended by signal SEGV: one", Summary: "one", Payload: []byte("one\n")}},
+		{"another interpreter", "#!/usr/bin/env -S awk -f\nBEGIN { print 6 * 7 }", "42\n", fleet.Outcome{Summary: "42", Payload: []byte("42\n")}},
+		{"a summary of its own", `echo noise; echo "all well" >"$FLEET_SUMMARY"`, "noise\n", fleet.Outcome{Summary: "all well", Payload: []byte("noise\n")}},
+		{"a payload of its own", `echo done; printf '{"x":1}' >"$FLEET_PAYLOAD"`, "done\n", fleet.Outcome{Summary: "done", Payload: []byte(`{"x":1}`)}},
+		{"a payload that would block", `rm -f "$FLEET_PAYLOAD"; mkfifo "$FLEET_PAYLOAD"; echo done`, "done\n", fleet.Outcome{Summary: "done", Payload: []byte("done\n")}},
+		{"its input is empty", "cat; echo read", "read\n", fleet.Outcome{Summary: "read", Payload: []byte("read\n")}},
+		{"colours and progress", `printf '\033[1;32mgreen\033[0m\n10%%\r50%%\r100%%\n'`, "\x1b[1;32mgreen\x1b[0m\n10%\r50%\r100%\n", fleet.Outcome{Summary: "100%", Payload: []byte("\x1b[1;32mgreen\x1b[0m\n10%\r50%\r100%\n")}},
+		{"a payload that is not text", `echo done; printf '\000\377\n\n' >"$FLEET_PAYLOAD"`, "done\n", fleet.Outcome{Summary: "done", Payload: []byte("\x00\xff\n\n")}},
+		{"who and what it is", `echo $FLEET_AGENT/$FLEET_PROJECT/$FLEET_ROLE $(cat $FLEET_SPEC_FILE) $(grep -c engineer $FLEET_ROLE_FILE) $(grep -c FLEET_AGENT $FLEET_PROMPT_FILE)`, "papi/shell/coder Keep the tests green. 1 1\n", fleet.Outcome{Summary: "papi/shell/coder Keep the tests green. 1 1", Payload: []byte("papi/shell/coder Keep the tests green. 1 1\n")}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			begun := time.Now()
+			output, o := w.do(a, tc.script)
+			if tc.want.Status == "" {
+				tc.want.Status, tc.want.ExitCode = fleet.TaskCompleted, &zero
+			}
+			if tc.want.ExitCode == nil && !strings.Contains(tc.want.Reason, "signal") {
+				tc.want.ExitCode = o.ExitCode
+			}
+			require.Equal(t, tc.output, output)
+			require.WithinRange(t, o.EndedAt, begun, time.Now())
+			o.EndedAt = time.Time{}
+			require.Equal(t, tc.want, o)
+		})
+	}
+}
+
+func TestShellWorksInItsDirectory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a, other := w.agent("shell"), w.agent("shell")
+	_, o := w.do(a, "echo hello >file; pwd -P")
+	require.Equal(t, w.home(a, "work"), o.Summary)
+	_, o = w.do(a, "cat file") // the next task finds what the last one left
+	require.Equal(t, "hello", o.Summary)
+	_, o = w.do(other, "ls -A | wc -l")
+	require.Equal(t, "0", strings.TrimSpace(o.Summary))
+	info, err := os.Stat(w.home(a))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
+// TestSignals holds that programs start with the signals that a terminal would start them with.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only /proc tells which signals are ignored")
+	}
+	w := newWorld(t, nil)
+	_, o := w.do(w.agent("shell"), "grep -E 'Sig(Ign|Blk)' /proc/self/status; yes | head -1")
+	// Signals from 32 on are the C library's own: whoever started this test may have them ignored.
+	require.Regexp(t, `^SigBlk:\t0{16}\nSigIgn:\t0{7}[0-9a-f]{1}[08]0{7}\ny\n$`, string(o.Payload))
+}
+
+func TestShellMessages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := w.start(a, `printf 'name? '; read -r name <"$FLEET_MESSAGES"; echo "hello $name"; cat "$FLEET_MESSAGES"`)
+	w.until(a, r, "name? ") // a question without a newline is seen all the same
+	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "world"))
+	w.until(a, r, "hello world")
+
+	// One that does not read has room for some, and then says so; its own work goes on.
+	deaf := w.agent("shell")
+	d := w.start(deaf, "echo up; sleep 3600")
+	w.until(deaf, d, "up")
+	err := w.Connect(deaf).Send(w.ctx, d, "big", strings.Repeat("x", 1<<20))
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	require.NoError(t, w.Connect(deaf).Interrupt(w.ctx, d, false))
+	_, o := w.follow(deaf, d)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+	_, o = w.follow(a, r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	err = w.Connect(a).Send(w.ctx, r, "2", "late")
+	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err), "%v", err)
+	err = w.Connect(a).Send(w.ctx, newRun(""), "3", "never was")
+	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err), "%v", err)
+}
+
+// TestEnvironment holds that agents get what programs need and what was configured, and nothing of the server's.
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *local.Config) {
+		c.Environ = []string{
+			"PATH=" + os.Getenv("PATH"), "HOME=/home/alice", "LC_TIME=C", "https_proxy=http://proxy", "MALFORMED",
+			"FLEET_TOKEN=secret", "FLEET_DATABASE_URL=secret", "CODER_SESSION_TOKEN=secret", "AWS_SECRET_ACCESS_KEY=secret",
+			"ANTHROPIC_API_KEY=key", "OPENAI_API_KEY=key", "GITHUB_TOKEN=secret", "NPM_TOKEN=given", "SITE_A=given", "SITE_B=given", "SITE=not",
+		}
+		c.PassEnv = []string{"NPM_TOKEN", "FLEET*"}
+		c.Projects = []local.Project{
+			{Name: "shell", Env: map[string]string{"MODE": "test", "HOME": "/home/agent"}, PassEnv: []string{"SITE_*"}},
+			{Name: "codex", Driver: "command", Command: []string{"env"}},
+		}
+	})
+	env := func(project, script string) map[string]string {
+		a := w.agent(project)
+		_, o := w.do(a, script)
+		vars := map[string]string{}
+		for _, v := range strings.Split(strings.TrimSpace(string(o.Payload)), "\n") {
+			name, value, _ := strings.Cut(v, "=")
+			vars[name] = value
+		}
+		require.NotEmpty(t, vars, "%+v", o)
+		return vars
+	}
+	vars := env("shell", "env")
+	for name, want := range map[string]string{
+		"HOME": "/home/agent", "MODE": "test", "LC_TIME": "C", "https_proxy": "http://proxy", "NPM_TOKEN": "given",
+		"SITE_A": "given", "SITE_B": "given", "FLEET_AGENT": "papi", "FLEET_PROJECT": "shell",
+	} {
+		require.Equal(t, want, vars[name], name)
+	}
+	own := 0
+	for name, value := range vars {
+		require.NotEqual(t, "secret", value, name)
+		if strings.HasPrefix(name, "FLEET_") {
+			own++
+		}
+	}
+	require.Equal(t, 11, own)
+	for _, name := range []string{"FLEET_TOKEN", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SITE", "CODER_SESSION_TOKEN", "MALFORMED"} {
+		require.NotContains(t, vars, name)
+	}
+	require.NotContains(t, env("codex", "x"), "ANTHROPIC_API_KEY", "env is no agent CLI, whatever its project is called")
+
+	// Nothing of it is written anywhere.
+	a := w.agent("shell")
+	r := w.start(a, "true")
+	w.follow(a, r)
+	files, err := os.ReadDir(w.runDir(a, r))
+	require.NoError(t, err)
+	for _, f := range files {
+		data, err := os.ReadFile(w.runDir(a, r, f.Name()))
+		require.NoError(t, err)
+		require.NotContains(t, string(data), "given", f.Name())
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *local.Config) {
+		c.Projects = []local.Project{{Name: "shell", Timeout: 300 * time.Millisecond}}
+	})
+	a := w.agent("shell")
+	_, o := w.do(a, "echo begun; sleep 3600") // the task itself has a minute
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Equal(t, "it ran longer than its time limit of 300ms", o.Reason)
+	require.Equal(t, "begun", o.Summary)
+
+	// Asked to stop and deaf, it is ended at its limit all the same.
+	r := newRun("trap '' TERM; echo begun; while true; do sleep 0.1; done")
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+	_, o = w.follow(a, r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+}

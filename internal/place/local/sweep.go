@@ -1,0 +1,109 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/process"
+	"fleet/internal/runner/shim"
+)
+
+const (
+	newPrefix = ".new-"
+	// keptRuns is how many runs of an agent keep their output. Of older ones, only how they ended is kept, so that
+	// they are never started again.
+	keptRuns = 20
+)
+
+// runs returns the agent's runs, the newest last.
+func (h home) runs() ([]shim.Run, error) {
+	entries, err := agentfile.ReadDir(h.path("runs"))
+	if os.IsNotExist(err) || errors.Is(err, agentfile.ErrReplaced) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	type dated struct {
+		run  shim.Run
+		time int64
+	}
+	var all []dated
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		run := shim.Run(h.path("runs", e.Name()))
+		if info, err := os.Lstat(run.Path("run.json")); err == nil {
+			all = append(all, dated{run, info.ModTime().UnixNano()})
+		}
+	}
+	slices.SortFunc(all, func(a, b dated) int { return int(min(1, max(-1, a.time-b.time))) })
+	runs := make([]shim.Run, len(all))
+	for i, d := range all {
+		runs[i] = d.run
+	}
+	return runs, nil
+}
+
+// sweep removes what calls that were cut off have left, and the output of old runs.
+func (h home) sweep() error {
+	entries, err := agentfile.ReadDir(h.path("runs"))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), newPrefix) {
+			if err := os.RemoveAll(h.path("runs", e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if len(entries) < keptRuns {
+		return nil
+	}
+	runs, err := h.runs()
+	if err != nil {
+		return err
+	}
+	for _, run := range runs[:max(0, len(runs)-keptRuns+1)] {
+		if e, err := run.Exit(); err != nil || e == nil {
+			continue
+		}
+		if _, err := os.Lstat(run.Path("output")); err != nil {
+			continue
+		}
+		if err := strip(string(run), "run.json", formatFile, "claim", "exit.json"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endRuns ends what runs of the agent's, and makes sure that nothing else will.
+func (b *Place) endRuns(ctx context.Context, h home, reason string) error {
+	runs, err := h.runs()
+	if err != nil {
+		return hostError("the agent's runs cannot be read", err)
+	}
+	for _, run := range runs {
+		if given, err := settleClaim(run); err != nil {
+			return err
+		} else if !given {
+			continue
+		}
+		if _, err := run.End(ctx, b.config.StopGrace, reason); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return hostError("the run "+filepath.Base(string(run))+" cannot be ended", err)
+		}
+	}
+	process.KillMarked(shim.Mark(shim.Run(h.path("runs"))) + "/") // the agent may have removed the directory of a run
+	return nil
+}

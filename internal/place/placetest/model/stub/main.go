@@ -1,0 +1,30 @@
+// Program stub serves a stub of the APIs of language models, for demonstrations without a key: it answers what the prompts
+// tell it to, see package model. It prints its address and serves until it is interrupted.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"fleet/internal/place/placetest/model"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "`address` to listen on")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := model.Listen(*listen)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "stub:", err)
+		stop()
+		os.Exit(1)
+	}
+	fmt.Println(s.URL)
+	<-ctx.Done()
+	s.Close()
+}

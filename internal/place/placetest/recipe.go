@@ -1,0 +1,55 @@
+package placetest
+
+import (
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// recipe has an agent that no project describes live from its making to its end.
+func recipe(x *bench) {
+	drivers := x.b.Traits().Drivers
+	if x.h.Recipe == nil {
+		x.Empty(drivers, "a backend that takes recipes needs one in its harness")
+		x.Skip("the backend takes no recipes")
+	}
+	x.Contains(drivers, x.h.Recipe.Driver)
+	a := x.made(x.h.Recipe)
+	_, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	w := x.await(a, fleet.StateRunning)
+	again, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.Equal(w.ID, again.ID)
+	x.Len(x.listed(a), 1)
+
+	p := x.h.Prompts.Says
+	for range 2 {
+		x.completes(a, x.dispatch(a, p), p)
+	}
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	x.await(a, fleet.StateDeleted)
+	x.Empty(x.listed(a))
+}
+
+func recipeUnknownDriver(x *bench) {
+	drivers := x.b.Traits().Drivers
+	if len(drivers) == 0 {
+		x.Skip("the backend takes no recipes")
+	}
+	for i, d := range drivers {
+		x.NotEmpty(d)
+		x.False(slices.Contains(drivers[:i], d), "the driver %q is there twice", d)
+	}
+	_, err := x.b.Provision(x.ctx, x.made(&fleet.Recipe{Driver: "no-such-driver"}))
+	x.reason(err, fleet.ReasonProvisioningFailed)
+	x.Contains(fleet.Words(err), drivers[0], "it says which drivers there are")
+}
+
+// made returns an agent by the recipe that has no workspace yet.
+func (x *bench) made(r *fleet.Recipe) fleet.Agent {
+	a := x.agent()
+	a.Toolset, a.Project, a.Role, a.Spec, a.Recipe = fleet.ToolsetSubagents, "", "", "", r
+	return a
+}

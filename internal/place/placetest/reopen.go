@@ -1,0 +1,172 @@
+package placetest
+
+import (
+	"context"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// closeLeaves closes the backend while it is in use, and looks at the world through another one.
+func closeLeaves(x *bench) {
+	a, idle, stopped := x.ready(), x.ready(), x.ready()
+	x.NoError(x.b.Stop(x.ctx, stopped))
+	x.await(stopped, fleet.StateStopped)
+	done := x.dispatch(idle, x.h.Prompts.Says)
+	said, outcome := x.completes(idle, done, x.h.Prompts.Says)
+	p := x.h.Prompts.Works
+	r := x.dispatch(a, p)
+	ctx, cancel := context.WithCancel(x.ctx)
+	f := x.follow(ctx, a, r, "")
+	f.until(p.Lines[len(p.Lines)-1])
+	cancel()
+	taken, _, err := f.end()
+	x.ErrorIs(err, context.Canceled)
+
+	x.reopen()
+	x.await(a, fleet.StateRunning)
+	x.await(idle, fleet.StateRunning)
+	x.await(stopped, fleet.StateStopped)
+	for _, b := range []fleet.Agent{a, idle, stopped} {
+		his := x.listed(b)
+		x.Len(his, 1)
+		x.Equal(b.WorkspaceID, his[0].ID)
+	}
+	again, same := x.whole(idle, done)
+	x.Equal(text(said), text(again))
+	x.Equal(outcome, same)
+
+	cursor := ""
+	if !x.h.NoResume {
+		cursor = taken[len(taken)-1].Cursor
+	} else {
+		taken = nil
+	}
+	f = x.follow(x.ctx, a, r, cursor)
+	if x.h.RunsEndAtClose {
+		x.cutDown(a, r)
+	} else {
+		x.stopped(a, r, f)
+	}
+	rest, _, _ := f.end()
+	x.says(append(taken, rest...), p.Lines...)
+}
+
+// cutDown wants that the run ended with the backend, once and for all, and that its agent goes on with others.
+func (x *bench) cutDown(a fleet.Agent, r fleet.Run) {
+	x.Helper()
+	r.Again = true
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	outputs, o := x.whole(a, r)
+	x.failed(o)
+	x.says(outputs, x.h.Prompts.Works.Lines...)
+	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
+	_, same := x.whole(a, r)
+	x.Equal(o, same)
+}
+
+// sendTakeOver has servers crash that have sent a run messages: the next one sends again what was not written down, and then
+// the same words once more, as another message.
+func sendTakeOver(x *bench) {
+	p := x.h.Prompts.Listens
+	x.need(p, "messages")
+	if x.h.RunsEndAtClose {
+		x.Skip("runs end with their backend")
+	}
+	a := x.ready()
+	r := x.dispatch(a, p)
+	ctx, cancel := context.WithCancel(x.ctx)
+	f := x.follow(ctx, a, r, "")
+	f.until(p.Lines[0])
+	cancel()
+	<-f.done
+	const words = "Go on, please."
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", words))
+	x.reopen()
+	r.Again = true
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", words))
+	x.reopen()
+	r.Messages = []fleet.Message{{ID: "message-1", Text: words}}
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-2", words))
+	outputs, o := x.whole(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
+	x.Equal(2, strings.Count(text(outputs), words), "the run says:\n%s", text(outputs))
+}
+
+// takeOver is a server that crashed right after each of its calls: the next one calls again.
+func takeOver(x *bench) {
+	a := x.agent()
+	first, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.reopen()
+	second, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	x.Equal(first.ID, second.ID)
+	x.Len(x.listed(a), 1)
+	a.WorkspaceID = first.ID
+	x.await(a, fleet.StateRunning)
+
+	r := x.dispatch(a, x.h.Prompts.Says)
+	if x.h.RunsEndAtClose {
+		x.completes(a, r, x.h.Prompts.Says)
+	}
+	x.reopen()
+	r.Again = true
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.completes(a, r, x.h.Prompts.Says)
+
+	if x.h.RunsEndAtClose {
+		r, _ = x.working(a, x.h.Prompts.Works)
+		x.reopen()
+		x.cutDown(a, r)
+	} else {
+		x.leftBehind(a)
+	}
+	_, _, err = x.follow(x.ctx, a, x.run(x.h.Prompts.Says), "").end()
+	x.reason(err, fleet.ReasonTaskNotFound)
+
+	x.NoError(x.b.Stop(x.ctx, a))
+	x.reopen()
+	x.NoError(x.b.Stop(x.ctx, a))
+	x.await(a, fleet.StateStopped)
+	x.NoError(x.b.Start(x.ctx, a))
+	x.reopen()
+	x.NoError(x.b.Start(x.ctx, a))
+	x.await(a, fleet.StateRunning)
+
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	x.reopen()
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	x.await(a, fleet.StateDeleted)
+	x.Empty(x.listed(a))
+}
+
+// leftBehind has a run go on when the backend is gone, and be stopped by the next one.
+func (x *bench) leftBehind(a fleet.Agent) {
+	x.Helper()
+	r := x.dispatch(a, x.h.Prompts.Works)
+	x.reopen()
+	x.reason(x.b.Connect(a).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentBusy)
+	r.Again = true
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
+	x.reopen()
+	_, o := x.whole(a, r)
+	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
+}
+
+// timeLimitAlone has a run reach its time limit when no backend is open.
+func timeLimitAlone(x *bench) {
+	if x.h.RunsEndAtClose {
+		x.Skip("runs end with the backend")
+	}
+	a := x.ready()
+	r := x.run(x.h.Prompts.Works)
+	r.Timeout = x.h.TimeLimit
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.reopen()
+	_, o := x.whole(a, r)
+	x.overtime(o)
+}

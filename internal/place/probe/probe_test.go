@@ -1,0 +1,220 @@
+package probe_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet/providers"
+	"fleet/internal/place/probe"
+)
+
+var _ providers.Outside = (*probe.Outside)(nil)
+
+// programs makes executables and returns an Outside that has them on its PATH, with a key in the environment.
+func programs(t *testing.T, scripts map[string]string) (o *probe.Outside, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, script := range scripts {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+script+"\n"), 0o755))
+	}
+	return probe.New(probe.Config{Environ: []string{"PATH=relative:" + dir + ":/usr/bin:/bin", "HOME=" + dir, "ANTHROPIC_API_KEY=sk-secret-value"}}), dir
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	o, dir := programs(t, map[string]string{
+		"good":    `echo "good $1 1.2.3"`,
+		"stderr":  `echo "9.9" >&2`,
+		"broken":  `echo "library missing"; exit 3`,
+		"killed":  `kill -TERM $$`,
+		"environ": `env`,
+		"stdin":   `read -r line; echo "read: [$line]"`,
+		"loud":    `head -c 10000000 /dev/zero | tr '\0' x`,
+		"plain":   "",
+	})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "data"), []byte("no program"), 0o644))
+	for _, c := range []struct {
+		program, output, err string
+	}{
+		{"good", "good --version 1.2.3\n", ""},
+		{"stderr", "9.9\n", ""},
+		{"broken", "library missing\n", "broken --version ended with exit code 3"},
+		{"killed", "", "killed --version ended by a signal"},
+		{"stdin", "read: []\n", ""},
+		{"plain", "", ""},
+		{filepath.Join(dir, "good"), "good --version 1.2.3\n", ""},
+	} {
+		path, output, err := o.Version(t.Context(), c.program)
+		require.Equal(t, filepath.Join(dir, filepath.Base(c.program)), path)
+		require.Equal(t, c.output, output, c.program)
+		if c.err == "" {
+			require.NoError(t, err, c.program)
+		} else {
+			require.EqualError(t, err, c.err)
+		}
+	}
+	for _, program := range []string{"nothing", "data", "./good", "../good", filepath.Join(dir, "nothing")} {
+		_, _, err := o.Version(t.Context(), program)
+		require.ErrorIs(t, err, providers.ErrNoProgram, program)
+	}
+	_, output, err := o.Version(t.Context(), "environ")
+	require.NoError(t, err)
+	require.Contains(t, output, "HOME="+dir)
+	require.NotContains(t, output, "sk-secret-value", "no key is in the environment of a program that is asked for its version")
+	_, output, err = o.Version(t.Context(), "loud")
+	require.NoError(t, err)
+	require.Len(t, output, 4096)
+}
+
+// TestVersionLeavesNothingBehind asks programs that do not end, and that leave children behind which hold their output.
+func TestVersionLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"hangs":          `mkfifo fifo; cat fifo`,
+		"ignores":        `trap "" TERM INT; while :; do cat fifo; done`,
+		"leaves a child": `cat fifo & echo $!; exit 0`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+			pids := filepath.Join(t.TempDir(), "pids")
+			require.NoError(t, syscall.Mkfifo(pids, 0o600))
+			script := strings.ReplaceAll(strings.ReplaceAll(script, "mkfifo fifo; ", ""), "fifo", fifo)
+			o, _ := programs(t, map[string]string{"program": "exec 9>" + pids + "; echo $$ >&9\n" + script})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			started := make(chan int, 1)
+			go func() {
+				f, err := os.Open(pids)
+				if err != nil {
+					return
+				}
+				defer f.Close()
+				line, _ := bufio.NewReader(f).ReadString('\n')
+				pid, _ := strconv.Atoi(strings.TrimSpace(line))
+				started <- pid
+				_, _ = bufio.NewReader(f).ReadString(0) // until nobody of the group holds the other end
+				close(started)
+			}()
+			ended := make(chan error, 1)
+			go func() { _, _, err := o.Version(ctx, "program"); ended <- err }()
+			pid := <-started
+			require.NotZero(t, pid)
+			if name != "leaves a child" {
+				cancel()
+				require.ErrorIs(t, <-ended, context.Canceled)
+			} else {
+				require.NoError(t, <-ended)
+			}
+			_, open := <-started // everybody who was of the group is gone
+			require.False(t, open)
+		})
+	}
+}
+
+func TestGet(t *testing.T) {
+	t.Parallel()
+	o := probe.New(probe.Config{})
+	var asked []string
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed, with the key") }))
+	t.Cleanup(elsewhere.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("X-Api-Key"))
+		switch r.URL.Path {
+		case "/redirect":
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+		case "/large":
+			_, _ = w.Write(make([]byte, 3<<20))
+		case "/cut":
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("short"))
+		case "/denied":
+			http.Error(w, "no", http.StatusUnauthorized)
+		default:
+			fmt.Fprint(w, `{"data":[]}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	for _, c := range []struct {
+		path   string
+		status int
+		size   int
+	}{{"/", 200, 11}, {"/redirect", 302, 0}, {"/large", 200, 1 << 20}, {"/denied", 401, 3}} {
+		status, body, err := o.Get(t.Context(), server.URL+c.path, map[string]string{"X-Api-Key": "k"})
+		require.NoError(t, err, c.path)
+		require.Equal(t, c.status, status, c.path)
+		if c.size > 0 {
+			require.Len(t, body, c.size, c.path)
+		}
+	}
+	require.Equal(t, []string{"k", "k", "k", "k"}, asked)
+	_, _, err := o.Get(t.Context(), server.URL+"/cut", nil)
+	require.EqualError(t, err, "the connection was closed before an answer")
+}
+
+// TestGetTrouble has servers that do not answer as they should: the error says why, and nothing that was sent.
+func TestGetTrouble(t *testing.T) {
+	t.Parallel()
+	listen := func(answer func(net.Conn)) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() { defer c.Close(); answer(c) }()
+			}
+		}()
+		return "http://" + l.Addr().String()
+	}
+	closed := listen(func(net.Conn) {})
+	garbage := listen(func(c net.Conn) {
+		_, _ = bufio.NewReader(c).ReadString('\n')
+		_, _ = c.Write([]byte("SSH-2.0-garbage\r\n\x00\xff\r\n"))
+	})
+	reached := make(chan struct{}, 1)
+	hang := listen(func(c net.Conn) {
+		_, _ = bufio.NewReader(c).ReadString('\n')
+		reached <- struct{}{}
+		<-t.Context().Done()
+	})
+	const nobody = "http://127.0.0.1:1" // a port that nobody is given by chance
+	o := probe.New(probe.Config{})
+	for url, want := range map[string]string{
+		garbage: "what answers there does not speak HTTP",
+		nobody:  "no connection: connection refused",
+		strings.Replace(closed, "http://", "https://", 1): "the connection ",
+		"http://name.invalid":                             "its name",
+		"http://\x7f":                                     "the address cannot be used",
+	} {
+		_, _, err := o.Get(t.Context(), url, map[string]string{"Authorization": "Bearer sk-secret-value"})
+		require.ErrorContains(t, err, want, url)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-reached; cancel() }()
+	_, _, err := o.Get(ctx, hang, nil)
+	require.ErrorIs(t, err, context.Canceled)
+
+	ctx, cancel = context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	_, _, err = o.Get(ctx, hang, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}

@@ -1,0 +1,203 @@
+package shim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"fleet/internal/runner/process"
+)
+
+// HandshakeFD is the file descriptor on which the shim tells the server whether it has started the child: one Handshake
+// as JSON. A server that is gone by then is no trouble.
+const HandshakeFD = 3
+
+// Handshake is the first thing a shim says.
+type Handshake struct {
+	Started bool   `json:"started,omitempty"`
+	Taken   bool   `json:"taken,omitempty"` // the run has been claimed before, so this shim does nothing
+	Error   string `json:"error,omitempty"` // why the child could not be started
+}
+
+// Main is the shim: it runs what the directory args[0] says, with its own environment as that of the child, and
+// returns the exit code of the shim itself.
+func Main(args []string) int {
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "the shim takes the directory of a run; it is started by the server, not by people")
+		return 2
+	}
+	// The child dies with the thread that starts it, so that thread must live as long as the shim.
+	runtime.LockOSThread()
+	_, _ = syscall.Setsid() // in vain when it leads a session already
+	hands := os.NewFile(HandshakeFD, "handshake")
+	if err := supervise(Run(args[0]), hands); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func supervise(run Run, hands io.WriteCloser) error {
+	tell := func(h Handshake) {
+		_ = json.NewEncoder(hands).Encode(h)
+		_ = hands.Close()
+	}
+	// From within, the run's directory stays the same one even if it is moved away, and the socket's path is short.
+	if err := os.Chdir(string(run)); err != nil {
+		return err
+	}
+	run = "."
+	spec, err := run.Spec()
+	if err != nil {
+		return err
+	}
+	self, err := process.Self()
+	if err != nil {
+		return err
+	}
+	// Caught and passed over, not ignored: the child would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
+	died, told := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(died, syscall.SIGCHLD)
+	signal.Notify(told, syscall.SIGTERM)
+
+	switch err := writeOnce(run.Path("claim"), Claim{Shim: self}); {
+	case errors.Is(err, os.ErrExist):
+		tell(Handshake{Taken: true})
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := process.AdoptOrphans(); err != nil {
+		return notStarted(run, spec, fmt.Errorf("this process cannot adopt orphans: %w", err), tell)
+	}
+	s, err := start(run, spec)
+	if err != nil {
+		return notStarted(run, spec, err, tell)
+	}
+	tell(Handshake{Started: true})
+	exit := s.loop(died, told)
+	run.forget(spec.Secrets)
+	_ = s.control.listener.Close()
+	_ = os.Remove("control")
+	logEnd(spec, exit)
+	err = writeOnce(run.Path("exit.json"), exit)
+	run.release()
+	s.control.grown() // for those who wait for just that
+	return err
+}
+
+func notStarted(run Run, spec Spec, cause error, tell func(Handshake)) error {
+	now := time.Now().UTC()
+	run.forget(spec.Secrets)
+	err := writeOnce(run.Path("exit.json"), Exit{End: NotStarted, Code: -1, Reason: cause.Error(), Started: now, Ended: now})
+	tell(Handshake{Error: cause.Error()})
+	return errors.Join(cause, err)
+}
+
+// start opens what the run needs, and starts the child.
+func start(run Run, spec Spec) (*supervisor, error) {
+	listener, err := net.Listen("unix", "control")
+	if err != nil {
+		return nil, err
+	}
+	s := &supervisor{run: run, spec: spec, control: &control{
+		listener: listener,
+		orders:   make(chan order),
+		done:     make(chan struct{}),
+		sent:     map[string]bool{},
+		watchers: map[chan struct{}]struct{}{},
+	}}
+	var ours, childs []*os.File // open files: of the shim, and of the child, which the shim closes when it has started
+	defer func() {
+		for _, f := range childs {
+			_ = f.Close()
+		}
+	}()
+	fail := func(err error) (*supervisor, error) {
+		for _, f := range ours {
+			_ = f.Close()
+		}
+		return nil, errors.Join(err, listener.Close())
+	}
+	stdin, err := s.input()
+	if err != nil {
+		return fail(err)
+	}
+	childs = append(childs, stdin)
+	files := []*os.File{stdin, nil, nil}
+	if spec.Messages {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fail(err)
+		}
+		s.control.messages = w
+		childs, files = append(childs, r), append(files, r) // as MessagesFD
+	}
+	sink := func(name string, limit int64) (*os.File, error) {
+		to, err := newOutput(name, limit, s.control.grown)
+		if err != nil {
+			return nil, err
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, errors.Join(err, to.file.Close())
+		}
+		ours, childs = append(ours, r, to.file), append(childs, w)
+		s.pumps = append(s.pumps, &pump{from: r, to: to, done: make(chan struct{})})
+		return w, nil
+	}
+	stdout, err := sink("output", spec.MaxOutput)
+	if err != nil {
+		return fail(err)
+	}
+	if spec.Requests {
+		s.requests = newRequests(s.pumps[0].to)
+		s.pumps[0].requests = s.requests
+	}
+	stderr := stdout
+	if spec.SplitStderr {
+		if stderr, err = sink("stderr", spec.MaxOutput); err != nil {
+			return fail(err)
+		}
+	}
+	files[1], files[2] = stdout, stderr
+	s.started = time.Now().UTC()
+	p, err := os.StartProcess(spec.Program, spec.Argv, &os.ProcAttr{
+		Dir: spec.Dir, Env: os.Environ(), Files: files, Sys: process.Attributes(),
+	})
+	if err != nil {
+		return fail(err)
+	}
+	s.pid = p.Pid
+	_ = p.Release() // the supervisor waits for all children, this one included
+	if id, err := process.Of(s.pid); err == nil {
+		if err := writeOnce(run.Path("child"), id); err != nil {
+			s.trouble = err.Error()
+		}
+	}
+	for _, p := range s.pumps {
+		go p.run()
+	}
+	go s.control.serve()
+	return s, nil
+}
+
+// MessagesFD is the file descriptor from which a child that takes messages reads them, a line each.
+const MessagesFD = 3
+
+// input opens what the child reads as its standard input.
+func (s *supervisor) input() (*os.File, error) {
+	if s.spec.StdinFile != "" {
+		return os.Open(filepath.Base(s.spec.StdinFile))
+	}
+	return os.Open(os.DevNull)
+}

@@ -1,0 +1,302 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"unicode/utf8"
+
+	"fleet/internal/place/agentfile"
+)
+
+// Reader reads an output while it grows.
+type Reader struct {
+	path  string
+	file  *os.File
+	begun int64 // where the file begins; -1 for the output's own, which comes before all segments
+	at    int64
+}
+
+// Reader returns a reader of the output with the name, from its beginning. What is there of the output's own file can be
+// read also when the run is removed.
+func (r Run) Reader(name string) *Reader {
+	x := &Reader{path: r.Path(name), begun: -1}
+	_ = x.open() // tried again with each Read
+	return x
+}
+
+func (r *Reader) open() error {
+	if r.file != nil {
+		return nil
+	}
+	f, err := agentfile.Open(r.path)
+	if absent(err) {
+		return nil
+	}
+	r.file = f
+	return err
+}
+
+// absent says whether the file is not there, or the agent put something else in its place.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, agentfile.ErrReplaced)
+}
+
+// Read reads some more. Both results are 0 when there is no more yet. When skipped is not 0, so many bytes are missing
+// before what the next call reads.
+func (r *Reader) Read(p []byte) (n int, skipped int64, err error) {
+	if err := r.open(); err != nil || r.file == nil {
+		return 0, 0, err
+	}
+	for {
+		if n, err := r.read(p); n > 0 || err != nil {
+			return n, 0, err
+		}
+		next, err := r.next()
+		if err != nil || next < 0 {
+			return 0, 0, err
+		}
+		// The file was complete before the next one was made, so now everything in it is there.
+		if n, err := r.read(p); n > 0 || err != nil {
+			return n, 0, err
+		}
+		f, err := agentfile.Open(segmentPath(r.path, next))
+		if absent(err) {
+			continue // removed since; there is another one
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		_ = r.file.Close()
+		r.file, r.begun = f, next
+		if skipped := next - r.at; skipped > 0 {
+			r.at = next
+			return 0, skipped, nil
+		}
+	}
+}
+
+func (r *Reader) read(p []byte) (int, error) {
+	n, err := r.file.Read(p)
+	r.at += int64(n)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// next is where the segment after the file begins; -1 when there is none.
+func (r *Reader) next() (int64, error) {
+	all, err := segmentsOf(r.path)
+	for _, begin := range all {
+		if begin > r.begun && begin >= r.at {
+			return begin, err
+		}
+	}
+	return -1, err
+}
+
+// Close ends the reading.
+func (r *Reader) Close() {
+	if r.file != nil {
+		_ = r.file.Close()
+	}
+}
+
+// segmentsOf returns where the segments of the output begin, in order.
+func segmentsOf(path string) ([]int64, error) {
+	entries, err := agentfile.ReadDir(filepath.Dir(path))
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []int64
+	for _, e := range entries {
+		if n, ok := segmentOffset(path, e.Name()); ok && e.Type().IsRegular() {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// Kept is what was kept of an output, or of a file that a program wrote: all of it, or its beginning and its end.
+type Kept struct {
+	Data      []byte
+	GapOffset int   // where bytes are missing in Data
+	GapSize   int64 // how many; 0: none
+}
+
+// lineSearch is how far from the gap the end of a line is looked for, so that the gap is between lines.
+const lineSearch = 4 << 10
+
+// Keep returns the content of the run's file with the name, of which the beginning and the end are kept when it is longer
+// than the limit. A file that is not there is empty.
+func (r Run) Keep(name string, limit int64) (Kept, error) {
+	x, err := openParts(r.Path(name))
+	if err != nil {
+		return Kept{}, err
+	}
+	defer x.close()
+	size, whole := x.size()
+	if whole && size <= limit {
+		data, err := x.read(0, size)
+		return Kept{Data: data}, err
+	}
+	head, err := x.read(0, limit/headShare)
+	if err != nil {
+		return Kept{}, err
+	}
+	begin := max(int64(len(head)), size-(limit-limit/headShare))
+	end, err := x.read(begin, size)
+	if err != nil {
+		return Kept{}, err
+	}
+	if int64(len(head)+len(end)) == size {
+		return Kept{Data: append(head, end...)}, nil
+	}
+	head, end = head[:cutAfter(head)], end[cutBefore(end):]
+	return Kept{Data: append(head[:len(head):len(head)], end...), GapOffset: len(head), GapSize: size - int64(len(head)+len(end))}, nil
+}
+
+// Head returns the beginning of the run's file with the name, at most limit bytes.
+func (r Run) Head(name string, limit int64) ([]byte, error) {
+	x, err := openParts(r.Path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer x.close()
+	return x.read(0, limit)
+}
+
+// Tail returns the end of the run's file with the name, at most limit bytes.
+func (r Run) Tail(name string, limit int64) ([]byte, error) {
+	x, err := openParts(r.Path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer x.close()
+	size, _ := x.size()
+	return x.read(max(0, size-limit), size)
+}
+
+// part is one of the files of an output.
+type part struct {
+	file        *os.File
+	begin, size int64
+}
+
+// parts are the files of an output, in order.
+type parts []part
+
+func openParts(path string) (parts, error) {
+	var all []int64
+	var err error
+	if name := filepath.Base(path); name == "output" || name == "stderr" { // other files are the program's own
+		if all, err = segmentsOf(path); err != nil {
+			return nil, err
+		}
+	}
+	var x parts
+	for i := range len(all) + 1 {
+		p := part{}
+		name := path
+		if i > 0 {
+			p.begin = all[i-1]
+			name = segmentPath(path, p.begin)
+		}
+		if p.file, err = agentfile.Open(name); absent(err) {
+			continue
+		}
+		var info os.FileInfo
+		if err == nil {
+			info, err = p.file.Stat()
+		}
+		if err != nil {
+			x.close()
+			return nil, err
+		}
+		p.size = info.Size()
+		x = append(x, p)
+	}
+	return x, nil
+}
+
+func (x parts) close() {
+	for _, p := range x {
+		_ = p.file.Close()
+	}
+}
+
+// size is how long the output was, and whether all of it is there.
+func (x parts) size() (size int64, whole bool) {
+	whole = true
+	for _, p := range x {
+		whole = whole && p.begin <= size
+		size = max(size, p.begin+p.size)
+	}
+	return size, whole
+}
+
+// read returns the bytes from one offset up to another one. Where bytes are missing at the beginning, it begins after
+// them; where they are missing further on, it ends before them.
+func (x parts) read(from, to int64) ([]byte, error) {
+	var b []byte
+	for _, p := range x {
+		if p.begin+p.size <= from || p.begin >= to {
+			continue
+		}
+		if p.begin > from {
+			if len(b) > 0 {
+				break
+			}
+			from = p.begin
+		}
+		n := min(to, p.begin+p.size) - from
+		at := len(b)
+		b = append(b, make([]byte, n)...)
+		got, err := p.file.ReadAt(b[at:], from-p.begin)
+		b = b[:at+got]
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		from += int64(got)
+	}
+	return b, nil
+}
+
+// cutAfter returns how much of the beginning is kept before a gap: up to the end of a line, or else of a character.
+func cutAfter(head []byte) int {
+	from := max(0, len(head)-lineSearch)
+	if i := bytes.LastIndexByte(head[from:], '\n'); i >= 0 {
+		return from + i + 1
+	}
+	for n := 1; n < utf8.UTFMax && n <= len(head); n++ {
+		if i := len(head) - n; utf8.RuneStart(head[i]) {
+			if !utf8.FullRune(head[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(head)
+}
+
+// cutBefore returns how much of the end is left out after a gap: up to the beginning of a line, or else of a character.
+func cutBefore(end []byte) int {
+	if i := bytes.IndexByte(end[:min(len(end), lineSearch)], '\n'); i >= 0 && i+1 < len(end) {
+		return i + 1
+	}
+	for i := range min(len(end), utf8.UTFMax) {
+		if utf8.RuneStart(end[i]) {
+			return i
+		}
+	}
+	return 0
+}

@@ -1,0 +1,130 @@
+package shim
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/process"
+)
+
+func prepared(t *testing.T) Run {
+	t.Helper()
+	run := Run(t.TempDir())
+	b, err := json.Marshal(Spec{Mark: "FLEET_RUN_DIR=" + string(run), Secrets: []string{"secret"}, Log: run.Path("log"), Name: "task-1"})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(run.Path("run.json"), b, 0o600))
+	require.NoError(t, os.WriteFile(run.Path("secret"), nil, 0o600))
+	require.NoError(t, os.WriteFile(run.Path("log"), nil, 0o600))
+	return run
+}
+
+// TestClaim has many claim a run at once: one gets it, and everybody sees who.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	run := prepared(t)
+	c, err := run.Claim()
+	require.NoError(t, err)
+	require.Nil(t, c)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	winners := []int{}
+	for i := range 20 {
+		wg.Go(func() {
+			if writeOnce(run.Path("claim"), Claim{Shim: process.ID{PID: i}}) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				winners = append(winners, i)
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, winners, 1)
+	c, err = run.Claim()
+	require.NoError(t, err)
+	require.Equal(t, winners[0], c.Shim.PID)
+	void, err := run.Void()
+	require.NoError(t, err)
+	require.False(t, void, "a shim was first")
+	left, err := filepath.Glob(run.Path(".claim*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestVoid(t *testing.T) {
+	t.Parallel()
+	run := prepared(t)
+	for range 2 {
+		void, err := run.Void()
+		require.NoError(t, err)
+		require.True(t, void)
+	}
+	require.ErrorIs(t, writeOnce(run.Path("claim"), Claim{}), os.ErrExist)
+	_, err := run.Settle()
+	require.Error(t, err)
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	self, err := process.Self()
+	require.NoError(t, err)
+
+	run := prepared(t)
+	require.NoError(t, writeOnce(run.Path("claim"), Claim{Shim: self}))
+	e, err := run.Settle()
+	require.NoError(t, err)
+	require.Nil(t, e, "it is under way")
+	require.NoError(t, writeOnce(run.Path("exit.json"), Exit{End: Exited, Code: 3}))
+	e, err = run.Settle()
+	require.NoError(t, err)
+	require.Equal(t, 3, e.Code)
+
+	for reason, shim := range map[string]process.ID{
+		"the process that supervised the run was killed": {PID: self.PID, Start: "0", Boot: self.Boot}, // whose pid somebody else has now
+		"the machine was restarted during the run":       {PID: self.PID, Start: self.Start, Boot: "another"},
+	} {
+		run := prepared(t)
+		require.NoError(t, writeOnce(run.Path("claim"), Claim{Shim: shim}))
+		require.NoError(t, writeOnce(run.Path("child"), process.ID{PID: self.PID, Start: "0", Boot: self.Boot})) // not to be killed
+		e, err := run.Settle()
+		require.NoError(t, err)
+		require.Equal(t, Lost, e.End)
+		require.Contains(t, e.Reason, reason)
+		require.False(t, e.Started.IsZero())
+		require.NoFileExists(t, run.Path("secret"))
+		log, err := os.ReadFile(run.Path("log"))
+		require.NoError(t, err)
+		require.Contains(t, string(log), "run task-1 ended: lost")
+		again, err := run.Settle()
+		require.NoError(t, err)
+		require.Equal(t, e, again)
+		ended, err := run.End(t.Context(), time.Second, "")
+		require.NoError(t, err)
+		require.Equal(t, e, ended)
+	}
+}
+
+func TestShortPaths(t *testing.T) {
+	t.Parallel()
+	path, clean, err := short("/run/control")
+	require.NoError(t, err)
+	require.Equal(t, "/run/control", path)
+	clean()
+
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
+	require.NoError(t, os.Mkdir(long, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(long, "control"), nil, 0o600))
+	path, clean, err = short(filepath.Join(long, "control"))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(path), maxSocketPath)
+	require.FileExists(t, path)
+	clean()
+	require.NoFileExists(t, path)
+	require.FileExists(t, filepath.Join(long, "control"))
+}
