@@ -73,6 +73,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg, err = cfg.withPaths(); err != nil {
+		return nil, err
+	}
 	if len(cfg.unknownEnv) > 0 {
 		log.WarnContext(ctx, "unknown environment variables ignored", slog.Any("names", cfg.unknownEnv))
 	}

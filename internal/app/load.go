@@ -81,7 +81,11 @@ func findConfig(file string, environ []string) (string, error) {
 }
 
 func readConfig(path string, c *Config) error {
-	b, err := os.ReadFile(path)
+	full, err := fullPath(path) // FLEET_CONFIG=~/fleet.yaml
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(full)
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be read: %w", err)
 	}

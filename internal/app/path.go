@@ -1,0 +1,44 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// withPaths returns the configuration with every path as a full one: ~ is the home directory, and a relative path is seen
+// from where the server runs. Those of local projects are resolved by the backend, in the same way.
+func (c Config) withPaths() (Config, error) {
+	c.Sessions.Directories = slices.Clone(c.Sessions.Directories)
+	paths := map[string]*string{
+		"data": &c.Data, "coder.token_file": &c.Coder.TokenFile, "subagents.dir": &c.Subagents.Dir, "sessions.agents_dir": &c.Sessions.AgentsDir,
+	}
+	for i := range c.Sessions.Directories {
+		paths[fmt.Sprintf("sessions.directories[%d]", i)] = &c.Sessions.Directories[i]
+	}
+	for key, p := range paths {
+		full, err := fullPath(*p)
+		if err != nil {
+			return c, fmt.Errorf("%s is %q: %w", key, *p, err)
+		}
+		*p = full
+	}
+	return c, nil
+}
+
+// fullPath returns the path as a full one; an empty one stays empty.
+func fullPath(p string) (string, error) {
+	if p == "" {
+		return "", nil
+	}
+	if rest, ok := strings.CutPrefix(p, "~"); ok && (rest == "" || rest[0] == '/') {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("there is no home directory for ~: %w", err)
+		}
+		return filepath.Join(home, rest), nil
+	}
+	return filepath.Abs(p)
+}

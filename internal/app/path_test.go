@@ -1,0 +1,36 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPathsOfSettings wants ~ and relative paths to mean the same in every setting.
+func TestPathsOfSettings(t *testing.T) {
+	t.Parallel()
+	c, err := Load(writeConfig(t, `
+data: ~/data
+coder: {token_file: ~/token}
+subagents: {dir: agents}
+sessions: {agents_dir: ~, directories: [~/src, rel/dir, /abs]}
+`), nil, nil)
+	require.NoError(t, err)
+	c.Sessions.AgentsDir = "~" // alone it is nothing in YAML
+	given := c.Sessions.Directories[0]
+	c2, err := c.withPaths()
+	require.NoError(t, err)
+	home, err := os.UserHomeDir()
+	require.NoError(t, err)
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(home, "data"), filepath.Join(home, "token"), filepath.Join(here, "agents"), home},
+		[]string{c2.Data, c2.Coder.TokenFile, c2.Subagents.Dir, c2.Sessions.AgentsDir})
+	require.Equal(t, []string{filepath.Join(home, "src"), filepath.Join(here, "rel", "dir"), "/abs"}, c2.Sessions.Directories)
+	require.Equal(t, given, c.Sessions.Directories[0], "the configuration itself stays as it is")
+	empty, err := Config{}.withPaths()
+	require.NoError(t, err)
+	require.Equal(t, Config{}, empty)
+}
