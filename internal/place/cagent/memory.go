@@ -23,7 +23,7 @@ const maxMemory = 1 << 20
 // memories are what an agent was told to remember. They are in a file that all sessions of one owner with the same
 // definition share, and that outlives them.
 type memories struct {
-	b    *Backend
+	b    *Place
 	file home // its directory
 	name string
 }
