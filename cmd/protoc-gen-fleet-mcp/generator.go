@@ -106,10 +106,14 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	g.P(toolPackage.Ident(kind), "(", toolPackage.Ident("Spec"), "{")
 	g.P("Name: ", strconv.Quote(name), ",")
 	g.P("Title: ", strconv.Quote(title(m.GoName)), ",")
-	g.P("Description: ", strconv.Quote(comment(m.Comments)), ",")
 	g.P("ReadOnly: ", h.readOnly, ", Destructive: ", h.destructive, ", Idempotent: ", h.idempotent, ",")
 	g.P("Input: ", constant(s, m, "Input"), ",")
 	g.P("Output: ", constant(s, m, "Output"), ",")
+	hint, err := g.bound(m)
+	if err != nil {
+		return err
+	}
+	g.P("Description: ", strconv.Quote(strings.TrimSpace(comment(m.Comments)+"\n"+hint)), ",")
 	call := []any{"}, c.", m.GoName}
 	if m.Desc.IsStreamingServer() {
 		call = append(call, ", ", textsOf(m))
@@ -135,6 +139,12 @@ func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	}
 	var fill []any
 	for _, f := range m.Input.Fields {
+		if v, ok := g.options.get(f.Desc, defaultText); ok {
+			if f.Desc.Kind() != protoreflect.StringKind || f.Desc.HasPresence() || f.Desc.IsList() {
+				return nil, fmt.Errorf("%s is for a string that is not optional, and %s is not one", defaultText, f.Desc.Name())
+			}
+			fill = append(fill, "\n", toolPackage.Ident("DefaultText"), "(&q.", f.GoName, ", ", strconv.Quote(v.String()), ")")
+		}
 		v, ok := g.options.get(f.Desc, toolDefault)
 		if !ok {
 			continue

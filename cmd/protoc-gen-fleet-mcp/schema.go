@@ -78,6 +78,10 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 		lines = append(lines, fmt.Sprintf("In a call of this tool %d, when not given.", v.Int()))
 		o.set("default", v.Int())
 	}
+	if v, ok := s.options.get(f.Desc, defaultText); ok && s.input {
+		lines = append(lines, fmt.Sprintf("In a call of this tool %q, when not given.", v.String()))
+		o.set("default", v.String())
+	}
 	lines = append(lines, s.values(f)...)
 	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" })
 	if len(lines) > 0 {

@@ -28,6 +28,7 @@ import (
 type fleetConfig struct {
 	Unlisted   string        // why the world lists no workspaces from the start; "" if it does
 	CreateWait time.Duration // 0: a minute
+	MaxResult  int           // bytes of the result of a tool; 0: as by default
 	StopGrace  time.Duration // 0: 50 ms
 	// MessageWait is how long the sender of a message waits; 0: a minute.
 	MessageWait time.Duration
@@ -88,6 +89,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	cfg.Limits = c.Limits
 	cfg.LogLevel, cfg.Sessions.AgentsDir = "debug", filepath.Join("..", "..", "testdata", "sessions")
 	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder"}
+	cfg.MCP.MaxResult = cmp.Or(c.MaxResult, cfg.MCP.MaxResult)
 	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)
 	if len(c.Tokens) > 0 {
 		cfg.Auth = AuthTokens

@@ -28,6 +28,8 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"project": "Setup", "role": "coder", "spec": "an attack", "task_description": alicesTask, "message": "attack",
 		"request_id": "alice-1", "timeout_seconds": json.Number("3600"), "page": json.Number("1"), "page_size": json.Number("100"),
 		"since": "2020-01-01T00:00:00Z", "text": "classified", "toolset": "every",
+		"payload_offset": json.Number("0"), "payload_limit": json.Number("1000000"), "payload_tail": json.Number("1000000"),
+		"description_offset": json.Number("0"), "spec_offset": json.Number("0"),
 		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
@@ -47,6 +49,10 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		}
 		args[f] = v
 	}
+	if _, paged := args["page"]; paged { // a cursor goes on elsewhere
+		delete(args, "cursor")
+	}
+	delete(args, "payload_tail") // payload_offset stands for both
 	if m.Name() == "WaitTasks" { // that waits for less
 		args["timeout_seconds"] = json.Number("50")
 	}

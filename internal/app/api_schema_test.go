@@ -29,6 +29,8 @@ var goodRequests = map[string]string{
 	"start_agent_task":          `{"agent_name":"papi","task_description":"wait gate"}`,
 	"stop_agent_task":           `{"agent_name":"papi"}`,
 	"list_agent_roles":          `{"project":"Setup"}`,
+	"list_agent_projects":       `{}`,
+	"sessions/list_agents":      `{}`,
 	"watch_fleet":               `{}`,
 	"wait_tasks":                `{"task_ids":["${task}"]}`,
 	"show_task":                 `{"task_id":"${task}"}`,

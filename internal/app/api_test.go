@@ -32,6 +32,7 @@ type behaviour struct {
 	Tokens map[string]tokenConfig `yaml:"tokens"`
 	Server struct {
 		CreateWait  string `yaml:"create_wait"`
+		MaxResult   int    `yaml:"max_result"`
 		StopGrace   string `yaml:"stop_grace"`
 		MessageWait string `yaml:"message_wait"`
 		UniqueNames bool   `yaml:"unique_names"`
@@ -149,6 +150,7 @@ func (b *behaviour) run(t *testing.T, face string) {
 	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, Unlisted: b.Server.Unlisted, World: fake.Config{
 		NoMessages: b.Server.NoMessages, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames, Adopts: b.Server.Adopts},
 	}}
+	c.MaxResult = b.Server.MaxResult
 	for given, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace, b.Server.MessageWait: &c.MessageWait} {
 		if given != "" {
 			var err error

@@ -11,6 +11,8 @@ import (
 
 	"github.com/adrg/xdg"
 
+	"fleet/internal/face/mcp"
+	"fleet/internal/face/mcp/tool"
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/fleet/providers"
@@ -52,6 +54,8 @@ type Config struct {
 	Subagents subagents.Settings `yaml:"subagents"`
 	// Sessions are conversations with agents that are defined in files or artifacts.
 	Sessions sessions.Settings `yaml:"sessions"`
+	// MCP says how the MCP face answers.
+	MCP MCP `yaml:"mcp"`
 	// Cagent says what agents may do that are models in this process.
 	Cagent Cagent `yaml:"cagent"`
 
@@ -66,6 +70,12 @@ type Local struct {
 	PassEnv []string `yaml:"pass_env"`
 }
 
+// MCP is the part of the configuration about the MCP face.
+type MCP struct {
+	// MaxResult is how many bytes of text the result of a tool has at most.
+	MaxResult int `yaml:"max_result"`
+}
+
 // DefaultConfig is what holds where nothing is said.
 func DefaultConfig() Config {
 	return Config{
@@ -73,6 +83,7 @@ func DefaultConfig() Config {
 		Auth: AuthNone, Backend: "local", CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour,
 		MaxOutput: 16 << 20, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30},
+		MCP:    MCP{MaxResult: tool.DefaultMaxResult},
 	}
 }
 
@@ -106,6 +117,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxOutput <= 0 {
 		return fmt.Errorf("max_output is %d: it is more than 0 bytes", c.MaxOutput)
+	}
+	if c.MCP.MaxResult < mcp.MinMaxResult {
+		return fmt.Errorf("mcp.max_result is %d: it is at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
 	}
 	if c.Data == "" {
 		return fmt.Errorf("data is empty: name a directory")

@@ -100,6 +100,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 	}
 	mcpFace, err := mcp.Handler(conn, mcp.Config{
 		Version: version, Hosts: a.cfg.AllowedHosts, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP,
+		MaxResult: a.cfg.MCP.MaxResult,
 	})
 	if err != nil {
 		return nil, err

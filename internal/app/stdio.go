@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 
@@ -10,10 +11,12 @@ import (
 
 	"fleet/internal/face/cli"
 	"fleet/internal/face/mcp"
+	"fleet/internal/face/mcp/tool"
 )
 
 func (p *program) newMCP() *cobra.Command {
 	var toolset string
+	var maxResult int
 	cmd := &cobra.Command{
 		Use:     "mcp",
 		GroupID: cli.GroupServer,
@@ -25,6 +28,9 @@ when none runs at --server, on a fleet in this process; --embedded asks for that
   claude mcp add fleet -- fleet mcp`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if maxResult < mcp.MinMaxResult {
+				return fmt.Errorf("--max-result is %d: it is at least %d bytes", maxResult, mcp.MinMaxResult)
+			}
 			t, err := cli.TargetOf(cmd)
 			if err != nil {
 				return err
@@ -37,15 +43,17 @@ when none runs at --server, on a fleet in this process; --embedded asks for that
 				return err
 			}
 			defer closeWith(&err, closeConn)
-			return p.serveStdio(cmd.Context(), conn, toolset)
+			return p.serveStdio(cmd.Context(), conn, mcp.Config{Toolset: toolset, MaxResult: maxResult})
 		},
 	}
 	cmd.Flags().StringVar(&toolset, "toolset", "fleet", "serve the tools of `TOOLSET`, or of all")
+	cmd.Flags().IntVar(&maxResult, "max-result", tool.DefaultMaxResult, "answer a call with at most so many `BYTES` of text, and say where to go on")
 	return cmd
 }
 
-func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface, toolset string) error {
-	return mcp.Stdio(ctx, conn, mcp.Config{Version: p.version, Toolset: toolset}, p.stdin, p.stdout)
+func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface, c mcp.Config) error {
+	c.Version = p.version
+	return mcp.Stdio(ctx, conn, c, p.stdin, p.stdout)
 }
 
 // answers says whether something listens at the address.

@@ -27,7 +27,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	if err != nil {
 		return nil, err
 	}
-	page, size, err := r.Resolve(DefaultPageSize)
+	h, offset, count, err := newHistory(r.PageRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -35,15 +35,14 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	if err != nil {
 		return nil, err
 	}
-	h := &History{Page: page, PageSize: size}
 	err = s.store.View(ctx, func(tx ReadTx) (err error) {
-		h.Tasks, h.Total, err = tx.FindTasks(f, size, (page-1)*size)
+		h.Tasks, h.Total, err = tx.FindTasks(f, count, offset)
 		if err != nil || h.Total > 0 || r.Project == "" {
 			return err
 		}
 		return s.knownProject(ctx, tx, f)
 	})
-	h.Pages = (h.Total + size - 1) / size
+	h.number(offset)
 	return h, err
 }
 

@@ -13,12 +13,13 @@ import (
 type History struct {
 	Tasks                        []*Task
 	Total, Page, PageSize, Pages int
+	Next                         string // cursor after these; "" when they are the last
 }
 
 // TaskHistory returns a page of the agent's tasks. If no agent of the name exists, they are those of the one that was
 // deleted last. A page beyond the end is empty.
 func (s *Service) TaskHistory(ctx context.Context, ref string, r PageRequest) (*History, error) {
-	page, size, err := r.Resolve(DefaultPageSize)
+	h, offset, count, err := newHistory(r)
 	if err != nil {
 		return nil, err
 	}
@@ -26,43 +27,81 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r PageRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	h := &History{Page: page, PageSize: size}
 	err = s.store.View(ctx, func(tx ReadTx) (err error) {
-		h.Tasks, h.Total, err = tx.Tasks(uid, size, (page-1)*size)
+		h.Tasks, h.Total, err = tx.Tasks(uid, count, offset)
 		return err
 	})
-	h.Pages = (h.Total + size - 1) / size
+	h.number(offset)
 	return h, err
+}
+
+// newHistory returns the page that is asked for, and which tasks are on it.
+func newHistory(r PageRequest) (h *History, offset, count int, err error) {
+	page, size, err := r.Resolve(DefaultPageSize)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if offset, count, err = r.Window(DefaultPageSize); err != nil {
+		return nil, 0, 0, err
+	}
+	if r.Cursor != "" {
+		page = offset/size + 1
+	}
+	return &History{Page: page, PageSize: size}, offset, count, nil
+}
+
+// number sets what follows from the number of all tasks.
+func (h *History) number(offset int) {
+	h.Next = nextCursor(offset, len(h.Tasks), h.Total)
+	h.Pages = (h.Total + h.PageSize - 1) / h.PageSize
 }
 
 // previewSize is how much of a running task's output is shown, in bytes.
 const previewSize = 4 << 10
 
-// ShowTask returns the task, its payload when asked for, and the last of its output while it runs.
-func (s *Service) ShowTask(ctx context.Context, id string, payload bool) (t *Task, body []byte, last string, err error) {
+// Shown is a task with what a caller asked to see of it.
+type Shown struct {
+	*Task
+	Payload *Portion // nil when it was not asked for, or when there is none
+	Preview string   // the last of its output while it runs
+}
+
+// ShowTask returns the task, and the part of its payload that is asked for; nil is none of it.
+func (s *Service) ShowTask(ctx context.Context, id string, payload *PortionRequest) (*Shown, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
-		return nil, nil, "", err
+		return nil, err
 	}
 	if id == "" {
-		return nil, nil, "", Invalid(ReasonInvalidArgument, "task_id", "task_id is required: start_agent_task and list_tasks give ids")
+		return nil, Invalid(ReasonInvalidArgument, "task_id", "task_id is required: start_agent_task and list_tasks give ids")
 	}
+	if err := payload.Check("payload_"); err != nil {
+		return nil, err
+	}
+	shown := &Shown{}
+	var body []byte
 	err = s.store.View(ctx, func(tx ReadTx) (err error) {
-		if t, err = s.task(tx, p, id); err != nil {
+		if shown.Task, err = s.task(tx, p, id); err != nil {
 			return err
 		}
-		if payload {
-			if body, err = tx.Payload(t.ID); err != nil {
+		if payload != nil {
+			if body, err = tx.Payload(shown.ID); err != nil {
 				return err
 			}
 		}
-		if !t.Active() {
+		if !shown.Active() {
 			return nil
 		}
-		last, err = preview(tx, t.ID)
+		shown.Preview, err = preview(tx, shown.ID)
 		return err
 	})
-	return t, body, last, err
+	if err == nil && body != nil {
+		shown.Payload, err = payload.of(body, "payload_")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return shown, nil
 }
 
 // preview is the end of the task's output.

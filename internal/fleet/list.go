@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -11,9 +13,11 @@ const (
 	MaxPageSize     = 100
 )
 
-// PageRequest is a page as a caller asks for it; nil means not given.
+// PageRequest is a part of a list as a caller asks for it; nil means not given.
 type PageRequest struct {
 	Page, PageSize *int
+	Cursor         string // go on from here, in place of Page: what Next returned
+	Limit          *int   // at most this many, also of a larger page
 }
 
 // Resolve checks the page and clamps its size to 1 to MaxPageSize.
@@ -31,6 +35,62 @@ func (r PageRequest) Resolve(defaultSize int) (page, size int, err error) {
 	return page, size, nil
 }
 
+// Window returns which items of the list are asked for: count of them after the first offset ones. The size of a page is
+// defaultSize when it is not given, and all items when that is 0 too.
+func (r PageRequest) Window(defaultSize int) (offset, count int, err error) {
+	if r.Cursor != "" && r.Page != nil {
+		return 0, 0, Invalid(ReasonInvalidArgument, "cursor", "cursor and page are both given: a cursor goes on where an answer ended, a page counts from the beginning")
+	}
+	page, count, err := r.Resolve(defaultSize)
+	if err != nil {
+		return 0, 0, err
+	}
+	if count == 0 {
+		if count = math.MaxInt; r.Page != nil {
+			count = MaxPageSize
+		}
+	}
+	if page > 1 {
+		if offset = math.MaxInt; page-1 <= math.MaxInt/count {
+			offset = (page - 1) * count
+		}
+	}
+	if r.Cursor != "" {
+		n, err := strconv.ParseUint(r.Cursor, 10, 31)
+		if err != nil {
+			return 0, 0, Invalid(ReasonInvalidArgument, "cursor", "cursor %q is not one: give the next_cursor of an answer", shorten(r.Cursor, 40))
+		}
+		offset = int(n) //nolint:gosec // of 31 bits
+	}
+	if r.Limit != nil {
+		if *r.Limit < 1 {
+			return 0, 0, Invalid(ReasonInvalidArgument, "limit", "limit is %d: give at least 1", *r.Limit)
+		}
+		count = min(count, *r.Limit)
+	}
+	return offset, count, nil
+}
+
+// Cut returns the items of the list that are asked for, and the cursor after them; "" when they are the last. A part
+// beyond the end is empty.
+func Cut[T any](all []T, r PageRequest, defaultSize int) (part []T, next string, err error) {
+	offset, count, err := r.Window(defaultSize)
+	if err != nil {
+		return nil, "", err
+	}
+	offset = min(offset, len(all))
+	part = all[offset : offset+min(count, len(all)-offset)]
+	return part, nextCursor(offset, len(part), len(all)), nil
+}
+
+// nextCursor is the cursor after n items from the offset on; "" when there are no more in all.
+func nextCursor(offset, n, all int) string {
+	if n == 0 || offset+n >= all {
+		return ""
+	}
+	return strconv.Itoa(offset + n)
+}
+
 // ListAgentsRequest says which agents; the zero value means the whole fleet.
 type ListAgentsRequest struct {
 	Project, Role string
@@ -38,25 +98,27 @@ type ListAgentsRequest struct {
 	PageRequest
 }
 
-// ListAgents returns the agents that match, by name, and how many there are on all pages. It does not ask the
-// backend: see ObservedAt.
-func (s *Service) ListAgents(ctx context.Context, r ListAgentsRequest) (agents []*AgentView, total int, err error) {
+// AgentList is a part of the agents that match, by name.
+type AgentList struct {
+	Agents []*AgentView
+	Total  int    // that match
+	Next   string // cursor after these; "" when they are the last
+}
+
+// ListAgents returns the agents that match. It does not ask the backend: see ObservedAt.
+func (s *Service) ListAgents(ctx context.Context, r ListAgentsRequest) (*AgentList, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if err := s.resolveFilter(ctx, &r); err != nil {
-		return nil, 0, err
-	}
-	page, size, err := r.Resolve(MaxPageSize)
-	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if err := s.known(ctx); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if err := s.snap.refresh(ctx); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	match := make([]*AgentView, 0, 16)
 	for _, v := range s.snap.all() {
@@ -67,10 +129,9 @@ func (s *Service) ListAgents(ctx context.Context, r ListAgentsRequest) (agents [
 			match = append(match, v)
 		}
 	}
-	if r.Page == nil && r.PageSize == nil {
-		return match, len(match), nil
-	}
-	return cut(match, page, size), len(match), nil
+	l := &AgentList{Total: len(match)}
+	l.Agents, l.Next, err = Cut(match, r.PageRequest, 0)
+	return l, err
 }
 
 // resolveFilter makes the filter's project and role those of the catalog; unknown ones are errors.
@@ -117,15 +178,6 @@ func (s *Service) resolveFilter(ctx context.Context, r *ListAgentsRequest) error
 	}
 	return Invalid(ReasonRoleNotFound, "role", "no project has a role %q: the roles are %s", shorten(r.Role, 60), list(names)).
 		With("role", shorten(r.Role, 60)).With("available", strings.Join(names, ", "))
-}
-
-// cut returns one page of items; a page beyond the end is empty.
-func cut[T any](items []T, page, size int) []T {
-	if page-1 > len(items)/size {
-		return nil
-	}
-	from := min((page-1)*size, len(items))
-	return items[from:min(from+size, len(items))]
 }
 
 // ListProjects returns the projects, by name.

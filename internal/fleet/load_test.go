@@ -93,10 +93,10 @@ func twoProcesses(t *testing.T, fails int64) {
 			require.Equal(t, "1", h.output(id))
 		}
 	}
-	agents, _, err := other.ListAgents(h.ctx(), fleet.ListAgentsRequest{})
+	listed, err := other.ListAgents(h.ctx(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
 	var uids []string
-	for _, v := range agents {
+	for _, v := range listed.Agents {
 		v = h.until(v.Name, func(v *fleet.AgentView) bool { return v.Settled() && v.Task == nil })
 		require.Contains(t, []fleet.State{fleet.StateRunning, fleet.StateStopped}, v.State)
 		uids = append(uids, v.UID)
@@ -127,9 +127,9 @@ func BenchmarkThousandAgents(b *testing.B) {
 	creating.Wait()
 	b.Logf("1000 agents were made in %s", time.Since(begun))
 	list := func(b *testing.B) {
-		_, total, err := h.ListAgents(h.ctx(), fleet.ListAgentsRequest{})
+		listed, err := h.ListAgents(h.ctx(), fleet.ListAgentsRequest{})
 		require.NoError(b, err)
-		require.Equal(b, 1000, total)
+		require.Equal(b, 1000, listed.Total)
 	}
 	b.Run("list", func(b *testing.B) {
 		for b.Loop() {

@@ -21,10 +21,10 @@ func TestPayloadRetention(t *testing.T) {
 	require.NoError(t, err)
 	h.end(task.ID)
 	require.Eventually(t, func() bool {
-		shown, payload, _, err := h.ShowTask(h.ctx(), task.ID, true)
+		shown, err := h.ShowTask(h.ctx(), task.ID, &fleet.PortionRequest{})
 		require.NoError(t, err)
 		require.Equal(t, 3, shown.PayloadSize)
-		return shown.PayloadRemoved && payload == nil
+		return shown.PayloadRemoved && shown.Payload == nil
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
@@ -48,10 +48,10 @@ func TestRetention(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, task.ID, again.ID, "the request is forgotten")
 	h.end(again.ID)
-	shown, payload, _, err := h.ShowTask(h.ctx(), task.ID, true)
+	shown, err := h.ShowTask(h.ctx(), task.ID, &fleet.PortionRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "well", shown.Summary)
-	require.Equal(t, "all", string(payload))
+	require.Equal(t, "all", string(shown.Payload.Bytes))
 	v, err := h.ShowAgent(h.ctx(), "papi")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatusIdle, v.Status())

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -12,16 +13,17 @@ const (
 	MaxWatchEvents     = 10000
 	defaultWatchEvents = 1000
 	watchBatch         = 256
+	newestEvents       = 50
 )
 
 // WatchRequest says which events.
 type WatchRequest struct {
-	Cursor    string // go on after it; "" from the oldest event, "now" new ones only
+	Cursor    string // go on after it; "" from the oldest event, "now" new ones only, "newest" the newest ones and new ones
 	AgentName string
 	TaskID    string
 	Follow    bool          // stay for events to come
 	Wait      time.Duration // with Follow: how long; negative: until the context is done
-	MaxEvents int           // 0: without Follow 1000, with it no limit
+	MaxEvents int           // 0: without Follow 1000, with it no limit; of "newest" 50 that have happened
 }
 
 // Watch sends the events that match, in order, in batches, each with the cursor to go on from; the last batch may be
@@ -104,7 +106,7 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 	case !r.Follow:
 		w.left = defaultWatchEvents
 	}
-	if r.TaskID != "" || r.Cursor == "now" {
+	if r.TaskID != "" || r.Cursor == "now" || r.Cursor == "newest" {
 		err := w.s.store.View(ctx, func(tx ReadTx) (err error) { // one view: a task that is active has its end after now
 			if r.TaskID != "" {
 				t, err := w.s.task(tx, p, r.TaskID)
@@ -113,8 +115,11 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 				}
 				w.over, w.filter.TaskID = !t.Active(), t.ID // a caller may give the beginning of the id
 			}
-			if r.Cursor == "now" {
+			switch r.Cursor {
+			case "now":
 				w.after, err = tx.LastSeq()
+			case "newest":
+				w.after, err = beforeNewest(tx, w.filter, cmp.Or(r.MaxEvents, newestEvents))
 			}
 			return err
 		})
@@ -122,12 +127,12 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 			return err
 		}
 	}
-	if r.Cursor == "" || r.Cursor == "now" {
+	if r.Cursor == "" || r.Cursor == "now" || r.Cursor == "newest" {
 		return nil
 	}
 	seq, err := strconv.ParseInt(r.Cursor, 10, 64)
 	if err != nil || seq < 0 {
-		return Invalid(ReasonInvalidArgument, "cursor", "cursor %q is not a cursor: give the cursor of an event or an answer, or \"now\"", shorten(r.Cursor, 40))
+		return Invalid(ReasonInvalidArgument, "cursor", "cursor %q is not a cursor: give the cursor of an event or an answer, \"now\" or \"newest\"", shorten(r.Cursor, 40))
 	}
 	last, err := w.s.store.LastSeq(ctx)
 	if err != nil {
@@ -138,6 +143,15 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 	}
 	w.after = seq
 	return nil
+}
+
+// beforeNewest is the cursor after which the newest n events that match come.
+func beforeNewest(tx ReadTx, f EventFilter, n int) (int64, error) {
+	events, err := tx.LastEvents(f, n)
+	if err != nil || len(events) == 0 {
+		return 0, err
+	}
+	return events[0].Seq - 1, nil
 }
 
 // next sends the next batch and says whether there may be more, and how many it sent.

@@ -202,9 +202,11 @@ type Agent struct {
 	// Name of the principal that owns the agent.
 	Owner string `protobuf:"bytes,14,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Directory or address where the agent works, for people; empty when its host does not say.
-	Location      string `protobuf:"bytes,15,opt,name=location,proto3" json:"location,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Location string `protobuf:"bytes,15,opt,name=location,proto3" json:"location,omitempty"`
+	// Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows.
+	SpecNextOffset *int32 `protobuf:"varint,20,opt,name=spec_next_offset,json=specNextOffset,proto3,oneof" json:"spec_next_offset,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Agent) Reset() {
@@ -340,6 +342,13 @@ func (x *Agent) GetLocation() string {
 		return x.Location
 	}
 	return ""
+}
+
+func (x *Agent) GetSpecNextOffset() int32 {
+	if x != nil && x.SpecNextOffset != nil {
+		return *x.SpecNextOffset
+	}
+	return 0
 }
 
 // AgentSummary is an agent in a list.
@@ -510,14 +519,15 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xa1\a\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x8a\b\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12\x12\n" +
 	"\x04role\x18\x04 \x01(\tR\x04role\x12\x18\n" +
-	"\aproject\x18\x05 \x01(\tR\aproject\x12\x12\n" +
-	"\x04spec\x18\x06 \x01(\tR\x04spec\x12?\n" +
+	"\aproject\x18\x05 \x01(\tR\aproject\x127\n" +
+	"\x04spec\x18\x06 \x01(\tB#\xaa\xf4\x18\x1f\n" +
+	"\x10spec_next_offset\x12\vspec_offsetR\x04spec\x12?\n" +
 	"\fcurrent_task\x18\a \x01(\v2\x1c.google.protobuf.StringValueR\vcurrentTask\x129\n" +
 	"\n" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
@@ -529,7 +539,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\fstate_reason\x18\f \x01(\tR\vstateReason\x12D\n" +
 	"\x0fcurrent_task_id\x18\r \x01(\v2\x1c.google.protobuf.StringValueR\rcurrentTaskId\x12\x14\n" +
 	"\x05owner\x18\x0e \x01(\tR\x05owner\x12\x1a\n" +
-	"\blocation\x18\x0f \x01(\tR\blocation\x1a;\n" +
+	"\blocation\x18\x0f \x01(\tR\blocation\x12-\n" +
+	"\x10spec_next_offset\x18\x14 \x01(\x05H\x00R\x0especNextOffset\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"A\n" +
@@ -552,7 +563,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\bdeleting\x10\t\x12\v\n" +
 	"\adeleted\x10\n" +
 	"\x12\r\n" +
-	"\tunhealthy\x10\v\"\xca\x02\n" +
+	"\tunhealthy\x10\vB\x13\n" +
+	"\x11_spec_next_offset\"\xca\x02\n" +
 	"\fAgentSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12?\n" +
@@ -614,6 +626,8 @@ func file_fleet_v1_agent_proto_init() {
 	if File_fleet_v1_agent_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
+	file_fleet_v1_agent_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

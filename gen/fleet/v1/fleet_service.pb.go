@@ -296,7 +296,11 @@ type ListAgentsRequest struct {
 	// Optional. Page number from 1; the first when not given.
 	Page *int32 `protobuf:"varint,4,opt,name=page,proto3,oneof" json:"page,omitempty"`
 	// Optional. Agents a page, clamped to 1 to 100; all of them when neither page nor page_size is given.
-	PageSize      *int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	PageSize *int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// Optional. Go on from here: the next_cursor of the answer before. Not together with page.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many agents; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -366,6 +370,20 @@ func (x *ListAgentsRequest) GetPageSize() int32 {
 	return 0
 }
 
+func (x *ListAgentsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListAgentsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // ListAgentsResponse has the agents, by name.
 type ListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -376,7 +394,9 @@ type ListAgentsResponse struct {
 	// When the agents' host was last asked with success; null before the first time.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
 	// Why the agents' host was not asked with success for more than three polls; absent when it was.
-	StaleReason   *string `protobuf:"bytes,4,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
+	StaleReason *string `protobuf:"bytes,4,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,11 +459,20 @@ func (x *ListAgentsResponse) GetStaleReason() string {
 	return ""
 }
 
+func (x *ListAgentsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
 // ShowAgentRequest names the agent to show.
 type ShowAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Agent name to query.
-	AgentName     string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. Return the spec from this byte on.
+	SpecOffset    *int32 `protobuf:"varint,2,opt,name=spec_offset,json=specOffset,proto3,oneof" json:"spec_offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +512,13 @@ func (x *ShowAgentRequest) GetAgentName() string {
 		return x.AgentName
 	}
 	return ""
+}
+
+func (x *ShowAgentRequest) GetSpecOffset() int32 {
+	if x != nil && x.SpecOffset != nil {
+		return *x.SpecOffset
+	}
+	return 0
 }
 
 // ShowAgentResponse has the agent.
@@ -557,7 +593,11 @@ type ShowAgentTaskHistoryRequest struct {
 	// Optional. Page number from 1; the first when not given.
 	Page *int32 `protobuf:"varint,2,opt,name=page,proto3,oneof" json:"page,omitempty"`
 	// Optional. Tasks a page, clamped to 1 to 100; 20 when not given.
-	PageSize      *int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	PageSize *int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// Optional. Go on from here: the next_cursor of the answer before. Not together with page.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many tasks; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -613,6 +653,20 @@ func (x *ShowAgentTaskHistoryRequest) GetPageSize() int32 {
 	return 0
 }
 
+func (x *ShowAgentTaskHistoryRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ShowAgentTaskHistoryRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // ShowAgentTaskHistoryResponse has a page of tasks, newest first.
 type ShowAgentTaskHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -625,7 +679,9 @@ type ShowAgentTaskHistoryResponse struct {
 	// Tasks a page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Number of pages.
-	TotalPages    int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
+	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -693,6 +749,13 @@ func (x *ShowAgentTaskHistoryResponse) GetTotalPages() int32 {
 		return x.TotalPages
 	}
 	return 0
+}
+
+func (x *ShowAgentTaskHistoryResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
 }
 
 // DeleteAgentRequest names the agent to delete.
@@ -1065,7 +1128,11 @@ func (x *StopAgentTaskResponse) GetMessage() string {
 type ListAgentRolesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Project name, one of list_agent_projects.
-	Project       string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
+	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
+	// Optional. Go on from here: the next_cursor of the answer before.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many roles; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1107,11 +1174,29 @@ func (x *ListAgentRolesRequest) GetProject() string {
 	return ""
 }
 
+func (x *ListAgentRolesRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListAgentRolesRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // ListAgentRolesResponse has the roles of the project.
 type ListAgentRolesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The roles, in the project's own order.
-	Roles         []*Role `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
+	Roles []*Role `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
+	// Number of roles in all.
+	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1153,9 +1238,27 @@ func (x *ListAgentRolesResponse) GetRoles() []*Role {
 	return nil
 }
 
+func (x *ListAgentRolesResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListAgentRolesResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
 // ListAgentProjectsRequest asks for all projects.
 type ListAgentProjectsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Go on from here: the next_cursor of the answer before.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many projects; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1190,11 +1293,29 @@ func (*ListAgentProjectsRequest) Descriptor() ([]byte, []int) {
 	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{16}
 }
 
+func (x *ListAgentProjectsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListAgentProjectsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // ListAgentProjectsResponse has the projects.
 type ListAgentProjectsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The projects, by name.
-	Projects      []*Project `protobuf:"bytes,1,rep,name=projects,proto3" json:"projects,omitempty"`
+	Projects []*Project `protobuf:"bytes,1,rep,name=projects,proto3" json:"projects,omitempty"`
+	// Number of projects in all.
+	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1236,11 +1357,25 @@ func (x *ListAgentProjectsResponse) GetProjects() []*Project {
 	return nil
 }
 
+func (x *ListAgentProjectsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListAgentProjectsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
 // WatchFleetRequest says which events to watch.
 type WatchFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Go on after this event: a cursor of an event or an answer, or "now" for new events only; from the
-	// oldest event when not given.
+	// Optional. Go on after this event: a cursor of an event or an answer, "now" for new events only, "newest" for the
+	// newest max_events, 50 when that is not given, and "0" for the oldest event; that too when not given.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Optional. Only events of the agent of this name; it need not exist yet.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
@@ -1516,10 +1651,18 @@ type ShowTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Optional. Whether to return the payload too.
+	// Optional. Whether to return the payload too. payload_offset and payload_tail ask for it by themselves.
 	IncludePayload bool `protobuf:"varint,2,opt,name=include_payload,json=includePayload,proto3" json:"include_payload,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Optional. Return the payload from this byte on; a character that the byte is in the middle of is whole.
+	PayloadOffset *int32 `protobuf:"varint,3,opt,name=payload_offset,json=payloadOffset,proto3,oneof" json:"payload_offset,omitempty"`
+	// Optional. Return at most this many bytes of the payload, rounded down to whole characters; all of it when not given.
+	PayloadLimit *int32 `protobuf:"varint,4,opt,name=payload_limit,json=payloadLimit,proto3,oneof" json:"payload_limit,omitempty"`
+	// Optional. Return the last so many bytes of the payload, in place of payload_offset.
+	PayloadTail *int32 `protobuf:"varint,5,opt,name=payload_tail,json=payloadTail,proto3,oneof" json:"payload_tail,omitempty"`
+	// Optional. Return the description from this byte on.
+	DescriptionOffset *int32 `protobuf:"varint,6,opt,name=description_offset,json=descriptionOffset,proto3,oneof" json:"description_offset,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ShowTaskRequest) Reset() {
@@ -1564,6 +1707,34 @@ func (x *ShowTaskRequest) GetIncludePayload() bool {
 		return x.IncludePayload
 	}
 	return false
+}
+
+func (x *ShowTaskRequest) GetPayloadOffset() int32 {
+	if x != nil && x.PayloadOffset != nil {
+		return *x.PayloadOffset
+	}
+	return 0
+}
+
+func (x *ShowTaskRequest) GetPayloadLimit() int32 {
+	if x != nil && x.PayloadLimit != nil {
+		return *x.PayloadLimit
+	}
+	return 0
+}
+
+func (x *ShowTaskRequest) GetPayloadTail() int32 {
+	if x != nil && x.PayloadTail != nil {
+		return *x.PayloadTail
+	}
+	return 0
+}
+
+func (x *ShowTaskRequest) GetDescriptionOffset() int32 {
+	if x != nil && x.DescriptionOffset != nil {
+		return *x.DescriptionOffset
+	}
+	return 0
 }
 
 // ShowTaskResponse has the task.
@@ -1632,7 +1803,11 @@ type ListTasksRequest struct {
 	// Optional. Page number from 1; the first when not given.
 	Page *int32 `protobuf:"varint,8,opt,name=page,proto3,oneof" json:"page,omitempty"`
 	// Optional. Tasks a page, clamped to 1 to 100; 20 when not given.
-	PageSize      *int32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	PageSize *int32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// Optional. Go on from here: the next_cursor of the answer before. Not together with page.
+	Cursor string `protobuf:"bytes,20,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many tasks; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,21,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1730,6 +1905,20 @@ func (x *ListTasksRequest) GetPageSize() int32 {
 	return 0
 }
 
+func (x *ListTasksRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListTasksRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // ListTasksResponse has a page of tasks, newest first.
 type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1742,7 +1931,9 @@ type ListTasksResponse struct {
 	// Tasks a page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Number of pages.
-	TotalPages    int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
+	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1810,6 +2001,13 @@ func (x *ListTasksResponse) GetTotalPages() int32 {
 		return x.TotalPages
 	}
 	return 0
+}
+
+func (x *ListTasksResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
 }
 
 // DeleteTaskRequest names the task to delete.
@@ -2504,41 +2702,58 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x05 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"V\n" +
 	"\x13CreateAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xf3\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xc1\x02\n" +
 	"\x11ListAgentsRequest\x12!\n" +
 	"\aproject\x18\x01 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
 	"\x04role\x18\x02 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x123\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x16.fleet.v1.Agent.StatusB\x03\xe0A\x01R\x06status\x12'\n" +
 	"\x04page\x18\x04 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x01\xd8\xf3\x18\vH\x00R\x04page\x88\x01\x01\x12)\n" +
-	"\tpage_size\x18\x05 \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01B\a\n" +
+	"\tpage_size\x18\x05 \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01B\a\n" +
 	"\x05_pageB\f\n" +
 	"\n" +
-	"_page_size\"\xdb\x01\n" +
+	"_page_sizeB\b\n" +
+	"\x06_limit\"\x91\x02\n" +
 	"\x12ListAgentsResponse\x12.\n" +
 	"\x06agents\x18\x01 \x03(\v2\x16.fleet.v1.AgentSummaryR\x06agents\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x05R\n" +
 	"totalCount\x12;\n" +
 	"\vobserved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"observedAt\x12&\n" +
-	"\fstale_reason\x18\x04 \x01(\tH\x00R\vstaleReason\x88\x01\x01B\x0f\n" +
-	"\r_stale_reason\"6\n" +
+	"\fstale_reason\x18\x04 \x01(\tH\x00R\vstaleReason\x88\x01\x01\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x01R\n" +
+	"nextCursor\x88\x01\x01B\x0f\n" +
+	"\r_stale_reasonB\x0e\n" +
+	"\f_next_cursor\"x\n" +
 	"\x10ShowAgentRequest\x12\"\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"\xb0\x01\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x120\n" +
+	"\vspec_offset\x18\x02 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x00H\x00R\n" +
+	"specOffset\x88\x01\x01B\x0e\n" +
+	"\f_spec_offset\"\xb0\x01\n" +
 	"\x11ShowAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12;\n" +
 	"\vobserved_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"observedAt\x12&\n" +
 	"\fstale_reason\x18\x03 \x01(\tH\x00R\vstaleReason\x88\x01\x01B\x0f\n" +
-	"\r_stale_reason\"\xac\x01\n" +
+	"\r_stale_reason\"\xfa\x01\n" +
 	"\x1bShowAgentTaskHistoryRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12'\n" +
 	"\x04page\x18\x02 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x01\xd8\xf3\x18\vH\x00R\x04page\x88\x01\x01\x12)\n" +
-	"\tpage_size\x18\x03 \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01B\a\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01B\a\n" +
 	"\x05_pageB\f\n" +
 	"\n" +
-	"_page_size\"\xb7\x01\n" +
+	"_page_sizeB\b\n" +
+	"\x06_limit\"\xed\x01\n" +
 	"\x1cShowAgentTaskHistoryResponse\x12$\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x0e.fleet.v1.TaskR\x05tasks\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x05R\n" +
@@ -2546,7 +2761,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1f\n" +
 	"\vtotal_pages\x18\x05 \x01(\x05R\n" +
-	"totalPages\"d\n" +
+	"totalPages\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"d\n" +
 	"\x12DeleteAgentRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12*\n" +
@@ -2576,16 +2794,36 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x15StopAgentTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +
 	"\fagent_status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\vagentStatus\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"6\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x84\x01\n" +
 	"\x15ListAgentRolesRequest\x12\x1d\n" +
-	"\aproject\x18\x01 \x01(\tB\x03\xe0A\x02R\aproject\">\n" +
+	"\aproject\x18\x01 \x01(\tB\x03\xe0A\x02R\aproject\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\x95\x01\n" +
 	"\x16ListAgentRolesResponse\x12$\n" +
-	"\x05roles\x18\x01 \x03(\v2\x0e.fleet.v1.RoleR\x05roles\"\x1a\n" +
-	"\x18ListAgentProjectsRequest\"J\n" +
+	"\x05roles\x18\x01 \x03(\v2\x0e.fleet.v1.RoleR\x05roles\x12\x1f\n" +
+	"\vtotal_count\x18\x14 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"h\n" +
+	"\x18ListAgentProjectsRequest\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xa1\x01\n" +
 	"\x19ListAgentProjectsResponse\x12-\n" +
-	"\bprojects\x18\x01 \x03(\v2\x11.fleet.v1.ProjectR\bprojects\"\x9a\x02\n" +
-	"\x11WatchFleetRequest\x12\x1b\n" +
-	"\x06cursor\x18\x01 \x01(\tB\x03\xe0A\x01R\x06cursor\x12\"\n" +
+	"\bprojects\x18\x01 \x03(\v2\x11.fleet.v1.ProjectR\bprojects\x12\x1f\n" +
+	"\vtotal_count\x18\x14 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\xa4\x02\n" +
+	"\x11WatchFleetRequest\x12%\n" +
+	"\x06cursor\x18\x01 \x01(\tB\r\xe0A\x01\x82\xf4\x18\x06newestR\x06cursor\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x02 \x01(\tB\x03\xe0A\x01R\tagentName\x12\x1c\n" +
 	"\atask_id\x18\x03 \x01(\tB\x03\xe0A\x01R\x06taskId\x12\x1b\n" +
@@ -2594,9 +2832,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"max_events\x18\x06 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\tmaxEvents\x88\x01\x01B\x0f\n" +
 	"\r_wait_secondsB\r\n" +
-	"\v_max_events\"U\n" +
-	"\x12WatchFleetResponse\x12'\n" +
-	"\x06events\x18\x01 \x03(\v2\x0f.fleet.v1.EventR\x06events\x12\x16\n" +
+	"\v_max_events\"c\n" +
+	"\x12WatchFleetResponse\x125\n" +
+	"\x06events\x18\x01 \x03(\v2\x0f.fleet.v1.EventB\f\xaa\xf4\x18\b\x1a\x06cursorR\x06events\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xf6\x01\n" +
 	"\x10WaitTasksRequest\x12(\n" +
 	"\btask_ids\x18\x01 \x03(\tB\r\xe0A\x02\xbaH\a\x92\x01\x04\b\x01\x10dR\ataskIds\x128\n" +
@@ -2610,12 +2848,24 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x11WaitTasksResponse\x12$\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x0e.fleet.v1.TaskR\x05tasks\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\bR\x04done\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"]\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x8c\x03\n" +
 	"\x0fShowTaskRequest\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12,\n" +
-	"\x0finclude_payload\x18\x02 \x01(\bB\x03\xe0A\x01R\x0eincludePayload\"<\n" +
+	"\x0finclude_payload\x18\x02 \x01(\bB\x03\xe0A\x01R\x0eincludePayload\x126\n" +
+	"\x0epayload_offset\x18\x03 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x00H\x00R\rpayloadOffset\x88\x01\x01\x124\n" +
+	"\rpayload_limit\x18\x04 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x01R\fpayloadLimit\x88\x01\x01\x122\n" +
+	"\fpayload_tail\x18\x05 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\vpayloadTail\x88\x01\x01\x12>\n" +
+	"\x12description_offset\x18\x06 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x00H\x03R\x11descriptionOffset\x88\x01\x01B\x11\n" +
+	"\x0f_payload_offsetB\x10\n" +
+	"\x0e_payload_limitB\x0f\n" +
+	"\r_payload_tailB\x15\n" +
+	"\x13_description_offset\"<\n" +
 	"\x10ShowTaskResponse\x12(\n" +
-	"\x04task\x18\x01 \x01(\v2\x14.fleet.v1.TaskDetailR\x04task\"\xbc\x04\n" +
+	"\x04task\x18\x01 \x01(\v2\x14.fleet.v1.TaskDetailR\x04task\"\x8a\x05\n" +
 	"\x10ListTasksRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x122\n" +
@@ -2626,7 +2876,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x04text\x18\x06 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\x04text\x12A\n" +
 	"\atoolset\x18\a \x01(\x0e2\".fleet.v1.ListTasksRequest.ToolsetB\x03\xe0A\x01R\atoolset\x12'\n" +
 	"\x04page\x18\b \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x01\xd8\xf3\x18\vH\x00R\x04page\x88\x01\x01\x12)\n" +
-	"\tpage_size\x18\t \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01\"s\n" +
+	"\tpage_size\x18\t \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01\x12\x1b\n" +
+	"\x06cursor\x18\x14 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\x15 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01\"s\n" +
 	"\aToolset\x12\x17\n" +
 	"\x13toolset_unspecified\x10\x00\x12\t\n" +
 	"\x05fleet\x10\x01\x12\r\n" +
@@ -2637,7 +2890,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05every\x10\x06B\a\n" +
 	"\x05_pageB\f\n" +
 	"\n" +
-	"_page_size\"\xac\x01\n" +
+	"_page_sizeB\b\n" +
+	"\x06_limit\"\xe2\x01\n" +
 	"\x11ListTasksResponse\x12$\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x0e.fleet.v1.TaskR\x05tasks\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x05R\n" +
@@ -2645,7 +2899,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1f\n" +
 	"\vtotal_pages\x18\x05 \x01(\x05R\n" +
-	"totalPages\"]\n" +
+	"totalPages\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"]\n" +
 	"\x11DeleteTaskRequest\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12*\n" +
 	"\n" +
@@ -2694,39 +2951,48 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xd4\x11\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\x9a\x13\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
-	"/v1/agents\x12^\n" +
+	"/v1/agents\x12q\n" +
 	"\n" +
-	"ListAgents\x12\x1b.fleet.v1.ListAgentsRequest\x1a\x1c.fleet.v1.ListAgentsResponse\"\x15\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"ListAgents\x12\x1b.fleet.v1.ListAgentsRequest\x1a\x1c.fleet.v1.ListAgentsResponse\"(\x92\xf4\x18\x0f\n" +
+	"\x05limit\x12\x06agents\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/agents\x90\x02\x01\x12h\n" +
-	"\tShowAgent\x12\x1a.fleet.v1.ShowAgentRequest\x1a\x1b.fleet.v1.ShowAgentResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/agents/{agent_name}\x90\x02\x01\x12\x8f\x01\n" +
-	"\x14ShowAgentTaskHistory\x12%.fleet.v1.ShowAgentTaskHistoryRequest\x1a&.fleet.v1.ShowAgentTaskHistoryResponse\"(\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/agents/{agent_name}/tasks\x90\x02\x01\x12y\n" +
-	"\vDeleteAgent\x12\x1c.fleet.v1.DeleteAgentRequest\x1a\x1d.fleet.v1.DeleteAgentResponse\"-\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02\x19*\x17/v1/agents/{agent_name}\x12}\n" +
-	"\x0eStartAgentTask\x12\x1f.fleet.v1.StartAgentTaskRequest\x1a .fleet.v1.StartAgentTaskResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}/tasks\x12\x8d\x01\n" +
-	"\rStopAgentTask\x12\x1e.fleet.v1.StopAgentTaskRequest\x1a\x1f.fleet.v1.StopAgentTaskResponse\";\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/agents/{agent_name}/tasks:stop\x12|\n" +
-	"\x0eListAgentRoles\x12\x1f.fleet.v1.ListAgentRolesRequest\x1a .fleet.v1.ListAgentRolesResponse\"'\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/projects/{project}/roles\x90\x02\x01\x12u\n" +
-	"\x11ListAgentProjects\x12\".fleet.v1.ListAgentProjectsRequest\x1a#.fleet.v1.ListAgentProjectsResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/projects\x90\x02\x01\x12`\n" +
+	"\tShowAgent\x12\x1a.fleet.v1.ShowAgentRequest\x1a\x1b.fleet.v1.ShowAgentResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/agents/{agent_name}\x90\x02\x01\x12\xa1\x01\n" +
+	"\x14ShowAgentTaskHistory\x12%.fleet.v1.ShowAgentTaskHistoryRequest\x1a&.fleet.v1.ShowAgentTaskHistoryResponse\":\x92\xf4\x18\x0e\n" +
+	"\x05limit\x12\x05tasks\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/agents/{agent_name}/tasks\x90\x02\x01\x12}\n" +
+	"\vDeleteAgent\x12\x1c.fleet.v1.DeleteAgentRequest\x1a\x1d.fleet.v1.DeleteAgentResponse\"1\xd2\xf3\x18\n" +
+	"agent_name\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x19*\x17/v1/agents/{agent_name}\x12\x81\x01\n" +
+	"\x0eStartAgentTask\x12\x1f.fleet.v1.StartAgentTaskRequest\x1a .fleet.v1.StartAgentTaskResponse\",\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}/tasks\x12\x91\x01\n" +
+	"\rStopAgentTask\x12\x1e.fleet.v1.StopAgentTaskRequest\x1a\x1f.fleet.v1.StopAgentTaskResponse\"?\xd2\xf3\x18\n" +
+	"agent_name\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/agents/{agent_name}/tasks:stop\x12\x8e\x01\n" +
+	"\x0eListAgentRoles\x12\x1f.fleet.v1.ListAgentRolesRequest\x1a .fleet.v1.ListAgentRolesResponse\"9\x92\xf4\x18\x0e\n" +
+	"\x05limit\x12\x05roles\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/projects/{project}/roles\x90\x02\x01\x12\x8a\x01\n" +
+	"\x11ListAgentProjects\x12\".fleet.v1.ListAgentProjectsRequest\x1a#.fleet.v1.ListAgentProjectsResponse\",\x92\xf4\x18\x11\n" +
+	"\x05limit\x12\bprojects\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/projects\x90\x02\x01\x12x\n" +
 	"\n" +
-	"WatchFleet\x12\x1b.fleet.v1.WatchFleetRequest\x1a\x1c.fleet.v1.WatchFleetResponse\"\x15\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/events\x90\x02\x010\x01\x12b\n" +
-	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\"\x1c\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12a\n" +
-	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"\x1e\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12Z\n" +
-	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\"\x14\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12d\n" +
+	"WatchFleet\x12\x1b.fleet.v1.WatchFleetRequest\x1a\x1c.fleet.v1.WatchFleetResponse\"-\x92\xf4\x18\x14\n" +
 	"\n" +
-	"DeleteTask\x12\x1b.fleet.v1.DeleteTaskRequest\x1a\x1c.fleet.v1.DeleteTaskResponse\"\x1b\x82\xd3\xe4\x93\x02\x15*\x13/v1/tasks/{task_id}\x12\x88\x01\n" +
-	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x7f\n" +
+	"max_events\x12\x06events\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/events\x90\x02\x010\x01\x12f\n" +
+	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\" \xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12\x82\x01\n" +
+	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"?\x92\xf4\x18\x1d\n" +
+	"\rpayload_limit\x12\ftask.payload\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12l\n" +
+	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\"&\x92\xf4\x18\x0e\n" +
+	"\x05limit\x12\x05tasks\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12h\n" +
+	"\n" +
+	"DeleteTask\x12\x1b.fleet.v1.DeleteTaskRequest\x1a\x1c.fleet.v1.DeleteTaskResponse\"\x1f\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/tasks/{task_id}\x12\x8c\x01\n" +
+	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"4\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x7f\n" +
 	"\n" +
 	"StartAgent\x12\x1b.fleet.v1.StartAgentRequest\x1a\x1c.fleet.v1.StartAgentResponse\"6\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}:start\x12{\n" +
 	"\tStopAgent\x12\x1a.fleet.v1.StopAgentRequest\x1a\x1b.fleet.v1.StopAgentResponse\"5\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/agents/{agent_name}:stop\x12\x87\x01\n" +
 	"\fRestartAgent\x12\x1d.fleet.v1.RestartAgentRequest\x1a\x1e.fleet.v1.RestartAgentResponse\"8\xd2\xf3\x18\n" +
-	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12u\n" +
-	"\fShowAgentLog\x12\x1d.fleet.v1.ShowAgentLogRequest\x1a\x1e.fleet.v1.ShowAgentLogResponse\"&\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/agents/{agent_name}/log\x90\x02\x01\x1a\t\xca\xf3\x18\x05fleetB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"agent_name\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/agents/{agent_name}:restart\x12\x87\x01\n" +
+	"\fShowAgentLog\x12\x1d.fleet.v1.ShowAgentLogRequest\x1a\x1e.fleet.v1.ShowAgentLogResponse\"8\x92\xf4\x18\x0e\n" +
+	"\x05lines\x12\x05lines\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/agents/{agent_name}/log\x90\x02\x01\x1a\t\xca\xf3\x18\x05fleetB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_fleet_service_proto_rawDescOnce sync.Once
@@ -2881,12 +3147,20 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_task_proto_init()
 	file_fleet_v1_fleet_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[3].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[6].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[7].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[10].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[14].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[15].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[16].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[17].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[18].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[20].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[22].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[24].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[25].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -17,158 +17,188 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 		}, (*WatchFleetResponse).GetCursor, fleetServiceWatchFleetTexts)
 	return tool.Set{Name: "fleet", Tools: []tool.Tool{
 		tool.Unary(tool.Spec{
-			Name:        "create_agent",
-			Title:       "Create agent",
-			Description: "Create a new agent in a workspace of its own. The call waits for the agent to be ready and then answers with status \"idle\". If that takes longer than the server waits, the agent is returned as it is, and its state and the message say that it is still being made.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
+			Name:     "create_agent",
+			Title:    "Create agent",
+			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  fleetServiceCreateAgentInput,
 			Output: fleetServiceCreateAgentOutput,
+			Cuts: []tool.Cut{
+				{Field: "agent.spec", NextOffset: "spec_next_offset"},
+			},
+			Description: "Create a new agent in a workspace of its own. The call waits for the agent to be ready and then answers with status \"idle\". If that takes longer than the server waits, the agent is returned as it is, and its state and the message say that it is still being made.",
 		}, c.CreateAgent, tool.Progress(watch, (*CreateAgentRequest).GetName)),
 		tool.Unary(tool.Spec{
-			Name:        "list_agents",
-			Title:       "List agents",
-			Description: "List all agents in the fleet with their current status.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceListAgentsInput,
-			Output: fleetServiceListAgentsOutput,
+			Name:     "list_agents",
+			Title:    "List agents",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListAgentsInput,
+			Output:      fleetServiceListAgentsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
+			Description: "List all agents in the fleet with their current status. status, project and role ask for fewer of them.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.ListAgents),
 		tool.Unary(tool.Spec{
-			Name:        "show_agent",
-			Title:       "Show agent",
-			Description: "Show detailed information about a specific agent.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
+			Name:     "show_agent",
+			Title:    "Show agent",
+			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:  fleetServiceShowAgentInput,
 			Output: fleetServiceShowAgentOutput,
+			Cuts: []tool.Cut{
+				{Field: "agent.spec", NextOffset: "spec_next_offset", Offset: "spec_offset"},
+			},
+			Description: "Show detailed information about a specific agent.",
 		}, c.ShowAgent),
 		tool.Unary(tool.Spec{
-			Name:        "show_agent_task_history",
-			Title:       "Show agent task history",
-			Description: "Show the task history of an agent, newest first, by pages. If no agent of the name exists, this is the history of the last one that was deleted. list_tasks finds tasks of all agents.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceShowAgentTaskHistoryInput,
-			Output: fleetServiceShowAgentTaskHistoryOutput,
+			Name:     "show_agent_task_history",
+			Title:    "Show agent task history",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceShowAgentTaskHistoryInput,
+			Output:      fleetServiceShowAgentTaskHistoryOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
+			Description: "Show the task history of an agent, newest first, by pages. If no agent of the name exists, this is the history of the last one that was deleted. list_tasks finds tasks of all agents.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
 		}, c.ShowAgentTaskHistory),
 		tool.Unary(tool.Spec{
-			Name:        "delete_agent",
-			Title:       "Delete agent",
+			Name:     "delete_agent",
+			Title:    "Delete agent",
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Input:       fleetServiceDeleteAgentInput,
+			Output:      fleetServiceDeleteAgentOutput,
 			Description: "Delete an agent and destroy its workspace, even if it is busy. The history of its tasks is kept; an agent created later under the same name does not inherit it.",
-			ReadOnly:    false, Destructive: true, Idempotent: true,
-			Input:  fleetServiceDeleteAgentInput,
-			Output: fleetServiceDeleteAgentOutput,
 		}, c.DeleteAgent, tool.Progress(watch, (*DeleteAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
-			Name:        "start_agent_task",
-			Title:       "Start agent task",
+			Name:     "start_agent_task",
+			Title:    "Start agent task",
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceStartAgentTaskInput,
+			Output:      fleetServiceStartAgentTaskOutput,
 			Description: "Start a new task on an agent that is idle. The call returns at once; follow the task with wait_tasks, show_task or watch_fleet.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
-			Input:  fleetServiceStartAgentTaskInput,
-			Output: fleetServiceStartAgentTaskOutput,
 		}, c.StartAgentTask),
 		tool.Unary(tool.Spec{
-			Name:        "stop_agent_task",
-			Title:       "Stop agent task",
+			Name:     "stop_agent_task",
+			Title:    "Stop agent task",
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceStopAgentTaskInput,
+			Output:      fleetServiceStopAgentTaskOutput,
 			Description: "Stop the currently running task on an agent. The agent is interrupted first and killed if it does not react; the call answers when the task has ended.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
-			Input:  fleetServiceStopAgentTaskInput,
-			Output: fleetServiceStopAgentTaskOutput,
 		}, c.StopAgentTask, tool.Progress(watch, (*StopAgentTaskRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
-			Name:        "list_agent_roles",
-			Title:       "List agent roles",
-			Description: "List all available agent roles for a specific project.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceListAgentRolesInput,
-			Output: fleetServiceListAgentRolesOutput,
+			Name:     "list_agent_roles",
+			Title:    "List agent roles",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListAgentRolesInput,
+			Output:      fleetServiceListAgentRolesOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "roles", Unless: ""},
+			Description: "List all available agent roles for a specific project.\nA long answer has the first roles only: call again with next_cursor as cursor for more.",
 		}, c.ListAgentRoles),
 		tool.Unary(tool.Spec{
-			Name:        "list_agent_projects",
-			Title:       "List agent projects",
-			Description: "List all available agent projects.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceListAgentProjectsInput,
-			Output: fleetServiceListAgentProjectsOutput,
+			Name:     "list_agent_projects",
+			Title:    "List agent projects",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListAgentProjectsInput,
+			Output:      fleetServiceListAgentProjectsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "projects", Unless: ""},
+			Description: "List all available agent projects.\nA long answer has the first projects only: call again with next_cursor as cursor for more.",
 		}, c.ListAgentProjects),
 		tool.Stream(tool.Spec{
-			Name:        "watch_fleet",
-			Title:       "Watch fleet",
-			Description: "Watch what happens in the fleet: state changes, output and ends of tasks, in the order they happened. Without follow the call answers what is in the log and ends. Each answer carries a cursor to go on from.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceWatchFleetInput,
-			Output: fleetServiceWatchFleetOutput,
+			Name:     "watch_fleet",
+			Title:    "Watch fleet",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:   fleetServiceWatchFleetInput,
+			Output:  fleetServiceWatchFleetOutput,
+			Portion: tool.Portion{Limit: "max_events", Of: "events", Unless: "follow"},
+			Cuts: []tool.Cut{
+				{Field: "events", Cursor: "cursor"},
+			},
+			Description: "Watch what happens in the fleet: state changes, output and ends of tasks, in the order they happened. Without follow the call answers what is in the log and ends. Each answer carries a cursor to go on from. A tool call begins with the newest events, because a task can have megabytes of them.",
 		}, c.WatchFleet, fleetServiceWatchFleetTexts, tool.Defaults(func(q *WatchFleetRequest) {
+			tool.DefaultText(&q.Cursor, "newest")
 			tool.Default(&q.WaitSeconds, 50)
 		})),
 		tool.Unary(tool.Spec{
-			Name:        "wait_tasks",
-			Title:       "Wait tasks",
+			Name:     "wait_tasks",
+			Title:    "Wait tasks",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceWaitTasksInput,
+			Output:      fleetServiceWaitTasksOutput,
 			Description: "Wait until any or all of some tasks have ended, for at most 50 seconds. Tasks that still run when the time is over are an answer, not an error: call again to wait on.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceWaitTasksInput,
-			Output: fleetServiceWaitTasksOutput,
 		}, c.WaitTasks),
 		tool.Unary(tool.Spec{
-			Name:        "show_task",
-			Title:       "Show task",
-			Description: "Show one task with all that is known of it: description, result, and its payload when asked for.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceShowTaskInput,
-			Output: fleetServiceShowTaskOutput,
+			Name:     "show_task",
+			Title:    "Show task",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:   fleetServiceShowTaskInput,
+			Output:  fleetServiceShowTaskOutput,
+			Portion: tool.Portion{Limit: "payload_limit", Of: "task.payload", Unless: ""},
+			Cuts: []tool.Cut{
+				{Field: "task.description", NextOffset: "description_next_offset", Offset: "description_offset"},
+			},
+			Description: "Show one task with all that is known of it: description, result, and its payload when asked for. A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.\nA long payload comes in portions: call again with payload_next_offset as payload_offset for more.",
 		}, c.ShowTask),
 		tool.Unary(tool.Spec{
-			Name:        "list_tasks",
-			Title:       "List tasks",
-			Description: "List tasks of all agents, also of deleted ones, newest first, by pages. Without filters these are all tasks of the fleet's agents.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceListTasksInput,
-			Output: fleetServiceListTasksOutput,
+			Name:     "list_tasks",
+			Title:    "List tasks",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListTasksInput,
+			Output:      fleetServiceListTasksOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
+			Description: "List tasks of all agents, also of deleted ones, newest first, by pages. Without filters these are all tasks of the fleet's agents.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
 		}, c.ListTasks),
 		tool.Unary(tool.Spec{
-			Name:        "delete_task",
-			Title:       "Delete task",
+			Name:     "delete_task",
+			Title:    "Delete task",
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Input:       fleetServiceDeleteTaskInput,
+			Output:      fleetServiceDeleteTaskOutput,
 			Description: "Delete a task that has ended, with its payload, its messages and its events.",
-			ReadOnly:    false, Destructive: true, Idempotent: true,
-			Input:  fleetServiceDeleteTaskInput,
-			Output: fleetServiceDeleteTaskOutput,
 		}, c.DeleteTask),
 		tool.Unary(tool.Spec{
-			Name:        "send_task_message",
-			Title:       "Send task message",
+			Name:     "send_task_message",
+			Title:    "Send task message",
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceSendTaskMessageInput,
+			Output:      fleetServiceSendTaskMessageOutput,
 			Description: "Send a follow-up message to the task that an agent is running.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
-			Input:  fleetServiceSendTaskMessageInput,
-			Output: fleetServiceSendTaskMessageOutput,
 		}, c.SendTaskMessage),
 		tool.Unary(tool.Spec{
-			Name:        "start_agent",
-			Title:       "Start agent",
-			Description: "Start the workspace of a stopped or failed agent, and wait until the agent is ready.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
+			Name:     "start_agent",
+			Title:    "Start agent",
+			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  fleetServiceStartAgentInput,
 			Output: fleetServiceStartAgentOutput,
+			Cuts: []tool.Cut{
+				{Field: "agent.spec", NextOffset: "spec_next_offset"},
+			},
+			Description: "Start the workspace of a stopped or failed agent, and wait until the agent is ready.",
 		}, c.StartAgent, tool.Progress(watch, (*StartAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
-			Name:        "stop_agent",
-			Title:       "Stop agent",
-			Description: "Stop the workspace of an agent and keep what is in it. A running task is stopped first.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
+			Name:     "stop_agent",
+			Title:    "Stop agent",
+			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  fleetServiceStopAgentInput,
 			Output: fleetServiceStopAgentOutput,
+			Cuts: []tool.Cut{
+				{Field: "agent.spec", NextOffset: "spec_next_offset"},
+			},
+			Description: "Stop the workspace of an agent and keep what is in it. A running task is stopped first.",
 		}, c.StopAgent, tool.Progress(watch, (*StopAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
-			Name:        "restart_agent",
-			Title:       "Restart agent",
-			Description: "Stop and start the workspace of an agent, with another role when one is given.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
+			Name:     "restart_agent",
+			Title:    "Restart agent",
+			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  fleetServiceRestartAgentInput,
 			Output: fleetServiceRestartAgentOutput,
+			Cuts: []tool.Cut{
+				{Field: "agent.spec", NextOffset: "spec_next_offset"},
+			},
+			Description: "Stop and start the workspace of an agent, with another role when one is given.",
 		}, c.RestartAgent, tool.Progress(watch, (*RestartAgentRequest).GetAgentName)),
 		tool.Unary(tool.Spec{
-			Name:        "show_agent_log",
-			Title:       "Show agent log",
-			Description: "Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  fleetServiceShowAgentLogInput,
-			Output: fleetServiceShowAgentLogOutput,
+			Name:     "show_agent_log",
+			Title:    "Show agent log",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceShowAgentLogInput,
+			Output:      fleetServiceShowAgentLogOutput,
+			Portion:     tool.Portion{Limit: "lines", Of: "lines", Unless: ""},
+			Description: "Show the log of an agent's workspace: how it was made, started and stopped, and what its host says. It can be long: lines asks for fewer of the last ones.",
 		}, c.ShowAgentLog),
 	}}
 }
@@ -335,6 +365,10 @@ const fleetServiceCreateAgentOutput = `{
         "location": {
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
+        },
+        "spec_next_offset": {
+          "type": "integer",
+          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
         }
       },
       "required": [
@@ -387,6 +421,15 @@ const fleetServiceListAgentsInput = `{
     "page_size": {
       "type": "integer",
       "description": "Agents a page, clamped to 1 to 100; all of them when neither page nor page_size is given."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before. Not together with page."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many agents; next_cursor says where to go on."
     }
   },
   "additionalProperties": false
@@ -417,6 +460,10 @@ const fleetServiceListAgentsOutput = `{
     "stale_reason": {
       "type": "string",
       "description": "Why the agents' host was not asked with success for more than three polls; absent when it was."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
@@ -506,6 +553,11 @@ const fleetServiceShowAgentInput = `{
     "agent_name": {
       "type": "string",
       "description": "Agent name to query."
+    },
+    "spec_offset": {
+      "type": "integer",
+      "minimum": 0,
+      "description": "Return the spec from this byte on."
     }
   },
   "required": [
@@ -636,6 +688,10 @@ const fleetServiceShowAgentOutput = `{
         "location": {
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
+        },
+        "spec_next_offset": {
+          "type": "integer",
+          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
         }
       },
       "required": [
@@ -675,6 +731,15 @@ const fleetServiceShowAgentTaskHistoryInput = `{
     "page_size": {
       "type": "integer",
       "description": "Tasks a page, clamped to 1 to 100; 20 when not given."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before. Not together with page."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many tasks; next_cursor says where to go on."
     }
   },
   "required": [
@@ -708,6 +773,10 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
     "total_pages": {
       "type": "integer",
       "description": "Number of pages."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
@@ -1198,6 +1267,15 @@ const fleetServiceListAgentRolesInput = `{
     "project": {
       "type": "string",
       "description": "Project name, one of list_agent_projects."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many roles; next_cursor says where to go on."
     }
   },
   "required": [
@@ -1215,10 +1293,19 @@ const fleetServiceListAgentRolesOutput = `{
         "$ref": "#/$defs/Role"
       },
       "description": "The roles, in the project's own order."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of roles in all."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
-    "roles"
+    "roles",
+    "total_count"
   ],
   "$defs": {
     "Role": {
@@ -1254,7 +1341,17 @@ const fleetServiceListAgentRolesOutput = `{
 
 const fleetServiceListAgentProjectsInput = `{
   "type": "object",
-  "properties": {},
+  "properties": {
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many projects; next_cursor says where to go on."
+    }
+  },
   "additionalProperties": false
 }`
 
@@ -1267,10 +1364,19 @@ const fleetServiceListAgentProjectsOutput = `{
         "$ref": "#/$defs/Project"
       },
       "description": "The projects, by name."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of projects in all."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
-    "projects"
+    "projects",
+    "total_count"
   ],
   "$defs": {
     "Project": {
@@ -1314,7 +1420,8 @@ const fleetServiceWatchFleetInput = `{
   "properties": {
     "cursor": {
       "type": "string",
-      "description": "Go on after this event: a cursor of an event or an answer, or \"now\" for new events only; from the oldest event when not given."
+      "default": "newest",
+      "description": "Go on after this event: a cursor of an event or an answer, \"now\" for new events only, \"newest\" for the newest max_events, 50 when that is not given, and \"0\" for the oldest event; that too when not given.\nIn a call of this tool \"newest\", when not given."
     },
     "agent_name": {
       "type": "string",
@@ -1598,7 +1705,27 @@ const fleetServiceShowTaskInput = `{
     },
     "include_payload": {
       "type": "boolean",
-      "description": "Whether to return the payload too."
+      "description": "Whether to return the payload too. payload_offset and payload_tail ask for it by themselves."
+    },
+    "payload_offset": {
+      "type": "integer",
+      "minimum": 0,
+      "description": "Return the payload from this byte on; a character that the byte is in the middle of is whole."
+    },
+    "payload_limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many bytes of the payload, rounded down to whole characters; all of it when not given."
+    },
+    "payload_tail": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return the last so many bytes of the payload, in place of payload_offset."
+    },
+    "description_offset": {
+      "type": "integer",
+      "minimum": 0,
+      "description": "Return the description from this byte on."
     }
   },
   "required": [
@@ -1729,6 +1856,18 @@ const fleetServiceShowTaskOutput = `{
         "payload_removed": {
           "type": "boolean",
           "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+        },
+        "payload_offset": {
+          "type": "integer",
+          "description": "Offset in bytes at which the returned payload begins; absent when it is the whole payload."
+        },
+        "payload_next_offset": {
+          "type": "integer",
+          "description": "Offset in bytes at which the next portion of the payload begins; absent when nothing follows."
+        },
+        "description_next_offset": {
+          "type": "integer",
+          "description": "Offset in bytes at which the next portion of the description begins; absent when nothing follows."
         }
       },
       "required": [
@@ -1814,6 +1953,15 @@ const fleetServiceListTasksInput = `{
     "page_size": {
       "type": "integer",
       "description": "Tasks a page, clamped to 1 to 100; 20 when not given."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before. Not together with page."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many tasks; next_cursor says where to go on."
     }
   },
   "additionalProperties": false
@@ -1844,6 +1992,10 @@ const fleetServiceListTasksOutput = `{
     "total_pages": {
       "type": "integer",
       "description": "Number of pages."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
@@ -2275,6 +2427,10 @@ const fleetServiceStartAgentOutput = `{
         "location": {
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
+        },
+        "spec_next_offset": {
+          "type": "integer",
+          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
         }
       },
       "required": [
@@ -2432,6 +2588,10 @@ const fleetServiceStopAgentOutput = `{
         "location": {
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
+        },
+        "spec_next_offset": {
+          "type": "integer",
+          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
         }
       },
       "required": [
@@ -2593,6 +2753,10 @@ const fleetServiceRestartAgentOutput = `{
         "location": {
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
+        },
+        "spec_next_offset": {
+          "type": "integer",
+          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
         }
       },
       "required": [

@@ -50,7 +50,7 @@ type FleetServiceClient interface {
 	// The call waits for the agent to be ready and then answers with status "idle". If that takes longer than the
 	// server waits, the agent is returned as it is, and its state and the message say that it is still being made.
 	CreateAgent(ctx context.Context, in *CreateAgentRequest, opts ...grpc.CallOption) (*CreateAgentResponse, error)
-	// List all agents in the fleet with their current status.
+	// List all agents in the fleet with their current status. status, project and role ask for fewer of them.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 	// Show detailed information about a specific agent.
 	ShowAgent(ctx context.Context, in *ShowAgentRequest, opts ...grpc.CallOption) (*ShowAgentResponse, error)
@@ -73,11 +73,13 @@ type FleetServiceClient interface {
 	ListAgentProjects(ctx context.Context, in *ListAgentProjectsRequest, opts ...grpc.CallOption) (*ListAgentProjectsResponse, error)
 	// Watch what happens in the fleet: state changes, output and ends of tasks, in the order they happened.
 	// Without follow the call answers what is in the log and ends. Each answer carries a cursor to go on from.
+	// A tool call begins with the newest events, because a task can have megabytes of them.
 	WatchFleet(ctx context.Context, in *WatchFleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFleetResponse], error)
 	// Wait until any or all of some tasks have ended, for at most 50 seconds.
 	// Tasks that still run when the time is over are an answer, not an error: call again to wait on.
 	WaitTasks(ctx context.Context, in *WaitTasksRequest, opts ...grpc.CallOption) (*WaitTasksResponse, error)
 	// Show one task with all that is known of it: description, result, and its payload when asked for.
+	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
 	ShowTask(ctx context.Context, in *ShowTaskRequest, opts ...grpc.CallOption) (*ShowTaskResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters these are all tasks of the fleet's agents.
@@ -93,6 +95,7 @@ type FleetServiceClient interface {
 	// Stop and start the workspace of an agent, with another role when one is given.
 	RestartAgent(ctx context.Context, in *RestartAgentRequest, opts ...grpc.CallOption) (*RestartAgentResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
+	// It can be long: lines asks for fewer of the last ones.
 	ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error)
 }
 
@@ -313,7 +316,7 @@ type FleetServiceServer interface {
 	// The call waits for the agent to be ready and then answers with status "idle". If that takes longer than the
 	// server waits, the agent is returned as it is, and its state and the message say that it is still being made.
 	CreateAgent(context.Context, *CreateAgentRequest) (*CreateAgentResponse, error)
-	// List all agents in the fleet with their current status.
+	// List all agents in the fleet with their current status. status, project and role ask for fewer of them.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	// Show detailed information about a specific agent.
 	ShowAgent(context.Context, *ShowAgentRequest) (*ShowAgentResponse, error)
@@ -336,11 +339,13 @@ type FleetServiceServer interface {
 	ListAgentProjects(context.Context, *ListAgentProjectsRequest) (*ListAgentProjectsResponse, error)
 	// Watch what happens in the fleet: state changes, output and ends of tasks, in the order they happened.
 	// Without follow the call answers what is in the log and ends. Each answer carries a cursor to go on from.
+	// A tool call begins with the newest events, because a task can have megabytes of them.
 	WatchFleet(*WatchFleetRequest, grpc.ServerStreamingServer[WatchFleetResponse]) error
 	// Wait until any or all of some tasks have ended, for at most 50 seconds.
 	// Tasks that still run when the time is over are an answer, not an error: call again to wait on.
 	WaitTasks(context.Context, *WaitTasksRequest) (*WaitTasksResponse, error)
 	// Show one task with all that is known of it: description, result, and its payload when asked for.
+	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
 	ShowTask(context.Context, *ShowTaskRequest) (*ShowTaskResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters these are all tasks of the fleet's agents.
@@ -356,6 +361,7 @@ type FleetServiceServer interface {
 	// Stop and start the workspace of an agent, with another role when one is given.
 	RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
+	// It can be long: lines asks for fewer of the last ones.
 	ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error)
 	mustEmbedUnimplementedFleetServiceServer()
 }

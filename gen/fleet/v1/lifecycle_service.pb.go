@@ -1050,14 +1050,14 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x05ready\x10\x01\x12\v\n" +
 	"\arunning\x10\x02\x12\v\n" +
 	"\astopped\x10\x03\x12\r\n" +
-	"\tcompleted\x10\x042\x8c\x06\n" +
-	"\x10LifecycleService\x12h\n" +
+	"\tcompleted\x10\x042\xa0\x06\n" +
+	"\x10LifecycleService\x12l\n" +
 	"\n" +
-	"AgentStart\x12\x1b.fleet.v1.AgentStartRequest\x1a\x1c.fleet.v1.AgentStartResponse\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/lifecycle/agents\x12o\n" +
-	"\vAgentStatus\x12\x1c.fleet.v1.AgentStatusRequest\x1a\x1d.fleet.v1.AgentStatusResponse\"#\xf8\xf3\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12\x8c\x01\n" +
-	"\rAgentComplete\x12\x1e.fleet.v1.AgentCompleteRequest\x1a\x1f.fleet.v1.AgentCompleteResponse\":\xf8\xf3\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/lifecycle/agents/{agent_id}:complete\x90\x02\x02\x12x\n" +
-	"\tAgentStop\x12\x1a.fleet.v1.AgentStopRequest\x1a\x1b.fleet.v1.AgentStopResponse\"2\x82\xd3\xe4\x93\x02):\x01*\"$/v1/lifecycle/agents/{agent_id}:stop\x90\x02\x02\x12\x88\x01\n" +
-	"\rAppendPayload\x12\x1e.fleet.v1.AppendPayloadRequest\x1a\x1f.fleet.v1.AppendPayloadResponse\"6\xf8\xf3\x18\x01\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/lifecycle/agents/{agent_id}/payload\x12z\n" +
+	"AgentStart\x12\x1b.fleet.v1.AgentStartRequest\x1a\x1c.fleet.v1.AgentStartResponse\"#\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/lifecycle/agents\x12s\n" +
+	"\vAgentStatus\x12\x1c.fleet.v1.AgentStatusRequest\x1a\x1d.fleet.v1.AgentStatusResponse\"'\xf8\xf3\x18\x01\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12\x90\x01\n" +
+	"\rAgentComplete\x12\x1e.fleet.v1.AgentCompleteRequest\x1a\x1f.fleet.v1.AgentCompleteResponse\">\xf8\xf3\x18\x01\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/lifecycle/agents/{agent_id}:complete\x90\x02\x02\x12|\n" +
+	"\tAgentStop\x12\x1a.fleet.v1.AgentStopRequest\x1a\x1b.fleet.v1.AgentStopResponse\"6\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02):\x01*\"$/v1/lifecycle/agents/{agent_id}:stop\x90\x02\x02\x12\x8c\x01\n" +
+	"\rAppendPayload\x12\x1e.fleet.v1.AppendPayloadRequest\x1a\x1f.fleet.v1.AppendPayloadResponse\":\xf8\xf3\x18\x01\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/lifecycle/agents/{agent_id}/payload\x12z\n" +
 	"\x0fDownloadPayload\x12 .fleet.v1.DownloadPayloadRequest\x1a\x14.google.api.HttpBody\"-\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/api/agents/{agent_id}/payload\x90\x02\x010\x01\x1a\r\xca\xf3\x18\tlifecycleB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (

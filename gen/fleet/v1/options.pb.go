@@ -13,6 +13,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
 	reflect "reflect"
+	sync "sync"
 	unsafe "unsafe"
 )
 
@@ -22,6 +23,135 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// Portion names the request field that makes an answer smaller, and what it counts. The method must have no effect.
+type Portion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the optional int32 field of the request.
+	Limit string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Name of the field of the response: a list, whose items are counted, or a text, whose bytes are counted. A text may be
+	// in a message of the response: "task.payload".
+	Of            string `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Portion) Reset() {
+	*x = Portion{}
+	mi := &file_fleet_v1_options_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Portion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Portion) ProtoMessage() {}
+
+func (x *Portion) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_options_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Portion.ProtoReflect.Descriptor instead.
+func (*Portion) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Portion) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Portion) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
+// Cut says how a tool shortens one field of an answer that does not fit into its result.
+type Cut struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For a text: name of the optional int32 field beside it that gets the offset of what was left out, in bytes.
+	NextOffset string `protobuf:"bytes,1,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	// For a text: name of the optional int32 field of the request that says at which offset the text begins.
+	Offset string `protobuf:"bytes,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// For a list of events: name of the field beside it that gets the cursor of the last event that was kept.
+	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// For a list: items are left out from its beginning, and before anything else is shortened.
+	KeepLast      bool `protobuf:"varint,4,opt,name=keep_last,json=keepLast,proto3" json:"keep_last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cut) Reset() {
+	*x = Cut{}
+	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cut) ProtoMessage() {}
+
+func (x *Cut) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cut.ProtoReflect.Descriptor instead.
+func (*Cut) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Cut) GetNextOffset() string {
+	if x != nil {
+		return x.NextOffset
+	}
+	return ""
+}
+
+func (x *Cut) GetOffset() string {
+	if x != nil {
+		return x.Offset
+	}
+	return ""
+}
+
+func (x *Cut) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *Cut) GetKeepLast() bool {
+	if x != nil {
+		return x.KeepLast
+	}
+	return false
+}
 
 var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
@@ -65,6 +195,30 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "fleet/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*Portion)(nil),
+		Field:         51010,
+		Name:          "fleet.v1.portion",
+		Tag:           "bytes,51010,opt,name=portion",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51011,
+		Name:          "fleet.v1.small_answer",
+		Tag:           "varint,51011,opt,name=small_answer",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51012,
+		Name:          "fleet.v1.shortened_answer",
+		Tag:           "varint,51012,opt,name=shortened_answer",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*ErrorReason)(nil),
 		Field:         51003,
@@ -78,6 +232,22 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Field:         51004,
 		Name:          "fleet.v1.tool_default",
 		Tag:           "varint,51004,opt,name=tool_default",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         51008,
+		Name:          "fleet.v1.tool_default_text",
+		Tag:           "bytes,51008,opt,name=tool_default_text",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*Cut)(nil),
+		Field:         51013,
+		Name:          "fleet.v1.cut",
+		Tag:           "bytes,51013,opt,name=cut",
 		Filename:      "fleet/v1/options.proto",
 	},
 }
@@ -109,6 +279,19 @@ var (
 	//
 	// optional bool for_agents = 51007;
 	E_ForAgents = &file_fleet_v1_options_proto_extTypes[4]
+	// How a tool gets an answer that fits into its result: it calls the method again with a lower limit.
+	//
+	// optional fleet.v1.Portion portion = 51010;
+	E_Portion = &file_fleet_v1_options_proto_extTypes[5]
+	// The answer always fits into a tool's result: it has no list, and its texts are ids, names and sentences of the server.
+	//
+	// optional bool small_answer = 51011;
+	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[6]
+	// A tool shortens the longest texts of an answer that does not fit, and then its lists. This is also what happens to
+	// any other answer that still does not fit; say so only where the rest can be had elsewhere, or is not worth having.
+	//
+	// optional bool shortened_answer = 51012;
+	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[7]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -116,47 +299,91 @@ var (
 	// The reason a caller gets when the field's value cannot be used; INVALID_ARGUMENT when not set.
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
-	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[5]
+	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[8]
 	// The value that an MCP tool call gets for an optional number that it does not give.
 	//
 	// optional int32 tool_default = 51004;
-	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[6]
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[9]
+	// The text that an MCP tool call gets for a string that it does not give.
+	//
+	// optional string tool_default_text = 51008;
+	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[10]
+	// How a tool shortens the field of a response.
+	//
+	// optional fleet.v1.Cut cut = 51013;
+	E_Cut = &file_fleet_v1_options_proto_extTypes[11]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a google/protobuf/descriptor.proto:;\n" +
+	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a google/protobuf/descriptor.proto\"/\n" +
+	"\aPortion\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x0e\n" +
+	"\x02of\x18\x02 \x01(\tR\x02of\"s\n" +
+	"\x03Cut\x12\x1f\n" +
+	"\vnext_offset\x18\x01 \x01(\tR\n" +
+	"nextOffset\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\tR\x06offset\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\tkeep_last\x18\x04 \x01(\bR\bkeepLast:;\n" +
 	"\atoolset\x12\x1f.google.protobuf.ServiceOptions\x18\xb9\x8e\x03 \x01(\tR\atoolset:R\n" +
 	"\x14progress_agent_field\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\tR\x12progressAgentField:9\n" +
 	"\ano_tool\x12\x1e.google.protobuf.MethodOptions\x18\xbd\x8e\x03 \x01(\bR\x06noTool:F\n" +
 	"\x0elast_is_result\x12\x1e.google.protobuf.MethodOptions\x18\xbe\x8e\x03 \x01(\bR\flastIsResult:?\n" +
 	"\n" +
-	"for_agents\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x8e\x03 \x01(\bR\tforAgents:]\n" +
+	"for_agents\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x8e\x03 \x01(\bR\tforAgents:M\n" +
+	"\aportion\x12\x1e.google.protobuf.MethodOptions\x18\u008e\x03 \x01(\v2\x11.fleet.v1.PortionR\aportion:C\n" +
+	"\fsmall_answer\x12\x1e.google.protobuf.MethodOptions\x18Î\x03 \x01(\bR\vsmallAnswer:K\n" +
+	"\x10shortened_answer\x12\x1e.google.protobuf.MethodOptions\x18Ď\x03 \x01(\bR\x0fshortenedAnswer:]\n" +
 	"\x0einvalid_reason\x12\x1d.google.protobuf.FieldOptions\x18\xbb\x8e\x03 \x01(\x0e2\x15.fleet.v1.ErrorReasonR\rinvalidReason:E\n" +
-	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01:K\n" +
+	"\x11tool_default_text\x12\x1d.google.protobuf.FieldOptions\x18\xc0\x8e\x03 \x01(\tR\x0ftoolDefaultText:@\n" +
+	"\x03cut\x12\x1d.google.protobuf.FieldOptions\x18Ŏ\x03 \x01(\v2\r.fleet.v1.CutR\x03cutB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
+var (
+	file_fleet_v1_options_proto_rawDescOnce sync.Once
+	file_fleet_v1_options_proto_rawDescData []byte
+)
+
+func file_fleet_v1_options_proto_rawDescGZIP() []byte {
+	file_fleet_v1_options_proto_rawDescOnce.Do(func() {
+		file_fleet_v1_options_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)))
+	})
+	return file_fleet_v1_options_proto_rawDescData
+}
+
+var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_fleet_v1_options_proto_goTypes = []any{
-	(*descriptorpb.ServiceOptions)(nil), // 0: google.protobuf.ServiceOptions
-	(*descriptorpb.MethodOptions)(nil),  // 1: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),   // 2: google.protobuf.FieldOptions
-	(ErrorReason)(0),                    // 3: fleet.v1.ErrorReason
+	(*Portion)(nil),                     // 0: fleet.v1.Portion
+	(*Cut)(nil),                         // 1: fleet.v1.Cut
+	(*descriptorpb.ServiceOptions)(nil), // 2: google.protobuf.ServiceOptions
+	(*descriptorpb.MethodOptions)(nil),  // 3: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),   // 4: google.protobuf.FieldOptions
+	(ErrorReason)(0),                    // 5: fleet.v1.ErrorReason
 }
 var file_fleet_v1_options_proto_depIdxs = []int32{
-	0, // 0: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
-	1, // 1: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
-	1, // 2: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
-	1, // 3: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
-	1, // 4: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
-	2, // 5: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	2, // 6: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	3, // 7: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	7, // [7:8] is the sub-list for extension type_name
-	0, // [0:7] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2,  // 0: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
+	3,  // 1: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
+	3,  // 2: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
+	3,  // 3: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
+	3,  // 4: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
+	3,  // 5: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
+	3,  // 6: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
+	3,  // 7: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
+	4,  // 8: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	4,  // 9: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	4,  // 10: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	4,  // 11: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	0,  // 12: fleet.v1.portion:type_name -> fleet.v1.Portion
+	5,  // 13: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	1,  // 14: fleet.v1.cut:type_name -> fleet.v1.Cut
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	12, // [12:15] is the sub-list for extension type_name
+	0,  // [0:12] is the sub-list for extension extendee
+	0,  // [0:0] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_options_proto_init() }
@@ -171,12 +398,13 @@ func file_fleet_v1_options_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   0,
-			NumExtensions: 7,
+			NumMessages:   2,
+			NumExtensions: 12,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,
 		DependencyIndexes: file_fleet_v1_options_proto_depIdxs,
+		MessageInfos:      file_fleet_v1_options_proto_msgTypes,
 		ExtensionInfos:    file_fleet_v1_options_proto_extTypes,
 	}.Build()
 	File_fleet_v1_options_proto = out.File

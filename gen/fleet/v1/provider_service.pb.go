@@ -427,9 +427,12 @@ type ExecuteAgentRequestResponse struct {
 	// More about the answer.
 	Metadata *ExecutionMetadata `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// What the caller should know besides, such as capabilities that the agent does not have.
-	Warnings      []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Warnings []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Offset in bytes at which the rest of the content begins; absent when this is all of it. show_task gives the rest:
+	// metadata.task_id, include_payload and this as payload_offset.
+	ContentNextOffset *int32 `protobuf:"varint,20,opt,name=content_next_offset,json=contentNextOffset,proto3,oneof" json:"content_next_offset,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ExecuteAgentRequestResponse) Reset() {
@@ -509,6 +512,13 @@ func (x *ExecuteAgentRequestResponse) GetWarnings() []string {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *ExecuteAgentRequestResponse) GetContentNextOffset() int32 {
+	if x != nil && x.ContentNextOffset != nil {
+		return *x.ContentNextOffset
+	}
+	return 0
 }
 
 // ExecutionMetadata tells how an answer was made.
@@ -627,6 +637,10 @@ type ListAvailableAgentsRequest struct {
 	CapabilityFilter string `protobuf:"bytes,1,opt,name=capability_filter,json=capabilityFilter,proto3" json:"capability_filter,omitempty"`
 	// Optional. Whether to probe each agent and tell its status.
 	IncludeStatus bool `protobuf:"varint,2,opt,name=include_status,json=includeStatus,proto3" json:"include_status,omitempty"`
+	// Optional. Go on from here: the next_cursor of the answer before.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many agents; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -675,15 +689,31 @@ func (x *ListAvailableAgentsRequest) GetIncludeStatus() bool {
 	return false
 }
 
+func (x *ListAvailableAgentsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListAvailableAgentsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // ListAvailableAgentsResponse has the agents.
 type ListAvailableAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agents, by name.
 	Agents []*AvailableAgent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Number of agents in the list.
+	// Number of agents that match, on all pages.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// Every capability that some agent of this server has, for capability_filter.
-	Capabilities  []string `protobuf:"bytes,3,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Capabilities []string `protobuf:"bytes,3,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -737,6 +767,13 @@ func (x *ListAvailableAgentsResponse) GetCapabilities() []string {
 		return x.Capabilities
 	}
 	return nil
+}
+
+func (x *ListAvailableAgentsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
 }
 
 // AvailableAgent is an agent that requests can be given to.
@@ -1453,16 +1490,19 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\a \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestIdB\n" +
 	"\n" +
-	"\b_timeout\"\xc4\x02\n" +
+	"\b_timeout\"\xac\x03\n" +
 	"\x1bExecuteAgentRequestResponse\x12:\n" +
-	"\x06status\x18\x01 \x01(\x0e2\".fleet.v1.ExecutionMetadata.StatusR\x06status\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\x122\n" +
+	"\x06status\x18\x01 \x01(\x0e2\".fleet.v1.ExecutionMetadata.StatusR\x06status\x123\n" +
+	"\acontent\x18\x02 \x01(\tB\x19\xaa\xf4\x18\x15\n" +
+	"\x13content_next_offsetR\acontent\x122\n" +
 	"\x05error\x18\x03 \x01(\v2\x1c.google.protobuf.StringValueR\x05error\x12%\n" +
 	"\x0eexecution_time\x18\x04 \x01(\x01R\rexecutionTime\x12\x1f\n" +
 	"\vtokens_used\x18\x05 \x01(\x05R\n" +
 	"tokensUsed\x127\n" +
 	"\bmetadata\x18\x06 \x01(\v2\x1b.fleet.v1.ExecutionMetadataR\bmetadata\x12\x1a\n" +
-	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xaa\x02\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\x123\n" +
+	"\x13content_next_offset\x18\x14 \x01(\x05H\x00R\x11contentNextOffset\x88\x01\x01B\x16\n" +
+	"\x14_content_next_offset\"\xaa\x02\n" +
 	"\x11ExecutionMetadata\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x17\n" +
@@ -1476,15 +1516,23 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\v\n" +
 	"\asuccess\x10\x01\x12\t\n" +
-	"\x05error\x10\x02\"z\n" +
+	"\x05error\x10\x02\"\xc8\x01\n" +
 	"\x1aListAvailableAgentsRequest\x120\n" +
 	"\x11capability_filter\x18\x01 \x01(\tB\x03\xe0A\x01R\x10capabilityFilter\x12*\n" +
-	"\x0einclude_status\x18\x02 \x01(\bB\x03\xe0A\x01R\rincludeStatus\"\x94\x01\n" +
+	"\x0einclude_status\x18\x02 \x01(\bB\x03\xe0A\x01R\rincludeStatus\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xca\x01\n" +
 	"\x1bListAvailableAgentsResponse\x120\n" +
 	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.AvailableAgentR\x06agents\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x05R\n" +
 	"totalCount\x12\"\n" +
-	"\fcapabilities\x18\x03 \x03(\tR\fcapabilities\"\xc3\x03\n" +
+	"\fcapabilities\x18\x03 \x03(\tR\fcapabilities\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\xc3\x03\n" +
 	"\x0eAvailableAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
 	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\x12<\n" +
@@ -1564,14 +1612,15 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"agent_name\x18\x02 \x01(\tB\x03\xe0A\x01R\tagentName\"[\n" +
 	"\x1cRemoveRegisteredToolResponse\x12!\n" +
 	"\fremoved_from\x18\x01 \x03(\tR\vremovedFrom\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\xdc\x06\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\x81\a\n" +
 	"\x0fProviderService\x12\x91\x01\n" +
-	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12|\n" +
-	"\x13ListAvailableAgents\x12$.fleet.v1.ListAvailableAgentsRequest\x1a%.fleet.v1.ListAvailableAgentsResponse\"\x18\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/providers\x90\x02\x01\x12\x87\x01\n" +
-	"\x10ProbeAgentStatus\x12!.fleet.v1.ProbeAgentStatusRequest\x1a\".fleet.v1.ProbeAgentStatusResponse\",\x82\xd3\xe4\x93\x02#\x12!/v1/providers/{agent_name}/status\x90\x02\x01\x12\x8a\x01\n" +
-	"\x15RegisterToolWithAgent\x12&.fleet.v1.RegisterToolWithAgentRequest\x1a'.fleet.v1.RegisterToolWithAgentResponse\" \x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/provider-tools\x90\x02\x02\x12~\n" +
-	"\x12GetRegisteredTools\x12#.fleet.v1.GetRegisteredToolsRequest\x1a$.fleet.v1.GetRegisteredToolsResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/provider-tools\x90\x02\x01\x12\x90\x01\n" +
-	"\x14RemoveRegisteredTool\x12%.fleet.v1.RemoveRegisteredToolRequest\x1a&.fleet.v1.RemoveRegisteredToolResponse\")\x82\xd3\xe4\x93\x02 *\x1e/v1/provider-tools/{tool_name}\x90\x02\x02\x1a\r\xca\xf3\x18\tprovidersB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12\x8f\x01\n" +
+	"\x13ListAvailableAgents\x12$.fleet.v1.ListAvailableAgentsRequest\x1a%.fleet.v1.ListAvailableAgentsResponse\"+\x92\xf4\x18\x0f\n" +
+	"\x05limit\x12\x06agents\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/providers\x90\x02\x01\x12\x8b\x01\n" +
+	"\x10ProbeAgentStatus\x12!.fleet.v1.ProbeAgentStatusRequest\x1a\".fleet.v1.ProbeAgentStatusResponse\"0\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02#\x12!/v1/providers/{agent_name}/status\x90\x02\x01\x12\x8e\x01\n" +
+	"\x15RegisterToolWithAgent\x12&.fleet.v1.RegisterToolWithAgentRequest\x1a'.fleet.v1.RegisterToolWithAgentResponse\"$\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/provider-tools\x90\x02\x02\x12\x82\x01\n" +
+	"\x12GetRegisteredTools\x12#.fleet.v1.GetRegisteredToolsRequest\x1a$.fleet.v1.GetRegisteredToolsResponse\"!\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/provider-tools\x90\x02\x01\x12\x94\x01\n" +
+	"\x14RemoveRegisteredTool\x12%.fleet.v1.RemoveRegisteredToolRequest\x1a&.fleet.v1.RemoveRegisteredToolResponse\"-\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02 *\x1e/v1/provider-tools/{tool_name}\x90\x02\x02\x1a\r\xca\xf3\x18\tprovidersB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_provider_service_proto_rawDescOnce sync.Once
@@ -1655,6 +1704,9 @@ func file_fleet_v1_provider_service_proto_init() {
 	}
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_provider_service_proto_msgTypes[0].OneofWrappers = []any{}
+	file_fleet_v1_provider_service_proto_msgTypes[1].OneofWrappers = []any{}
+	file_fleet_v1_provider_service_proto_msgTypes[3].OneofWrappers = []any{}
+	file_fleet_v1_provider_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_fleet_v1_provider_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_fleet_v1_provider_service_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}

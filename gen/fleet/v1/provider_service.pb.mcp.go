@@ -13,52 +13,56 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 	c := NewProviderServiceClient(conn)
 	return tool.Set{Name: "providers", Tools: []tool.Tool{
 		tool.Unary(tool.Spec{
-			Name:        "execute_agent_request",
-			Title:       "Execute agent request",
-			Description: "Execute a request through an AI agent and wait for its answer. An agent that there is not, has no key, takes too long or fails is answered with status \"error\" and the reason in error. A call that is cancelled stops the agent.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
+			Name:     "execute_agent_request",
+			Title:    "Execute agent request",
+			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  providerServiceExecuteAgentRequestInput,
 			Output: providerServiceExecuteAgentRequestOutput,
+			Cuts: []tool.Cut{
+				{Field: "content", NextOffset: "content_next_offset"},
+			},
+			Description: "Execute a request through an AI agent and wait for its answer. An agent that there is not, has no key, takes too long or fails is answered with status \"error\" and the reason in error. A call that is cancelled stops the agent.",
 		}, c.ExecuteAgentRequest),
 		tool.Unary(tool.Spec{
-			Name:        "list_available_agents",
-			Title:       "List available agents",
-			Description: "List the available AI agents and their capabilities.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  providerServiceListAvailableAgentsInput,
-			Output: providerServiceListAvailableAgentsOutput,
+			Name:     "list_available_agents",
+			Title:    "List available agents",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       providerServiceListAvailableAgentsInput,
+			Output:      providerServiceListAvailableAgentsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
+			Description: "List the available AI agents and their capabilities.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.ListAvailableAgents),
 		tool.Unary(tool.Spec{
-			Name:        "probe_agent_status",
-			Title:       "Probe agent status",
+			Name:     "probe_agent_status",
+			Title:    "Probe agent status",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       providerServiceProbeAgentStatusInput,
+			Output:      providerServiceProbeAgentStatusOutput,
 			Description: "Probe whether an agent would work now: its key is there, its program is found, its server answers. A probe takes at most 2 seconds. An agent that there is not is answered with status \"unavailable\".",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  providerServiceProbeAgentStatusInput,
-			Output: providerServiceProbeAgentStatusOutput,
 		}, c.ProbeAgentStatus),
 		tool.Unary(tool.Spec{
-			Name:        "register_tool_with_agent",
-			Title:       "Register tool with agent",
+			Name:     "register_tool_with_agent",
+			Title:    "Register tool with agent",
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Input:       providerServiceRegisterToolWithAgentInput,
+			Output:      providerServiceRegisterToolWithAgentOutput,
 			Description: "Register a tool with an agent, or with every agent that takes tools, for the caller's own requests. A tool of the same name for the same agents is replaced, with a warning.",
-			ReadOnly:    false, Destructive: false, Idempotent: true,
-			Input:  providerServiceRegisterToolWithAgentInput,
-			Output: providerServiceRegisterToolWithAgentOutput,
 		}, c.RegisterToolWithAgent),
 		tool.Unary(tool.Spec{
-			Name:        "get_registered_tools",
-			Title:       "Get registered tools",
+			Name:     "get_registered_tools",
+			Title:    "Get registered tools",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       providerServiceGetRegisteredToolsInput,
+			Output:      providerServiceGetRegisteredToolsOutput,
 			Description: "List the tools that the caller has registered.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  providerServiceGetRegisteredToolsInput,
-			Output: providerServiceGetRegisteredToolsOutput,
 		}, c.GetRegisteredTools),
 		tool.Unary(tool.Spec{
-			Name:        "remove_registered_tool",
-			Title:       "Remove registered tool",
+			Name:     "remove_registered_tool",
+			Title:    "Remove registered tool",
+			ReadOnly: false, Destructive: true, Idempotent: true,
+			Input:       providerServiceRemoveRegisteredToolInput,
+			Output:      providerServiceRemoveRegisteredToolOutput,
 			Description: "Remove a tool that the caller has registered. Requests that are under way keep it. A tool that does not exist is not an error: removed_from is empty then.",
-			ReadOnly:    false, Destructive: true, Idempotent: true,
-			Input:  providerServiceRemoveRegisteredToolInput,
-			Output: providerServiceRemoveRegisteredToolOutput,
 		}, c.RemoveRegisteredTool),
 	}}
 }
@@ -151,6 +155,10 @@ const providerServiceExecuteAgentRequestOutput = `{
         "type": "string"
       },
       "description": "What the caller should know besides, such as capabilities that the agent does not have."
+    },
+    "content_next_offset": {
+      "type": "integer",
+      "description": "Offset in bytes at which the rest of the content begins; absent when this is all of it. show_task gives the rest: metadata.task_id, include_payload and this as payload_offset."
     }
   },
   "required": [
@@ -224,6 +232,15 @@ const providerServiceListAvailableAgentsInput = `{
     "include_status": {
       "type": "boolean",
       "description": "Whether to probe each agent and tell its status."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many agents; next_cursor says where to go on."
     }
   },
   "additionalProperties": false
@@ -241,7 +258,7 @@ const providerServiceListAvailableAgentsOutput = `{
     },
     "total_count": {
       "type": "integer",
-      "description": "Number of agents in the list."
+      "description": "Number of agents that match, on all pages."
     },
     "capabilities": {
       "type": "array",
@@ -249,6 +266,10 @@ const providerServiceListAvailableAgentsOutput = `{
         "type": "string"
       },
       "description": "Every capability that some agent of this server has, for capability_filter."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [

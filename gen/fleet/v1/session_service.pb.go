@@ -476,9 +476,12 @@ type SendMessageResponse struct {
 	// What the answer took.
 	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
 	// What did not work meanwhile, such as an MCP server that did not start.
-	Warnings      []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Offset in bytes at which the rest of the response begins; absent when this is all of it. show_task gives the rest:
+	// metadata.task_id, include_payload and this as payload_offset.
+	ResponseNextOffset *int32 `protobuf:"varint,20,opt,name=response_next_offset,json=responseNextOffset,proto3,oneof" json:"response_next_offset,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *SendMessageResponse) Reset() {
@@ -551,6 +554,13 @@ func (x *SendMessageResponse) GetWarnings() []string {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *SendMessageResponse) GetResponseNextOffset() int32 {
+	if x != nil && x.ResponseNextOffset != nil {
+		return *x.ResponseNextOffset
+	}
+	return 0
 }
 
 // TurnContent is something that an agent did: used a tool, got the tool's answer, said something, or used tokens.
@@ -979,9 +989,12 @@ type InvokeAgentResponse struct {
 	// What the answer took.
 	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
 	// What did not work meanwhile, such as an MCP server that did not start.
-	Warnings      []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Offset in bytes at which the rest of the response begins; absent when this is all of it. show_task gives the rest:
+	// metadata.task_id, include_payload and this as payload_offset.
+	ResponseNextOffset *int32 `protobuf:"varint,20,opt,name=response_next_offset,json=responseNextOffset,proto3,oneof" json:"response_next_offset,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *InvokeAgentResponse) Reset() {
@@ -1056,11 +1069,22 @@ func (x *InvokeAgentResponse) GetWarnings() []string {
 	return nil
 }
 
+func (x *InvokeAgentResponse) GetResponseNextOffset() int32 {
+	if x != nil && x.ResponseNextOffset != nil {
+		return *x.ResponseNextOffset
+	}
+	return 0
+}
+
 // SessionServiceListAgentsRequest says which agents.
 type SessionServiceListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Where the agents are defined; all of them when it is not said.
-	Source        SessionAgentSource `protobuf:"varint,1,opt,name=source,proto3,enum=fleet.v1.SessionAgentSource" json:"source,omitempty"`
+	Source SessionAgentSource `protobuf:"varint,1,opt,name=source,proto3,enum=fleet.v1.SessionAgentSource" json:"source,omitempty"`
+	// Optional. Go on from here: the next_cursor of the answer before.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many agents; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1102,11 +1126,29 @@ func (x *SessionServiceListAgentsRequest) GetSource() SessionAgentSource {
 	return SessionAgentSource_session_agent_source_unspecified
 }
 
+func (x *SessionServiceListAgentsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *SessionServiceListAgentsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // SessionServiceListAgentsResponse has the agents.
 type SessionServiceListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agents: those of files by path, then artifacts by reference, then agents of the fleet by name.
-	Agents        []*AgentInfo `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	Agents []*AgentInfo `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Number of agents in all.
+	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1146,6 +1188,20 @@ func (x *SessionServiceListAgentsResponse) GetAgents() []*AgentInfo {
 		return x.Agents
 	}
 	return nil
+}
+
+func (x *SessionServiceListAgentsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *SessionServiceListAgentsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
 }
 
 // AgentInfo is an agent that sessions can be held with.
@@ -1788,7 +1844,11 @@ func (x *SessionMessage) GetReason() string {
 
 // ListAgentSessionsRequest asks for the caller's sessions.
 type ListAgentSessionsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Go on from here: the next_cursor of the answer before.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many sessions; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1823,11 +1883,29 @@ func (*ListAgentSessionsRequest) Descriptor() ([]byte, []int) {
 	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{19}
 }
 
+func (x *ListAgentSessionsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListAgentSessionsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // ListAgentSessionsResponse has the sessions.
 type ListAgentSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The open sessions, the one used last first.
-	Sessions      []*SessionInfo `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	Sessions []*SessionInfo `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	// Number of sessions in all.
+	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1867,6 +1945,20 @@ func (x *ListAgentSessionsResponse) GetSessions() []*SessionInfo {
 		return x.Sessions
 	}
 	return nil
+}
+
+func (x *ListAgentSessionsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListAgentSessionsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
 }
 
 // InterruptAgentSessionRequest names the session.
@@ -2286,14 +2378,16 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\amessage\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x87\x03\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xfb\x03\n" +
 	"\x13SendMessageResponse\x126\n" +
 	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.SendMessageResponse.KindR\x04type\x124\n" +
-	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12\x1f\n" +
-	"\bresponse\x18\x03 \x01(\tH\x01R\bresponse\x88\x01\x01\x12-\n" +
-	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentR\x06events\x127\n" +
+	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12;\n" +
+	"\bresponse\x18\x03 \x01(\tB\x1a\xaa\xf4\x18\x16\n" +
+	"\x14response_next_offsetH\x01R\bresponse\x88\x01\x01\x125\n" +
+	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentB\x06\xaa\xf4\x18\x02 \x01R\x06events\x127\n" +
 	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"7\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x125\n" +
+	"\x14response_next_offset\x18\x14 \x01(\x05H\x03R\x12responseNextOffset\x88\x01\x01\"7\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\v\n" +
 	"\apartial\x10\x01\x12\f\n" +
@@ -2301,7 +2395,8 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_contentB\v\n" +
 	"\t_responseB\v\n" +
-	"\t_metadata\"\xf1\x03\n" +
+	"\t_metadataB\x17\n" +
+	"\x15_response_next_offset\"\xf1\x03\n" +
 	"\vTurnContent\x12 \n" +
 	"\ttool_call\x18\x01 \x01(\tH\x00R\btoolCall\x88\x01\x01\x12\x1b\n" +
 	"\x06status\x18\x02 \x01(\tH\x01R\x06status\x88\x01\x01\x12%\n" +
@@ -2348,14 +2443,16 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12%\n" +
 	"\aproject\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\aproject\x12)\n" +
-	"\tdirectory\x18\x05 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03(\x80 R\tdirectory\"\x87\x03\n" +
+	"\tdirectory\x18\x05 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03(\x80 R\tdirectory\"\xfb\x03\n" +
 	"\x13InvokeAgentResponse\x126\n" +
 	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.InvokeAgentResponse.KindR\x04type\x124\n" +
-	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12\x1f\n" +
-	"\bresponse\x18\x03 \x01(\tH\x01R\bresponse\x88\x01\x01\x12-\n" +
-	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentR\x06events\x127\n" +
+	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12;\n" +
+	"\bresponse\x18\x03 \x01(\tB\x1a\xaa\xf4\x18\x16\n" +
+	"\x14response_next_offsetH\x01R\bresponse\x88\x01\x01\x125\n" +
+	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentB\x06\xaa\xf4\x18\x02 \x01R\x06events\x127\n" +
 	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"7\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x125\n" +
+	"\x14response_next_offset\x18\x14 \x01(\x05H\x03R\x12responseNextOffset\x88\x01\x01\"7\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\v\n" +
 	"\apartial\x10\x01\x12\f\n" +
@@ -2363,11 +2460,22 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_contentB\v\n" +
 	"\t_responseB\v\n" +
-	"\t_metadata\"\\\n" +
+	"\t_metadataB\x17\n" +
+	"\x15_response_next_offset\"\xaa\x01\n" +
 	"\x1fSessionServiceListAgentsRequest\x129\n" +
-	"\x06source\x18\x01 \x01(\x0e2\x1c.fleet.v1.SessionAgentSourceB\x03\xe0A\x01R\x06source\"O\n" +
+	"\x06source\x18\x01 \x01(\x0e2\x1c.fleet.v1.SessionAgentSourceB\x03\xe0A\x01R\x06source\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xa6\x01\n" +
 	" SessionServiceListAgentsResponse\x12+\n" +
-	"\x06agents\x18\x01 \x03(\v2\x13.fleet.v1.AgentInfoR\x06agents\"\x9b\x02\n" +
+	"\x06agents\x18\x01 \x03(\v2\x13.fleet.v1.AgentInfoR\x06agents\x12\x1f\n" +
+	"\vtotal_count\x18\x14 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\x9b\x02\n" +
 	"\tAgentInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x16\n" +
@@ -2441,10 +2549,20 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x06status\x18\x05 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x1b\n" +
 	"\x06reason\x18\x06 \x01(\tH\x01R\x06reason\x88\x01\x01B\t\n" +
 	"\a_statusB\t\n" +
-	"\a_reason\"\x1a\n" +
-	"\x18ListAgentSessionsRequest\"N\n" +
+	"\a_reason\"h\n" +
+	"\x18ListAgentSessionsRequest\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xa5\x01\n" +
 	"\x19ListAgentSessionsResponse\x121\n" +
-	"\bsessions\x18\x01 \x03(\v2\x15.fleet.v1.SessionInfoR\bsessions\"T\n" +
+	"\bsessions\x18\x01 \x03(\v2\x15.fleet.v1.SessionInfoR\bsessions\x12\x1f\n" +
+	"\vtotal_count\x18\x14 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"T\n" +
 	"\x1cInterruptAgentSessionRequest\x124\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\"k\n" +
@@ -2481,20 +2599,23 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x04open\x10\x01\x12\v\n" +
 	"\aworking\x10\x02\x12\n" +
 	"\n" +
-	"\x06closed\x10\x032\xf2\v\n" +
-	"\x0eSessionService\x12x\n" +
-	"\x12CreateAgentSession\x12#.fleet.v1.CreateAgentSessionRequest\x1a$.fleet.v1.CreateAgentSessionResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/sessions\x12\x85\x01\n" +
+	"\x06closed\x10\x032\xc8\f\n" +
+	"\x0eSessionService\x12|\n" +
+	"\x12CreateAgentSession\x12#.fleet.v1.CreateAgentSessionRequest\x1a$.fleet.v1.CreateAgentSessionResponse\"\x1b\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/sessions\x12\x85\x01\n" +
 	"\vSendMessage\x12\x1c.fleet.v1.SendMessageRequest\x1a\x1d.fleet.v1.SendMessageResponse\"7\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/sessions/{agent_session_id}/messages0\x01\x12v\n" +
-	"\vInvokeAgent\x12\x1c.fleet.v1.InvokeAgentRequest\x1a\x1d.fleet.v1.InvokeAgentResponse\"(\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:invoke0\x01\x12\x82\x01\n" +
+	"\vInvokeAgent\x12\x1c.fleet.v1.InvokeAgentRequest\x1a\x1d.fleet.v1.InvokeAgentResponse\"(\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:invoke0\x01\x12\x95\x01\n" +
 	"\n" +
-	"ListAgents\x12).fleet.v1.SessionServiceListAgentsRequest\x1a*.fleet.v1.SessionServiceListAgentsResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/session-agents\x90\x02\x01\x12\x8e\x01\n" +
-	"\x13GetAgentSessionInfo\x12$.fleet.v1.GetAgentSessionInfoRequest\x1a%.fleet.v1.GetAgentSessionInfoResponse\"*\x82\xd3\xe4\x93\x02!\x12\x1f/v1/sessions/{agent_session_id}\x90\x02\x01\x12\xa0\x01\n" +
-	"\x16GetAgentSessionHistory\x12'.fleet.v1.GetAgentSessionHistoryRequest\x1a(.fleet.v1.GetAgentSessionHistoryResponse\"3\x82\xd3\xe4\x93\x02*\x12(/v1/sessions/{agent_session_id}/messages\x90\x02\x01\x12u\n" +
-	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12\xa1\x01\n" +
-	"\x15InterruptAgentSession\x12&.fleet.v1.InterruptAgentSessionRequest\x1a'.fleet.v1.InterruptAgentSessionResponse\"7\x82\xd3\xe4\x93\x02.:\x01*\")/v1/sessions/{agent_session_id}:interrupt\x90\x02\x02\x12\x91\x01\n" +
-	"\x11CloseAgentSession\x12\".fleet.v1.CloseAgentSessionRequest\x1a#.fleet.v1.CloseAgentSessionResponse\"3\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/sessions/{agent_session_id}:close\x90\x02\x02\x12k\n" +
-	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\"%\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/session-agents:pull\x90\x02\x02\x12\x82\x01\n" +
-	"\x11RemovePulledAgent\x12\".fleet.v1.RemovePulledAgentRequest\x1a#.fleet.v1.RemovePulledAgentResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:remove\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"ListAgents\x12).fleet.v1.SessionServiceListAgentsRequest\x1a*.fleet.v1.SessionServiceListAgentsResponse\"0\x92\xf4\x18\x0f\n" +
+	"\x05limit\x12\x06agents\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/session-agents\x90\x02\x01\x12\x92\x01\n" +
+	"\x13GetAgentSessionInfo\x12$.fleet.v1.GetAgentSessionInfoRequest\x1a%.fleet.v1.GetAgentSessionInfoResponse\".\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02!\x12\x1f/v1/sessions/{agent_session_id}\x90\x02\x01\x12\xb5\x01\n" +
+	"\x16GetAgentSessionHistory\x12'.fleet.v1.GetAgentSessionHistoryRequest\x1a(.fleet.v1.GetAgentSessionHistoryResponse\"H\x92\xf4\x18\x11\n" +
+	"\x05limit\x12\bmessages\x82\xd3\xe4\x93\x02*\x12(/v1/sessions/{agent_session_id}/messages\x90\x02\x01\x12\x8a\x01\n" +
+	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\",\x92\xf4\x18\x11\n" +
+	"\x05limit\x12\bsessions\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12\xa5\x01\n" +
+	"\x15InterruptAgentSession\x12&.fleet.v1.InterruptAgentSessionRequest\x1a'.fleet.v1.InterruptAgentSessionResponse\";\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02.:\x01*\")/v1/sessions/{agent_session_id}:interrupt\x90\x02\x02\x12\x95\x01\n" +
+	"\x11CloseAgentSession\x12\".fleet.v1.CloseAgentSessionRequest\x1a#.fleet.v1.CloseAgentSessionResponse\"7\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/sessions/{agent_session_id}:close\x90\x02\x02\x12o\n" +
+	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\")\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/session-agents:pull\x90\x02\x02\x12\x86\x01\n" +
+	"\x11RemovePulledAgent\x12\".fleet.v1.RemovePulledAgentRequest\x1a#.fleet.v1.RemovePulledAgentResponse\"(\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:remove\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_session_service_proto_rawDescOnce sync.Once
@@ -2610,11 +2731,15 @@ func file_fleet_v1_session_service_proto_init() {
 	file_fleet_v1_session_service_proto_msgTypes[3].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[9].OneofWrappers = []any{}
+	file_fleet_v1_session_service_proto_msgTypes[10].OneofWrappers = []any{}
+	file_fleet_v1_session_service_proto_msgTypes[11].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[12].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[13].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[15].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[16].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[18].OneofWrappers = []any{}
+	file_fleet_v1_session_service_proto_msgTypes[19].OneofWrappers = []any{}
+	file_fleet_v1_session_service_proto_msgTypes[20].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -13,92 +13,103 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 	c := NewSessionServiceClient(conn)
 	return tool.Set{Name: "sessions", Tools: []tool.Tool{
 		tool.Unary(tool.Spec{
-			Name:        "create_agent_session",
-			Title:       "Create agent session",
+			Name:     "create_agent_session",
+			Title:    "Create agent session",
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       sessionServiceCreateAgentSessionInput,
+			Output:      sessionServiceCreateAgentSessionOutput,
 			Description: "Begin a conversation with an agent. Each message of it is answered with what was said before in mind. The agent is a definition (see list_agents) or the name of an agent of the fleet.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
-			Input:  sessionServiceCreateAgentSessionInput,
-			Output: sessionServiceCreateAgentSessionOutput,
 		}, c.CreateAgentSession),
 		tool.Turn(tool.Spec{
-			Name:        "send_message",
-			Title:       "Send message",
-			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is told as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that gives up the call interrupts the turn: at once, or, of a message with a request_id, when nobody has asked for it again for two minutes.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
+			Name:     "send_message",
+			Title:    "Send message",
+			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  sessionServiceSendMessageInput,
 			Output: sessionServiceSendMessageOutput,
+			Cuts: []tool.Cut{
+				{Field: "response", NextOffset: "response_next_offset"},
+				{Field: "events", KeepLast: true},
+			},
+			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is told as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that gives up the call interrupts the turn: at once, or, of a message with a request_id, when nobody has asked for it again for two minutes.",
 		}, c.SendMessage, sessionServiceSendMessageTexts, func(m *SendMessageResponse) bool { return m.GetType() == SendMessageResponse_complete }),
 		tool.Turn(tool.Spec{
-			Name:        "invoke_agent",
-			Title:       "Invoke agent",
-			Description: "Ask an agent one thing, without a session, and wait for its answer. Nothing of it is remembered.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
+			Name:     "invoke_agent",
+			Title:    "Invoke agent",
+			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  sessionServiceInvokeAgentInput,
 			Output: sessionServiceInvokeAgentOutput,
+			Cuts: []tool.Cut{
+				{Field: "response", NextOffset: "response_next_offset"},
+				{Field: "events", KeepLast: true},
+			},
+			Description: "Ask an agent one thing, without a session, and wait for its answer. Nothing of it is remembered.",
 		}, c.InvokeAgent, sessionServiceInvokeAgentTexts, func(m *InvokeAgentResponse) bool { return m.GetType() == InvokeAgentResponse_complete }),
 		tool.Unary(tool.Spec{
-			Name:        "list_agents",
-			Title:       "List agents",
-			Description: "List the agents that sessions can be held with: those of files, those that were pulled, and those of the fleet.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  sessionServiceListAgentsInput,
-			Output: sessionServiceListAgentsOutput,
+			Name:     "list_agents",
+			Title:    "List agents",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       sessionServiceListAgentsInput,
+			Output:      sessionServiceListAgentsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
+			Description: "List the agents that sessions can be held with: those of files, those that were pulled, and those of the fleet.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.ListAgents),
 		tool.Unary(tool.Spec{
-			Name:        "get_agent_session_info",
-			Title:       "Get agent session info",
+			Name:     "get_agent_session_info",
+			Title:    "Get agent session info",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       sessionServiceGetAgentSessionInfoInput,
+			Output:      sessionServiceGetAgentSessionInfoOutput,
 			Description: "Tell about a session, also a closed one.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  sessionServiceGetAgentSessionInfoInput,
-			Output: sessionServiceGetAgentSessionInfoOutput,
 		}, c.GetAgentSessionInfo),
 		tool.Unary(tool.Spec{
-			Name:        "get_agent_session_history",
-			Title:       "Get agent session history",
+			Name:     "get_agent_session_history",
+			Title:    "Get agent session history",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       sessionServiceGetAgentSessionHistoryInput,
+			Output:      sessionServiceGetAgentSessionHistoryOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "messages", Unless: ""},
 			Description: "Show what was said in a session, also a closed one, oldest first.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  sessionServiceGetAgentSessionHistoryInput,
-			Output: sessionServiceGetAgentSessionHistoryOutput,
 		}, c.GetAgentSessionHistory),
 		tool.Unary(tool.Spec{
-			Name:        "list_agent_sessions",
-			Title:       "List agent sessions",
-			Description: "List your open sessions, the one used last first.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  sessionServiceListAgentSessionsInput,
-			Output: sessionServiceListAgentSessionsOutput,
+			Name:     "list_agent_sessions",
+			Title:    "List agent sessions",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       sessionServiceListAgentSessionsInput,
+			Output:      sessionServiceListAgentSessionsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "sessions", Unless: ""},
+			Description: "List your open sessions, the one used last first.\nA long answer has the first sessions only: call again with next_cursor as cursor for more.",
 		}, c.ListAgentSessions),
 		tool.Unary(tool.Spec{
-			Name:        "interrupt_agent_session",
-			Title:       "Interrupt agent session",
+			Name:     "interrupt_agent_session",
+			Title:    "Interrupt agent session",
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Input:       sessionServiceInterruptAgentSessionInput,
+			Output:      sessionServiceInterruptAgentSessionOutput,
 			Description: "Interrupt what the agent of a session works on, and keep the session. It returns when the turn has ended; whoever waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.",
-			ReadOnly:    false, Destructive: false, Idempotent: true,
-			Input:  sessionServiceInterruptAgentSessionInput,
-			Output: sessionServiceInterruptAgentSessionOutput,
 		}, c.InterruptAgentSession),
 		tool.Unary(tool.Spec{
-			Name:        "close_agent_session",
-			Title:       "Close agent session",
+			Name:     "close_agent_session",
+			Title:    "Close agent session",
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Input:       sessionServiceCloseAgentSessionInput,
+			Output:      sessionServiceCloseAgentSessionOutput,
 			Description: "Close a session. What its agent is doing is stopped; an agent that was made for the session is removed.",
-			ReadOnly:    false, Destructive: false, Idempotent: true,
-			Input:  sessionServiceCloseAgentSessionInput,
-			Output: sessionServiceCloseAgentSessionOutput,
 		}, c.CloseAgentSession),
 		tool.Unary(tool.Spec{
-			Name:        "pull_agent",
-			Title:       "Pull agent",
+			Name:     "pull_agent",
+			Title:    "Pull agent",
+			ReadOnly: false, Destructive: false, Idempotent: true,
+			Input:       sessionServicePullAgentInput,
+			Output:      sessionServicePullAgentOutput,
 			Description: "Pull an agent from a registry, so that sessions can be held with it. It is the caller's own.",
-			ReadOnly:    false, Destructive: false, Idempotent: true,
-			Input:  sessionServicePullAgentInput,
-			Output: sessionServicePullAgentOutput,
 		}, c.PullAgent),
 		tool.Unary(tool.Spec{
-			Name:        "remove_pulled_agent",
-			Title:       "Remove pulled agent",
+			Name:     "remove_pulled_agent",
+			Title:    "Remove pulled agent",
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       sessionServiceRemovePulledAgentInput,
+			Output:      sessionServiceRemovePulledAgentOutput,
 			Description: "Remove an agent that the caller has pulled. Sessions that are held with it go on.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
-			Input:  sessionServiceRemovePulledAgentInput,
-			Output: sessionServiceRemovePulledAgentOutput,
 		}, c.RemovePulledAgent),
 	}}
 }
@@ -238,6 +249,10 @@ const sessionServiceSendMessageOutput = `{
         "type": "string"
       },
       "description": "What did not work meanwhile, such as an MCP server that did not start."
+    },
+    "response_next_offset": {
+      "type": "integer",
+      "description": "Offset in bytes at which the rest of the response begins; absent when this is all of it. show_task gives the rest: metadata.task_id, include_payload and this as payload_offset."
     }
   },
   "required": [
@@ -460,6 +475,10 @@ const sessionServiceInvokeAgentOutput = `{
         "type": "string"
       },
       "description": "What did not work meanwhile, such as an MCP server that did not start."
+    },
+    "response_next_offset": {
+      "type": "integer",
+      "description": "Offset in bytes at which the rest of the response begins; absent when this is all of it. show_task gives the rest: metadata.task_id, include_payload and this as payload_offset."
     }
   },
   "required": [
@@ -620,6 +639,15 @@ const sessionServiceListAgentsInput = `{
         "all"
       ],
       "description": "Where the agents are defined; all of them when it is not said.\n- files: YAML files in the server's agents directory.\n- store: Artifacts that were pulled from a registry.\n- fleet: Agents of the fleet, by name.\n- all: All of them."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many agents; next_cursor says where to go on."
     }
   },
   "additionalProperties": false
@@ -634,10 +662,19 @@ const sessionServiceListAgentsOutput = `{
         "$ref": "#/$defs/AgentInfo"
       },
       "description": "The agents: those of files by path, then artifacts by reference, then agents of the fleet by name."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of agents in all."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
-    "agents"
+    "agents",
+    "total_count"
   ],
   "$defs": {
     "AgentInfo": {
@@ -867,7 +904,17 @@ const sessionServiceGetAgentSessionHistoryOutput = `{
 
 const sessionServiceListAgentSessionsInput = `{
   "type": "object",
-  "properties": {},
+  "properties": {
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many sessions; next_cursor says where to go on."
+    }
+  },
   "additionalProperties": false
 }`
 
@@ -880,10 +927,19 @@ const sessionServiceListAgentSessionsOutput = `{
         "$ref": "#/$defs/SessionInfo"
       },
       "description": "The open sessions, the one used last first."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of sessions in all."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
-    "sessions"
+    "sessions",
+    "total_count"
   ],
   "$defs": {
     "SessionInfo": {

@@ -113,9 +113,12 @@ type RunSubagentResponse struct {
 	// What the run cost, in US dollars, as the subagent's program reckons.
 	CostUsd float64 `protobuf:"fixed64,6,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	// What the run used of its model.
-	Usage         *SubagentUsage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Usage *SubagentUsage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Offset in bytes at which the rest of the result begins; absent when this is all of it. show_task gives the rest:
+	// task_id, include_payload and this as payload_offset.
+	ResultNextOffset *int32 `protobuf:"varint,20,opt,name=result_next_offset,json=resultNextOffset,proto3,oneof" json:"result_next_offset,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RunSubagentResponse) Reset() {
@@ -197,6 +200,13 @@ func (x *RunSubagentResponse) GetUsage() *SubagentUsage {
 	return nil
 }
 
+func (x *RunSubagentResponse) GetResultNextOffset() int32 {
+	if x != nil && x.ResultNextOffset != nil {
+		return *x.ResultNextOffset
+	}
+	return 0
+}
+
 // SubagentUsage is what a run used of its model.
 type SubagentUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -272,7 +282,11 @@ func (x *SubagentUsage) GetToolCalls() int32 {
 
 // ListSubagentsRequest asks for the subagents.
 type ListSubagentsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Go on from here: the next_cursor of the answer before.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many subagents; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,13 +321,31 @@ func (*ListSubagentsRequest) Descriptor() ([]byte, []int) {
 	return file_fleet_v1_subagent_service_proto_rawDescGZIP(), []int{3}
 }
 
+func (x *ListSubagentsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListSubagentsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // ListSubagentsResponse has the subagents.
 type ListSubagentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The subagents, by name. An agent that asks sees those that it may run.
 	Subagents []*Subagent `protobuf:"bytes,1,rep,name=subagents,proto3" json:"subagents,omitempty"`
-	// The definitions that cannot be used, by name. An agent that asks sees none of them.
-	Broken        []*BrokenSubagent `protobuf:"bytes,2,rep,name=broken,proto3" json:"broken,omitempty"`
+	// The definitions that cannot be used, by name, in the answer without a cursor. An agent that asks sees none of them.
+	Broken []*BrokenSubagent `protobuf:"bytes,2,rep,name=broken,proto3" json:"broken,omitempty"`
+	// Number of subagents that can be used in all.
+	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,6 +392,20 @@ func (x *ListSubagentsResponse) GetBroken() []*BrokenSubagent {
 		return x.Broken
 	}
 	return nil
+}
+
+func (x *ListSubagentsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListSubagentsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
 }
 
 // Subagent is a specialized agent that can be run.
@@ -557,9 +603,10 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"R\x06prompt\x12&\n" +
 	"\acontext\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80 R\acontext\x12*\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xfa\x01\n" +
-	"\x13RunSubagentResponse\x12\x16\n" +
-	"\x06result\x18\x01 \x01(\tR\x06result\x12\x14\n" +
+	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xde\x02\n" +
+	"\x13RunSubagentResponse\x120\n" +
+	"\x06result\x18\x01 \x01(\tB\x18\xaa\xf4\x18\x14\n" +
+	"\x12result_next_offsetR\x06result\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vduration_ms\x18\x03 \x01(\x05R\n" +
 	"durationMs\x12\x17\n" +
@@ -567,18 +614,30 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x05 \x01(\tH\x00R\tsessionId\x88\x01\x01\x12\x19\n" +
 	"\bcost_usd\x18\x06 \x01(\x01R\acostUsd\x12-\n" +
-	"\x05usage\x18\a \x01(\v2\x17.fleet.v1.SubagentUsageR\x05usageB\r\n" +
-	"\v_session_id\"\x8c\x01\n" +
+	"\x05usage\x18\a \x01(\v2\x17.fleet.v1.SubagentUsageR\x05usage\x121\n" +
+	"\x12result_next_offset\x18\x14 \x01(\x05H\x01R\x10resultNextOffset\x88\x01\x01B\r\n" +
+	"\v_session_idB\x15\n" +
+	"\x13_result_next_offset\"\x8c\x01\n" +
 	"\rSubagentUsage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12!\n" +
 	"\finput_tokens\x18\x02 \x01(\x05R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x03 \x01(\x05R\foutputTokens\x12\x1d\n" +
 	"\n" +
-	"tool_calls\x18\x04 \x01(\x05R\ttoolCalls\"\x16\n" +
-	"\x14ListSubagentsRequest\"{\n" +
+	"tool_calls\x18\x04 \x01(\x05R\ttoolCalls\"d\n" +
+	"\x14ListSubagentsRequest\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xd2\x01\n" +
 	"\x15ListSubagentsResponse\x120\n" +
 	"\tsubagents\x18\x01 \x03(\v2\x12.fleet.v1.SubagentR\tsubagents\x120\n" +
-	"\x06broken\x18\x02 \x03(\v2\x18.fleet.v1.BrokenSubagentR\x06broken\"\xac\x02\n" +
+	"\x06broken\x18\x02 \x03(\v2\x18.fleet.v1.BrokenSubagentR\x06broken\x12\x1f\n" +
+	"\vtotal_count\x18\x14 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\xac\x02\n" +
 	"\bSubagent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12'\n" +
@@ -594,10 +653,11 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	" \x03(\tR\bwarnings\"<\n" +
 	"\x0eBrokenSubagent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason2\x8b\x02\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason2\xa2\x02\n" +
 	"\x0fSubagentService\x12y\n" +
-	"\vRunSubagent\x12\x1c.fleet.v1.RunSubagentRequest\x1a\x1d.fleet.v1.RunSubagentResponse\"-\xf8\xf3\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/subagents/{agent_name}:run\x12n\n" +
-	"\rListSubagents\x12\x1e.fleet.v1.ListSubagentsRequest\x1a\x1f.fleet.v1.ListSubagentsResponse\"\x1c\xf8\xf3\x18\x01\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/subagents\x90\x02\x01\x1a\r\xca\xf3\x18\tsubagentsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\vRunSubagent\x12\x1c.fleet.v1.RunSubagentRequest\x1a\x1d.fleet.v1.RunSubagentResponse\"-\xf8\xf3\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/subagents/{agent_name}:run\x12\x84\x01\n" +
+	"\rListSubagents\x12\x1e.fleet.v1.ListSubagentsRequest\x1a\x1f.fleet.v1.ListSubagentsResponse\"2\xf8\xf3\x18\x01\x92\xf4\x18\x12\n" +
+	"\x05limit\x12\tsubagents\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/subagents\x90\x02\x01\x1a\r\xca\xf3\x18\tsubagentsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_subagent_service_proto_rawDescOnce sync.Once
@@ -643,6 +703,8 @@ func file_fleet_v1_subagent_service_proto_init() {
 	}
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_subagent_service_proto_msgTypes[1].OneofWrappers = []any{}
+	file_fleet_v1_subagent_service_proto_msgTypes[3].OneofWrappers = []any{}
+	file_fleet_v1_subagent_service_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

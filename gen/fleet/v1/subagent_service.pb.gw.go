@@ -80,11 +80,19 @@ func local_request_SubagentService_RunSubagent_0(ctx context.Context, marshaler 
 	return msg, metadata, err
 }
 
+var filter_SubagentService_ListSubagents_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
 func request_SubagentService_ListSubagents_0(ctx context.Context, marshaler runtime.Marshaler, client SubagentServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq ListSubagentsRequest
 		metadata runtime.ServerMetadata
 	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_SubagentService_ListSubagents_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
@@ -97,6 +105,12 @@ func local_request_SubagentService_ListSubagents_0(ctx context.Context, marshale
 		protoReq ListSubagentsRequest
 		metadata runtime.ServerMetadata
 	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_SubagentService_ListSubagents_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
 	msg, err := server.ListSubagents(ctx, &protoReq)
 	return msg, metadata, err
 }

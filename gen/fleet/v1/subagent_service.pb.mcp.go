@@ -13,20 +13,24 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 	c := NewSubagentServiceClient(conn)
 	return tool.Set{Name: "subagents", Tools: []tool.Tool{
 		tool.Unary(tool.Spec{
-			Name:        "run_subagent",
-			Title:       "Run subagent",
-			Description: "Delegate a task to a specialized subagent and wait for its result. The subagent has its own instructions, tools and permissions, and knows nothing but the prompt and the context that it is given. list_subagents shows which there are.",
-			ReadOnly:    false, Destructive: false, Idempotent: false,
+			Name:     "run_subagent",
+			Title:    "Run subagent",
+			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:  subagentServiceRunSubagentInput,
 			Output: subagentServiceRunSubagentOutput,
+			Cuts: []tool.Cut{
+				{Field: "result", NextOffset: "result_next_offset"},
+			},
+			Description: "Delegate a task to a specialized subagent and wait for its result. The subagent has its own instructions, tools and permissions, and knows nothing but the prompt and the context that it is given. list_subagents shows which there are.",
 		}, c.RunSubagent),
 		tool.Unary(tool.Spec{
-			Name:        "list_subagents",
-			Title:       "List subagents",
-			Description: "List the subagents there are: what each is for, and who may run it.",
-			ReadOnly:    true, Destructive: false, Idempotent: true,
-			Input:  subagentServiceListSubagentsInput,
-			Output: subagentServiceListSubagentsOutput,
+			Name:     "list_subagents",
+			Title:    "List subagents",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       subagentServiceListSubagentsInput,
+			Output:      subagentServiceListSubagentsOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "subagents", Unless: ""},
+			Description: "List the subagents there are: what each is for, and who may run it.\nA long answer has the first subagents only: call again with next_cursor as cursor for more.",
 		}, c.ListSubagents),
 	}}
 }
@@ -93,6 +97,10 @@ const subagentServiceRunSubagentOutput = `{
     "usage": {
       "$ref": "#/$defs/SubagentUsage",
       "description": "What the run used of its model."
+    },
+    "result_next_offset": {
+      "type": "integer",
+      "description": "Offset in bytes at which the rest of the result begins; absent when this is all of it. show_task gives the rest: task_id, include_payload and this as payload_offset."
     }
   },
   "required": [
@@ -137,7 +145,17 @@ const subagentServiceRunSubagentOutput = `{
 
 const subagentServiceListSubagentsInput = `{
   "type": "object",
-  "properties": {},
+  "properties": {
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many subagents; next_cursor says where to go on."
+    }
+  },
   "additionalProperties": false
 }`
 
@@ -156,12 +174,21 @@ const subagentServiceListSubagentsOutput = `{
       "items": {
         "$ref": "#/$defs/BrokenSubagent"
       },
-      "description": "The definitions that cannot be used, by name. An agent that asks sees none of them."
+      "description": "The definitions that cannot be used, by name, in the answer without a cursor. An agent that asks sees none of them."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of subagents that can be used in all."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
     "subagents",
-    "broken"
+    "broken",
+    "total_count"
   ],
   "$defs": {
     "Subagent": {

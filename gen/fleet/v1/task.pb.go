@@ -355,8 +355,14 @@ type TaskDetail struct {
 	// Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent
 	// otherwise.
 	PayloadRemoved *bool `protobuf:"varint,21,opt,name=payload_removed,json=payloadRemoved,proto3,oneof" json:"payload_removed,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Offset in bytes at which the returned payload begins; absent when it is the whole payload.
+	PayloadOffset *int32 `protobuf:"varint,24,opt,name=payload_offset,json=payloadOffset,proto3,oneof" json:"payload_offset,omitempty"`
+	// Offset in bytes at which the next portion of the payload begins; absent when nothing follows.
+	PayloadNextOffset *int32 `protobuf:"varint,25,opt,name=payload_next_offset,json=payloadNextOffset,proto3,oneof" json:"payload_next_offset,omitempty"`
+	// Offset in bytes at which the next portion of the description begins; absent when nothing follows.
+	DescriptionNextOffset *int32 `protobuf:"varint,26,opt,name=description_next_offset,json=descriptionNextOffset,proto3,oneof" json:"description_next_offset,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *TaskDetail) Reset() {
@@ -536,11 +542,32 @@ func (x *TaskDetail) GetPayloadRemoved() bool {
 	return false
 }
 
+func (x *TaskDetail) GetPayloadOffset() int32 {
+	if x != nil && x.PayloadOffset != nil {
+		return *x.PayloadOffset
+	}
+	return 0
+}
+
+func (x *TaskDetail) GetPayloadNextOffset() int32 {
+	if x != nil && x.PayloadNextOffset != nil {
+		return *x.PayloadNextOffset
+	}
+	return 0
+}
+
+func (x *TaskDetail) GetDescriptionNextOffset() int32 {
+	if x != nil && x.DescriptionNextOffset != nil {
+		return *x.DescriptionNextOffset
+	}
+	return 0
+}
+
 var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x05\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x05\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -573,7 +600,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x05agent\x10\x01\x12\t\n" +
 	"\x05human\x10\x02\x12\x11\n" +
 	"\rai_controller\x10\x03B\x12\n" +
-	"\x10_payload_removed\"\x96\a\n" +
+	"\x10_payload_removed\"\xae\t\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -590,8 +617,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12!\n" +
 	"\fpayload_size\x18\n" +
 	" \x01(\x05R\vpayloadSize\x12\x19\n" +
-	"\bcost_usd\x18\v \x01(\x01R\acostUsd\x12 \n" +
-	"\vdescription\x18\f \x01(\tR\vdescription\x12\x1d\n" +
+	"\bcost_usd\x18\v \x01(\x01R\acostUsd\x12S\n" +
+	"\vdescription\x18\f \x01(\tB1\xaa\xf4\x18-\n" +
+	"\x17description_next_offset\x12\x12description_offsetR\vdescription\x12\x1d\n" +
 	"\apayload\x18\r \x01(\tH\x00R\apayload\x88\x01\x01\x12\x18\n" +
 	"\apreview\x18\x0e \x01(\tR\apreview\x12\x14\n" +
 	"\x05owner\x18\x0f \x01(\tR\x05owner\x12 \n" +
@@ -600,7 +628,10 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x12payload_gap_offset\x18\x12 \x01(\x05H\x02R\x10payloadGapOffset\x88\x01\x01\x12-\n" +
 	"\x10payload_gap_size\x18\x13 \x01(\x01H\x03R\x0epayloadGapSize\x88\x01\x01\x12.\n" +
 	"\x10payload_encoding\x18\x14 \x01(\tH\x04R\x0fpayloadEncoding\x88\x01\x01\x12,\n" +
-	"\x0fpayload_removed\x18\x15 \x01(\bH\x05R\x0epayloadRemoved\x88\x01\x01B\n" +
+	"\x0fpayload_removed\x18\x15 \x01(\bH\x05R\x0epayloadRemoved\x88\x01\x01\x12*\n" +
+	"\x0epayload_offset\x18\x18 \x01(\x05H\x06R\rpayloadOffset\x88\x01\x01\x123\n" +
+	"\x13payload_next_offset\x18\x19 \x01(\x05H\aR\x11payloadNextOffset\x88\x01\x01\x12;\n" +
+	"\x17description_next_offset\x18\x1a \x01(\x05H\bR\x15descriptionNextOffset\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -608,7 +639,10 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x13_payload_gap_offsetB\x13\n" +
 	"\x11_payload_gap_sizeB\x13\n" +
 	"\x11_payload_encodingB\x12\n" +
-	"\x10_payload_removedB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x10_payload_removedB\x11\n" +
+	"\x0f_payload_offsetB\x16\n" +
+	"\x14_payload_next_offsetB\x1a\n" +
+	"\x18_description_next_offsetB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_task_proto_rawDescOnce sync.Once
@@ -654,6 +688,7 @@ func file_fleet_v1_task_proto_init() {
 	if File_fleet_v1_task_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
 	file_fleet_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}

@@ -87,7 +87,7 @@ func TestAClientThatDoesNotReadIsGivenUp(t *testing.T) {
 	for range 64 {
 		s.event("papi", strings.Repeat("x", 1<<20)) // more than the sockets hold
 	}
-	ts := serve(t, s, mcp.Config{WriteTimeout: 20 * time.Millisecond})
+	ts := serve(t, s, mcp.Config{WriteTimeout: 20 * time.Millisecond, MaxResult: 1 << 30})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, ts.URL+"/mcp", strings.NewReader(call(1, "watch_fleet", `{"follow":true}`, "t")))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")

@@ -6,7 +6,12 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"fleet/internal/face/mcp/tool"
 )
+
+// MinMaxResult is the least Config.MaxResult: less than that would not hold an error that says what to do.
+const MinMaxResult = 4 << 10
 
 // Config says how the face is served. Its zero value works.
 type Config struct {
@@ -25,6 +30,9 @@ type Config struct {
 	// are made with the context that it returns, also when there is an error, which is that nobody knows who it is. Each
 	// caller has sessions of its own, by the name that is returned. Nil: all are one caller.
 	Identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
+	// MaxResult is how many bytes of text the result of a tool has at most; tool.DefaultMaxResult when 0. A longer answer
+	// is cut as its method's options in the proto say.
+	MaxResult int
 	// SessionTTL is how long a session lives without a request; 24 hours when 0.
 	SessionTTL time.Duration
 	// WriteTimeout is how long a client may take to accept a piece of progress; 30 seconds when 0.
@@ -46,6 +54,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxBody <= 0 {
 		c.MaxBody = 16 << 20
+	}
+	if c.MaxResult <= 0 {
+		c.MaxResult = tool.DefaultMaxResult
 	}
 	if c.SessionTTL <= 0 {
 		c.SessionTTL = 24 * time.Hour

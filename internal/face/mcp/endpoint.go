@@ -25,6 +25,7 @@ type endpoint struct {
 	sessions *sessions
 	identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
 	maxBody  int64
+	most     int // bytes of text in a result
 	timeout  time.Duration
 }
 
@@ -40,7 +41,7 @@ func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
 			server.WithDisableLocalhostProtection(true), // guard does it, and knows the configured names
 			server.WithStreamableHTTPLogger(c.Log),
 		),
-		sessions: known, identify: c.Identify, maxBody: c.MaxBody, timeout: c.WriteTimeout,
+		sessions: known, identify: c.Identify, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
 	}
 }
 
@@ -106,7 +107,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	ctx = outgoing(ctx, header.Get("Authorization"))
+	ctx = tool.WithMaxResult(outgoing(ctx, header.Get("Authorization")), e.most)
 	if strings.Contains(header.Get("Accept"), "text/event-stream") {
 		ctx = tool.WithNotify(ctx, out.notify)
 	}

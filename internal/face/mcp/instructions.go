@@ -19,7 +19,7 @@ To get work done:
 1. list_agents shows who is there. To make a new agent, choose with list_agent_projects and list_agent_roles, then call create_agent; it waits until the agent is idle.
 2. start_agent_task hands an idle agent a task and returns at once. The agent does not see this conversation: put all it needs into task_description.
 3. wait_tasks waits up to 50 seconds for any or all of several tasks. A task that still runs is not an error: call wait_tasks again.
-4. show_task with include_payload gives the result; show_agent_task_history lists what an agent has done, by pages.
+4. show_task with payload_tail 4000 gives the end of the result, which can be long; include_payload gives it from the beginning. show_agent_task_history lists what an agent has done, by pages.
 
 While a task runs, show_task previews its output, watch_fleet reads events after a cursor, send_task_message adds to the task, and stop_agent_task ends it.
 stop_agent keeps a workspace, delete_agent destroys it.`
@@ -52,5 +52,6 @@ list_subagents shows which there are and what they are for. run_subagent gives o
 
 const othersInstructions = `Besides the fleet there are tools for contracts (agent_start, agent_status), conversations (create_agent_session, send_message), models of other providers (execute_agent_request) and subagents (run_subagent).`
 
-const failureInstructions = `A failed call answers with JSON {"error", "message", "details"}. Act on "error": AGENT_BUSY means wait or use another agent, AGENT_OFFLINE means start_agent first, BACKEND_UNAVAILABLE means try again later, LIMIT_REACHED means do less at a time; the message says what else can be done.
+const failureInstructions = `Long answers come in portions: next_cursor of a list goes on as cursor, and NAME_next_offset of a text says at which byte the rest begins.
+A failed call answers with JSON {"error", "message", "details"}. Act on "error": AGENT_BUSY means wait or use another agent, AGENT_OFFLINE means start_agent first, BACKEND_UNAVAILABLE means try again later, LIMIT_REACHED means do less at a time; the message says what else can be done.
 Give calls that change something a request_id of your own, where they take one: when a call was cut off, the same call with the same request_id is safe.`

@@ -91,7 +91,7 @@ func TestAStreamIsProgressAndOneResult(t *testing.T) {
 	for i := range 1000 {
 		s.event("papi", fmt.Sprintf("line %d", i+1))
 	}
-	ts := serve(t, s, mcp.Config{})
+	ts := serve(t, s, mcp.Config{MaxResult: 1 << 20})
 	a := post(t, ts.URL+"/mcp", call(1, "watch_fleet", `{"follow":true,"max_events":1000}`, "t"))
 	require.Len(t, a.progress, 1000)
 	for i, p := range a.progress {

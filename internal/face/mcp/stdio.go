@@ -30,7 +30,7 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 	if err != nil {
 		return fmt.Errorf("mcp: %w", err)
 	}
-	ctx, stop := context.WithCancel(outgoing(ctx, ""))
+	ctx, stop := context.WithCancel(tool.WithMaxResult(outgoing(ctx, ""), c.MaxResult))
 	defer stop()
 	s := &stdio{
 		server: newServer(set, c), client: newClient(), pings: newPings(), log: c.Log, out: out, stop: stop,

@@ -33,15 +33,16 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	if r.GetStatus() != fleetv1.Agent_status_unspecified {
 		q.Status = fleet.Status(r.GetStatus().String())
 	}
-	agents, total, err := f.svc.ListAgents(ctx, q)
+	q.Cursor, q.Limit = r.GetCursor(), intOf(r.Limit)
+	l, err := f.svc.ListAgents(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	resp := &fleetv1.ListAgentsResponse{
-		Agents: make([]*fleetv1.AgentSummary, len(agents)), TotalCount: int32Of(total), ObservedAt: timeOf(f.svc.ObservedAt()),
-		StaleReason: f.staleReason(),
+		Agents: make([]*fleetv1.AgentSummary, len(l.Agents)), TotalCount: int32Of(l.Total), ObservedAt: timeOf(f.svc.ObservedAt()),
+		StaleReason: f.staleReason(), NextCursor: some(l.Next),
 	}
-	for i, v := range agents {
+	for i, v := range l.Agents {
 		resp.Agents[i] = summaryOf(v)
 	}
 	return resp, nil
@@ -53,7 +54,9 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ShowAgentResponse{Agent: agentOf(v), ObservedAt: timeOf(f.svc.ObservedAt()), StaleReason: f.staleReason()}, nil
+	a := agentOf(v)
+	a.Spec, err = fleet.Text(a.Spec, intOf(r.SpecOffset), "spec_offset")
+	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(f.svc.ObservedAt()), StaleReason: f.staleReason()}, err
 }
 
 // staleReason is why what is known of the agents' workspaces is stale; nil if it is not.
@@ -119,13 +122,19 @@ func (f *Fleet) ShowAgentLog(ctx context.Context, r *fleetv1.ShowAgentLogRequest
 }
 
 // ListAgentProjects lists the projects.
-func (f *Fleet) ListAgentProjects(ctx context.Context, _ *fleetv1.ListAgentProjectsRequest) (*fleetv1.ListAgentProjectsResponse, error) {
+func (f *Fleet) ListAgentProjects(ctx context.Context, r *fleetv1.ListAgentProjectsRequest) (*fleetv1.ListAgentProjectsResponse, error) {
 	projects, err := f.svc.ListProjects(ctx)
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListAgentProjectsResponse{Projects: make([]*fleetv1.Project, len(projects))}
-	for i, p := range projects {
+	part, next, err := fleet.Cut(projects, partOf(r.GetCursor(), r.Limit), 0)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListAgentProjectsResponse{
+		Projects: make([]*fleetv1.Project, len(part)), TotalCount: int32Of(len(projects)), NextCursor: some(next),
+	}
+	for i, p := range part {
 		resp.Projects[i] = projectOf(p)
 	}
 	return resp, nil
@@ -137,8 +146,12 @@ func (f *Fleet) ListAgentRoles(ctx context.Context, r *fleetv1.ListAgentRolesReq
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListAgentRolesResponse{Roles: make([]*fleetv1.Role, len(roles))}
-	for i, role := range roles {
+	part, next, err := fleet.Cut(roles, partOf(r.GetCursor(), r.Limit), 0)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ListAgentRolesResponse{Roles: make([]*fleetv1.Role, len(part)), TotalCount: int32Of(len(roles)), NextCursor: some(next)}
+	for i, role := range part {
 		resp.Roles[i] = roleOf(role)
 	}
 	return resp, nil

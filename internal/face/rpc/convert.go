@@ -95,17 +95,23 @@ func tasksOf(ts []*fleet.Task) []*fleetv1.Task {
 	return out
 }
 
-func detailOf(t *fleet.Task, payload []byte, preview string) *fleetv1.TaskDetail {
+func detailOf(t *fleet.Shown) *fleetv1.TaskDetail {
 	d := &fleetv1.TaskDetail{
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
-		Description: textOf(t.Description), Preview: textOf(preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 		PayloadRemoved: only(t.PayloadRemoved),
+		Description:    textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 	}
-	if payload != nil {
-		text, encoding := payloadOf(payload)
+	if p := t.Payload; p != nil {
+		text, encoding := payloadOf(p.Bytes)
 		d.Payload, d.PayloadEncoding = &text, encoding
+		if !p.Whole() {
+			d.PayloadOffset = some32(p.Offset)
+		}
+		if p.End() < p.Size {
+			d.PayloadNextOffset = some32(p.End())
+		}
 	}
 	if gap := t.PayloadGap; gap.Size > 0 {
 		offset, size := int32Of(gap.Offset), float64(gap.Size)
@@ -162,11 +168,26 @@ func only(b bool) *bool {
 	return &b
 }
 
+func some32(n int) *int32 {
+	v := int32Of(n)
+	return &v
+}
+
 func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped
 
 // pageOf is the page that a request asks for.
 func pageOf(page, size *int32) fleet.PageRequest {
 	return fleet.PageRequest{Page: intOf(page), PageSize: intOf(size)}
+}
+
+// partOf is the part of a list that a request asks for.
+func partOf(cursor string, limit *int32) fleet.PageRequest {
+	return fleet.PageRequest{Cursor: cursor, Limit: intOf(limit)}
+}
+
+// portionOf is the part of a payload that a request asks for.
+func portionOf(offset, limit, tail *int32) *fleet.PortionRequest {
+	return &fleet.PortionRequest{Offset: intOf(offset), Limit: intOf(limit), Tail: intOf(tail)}
 }
 
 func intOf(n *int32) *int {

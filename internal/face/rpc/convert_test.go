@@ -24,7 +24,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 		"agent":   agentOf(agent),
 		"summary": summaryOf(agent),
 		"task":    taskOf(task),
-		"detail":  detailOf(task, []byte(bad), bad),
+		"detail":  detailOf(&fleet.Shown{Task: task, Payload: &fleet.Portion{Bytes: []byte(bad)}, Preview: bad}),
 		"event":   eventsOf([]fleet.Event{{Text: bad}})[0],
 	} {
 		_, err := proto.Marshal(m)

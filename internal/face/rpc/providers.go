@@ -52,10 +52,14 @@ func (s *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvai
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListAvailableAgentsResponse{
-		Agents: make([]*fleetv1.AvailableAgent, len(list)), TotalCount: int32Of(len(list)), Capabilities: s.svc.Capabilities(),
+	part, next, err := fleet.Cut(list, partOf(r.GetCursor(), r.Limit), 0)
+	if err != nil {
+		return nil, err
 	}
-	for i, l := range list {
+	resp := &fleetv1.ListAvailableAgentsResponse{
+		Agents: make([]*fleetv1.AvailableAgent, len(part)), TotalCount: int32Of(len(list)), Capabilities: s.svc.Capabilities(), NextCursor: some(next),
+	}
+	for i, l := range part {
 		resp.Agents[i] = availableOf(l)
 	}
 	return resp, nil

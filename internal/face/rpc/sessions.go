@@ -121,8 +121,14 @@ func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceList
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.SessionServiceListAgentsResponse{Agents: make([]*fleetv1.AgentInfo, len(all))}
-	for i, d := range all {
+	part, next, err := fleet.Cut(all, partOf(r.GetCursor(), r.Limit), 0)
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.SessionServiceListAgentsResponse{
+		Agents: make([]*fleetv1.AgentInfo, len(part)), TotalCount: int32Of(len(all)), NextCursor: some(next),
+	}
+	for i, d := range part {
 		out.Agents[i] = &fleetv1.AgentInfo{
 			Name: textOf(d.Name), Description: textOf(d.Description), Source: agentSourceOf(d.Source), Path: some(textOf(d.Path)),
 			Reference: some(d.Reference), Digest: some(d.Digest), Problem: some(textOf(d.Problem)), Warnings: textsOf(d.Warnings),
@@ -189,13 +195,19 @@ func (s *Sessions) GetAgentSessionHistory(ctx context.Context, r *fleetv1.GetAge
 }
 
 // ListAgentSessions lists the caller's open sessions.
-func (s *Sessions) ListAgentSessions(ctx context.Context, _ *fleetv1.ListAgentSessionsRequest) (*fleetv1.ListAgentSessionsResponse, error) {
+func (s *Sessions) ListAgentSessions(ctx context.Context, r *fleetv1.ListAgentSessionsRequest) (*fleetv1.ListAgentSessionsResponse, error) {
 	all, err := s.svc.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ListAgentSessionsResponse{Sessions: make([]*fleetv1.SessionInfo, len(all))}
-	for i, x := range all {
+	part, next, err := fleet.Cut(all, partOf(r.GetCursor(), r.Limit), 0)
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.ListAgentSessionsResponse{
+		Sessions: make([]*fleetv1.SessionInfo, len(part)), TotalCount: int32Of(len(all)), NextCursor: some(next),
+	}
+	for i, x := range part {
 		out.Sessions[i] = sessionOf(x)
 	}
 	return out, nil

@@ -41,15 +41,23 @@ func subagentUsageOf(u fleet.Usage) *fleetv1.SubagentUsage {
 func tokensOf(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) } //nolint:gosec // clamped
 
 // ListSubagents lists the subagents.
-func (s *Subagents) ListSubagents(ctx context.Context, _ *fleetv1.ListSubagentsRequest) (*fleetv1.ListSubagentsResponse, error) {
+func (s *Subagents) ListSubagents(ctx context.Context, r *fleetv1.ListSubagentsRequest) (*fleetv1.ListSubagentsResponse, error) {
 	listed, broken, err := s.svc.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListSubagentsResponse{
-		Subagents: make([]*fleetv1.Subagent, len(listed)), Broken: make([]*fleetv1.BrokenSubagent, len(broken)),
+	part, next, err := fleet.Cut(listed, partOf(r.GetCursor(), r.Limit), 0)
+	if err != nil {
+		return nil, err
 	}
-	for i, l := range listed {
+	if r.GetCursor() != "" {
+		broken = nil // the first answer has them
+	}
+	resp := &fleetv1.ListSubagentsResponse{
+		Subagents: make([]*fleetv1.Subagent, len(part)), Broken: make([]*fleetv1.BrokenSubagent, len(broken)),
+		TotalCount: int32Of(len(listed)), NextCursor: some(next),
+	}
+	for i, l := range part {
 		resp.Subagents[i] = &fleetv1.Subagent{
 			Name: l.Name, Description: textOf(l.Description), AllowedCallers: l.AllowedCallers, Allowed: l.Allowed, Session: l.Session,
 			Calls: l.Calls, TimeoutMs: int32Of(int(l.Timeout.Milliseconds())), OutputFormat: l.OutputFormat, RunsIn: l.RunsIn,

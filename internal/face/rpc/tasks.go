@@ -51,12 +51,15 @@ func (f *Fleet) SendTaskMessage(ctx context.Context, r *fleetv1.SendTaskMessageR
 
 // ShowAgentTaskHistory shows a page of tasks.
 func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {
-	h, err := f.svc.TaskHistory(ctx, r.GetAgentName(), pageOf(r.Page, r.PageSize))
+	page := pageOf(r.Page, r.PageSize)
+	page.Cursor, page.Limit = r.GetCursor(), intOf(r.Limit)
+	h, err := f.svc.TaskHistory(ctx, r.GetAgentName(), page)
 	if err != nil {
 		return nil, err
 	}
 	return &fleetv1.ShowAgentTaskHistoryResponse{
 		Tasks: tasksOf(h.Tasks), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
+		NextCursor: some(h.Next),
 	}, nil
 }
 
@@ -80,12 +83,14 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	if toolset := toolsetOf(r.GetToolset()); r.GetToolset() != fleetv1.ListTasksRequest_every {
 		q.Toolset = &toolset
 	}
+	q.Cursor, q.Limit = r.GetCursor(), intOf(r.Limit)
 	h, err := f.svc.ListTasks(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	return &fleetv1.ListTasksResponse{
 		Tasks: tasksOf(h.Tasks), TotalCount: int32Of(h.Total), Page: int32Of(h.Page), PageSize: int32Of(h.PageSize), TotalPages: int32Of(h.Pages),
+		NextCursor: some(h.Next),
 	}, nil
 }
 
@@ -109,11 +114,20 @@ func (f *Fleet) DeleteTask(ctx context.Context, r *fleetv1.DeleteTaskRequest) (*
 
 // ShowTask shows one task.
 func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
-	t, payload, preview, err := f.svc.ShowTask(ctx, r.GetTaskId(), r.GetIncludePayload())
+	payload := portionOf(r.PayloadOffset, r.PayloadLimit, r.PayloadTail)
+	if err := payload.Check("payload_"); err != nil { // also when it is not asked for
+		return nil, err
+	}
+	if !r.GetIncludePayload() && r.PayloadOffset == nil && r.PayloadTail == nil {
+		payload = nil
+	}
+	t, err := f.svc.ShowTask(ctx, r.GetTaskId(), payload)
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ShowTaskResponse{Task: detailOf(t, payload, preview)}, nil
+	d := detailOf(t)
+	d.Description, err = fleet.Text(d.Description, intOf(r.DescriptionOffset), "description_offset")
+	return &fleetv1.ShowTaskResponse{Task: d}, err
 }
 
 // WaitTasks waits for tasks to end.

@@ -43,9 +43,9 @@ func TestExecute(t *testing.T) {
 	require.Equal(t, "Handled: --help", a.Content)
 	require.Equal(t, "llama3.2", a.Model)
 
-	agents, _, err := h.core.ListAgents(h.as("alice"), fleet.ListAgentsRequest{})
+	listed, err := h.core.ListAgents(h.as("alice"), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
-	require.Empty(t, agents, "the agents of requests are no agents of the fleet")
+	require.Empty(t, listed.Agents, "the agents of requests are no agents of the fleet")
 }
 
 // TestExecuteFails has what the contract's errors say: each is an answer with the reason in words.
@@ -160,7 +160,7 @@ func TestPrompt(t *testing.T) {
 	prompt := func(r providers.ExecuteRequest) string {
 		a := h.execute(r)
 		require.Empty(t, a.Error)
-		task, _, _, err := h.core.ShowTask(h.as("alice"), a.TaskID, false)
+		task, err := h.core.ShowTask(h.as("alice"), a.TaskID, nil)
 		require.NoError(t, err)
 		return task.Description
 	}
@@ -258,7 +258,7 @@ func TestTimeout(t *testing.T) {
 			require.GreaterOrEqual(t, a.Took, time.Second)
 			require.Less(t, time.Since(begun), 10*time.Second)
 			<-h.models.Ended(a.TaskID)
-			task, _, _, err := h.core.ShowTask(h.as("alice"), a.TaskID, false)
+			task, err := h.core.ShowTask(h.as("alice"), a.TaskID, nil)
 			require.NoError(t, err)
 			require.Equal(t, fleet.TaskFailed, task.Status)
 			require.Equal(t, time.Second, task.Timeout, "its host ends it, also when nobody is there to stop it")

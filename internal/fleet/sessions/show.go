@@ -149,12 +149,12 @@ func (s *Service) Agents(ctx context.Context, source Source) ([]Definition, erro
 
 // fleetAgents are the caller's agents in the fleet.
 func (s *Service) fleetAgents(ctx context.Context) ([]Definition, error) {
-	views, _, err := s.core.ListAgents(ctx, fleet.ListAgentsRequest{})
+	l, err := s.core.ListAgents(ctx, fleet.ListAgentsRequest{})
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Definition, len(views))
-	for i, v := range views {
+	all := make([]Definition, len(l.Agents))
+	for i, v := range l.Agents {
 		all[i] = Definition{Name: v.Name, Description: v.Spec, Source: SourceFleet}
 	}
 	return all, nil

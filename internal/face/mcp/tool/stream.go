@@ -10,37 +10,38 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxResult is how many bytes of messages the result of a stream holds at most. A stream that has more ends there, as
-// if its server had ended it, and says in its own fields where to go on.
-const maxResult = 8 << 20
-
 // Stream makes a tool of a method that answers with a stream of messages. Each message is progress as soon as it
 // comes, in the words that texts finds in it; the result is all of them merged: lists are joined, and of other fields
-// the last value counts.
+// the last value counts. A stream with more than fits into a result is ended early.
 func Stream[Q, R any, PQ message[Q], PR message[R]](
 	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), texts func(PR) []string, opts ...Option[PQ],
 ) Tool {
-	o := collect(opts)
+	o := optionsOf(opts)
 	return s.with(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
 		q := PQ(new(Q))
 		if err := decode(r, q, o); err != nil {
-			return failure(err)
+			return failure(ctx, err)
 		}
-		p, all, size := progressOf(ctx), PR(new(R)), 0
-		err := receive(ctx, call, q, func(m PR) error {
-			if err := p.say(texts(m)); err != nil {
-				return err
-			}
-			proto.Merge(all, m)
-			if size += proto.Size(m); size >= maxResult {
-				return io.EOF
-			}
-			return nil
-		})
+		p := progressOf(ctx)
+		merged := func(p *progress) (proto.Message, error) {
+			all, size := PR(new(R)), 0
+			err := receive(ctx, call, q, func(m PR) error {
+				if err := p.say(texts(m)); err != nil {
+					return err
+				}
+				proto.Merge(all, m)
+				if size += proto.Size(m); size >= maxResult(ctx) {
+					return io.EOF // the rest would not fit
+				}
+				return nil
+			})
+			return all, err
+		}
+		all, err := merged(p)
 		if err != nil {
-			return failure(err)
+			return failure(ctx, err)
 		}
-		return success(all)
+		return s.answer(ctx, q, all, func() (proto.Message, error) { return merged(nil) })
 	})
 }
 

@@ -30,6 +30,9 @@ type Spec struct {
 	Input, Output string
 	// The hints. No tool of Fleet reaches an open world: it talks to Fleet alone.
 	ReadOnly, Destructive, Idempotent bool
+	// How an answer that is too large is made to fit.
+	Portion Portion
+	Cuts    []Cut
 }
 
 // handler answers a call. A call that fails is an answer too, so that the model that made it can read why.
@@ -79,7 +82,7 @@ type options[PQ any] struct {
 	defaults func(PQ)
 }
 
-func collect[PQ any](opts []Option[PQ]) options[PQ] {
+func optionsOf[PQ any](opts []Option[PQ]) options[PQ] {
 	var o options[PQ]
 	for _, opt := range opts {
 		opt.apply(&o)
@@ -104,6 +107,13 @@ func Default[T any](field **T, value T) {
 	}
 }
 
+// DefaultText sets a text that is not given.
+func DefaultText(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
+}
+
 // decode reads the arguments of a call into its request.
 func decode[PQ proto.Message](r mcp.CallToolRequest, q PQ, o options[PQ]) error {
 	arguments := []byte(r.Params.RawArguments)
@@ -120,19 +130,4 @@ func decode[PQ proto.Message](r mcp.CallToolRequest, q PQ, o options[PQ]) error 
 		o.defaults(q)
 	}
 	return nil
-}
-
-// success answers with the message as structured content, and as text for clients that read nothing else.
-func success(m proto.Message) *mcp.CallToolResult {
-	b, err := wire.Marshal(m)
-	if err != nil {
-		return failure(err)
-	}
-	return &mcp.CallToolResult{Content: []mcp.Content{mcp.NewTextContent(string(b))}, StructuredContent: json.RawMessage(b)}
-}
-
-// failure answers with the error object as text. It is not structured content: clients check that against the output
-// schema even when the result is an error.
-func failure(err error) *mcp.CallToolResult {
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{mcp.NewTextContent(string(wire.ErrorBody(err)))}}
 }

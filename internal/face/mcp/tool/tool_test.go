@@ -100,11 +100,11 @@ func TestAStreamThatFailsIsAnError(t *testing.T) {
 
 func TestAStreamThatIsTooLongEnds(t *testing.T) {
 	t.Parallel()
-	large := strings.Repeat("x", 3<<20)
+	large := strings.Repeat("x", tool.DefaultMaxResult/3+1)
 	a := &answers{messages: []*structpb.ListValue{list(large), list(large), list(large), list(large)}, err: errors.New("not reached")}
 	r := run(t, tool.Stream(tool.Spec{}, stream(a), words), func(mcp.JSONRPCNotification) error { return nil })
 	require.False(t, r.IsError)
-	require.Len(t, a.messages, 1, "it ends when it has 8 MiB")
+	require.Len(t, a.messages, 1, "it ends when it has what fits into a result")
 }
 
 func TestAStreamEndsWhenItsClientIsGone(t *testing.T) {

@@ -17,11 +17,11 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), texts func(PR) []string,
 	last func(PR) bool, opts ...Option[PQ],
 ) Tool {
-	o := collect(opts)
+	o := optionsOf(opts)
 	return s.with(func(ctx context.Context, r mcp.CallToolRequest) *mcp.CallToolResult {
 		q := PQ(new(Q))
 		if err := decode(r, q, o); err != nil {
-			return failure(err)
+			return failure(ctx, err)
 		}
 		var result PR
 		p := progressOf(ctx)
@@ -36,8 +36,8 @@ func Turn[Q, R any, PQ message[Q], PR message[R]](
 			err = errUnfinished
 		}
 		if err != nil {
-			return failure(err)
+			return failure(ctx, err)
 		}
-		return success(result)
+		return s.answer(ctx, q, result, nil)
 	})
 }

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// The options that say how an answer is made to fit into the result of a tool.
+const (
+	portion       = protoreflect.FullName("fleet.v1.portion")
+	cut           = protoreflect.FullName("fleet.v1.cut")
+	defaultText   = protoreflect.FullName("fleet.v1.tool_default_text")
+	waitingStream = "follow" // of a request: the stream waits for what is to come, and cannot be asked for again
+)
+
+// bound writes how the answers of a method are made to fit, and returns what its tool's description says of that.
+func (g generator) bound(m *protogen.Method) (string, error) {
+	var hint string
+	if v, ok := g.options.get(m.Desc, portion); ok {
+		limit, of := textIn(v.Message(), "limit"), textIn(v.Message(), "of")
+		f := fieldOf(m.Input, protoreflect.Name(limit))
+		if !isOptionalInt32(f) {
+			return "", fmt.Errorf("%s says limit %q, but %s has no such optional int32", portion, limit, m.Input.Desc.Name())
+		}
+		counted, err := countedBy(m.Output, of)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", portion, err)
+		}
+		if !hintsOf(m).readOnly {
+			return "", fmt.Errorf("%s is for a method without side effects, because the call is repeated", portion)
+		}
+		unless := ""
+		if fieldOf(m.Input, waitingStream) != nil && m.Desc.IsStreamingServer() {
+			unless = waitingStream
+		}
+		g.P("Portion: ", toolPackage.Ident("Portion"), "{Limit: ", strconv.Quote(limit), ", Of: ", strconv.Quote(of), ", Unless: ", strconv.Quote(unless), "},")
+		hint = portionHint(m, of, counted)
+	}
+	cuts, err := g.cuts(m, m.Output, "")
+	if err != nil || len(cuts) == 0 {
+		return hint, err
+	}
+	g.P("Cuts: []", toolPackage.Ident("Cut"), "{")
+	for _, c := range cuts {
+		g.P(c, ",")
+	}
+	g.P("},")
+	return hint, nil
+}
+
+// portionHint says how to get the rest of an answer.
+func portionHint(m *protogen.Method, of string, counted *protogen.Field) string {
+	name := of[strings.LastIndexByte(of, '.')+1:]
+	beside := counted.Parent
+	switch {
+	case fieldOf(m.Output, "next_cursor") != nil && fieldOf(m.Input, "cursor") != nil:
+		return fmt.Sprintf("A long answer has the first %s only: call again with next_cursor as cursor for more.", name)
+	case fieldOf(beside, protoreflect.Name(name+"_next_offset")) != nil:
+		return fmt.Sprintf("A long %s comes in portions: call again with %s_next_offset as %s_offset for more.", name, name, name)
+	}
+	return ""
+}
+
+// cuts returns the cuts of the fields of a message and of the messages in it, as they are written.
+func (g generator) cuts(m *protogen.Method, in *protogen.Message, prefix string) ([]string, error) {
+	var all []string
+	for _, f := range in.Fields {
+		path := prefix + string(f.Desc.Name())
+		v, ok := g.options.get(f.Desc, cut)
+		switch {
+		case ok:
+			text, err := cutOf(m, in, f, path, v.Message())
+			if err != nil {
+				return nil, fmt.Errorf("%s of %s: %w", cut, f.Desc.FullName(), err)
+			}
+			all = append(all, text)
+		case f.Message != nil && !f.Desc.IsList() && !f.Desc.IsMap() && f.Message != in && strings.Count(path, ".") < 3:
+			deeper, err := g.cuts(m, f.Message, path+".")
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, deeper...)
+		}
+	}
+	return all, nil
+}
+
+func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path string, v protoreflect.Message) (string, error) {
+	text := "{Field: " + strconv.Quote(path)
+	isText := f.Desc.Kind() == protoreflect.StringKind && !f.Desc.IsList()
+	if next := textIn(v, "next_offset"); next != "" {
+		if !isText || !isOptionalInt32(fieldOf(in, protoreflect.Name(next))) {
+			return "", fmt.Errorf("next_offset is for a text with an optional int32 %q beside it", next)
+		}
+		text += ", NextOffset: " + strconv.Quote(next)
+	}
+	// A message may be in the answers of several methods, of which one takes the offset.
+	if offset := textIn(v, "offset"); offset != "" && isOptionalInt32(fieldOf(m.Input, protoreflect.Name(offset))) {
+		text += ", Offset: " + strconv.Quote(offset)
+	}
+	if cursor := textIn(v, "cursor"); cursor != "" {
+		if !f.Desc.IsList() || f.Message == nil || fieldOf(f.Message, "cursor") == nil || fieldOf(in, protoreflect.Name(cursor)) == nil {
+			return "", fmt.Errorf("cursor is for a list of messages with a cursor, with a field %q beside it", cursor)
+		}
+		text += ", Cursor: " + strconv.Quote(cursor)
+	}
+	if v.Get(v.Descriptor().Fields().ByName("keep_last")).Bool() {
+		if !f.Desc.IsList() || f.Message == nil {
+			return "", fmt.Errorf("keep_last is for a list of messages")
+		}
+		text += ", KeepLast: true"
+	}
+	return text + "}", nil
+}
+
+// countedBy returns the field of the path: a list or a text.
+func countedBy(m *protogen.Message, path string) (*protogen.Field, error) {
+	for in := m; ; {
+		name, more, deeper := strings.Cut(path, ".")
+		f := fieldOf(in, protoreflect.Name(name))
+		switch {
+		case f == nil || deeper && (f.Message == nil || f.Desc.IsList()):
+			return nil, fmt.Errorf("%s has no field %q", m.Desc.Name(), path)
+		case deeper:
+			in, path = f.Message, more
+		case !f.Desc.IsList() && f.Desc.Kind() != protoreflect.StringKind:
+			return nil, fmt.Errorf("%s.%s is not a list and not a text", m.Desc.Name(), path)
+		default:
+			return f, nil
+		}
+	}
+}
+
+func isOptionalInt32(f *protogen.Field) bool {
+	return f != nil && f.Desc.Kind() == protoreflect.Int32Kind && f.Desc.HasOptionalKeyword()
+}
+
+func textIn(m protoreflect.Message, field protoreflect.Name) string {
+	return m.Get(m.Descriptor().Fields().ByName(field)).String()
+}

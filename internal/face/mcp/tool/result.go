@@ -1,0 +1,230 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/internal/face/wire"
+)
+
+// DefaultMaxResult is how many bytes of text the result of a tool has at most, unless WithMaxResult says otherwise.
+const DefaultMaxResult = 48 << 10
+
+// noteRoom is how much of a result is kept for the note about what was shortened, in bytes.
+const noteRoom = 512
+
+type maxResultKey struct{}
+
+// WithMaxResult returns a context whose calls answer with at most n bytes of text. The structured content of a result is
+// the same JSON as its text, and is not counted a second time.
+func WithMaxResult(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, maxResultKey{}, n)
+}
+
+func maxResult(ctx context.Context) int {
+	if n, _ := ctx.Value(maxResultKey{}).(int); n > 0 {
+		return n
+	}
+	return DefaultMaxResult
+}
+
+// Portion says how to get a smaller answer from a method without effects: the call is repeated with a lower Limit.
+type Portion struct {
+	Limit  string // optional int32 field of the request
+	Of     string // what it counts: a list of the response, or a text, possibly in a message of it ("task.payload")
+	Unless string // bool field of the request: when it is set, the answer is shortened instead
+}
+
+// Cut says how one field of a response is shortened.
+type Cut struct {
+	Field      string // path of the field in the response
+	NextOffset string // of a text: the field beside it for the offset of what was left out, in bytes
+	Offset     string // of a text: the field of the request for the offset where the text begins
+	Cursor     string // of a list: the field beside it for the cursor of the last item that was kept
+	KeepLast   bool   // of a list: leave out from the beginning, before anything else is shortened
+}
+
+// use says whether the answer to the request can be had in smaller portions.
+func (p Portion) use(q protoreflect.Message) bool {
+	if p.Limit == "" {
+		return false
+	}
+	unless := q.Descriptor().Fields().ByName(protoreflect.Name(p.Unless))
+	return unless == nil || !q.Get(unless).Bool()
+}
+
+// prepare lowers the limit of a request for a text to what fits into a result at all, so that no service reads and sends
+// megabytes that are thrown away.
+func (s Spec) prepare(ctx context.Context, q, response protoreflect.Message) {
+	if !s.Portion.use(q) {
+		return
+	}
+	if f := fieldAt(response.Descriptor(), s.Portion.Of); f != nil && f.Kind() == protoreflect.StringKind && !f.IsList() {
+		limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
+		if most := int64(maxResult(ctx)); !q.Has(limit) || q.Get(limit).Int() > most {
+			q.Set(limit, protoreflect.ValueOfInt32(int32(most))) //nolint:gosec // Config bounds it
+		}
+	}
+}
+
+// answer makes the result of a call: the whole message when it fits, else as much of it as fits. again repeats the call
+// with the request q as it is by then.
+func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (proto.Message, error)) *mcp.CallToolResult {
+	most := maxResult(ctx)
+	b, err := wire.Marshal(m)
+	if err != nil {
+		return failure(ctx, err)
+	}
+	if len(b) <= most {
+		return success(b, "")
+	}
+	keep := ""
+	if s.Portion.use(q.ProtoReflect()) {
+		if m, b, err = s.lower(q.ProtoReflect(), m, b, most, again); err != nil {
+			return failure(ctx, err)
+		}
+		keep = s.Portion.Of
+	}
+	if len(b) <= most {
+		return success(b, "")
+	}
+	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, keep: keep, most: most - noteRoom}
+	if b, err = short.run(); err != nil {
+		return failure(ctx, err)
+	}
+	return success(b, short.note())
+}
+
+// lower repeats the call with lower limits until the answer fits, or until the limit is not what makes it large.
+func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int, again func() (proto.Message, error)) (proto.Message, []byte, error) {
+	limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
+	for range 30 {
+		n := countAt(m.ProtoReflect(), s.Portion.Of)
+		if q.Has(limit) {
+			n = min(n, int(q.Get(limit).Int()))
+		}
+		rest, err := sizeWithout(m, s.Portion.Of)
+		if err != nil {
+			return nil, nil, err
+		}
+		mine := len(b) - rest
+		room := most - noteRoom - min(rest, most/2) // what is beside it can be shortened to half of the result
+		if n <= 1 || mine <= room {
+			return m, b, nil
+		}
+		n = max(1, min(n-1, int(int64(n)*int64(room)/int64(mine))))
+		q.Set(limit, protoreflect.ValueOfInt32(int32(n))) //nolint:gosec // it was less before
+		if m, err = again(); err != nil {
+			return nil, nil, err
+		}
+		if b, err = wire.Marshal(m); err != nil {
+			return nil, nil, err
+		}
+		if len(b) <= most {
+			return m, b, nil
+		}
+	}
+	return m, b, nil
+}
+
+// sizeWithout is how long the JSON of the message is without the field.
+func sizeWithout(m proto.Message, path string) (int, error) {
+	in, f := parentAt(m.ProtoReflect(), path)
+	if f == nil || !in.Has(f) {
+		b, err := wire.Marshal(m)
+		return len(b), err
+	}
+	rest := in.New() // the list of a field that is cleared would be emptied
+	in.Range(func(other protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if other != f {
+			rest.Set(other, v)
+		}
+		return true
+	})
+	size := 0
+	for i, x := range []proto.Message{m, in.Interface(), rest.Interface()} {
+		b, err := wire.Marshal(x)
+		if err != nil {
+			return 0, err
+		}
+		if i == 1 {
+			size -= len(b)
+		} else {
+			size += len(b)
+		}
+	}
+	return size, nil
+}
+
+// countAt is how many items the list has, or how many bytes the text.
+func countAt(m protoreflect.Message, path string) int {
+	in, f := parentAt(m, path)
+	switch {
+	case f == nil || !in.Has(f):
+		return 0
+	case f.IsList():
+		return in.Get(f).List().Len()
+	}
+	return len(in.Get(f).String())
+}
+
+// parentAt returns the message that has the field of the path, and the field; nil when there is none.
+func parentAt(m protoreflect.Message, path string) (protoreflect.Message, protoreflect.FieldDescriptor) {
+	for {
+		name, more, deeper := strings.Cut(path, ".")
+		f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+		if f == nil || !deeper {
+			return m, f
+		}
+		if f.Message() == nil || f.IsList() || f.IsMap() || !m.Has(f) {
+			return m, nil
+		}
+		m, path = m.Get(f).Message(), more
+	}
+}
+
+// fieldAt is parentAt for a type.
+func fieldAt(d protoreflect.MessageDescriptor, path string) protoreflect.FieldDescriptor {
+	for {
+		name, more, deeper := strings.Cut(path, ".")
+		f := d.Fields().ByName(protoreflect.Name(name))
+		if f == nil || !deeper {
+			return f
+		}
+		if f.Message() == nil {
+			return nil
+		}
+		d, path = f.Message(), more
+	}
+}
+
+// success answers with the JSON as structured content, and as text for clients that read nothing else. A note is a text
+// of its own behind it.
+func success(b []byte, note string) *mcp.CallToolResult {
+	r := &mcp.CallToolResult{Content: []mcp.Content{mcp.NewTextContent(string(b))}, StructuredContent: json.RawMessage(b)}
+	if note != "" {
+		r.Content = append(r.Content, mcp.NewTextContent(note))
+	}
+	return r
+}
+
+// failure answers with the error object as text. It is not structured content: clients check that against the output
+// schema even when the result is an error.
+func failure(ctx context.Context, err error) *mcp.CallToolResult {
+	text := wire.ErrorBody(err)
+	if most := maxResult(ctx); len(text) > most {
+		e := wire.ErrorOf(err)
+		e.Details = nil
+		if e.Message, _ = prefix(e.Message, most-noteRoom); len(e.JSON()) > most {
+			e.Message = fmt.Sprintf("The error's text is too long for a tool (mcp.max_result is %d bytes); the server's log has it.", most)
+		}
+		text = e.JSON()
+	}
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{mcp.NewTextContent(string(text))}}
+}

@@ -1,0 +1,378 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/internal/face/wire"
+)
+
+// leastText is how much of a text is kept, in bytes, as long as leaving out items of lists makes an answer fit.
+const leastText = 200
+
+// shortener makes a message fit, whatever it is: it leaves out items of lists that say so, shortens the longest texts
+// evenly, and then leaves out items of the largest lists.
+type shortener struct {
+	message, request protoreflect.Message
+	cuts             []Cut
+	keep             string // path of a text that is left as it is
+	most             int    // bytes of JSON
+
+	notes []string
+	more  int // things that were shortened and have no note
+}
+
+// errTooLarge is for an answer that cannot be shortened enough: its numbers alone are too many.
+var errTooLarge = errors.New("the answer does not fit into the result of a tool: use REST, gRPC or the fleet command")
+
+func (s *shortener) run() ([]byte, error) {
+	b, err := s.json()
+	if err != nil || len(b) <= s.most {
+		return b, err
+	}
+	for _, c := range s.cuts {
+		switch {
+		case c.KeepLast:
+			err = s.keepLast(c, len(b))
+		case c.Cursor != "":
+			err = s.keepFirst(c)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if b, err = s.json(); err != nil || len(b) <= s.most {
+			return b, err
+		}
+	}
+	if fits := s.shortenTexts(len(b), leastText); fits {
+		return s.json()
+	}
+	if b, err = s.shortenLists(); err != nil || len(b) <= s.most {
+		return b, err
+	}
+	if s.shortenTexts(len(b), 0) {
+		return s.json()
+	}
+	if s.keep != "" { // its service does not keep to the limit
+		s.keep = ""
+		return s.run()
+	}
+	return nil, errTooLarge
+}
+
+func (s *shortener) json() ([]byte, error) { return wire.Marshal(s.message.Interface()) }
+
+// keepLast leaves out the first items of a list, so that it takes what the rest of the answer leaves, or a quarter.
+func (s *shortener) keepLast(c Cut, size int) error {
+	in, f := parentAt(s.message, c.Field)
+	if f == nil || !in.Has(f) {
+		return nil
+	}
+	rest, err := sizeWithout(s.message.Interface(), c.Field)
+	if err != nil {
+		return err
+	}
+	list, room := in.Get(f).List(), max(s.most-rest, s.most/4)
+	kept, used := 0, 0
+	for i := list.Len() - 1; i >= 0; i-- {
+		n, err := itemSize(list.Get(i))
+		if err != nil {
+			return err
+		}
+		if used += n; used > room {
+			break
+		}
+		kept++
+	}
+	s.left(c.Field, "last", kept, list.Len(), "items")
+	last := slices.Collect(func(yield func(protoreflect.Value) bool) {
+		for i := list.Len() - kept; i < list.Len() && yield(list.Get(i)); i++ {
+		}
+	})
+	for i, v := range last {
+		list.Set(i, v)
+	}
+	list.Truncate(kept)
+	return nil
+}
+
+// keepFirst leaves out the last items of a list of events, and says where to go on.
+func (s *shortener) keepFirst(c Cut) error {
+	in, f := parentAt(s.message, c.Field)
+	if f == nil || !in.Has(f) {
+		return nil
+	}
+	rest, err := sizeWithout(s.message.Interface(), c.Field)
+	if err != nil {
+		return err
+	}
+	list, used, kept := in.Get(f).List(), rest, 0
+	for ; kept < list.Len(); kept++ {
+		n, err := itemSize(list.Get(kept))
+		if err != nil {
+			return err
+		}
+		if used += n; used > s.most && kept > 0 {
+			break
+		}
+	}
+	if kept == list.Len() {
+		return nil
+	}
+	list.Truncate(kept)
+	item := list.Get(kept - 1).Message()
+	cursor := item.Descriptor().Fields().ByName("cursor")
+	in.Set(in.Descriptor().Fields().ByName(protoreflect.Name(c.Cursor)), item.Get(cursor))
+	return nil
+}
+
+// itemSize is how much an item of a list of messages adds to the JSON.
+func itemSize(v protoreflect.Value) (int, error) {
+	b, err := wire.Marshal(v.Message().Interface())
+	return len(b) + 1, err
+}
+
+// text is one text of the message.
+type text struct {
+	path  string
+	value string
+	json  int // bytes that it takes
+	set   func(string)
+}
+
+// shortenTexts cuts the longest texts to the same length, which is as large as fits and at least the given one, and says
+// whether the message fits then.
+func (s *shortener) shortenTexts(size, least int) bool {
+	var texts []text
+	collect(s.message, "", func(t text) {
+		if t.path != s.keep && len(t.value) > least {
+			texts = append(texts, t)
+		}
+	})
+	fixed := size
+	for i := range texts {
+		_, texts[i].json = prefix(texts[i].value, len(texts[i].value))
+		fixed -= texts[i].json
+	}
+	total := func(n int) int {
+		sum := fixed
+		for _, t := range texts {
+			if len(t.value) <= n {
+				sum += t.json
+			} else if _, size := prefix(t.value, n); sum <= s.most {
+				sum += size
+			}
+		}
+		return sum
+	}
+	low, high := least, s.most
+	fits := total(low) <= s.most
+	for fits && low < high {
+		if middle := (low + high + 1) / 2; total(middle) <= s.most {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	for _, t := range texts {
+		if len(t.value) <= low {
+			continue
+		}
+		cut, _ := prefix(t.value, low)
+		t.set(cut)
+		s.tellOffset(t.path, len(cut))
+		s.left(t.path, "first", len(cut), len(t.value), "bytes")
+	}
+	return fits
+}
+
+// tellOffset sets the offset at which the next portion of a text begins, where the response has a field for it. Its digits
+// are few, and are in the room that the note leaves.
+func (s *shortener) tellOffset(path string, kept int) {
+	for _, c := range s.cuts {
+		if c.Field != path || c.NextOffset == "" {
+			continue
+		}
+		in, _ := parentAt(s.message, path)
+		if f := s.request.Descriptor().Fields().ByName(protoreflect.Name(c.Offset)); f != nil {
+			kept += int(s.request.Get(f).Int())
+		}
+		in.Set(in.Descriptor().Fields().ByName(protoreflect.Name(c.NextOffset)), protoreflect.ValueOfInt32(int32(kept))) //nolint:gosec // texts are smaller
+	}
+}
+
+// shortenLists leaves out the last items of the largest list until the message fits or no list has more than one item.
+func (s *shortener) shortenLists() ([]byte, error) {
+	left := map[string]int{}
+	for {
+		b, err := s.json()
+		if err != nil {
+			return nil, err
+		}
+		largest := list{}
+		if len(b) > s.most {
+			lists(s.message, "", func(l list) {
+				if l.len > 1 && l.size > largest.size {
+					largest = l
+				}
+			})
+		}
+		if largest.len == 0 {
+			for path, n := range left {
+				s.notes = append(s.notes, fmt.Sprintf("%s lacks its last %d items", path, n))
+			}
+			slices.Sort(s.notes)
+			return b, nil
+		}
+		share := float64(s.most) / float64(len(b))
+		kept := max(1, min(largest.len-1, int(float64(largest.len)*share)))
+		largest.truncate(kept)
+		left[largest.path] += largest.len - kept
+	}
+}
+
+// left notes that only a part of something is in the answer.
+func (s *shortener) left(path, which string, kept, of int, unit string) {
+	if kept == of {
+		return
+	}
+	if len(s.notes) == 2 {
+		s.more++
+		return
+	}
+	s.notes = append(s.notes, fmt.Sprintf("%s has its %s %d of %d %s", path, which, kept, of, unit))
+}
+
+// note tells what was shortened.
+func (s *shortener) note() string {
+	if len(s.notes) == 0 {
+		return ""
+	}
+	text := strings.Join(s.notes, "; ")
+	if s.more > 0 {
+		text += fmt.Sprintf("; so have %d others", s.more)
+	}
+	text, _ = prefix(text, noteRoom/2)
+	return "This answer was shortened to fit: " + text + ". REST, gRPC and the fleet command give the whole."
+}
+
+// prefix returns at most the first n bytes of a text, up to the end of a character, and how many bytes they take in JSON
+// without the quotes.
+func prefix(s string, n int) (string, int) {
+	n = min(n, len(s))
+	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	size := n
+	for i := range n {
+		switch c := s[i]; {
+		case c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r' || c == '\b' || c == '\f':
+			size++
+		case c < ' ':
+			size += 5
+		}
+	}
+	return s[:n], size
+}
+
+// collect gives each text of the message to each.
+func collect(m protoreflect.Message, path string, each func(text)) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		path := join(path, f)
+		switch {
+		case f.IsMap():
+			values := v.Map()
+			values.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+				switch f.MapValue().Kind() {
+				case protoreflect.StringKind:
+					each(text{path: path, value: v.String(), set: func(s string) { values.Set(k, protoreflect.ValueOfString(s)) }})
+				case protoreflect.MessageKind:
+					collect(v.Message(), path, each)
+				}
+				return true
+			})
+		case f.IsList():
+			items := v.List()
+			for i := range items.Len() {
+				switch f.Kind() {
+				case protoreflect.StringKind:
+					each(text{path: path, value: items.Get(i).String(), set: func(s string) { items.Set(i, protoreflect.ValueOfString(s)) }})
+				case protoreflect.MessageKind:
+					collect(items.Get(i).Message(), path, each)
+				}
+			}
+		case f.Kind() == protoreflect.StringKind:
+			each(text{path: path, value: v.String(), set: func(s string) { m.Set(f, protoreflect.ValueOfString(s)) }})
+		case f.Kind() == protoreflect.MessageKind:
+			collect(v.Message(), path, each)
+		}
+		return true
+	})
+}
+
+// list is a list or a map of the message.
+type list struct {
+	path      string
+	len, size int
+	truncate  func(n int)
+}
+
+// lists gives each list of the message to each, with its size on the wire, which is about that of its JSON.
+func lists(m protoreflect.Message, path string, each func(list)) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		path, size := join(path, f), 0
+		add := func(f protoreflect.FieldDescriptor, v protoreflect.Value) {
+			switch f.Kind() {
+			case protoreflect.MessageKind:
+				size += proto.Size(v.Message().Interface())
+				lists(v.Message(), path, each)
+			case protoreflect.StringKind:
+				size += len(v.String())
+			}
+			size += 2
+		}
+		switch {
+		case f.IsMap():
+			v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+				size += len(k.String())
+				add(f.MapValue(), v)
+				return true
+			})
+			each(list{path: path, len: v.Map().Len(), size: size, truncate: func(n int) { truncateMap(v.Map(), n) }})
+		case f.IsList():
+			for i := range v.List().Len() {
+				add(f, v.List().Get(i))
+			}
+			each(list{path: path, len: v.List().Len(), size: size, truncate: v.List().Truncate})
+		case f.Kind() == protoreflect.MessageKind:
+			lists(v.Message(), path, each)
+		}
+		return true
+	})
+}
+
+// truncateMap keeps n entries, the first by their keys.
+func truncateMap(m protoreflect.Map, n int) {
+	var keys []protoreflect.MapKey
+	m.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {
+		keys = append(keys, k)
+		return true
+	})
+	slices.SortFunc(keys, func(a, b protoreflect.MapKey) int { return strings.Compare(a.String(), b.String()) })
+	for _, k := range keys[n:] {
+		m.Clear(k)
+	}
+}
+
+func join(path string, f protoreflect.FieldDescriptor) string {
+	if path == "" {
+		return string(f.Name())
+	}
+	return path + "." + string(f.Name())
+}

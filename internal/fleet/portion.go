@@ -1,0 +1,100 @@
+package fleet
+
+import "unicode/utf8"
+
+// PortionRequest says which part of a text or of a payload a caller wants, in bytes; nil means not given.
+type PortionRequest struct {
+	Offset *int // where it begins
+	Limit  *int // at most this many bytes
+	Tail   *int // the last so many bytes, in place of Offset
+}
+
+// Portion is a part of a text or of a payload.
+type Portion struct {
+	Bytes  []byte
+	Offset int // where it begins
+	Size   int // of the whole
+}
+
+// End is the offset at which the next portion begins.
+func (p *Portion) End() int { return p.Offset + len(p.Bytes) }
+
+// Whole says whether it is all there is.
+func (p *Portion) Whole() bool { return len(p.Bytes) == p.Size }
+
+// Check refuses what cannot be asked for, of fields whose names have the prefix.
+func (r *PortionRequest) Check(prefix string) error {
+	if r == nil {
+		return nil
+	}
+	for _, f := range []struct {
+		name  string
+		value *int
+		least int
+	}{{"offset", r.Offset, 0}, {"limit", r.Limit, 1}, {"tail", r.Tail, 1}} {
+		if f.value != nil && *f.value < f.least {
+			return Invalid(ReasonInvalidArgument, prefix+f.name, "%s is %d: give at least %d", prefix+f.name, *f.value, f.least)
+		}
+	}
+	if r.Offset != nil && r.Tail != nil {
+		return Invalid(ReasonInvalidArgument, prefix+"tail", "%soffset and %stail are both given: a tail is counted from the end", prefix, prefix)
+	}
+	return nil
+}
+
+// of returns the part of b. It begins and ends between characters, as far as b is text in UTF-8: a character that the
+// offset is in the middle of is in it, one that the limit is in the middle of is left for the next portion, unless it is
+// the only one.
+func (r *PortionRequest) of(b []byte, prefix string) (*Portion, error) {
+	from, n := 0, len(b)
+	if r.Offset != nil {
+		from = *r.Offset
+	}
+	if from > len(b) {
+		return nil, Invalid(ReasonInvalidArgument, prefix+"offset", "%soffset is %d: there are %d bytes", prefix, from, len(b))
+	}
+	if r.Limit != nil {
+		n = min(n, *r.Limit)
+	}
+	if r.Tail != nil {
+		from = len(b) - min(len(b), *r.Tail, n)
+		// Of a tail the end counts: a character that its beginning is in the middle of is left out.
+		if _, after := character(b, from); after < len(b) {
+			from = after
+		}
+	} else {
+		from, _ = character(b, from)
+	}
+	to := from + min(n, len(b)-from)
+	before, after := character(b, to)
+	if to = before; to == from {
+		to = after
+	}
+	return &Portion{Bytes: b[from:to], Offset: from, Size: len(b)}, nil
+}
+
+// character returns where the character begins and ends that the offset is in the middle of; the offset itself, twice,
+// when it is between two of them or what is there is not UTF-8.
+func character(b []byte, offset int) (begin, end int) {
+	for i := offset - 1; i >= 0 && i > offset-utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if r, n := utf8.DecodeRune(b[i:]); (r != utf8.RuneError || n > 1) && i+n > offset {
+				return i, i + n
+			}
+			break
+		}
+	}
+	return offset, offset
+}
+
+// Text returns a text from the offset on, nil for all of it; field is the name of the offset's field.
+func Text(s string, offset *int, field string) (string, error) {
+	if offset == nil {
+		return s, nil
+	}
+	if *offset < 0 || *offset > len(s) {
+		return "", Invalid(ReasonInvalidArgument, field, "%s is %d: give 0 to %d", field, *offset, len(s))
+	}
+	from, _ := character([]byte(s), *offset)
+	return s[from:], nil
+}
