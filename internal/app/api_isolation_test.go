@@ -159,6 +159,7 @@ func (s *story) seen(t *testing.T) (all []string) {
 		{"show_task", `{"task_id":"` + s.names["task"] + `","include_payload":true}`},
 		{"watch_fleet", `{"agent_name":"papi"}`},
 		{"list_tasks", `{"toolset":"every"}`},
+		{"agent_list", `{}`},
 		{"list_agents", `{}`},
 		{"agent_status", `{"agent_ids":["` + s.names["contract"] + `"]}`},
 		{"download_payload", `{"agent_id":"` + s.names["contract"] + `"}`},

@@ -50,6 +50,7 @@ var goodRequests = map[string]string{
 	"agent_start":               `{"contract":"done"}`,
 	"agent_status":              `{"agent_ids":["nobody"]}`,
 	"agent_complete":            `{"agent_id":"nobody","summary":"s"}`,
+	"agent_list":                `{}`,
 	"agent_stop":                `{"agent_id":"nobody"}`,
 	"append_payload":            `{"agent_id":"nobody","chunk":"c"}`,
 	"download_payload":          `{"agent_id":"nobody"}`,

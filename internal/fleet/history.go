@@ -106,9 +106,16 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *PortionReque
 
 // preview is the end of the task's output.
 func preview(tx ReadTx, taskID string) (string, error) {
-	events, err := tx.LastEvents(EventFilter{TaskID: taskID, Types: []EventType{EventTaskOutput}}, 64)
+	events, err := tx.LastEvents(EventFilter{TaskID: taskID, Types: []EventType{EventTaskOutput, EventTaskStep}}, 64)
 	var b strings.Builder
 	for _, e := range events {
+		if e.Type == EventTaskStep { // a line of its own, so that it cannot be taken for what the agent wrote
+			if said := b.String(); said != "" && !strings.HasSuffix(said, "\n") {
+				b.WriteByte('\n')
+			}
+			b.WriteString("[" + e.Text + "]\n")
+			continue
+		}
 		b.WriteString(e.Text)
 	}
 	return tail(b.String(), previewSize), err

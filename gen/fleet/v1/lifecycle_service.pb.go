@@ -136,7 +136,7 @@ func (x LifecycleAgent_Completion) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LifecycleAgent_Completion.Descriptor instead.
 func (LifecycleAgent_Completion) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{4, 0}
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{6, 0}
 }
 
 // AgentStartRequest has the contract.
@@ -369,6 +369,143 @@ func (x *AgentStatusResponse) GetAgents() []*LifecycleAgent {
 	return nil
 }
 
+// AgentListRequest says which page.
+type AgentListRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Page number from 1; the first when not given.
+	Page *int32 `protobuf:"varint,1,opt,name=page,proto3,oneof" json:"page,omitempty"`
+	// Optional. Contracts a page, clamped to 1 to 100; 20 when not given.
+	PageSize      *int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentListRequest) Reset() {
+	*x = AgentListRequest{}
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentListRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentListRequest) ProtoMessage() {}
+
+func (x *AgentListRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentListRequest.ProtoReflect.Descriptor instead.
+func (*AgentListRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AgentListRequest) GetPage() int32 {
+	if x != nil && x.Page != nil {
+		return *x.Page
+	}
+	return 0
+}
+
+func (x *AgentListRequest) GetPageSize() int32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+// AgentListResponse has a page of contracts, newest first.
+type AgentListResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agents of the contracts of this page, newest first, without previews.
+	Agents []*LifecycleAgent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Number of contracts on all pages.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// This page, from 1.
+	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
+	// Contracts a page.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Number of pages.
+	TotalPages    int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentListResponse) Reset() {
+	*x = AgentListResponse{}
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentListResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentListResponse) ProtoMessage() {}
+
+func (x *AgentListResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentListResponse.ProtoReflect.Descriptor instead.
+func (*AgentListResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *AgentListResponse) GetAgents() []*LifecycleAgent {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *AgentListResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *AgentListResponse) GetPage() int32 {
+	if x != nil {
+		return x.Page
+	}
+	return 0
+}
+
+func (x *AgentListResponse) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *AgentListResponse) GetTotalPages() int32 {
+	if x != nil {
+		return x.TotalPages
+	}
+	return 0
+}
+
 // LifecycleAgent is how far an agent is.
 type LifecycleAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -400,14 +537,16 @@ type LifecycleAgent struct {
 	Completion *LifecycleAgent_Completion `protobuf:"varint,13,opt,name=completion,proto3,enum=fleet.v1.LifecycleAgent_Completion,oneof" json:"completion,omitempty"`
 	// Where what it made is, in words, once it has ended: a directory on its host, or a git branch. Files of an agent
 	// without a repository are kept for a limited time, which is named. Absent when there is nothing.
-	Work          *string `protobuf:"bytes,14,opt,name=work,proto3,oneof" json:"work,omitempty"`
+	Work *string `protobuf:"bytes,14,opt,name=work,proto3,oneof" json:"work,omitempty"`
+	// First line of the contract; set by agent_list.
+	Title         *string `protobuf:"bytes,15,opt,name=title,proto3,oneof" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LifecycleAgent) Reset() {
 	*x = LifecycleAgent{}
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[4]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -419,7 +558,7 @@ func (x *LifecycleAgent) String() string {
 func (*LifecycleAgent) ProtoMessage() {}
 
 func (x *LifecycleAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[4]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -432,7 +571,7 @@ func (x *LifecycleAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LifecycleAgent.ProtoReflect.Descriptor instead.
 func (*LifecycleAgent) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{4}
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LifecycleAgent) GetAgentId() string {
@@ -533,6 +672,13 @@ func (x *LifecycleAgent) GetWork() string {
 	return ""
 }
 
+func (x *LifecycleAgent) GetTitle() string {
+	if x != nil && x.Title != nil {
+		return *x.Title
+	}
+	return ""
+}
+
 // AgentCompleteRequest is what an agent reports.
 type AgentCompleteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -548,7 +694,7 @@ type AgentCompleteRequest struct {
 
 func (x *AgentCompleteRequest) Reset() {
 	*x = AgentCompleteRequest{}
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[5]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +706,7 @@ func (x *AgentCompleteRequest) String() string {
 func (*AgentCompleteRequest) ProtoMessage() {}
 
 func (x *AgentCompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[5]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +719,7 @@ func (x *AgentCompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentCompleteRequest.ProtoReflect.Descriptor instead.
 func (*AgentCompleteRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{5}
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AgentCompleteRequest) GetAgentId() string {
@@ -614,7 +760,7 @@ type AgentCompleteResponse struct {
 
 func (x *AgentCompleteResponse) Reset() {
 	*x = AgentCompleteResponse{}
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[6]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +772,7 @@ func (x *AgentCompleteResponse) String() string {
 func (*AgentCompleteResponse) ProtoMessage() {}
 
 func (x *AgentCompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[6]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +785,7 @@ func (x *AgentCompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentCompleteResponse.ProtoReflect.Descriptor instead.
 func (*AgentCompleteResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{6}
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AgentCompleteResponse) GetStatus() LifecycleStatus {
@@ -681,7 +827,7 @@ type AgentStopRequest struct {
 
 func (x *AgentStopRequest) Reset() {
 	*x = AgentStopRequest{}
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[7]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +839,7 @@ func (x *AgentStopRequest) String() string {
 func (*AgentStopRequest) ProtoMessage() {}
 
 func (x *AgentStopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[7]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +852,7 @@ func (x *AgentStopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStopRequest.ProtoReflect.Descriptor instead.
 func (*AgentStopRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{7}
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AgentStopRequest) GetAgentId() string {
@@ -733,7 +879,7 @@ type AgentStopResponse struct {
 
 func (x *AgentStopResponse) Reset() {
 	*x = AgentStopResponse{}
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[8]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +891,7 @@ func (x *AgentStopResponse) String() string {
 func (*AgentStopResponse) ProtoMessage() {}
 
 func (x *AgentStopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[8]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +904,7 @@ func (x *AgentStopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStopResponse.ProtoReflect.Descriptor instead.
 func (*AgentStopResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{8}
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AgentStopResponse) GetStatus() LifecycleStatus {
@@ -804,7 +950,7 @@ type AppendPayloadRequest struct {
 
 func (x *AppendPayloadRequest) Reset() {
 	*x = AppendPayloadRequest{}
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[9]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +962,7 @@ func (x *AppendPayloadRequest) String() string {
 func (*AppendPayloadRequest) ProtoMessage() {}
 
 func (x *AppendPayloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[9]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +975,7 @@ func (x *AppendPayloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendPayloadRequest.ProtoReflect.Descriptor instead.
 func (*AppendPayloadRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{9}
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AppendPayloadRequest) GetAgentId() string {
@@ -864,7 +1010,7 @@ type AppendPayloadResponse struct {
 
 func (x *AppendPayloadResponse) Reset() {
 	*x = AppendPayloadResponse{}
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[10]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +1022,7 @@ func (x *AppendPayloadResponse) String() string {
 func (*AppendPayloadResponse) ProtoMessage() {}
 
 func (x *AppendPayloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[10]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1035,7 @@ func (x *AppendPayloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendPayloadResponse.ProtoReflect.Descriptor instead.
 func (*AppendPayloadResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{10}
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AppendPayloadResponse) GetPayloadSize() int32 {
@@ -910,7 +1056,7 @@ type DownloadPayloadRequest struct {
 
 func (x *DownloadPayloadRequest) Reset() {
 	*x = DownloadPayloadRequest{}
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[11]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1068,7 @@ func (x *DownloadPayloadRequest) String() string {
 func (*DownloadPayloadRequest) ProtoMessage() {}
 
 func (x *DownloadPayloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[11]
+	mi := &file_fleet_v1_lifecycle_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1081,7 @@ func (x *DownloadPayloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadPayloadRequest.ProtoReflect.Descriptor instead.
 func (*DownloadPayloadRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{11}
+	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DownloadPayloadRequest) GetAgentId() string {
@@ -965,7 +1111,21 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x12AgentStatusRequest\x12)\n" +
 	"\tagent_ids\x18\x01 \x03(\tB\f\xe0A\x02\xbaH\x06\x92\x01\x03\x10\xe8\aR\bagentIds\"G\n" +
 	"\x13AgentStatusResponse\x120\n" +
-	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"\xe1\x06\n" +
+	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"}\n" +
+	"\x10AgentListRequest\x12'\n" +
+	"\x04page\x18\x01 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x01\xd8\xf3\x18\vH\x00R\x04page\x88\x01\x01\x12)\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01B\a\n" +
+	"\x05_pageB\f\n" +
+	"\n" +
+	"_page_size\"\xb8\x01\n" +
+	"\x11AgentListResponse\x120\n" +
+	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12\x12\n" +
+	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1f\n" +
+	"\vtotal_pages\x18\x05 \x01(\x05R\n" +
+	"totalPages\"\x86\a\n" +
 	"\x0eLifecycleAgent\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x126\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusH\x00R\x06status\x88\x01\x01\x12>\n" +
@@ -987,7 +1147,8 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\n" +
 	"completion\x18\r \x01(\x0e2#.fleet.v1.LifecycleAgent.CompletionH\vR\n" +
 	"completion\x88\x01\x01\x12\x17\n" +
-	"\x04work\x18\x0e \x01(\tH\fR\x04work\x88\x01\x01\"D\n" +
+	"\x04work\x18\x0e \x01(\tH\fR\x04work\x88\x01\x01\x12\x19\n" +
+	"\x05title\x18\x0f \x01(\tH\rR\x05title\x88\x01\x01\"D\n" +
 	"\n" +
 	"Completion\x12\x1a\n" +
 	"\x16completion_unspecified\x10\x00\x12\f\n" +
@@ -1007,7 +1168,8 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\a_reasonB\v\n" +
 	"\t_cost_usdB\r\n" +
 	"\v_completionB\a\n" +
-	"\x05_work\"\x86\x01\n" +
+	"\x05_workB\b\n" +
+	"\x06_title\"\x86\x01\n" +
 	"\x14AgentCompleteRequest\x12%\n" +
 	"\bagent_id\x18\x01 \x01(\tB\n" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\aagentId\x12(\n" +
@@ -1050,11 +1212,12 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x05ready\x10\x01\x12\v\n" +
 	"\arunning\x10\x02\x12\v\n" +
 	"\astopped\x10\x03\x12\r\n" +
-	"\tcompleted\x10\x042\xa0\x06\n" +
+	"\tcompleted\x10\x042\x8a\a\n" +
 	"\x10LifecycleService\x12l\n" +
 	"\n" +
 	"AgentStart\x12\x1b.fleet.v1.AgentStartRequest\x1a\x1c.fleet.v1.AgentStartResponse\"#\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/lifecycle/agents\x12s\n" +
-	"\vAgentStatus\x12\x1c.fleet.v1.AgentStatusRequest\x1a\x1d.fleet.v1.AgentStatusResponse\"'\xf8\xf3\x18\x01\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12\x90\x01\n" +
+	"\vAgentStatus\x12\x1c.fleet.v1.AgentStatusRequest\x1a\x1d.fleet.v1.AgentStatusResponse\"'\xf8\xf3\x18\x01\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12h\n" +
+	"\tAgentList\x12\x1a.fleet.v1.AgentListRequest\x1a\x1b.fleet.v1.AgentListResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/lifecycle/contracts\x90\x02\x01\x12\x90\x01\n" +
 	"\rAgentComplete\x12\x1e.fleet.v1.AgentCompleteRequest\x1a\x1f.fleet.v1.AgentCompleteResponse\">\xf8\xf3\x18\x01\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/lifecycle/agents/{agent_id}:complete\x90\x02\x02\x12|\n" +
 	"\tAgentStop\x12\x1a.fleet.v1.AgentStopRequest\x1a\x1b.fleet.v1.AgentStopResponse\"6\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02):\x01*\"$/v1/lifecycle/agents/{agent_id}:stop\x90\x02\x02\x12\x8c\x01\n" +
 	"\rAppendPayload\x12\x1e.fleet.v1.AppendPayloadRequest\x1a\x1f.fleet.v1.AppendPayloadResponse\":\xf8\xf3\x18\x01\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/lifecycle/agents/{agent_id}/payload\x12z\n" +
@@ -1073,7 +1236,7 @@ func file_fleet_v1_lifecycle_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_lifecycle_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_lifecycle_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_fleet_v1_lifecycle_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_fleet_v1_lifecycle_service_proto_goTypes = []any{
 	(LifecycleStatus)(0),           // 0: fleet.v1.LifecycleStatus
 	(LifecycleAgent_Completion)(0), // 1: fleet.v1.LifecycleAgent.Completion
@@ -1081,51 +1244,56 @@ var file_fleet_v1_lifecycle_service_proto_goTypes = []any{
 	(*AgentStartResponse)(nil),     // 3: fleet.v1.AgentStartResponse
 	(*AgentStatusRequest)(nil),     // 4: fleet.v1.AgentStatusRequest
 	(*AgentStatusResponse)(nil),    // 5: fleet.v1.AgentStatusResponse
-	(*LifecycleAgent)(nil),         // 6: fleet.v1.LifecycleAgent
-	(*AgentCompleteRequest)(nil),   // 7: fleet.v1.AgentCompleteRequest
-	(*AgentCompleteResponse)(nil),  // 8: fleet.v1.AgentCompleteResponse
-	(*AgentStopRequest)(nil),       // 9: fleet.v1.AgentStopRequest
-	(*AgentStopResponse)(nil),      // 10: fleet.v1.AgentStopResponse
-	(*AppendPayloadRequest)(nil),   // 11: fleet.v1.AppendPayloadRequest
-	(*AppendPayloadResponse)(nil),  // 12: fleet.v1.AppendPayloadResponse
-	(*DownloadPayloadRequest)(nil), // 13: fleet.v1.DownloadPayloadRequest
-	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
-	(*httpbody.HttpBody)(nil),      // 15: google.api.HttpBody
+	(*AgentListRequest)(nil),       // 6: fleet.v1.AgentListRequest
+	(*AgentListResponse)(nil),      // 7: fleet.v1.AgentListResponse
+	(*LifecycleAgent)(nil),         // 8: fleet.v1.LifecycleAgent
+	(*AgentCompleteRequest)(nil),   // 9: fleet.v1.AgentCompleteRequest
+	(*AgentCompleteResponse)(nil),  // 10: fleet.v1.AgentCompleteResponse
+	(*AgentStopRequest)(nil),       // 11: fleet.v1.AgentStopRequest
+	(*AgentStopResponse)(nil),      // 12: fleet.v1.AgentStopResponse
+	(*AppendPayloadRequest)(nil),   // 13: fleet.v1.AppendPayloadRequest
+	(*AppendPayloadResponse)(nil),  // 14: fleet.v1.AppendPayloadResponse
+	(*DownloadPayloadRequest)(nil), // 15: fleet.v1.DownloadPayloadRequest
+	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
+	(*httpbody.HttpBody)(nil),      // 17: google.api.HttpBody
 }
 var file_fleet_v1_lifecycle_service_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.AgentStartResponse.status:type_name -> fleet.v1.LifecycleStatus
-	14, // 1: fleet.v1.AgentStartResponse.started_at:type_name -> google.protobuf.Timestamp
-	6,  // 2: fleet.v1.AgentStatusResponse.agents:type_name -> fleet.v1.LifecycleAgent
-	0,  // 3: fleet.v1.LifecycleAgent.status:type_name -> fleet.v1.LifecycleStatus
-	14, // 4: fleet.v1.LifecycleAgent.started_at:type_name -> google.protobuf.Timestamp
-	14, // 5: fleet.v1.LifecycleAgent.completed_at:type_name -> google.protobuf.Timestamp
-	14, // 6: fleet.v1.LifecycleAgent.stopped_at:type_name -> google.protobuf.Timestamp
-	1,  // 7: fleet.v1.LifecycleAgent.completion:type_name -> fleet.v1.LifecycleAgent.Completion
-	0,  // 8: fleet.v1.AgentCompleteResponse.status:type_name -> fleet.v1.LifecycleStatus
-	14, // 9: fleet.v1.AgentCompleteResponse.started_at:type_name -> google.protobuf.Timestamp
-	14, // 10: fleet.v1.AgentCompleteResponse.completed_at:type_name -> google.protobuf.Timestamp
-	14, // 11: fleet.v1.AgentCompleteResponse.stopped_at:type_name -> google.protobuf.Timestamp
-	0,  // 12: fleet.v1.AgentStopResponse.status:type_name -> fleet.v1.LifecycleStatus
-	14, // 13: fleet.v1.AgentStopResponse.started_at:type_name -> google.protobuf.Timestamp
-	14, // 14: fleet.v1.AgentStopResponse.stopped_at:type_name -> google.protobuf.Timestamp
-	14, // 15: fleet.v1.AgentStopResponse.completed_at:type_name -> google.protobuf.Timestamp
-	2,  // 16: fleet.v1.LifecycleService.AgentStart:input_type -> fleet.v1.AgentStartRequest
-	4,  // 17: fleet.v1.LifecycleService.AgentStatus:input_type -> fleet.v1.AgentStatusRequest
-	7,  // 18: fleet.v1.LifecycleService.AgentComplete:input_type -> fleet.v1.AgentCompleteRequest
-	9,  // 19: fleet.v1.LifecycleService.AgentStop:input_type -> fleet.v1.AgentStopRequest
-	11, // 20: fleet.v1.LifecycleService.AppendPayload:input_type -> fleet.v1.AppendPayloadRequest
-	13, // 21: fleet.v1.LifecycleService.DownloadPayload:input_type -> fleet.v1.DownloadPayloadRequest
-	3,  // 22: fleet.v1.LifecycleService.AgentStart:output_type -> fleet.v1.AgentStartResponse
-	5,  // 23: fleet.v1.LifecycleService.AgentStatus:output_type -> fleet.v1.AgentStatusResponse
-	8,  // 24: fleet.v1.LifecycleService.AgentComplete:output_type -> fleet.v1.AgentCompleteResponse
-	10, // 25: fleet.v1.LifecycleService.AgentStop:output_type -> fleet.v1.AgentStopResponse
-	12, // 26: fleet.v1.LifecycleService.AppendPayload:output_type -> fleet.v1.AppendPayloadResponse
-	15, // 27: fleet.v1.LifecycleService.DownloadPayload:output_type -> google.api.HttpBody
-	22, // [22:28] is the sub-list for method output_type
-	16, // [16:22] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	16, // 1: fleet.v1.AgentStartResponse.started_at:type_name -> google.protobuf.Timestamp
+	8,  // 2: fleet.v1.AgentStatusResponse.agents:type_name -> fleet.v1.LifecycleAgent
+	8,  // 3: fleet.v1.AgentListResponse.agents:type_name -> fleet.v1.LifecycleAgent
+	0,  // 4: fleet.v1.LifecycleAgent.status:type_name -> fleet.v1.LifecycleStatus
+	16, // 5: fleet.v1.LifecycleAgent.started_at:type_name -> google.protobuf.Timestamp
+	16, // 6: fleet.v1.LifecycleAgent.completed_at:type_name -> google.protobuf.Timestamp
+	16, // 7: fleet.v1.LifecycleAgent.stopped_at:type_name -> google.protobuf.Timestamp
+	1,  // 8: fleet.v1.LifecycleAgent.completion:type_name -> fleet.v1.LifecycleAgent.Completion
+	0,  // 9: fleet.v1.AgentCompleteResponse.status:type_name -> fleet.v1.LifecycleStatus
+	16, // 10: fleet.v1.AgentCompleteResponse.started_at:type_name -> google.protobuf.Timestamp
+	16, // 11: fleet.v1.AgentCompleteResponse.completed_at:type_name -> google.protobuf.Timestamp
+	16, // 12: fleet.v1.AgentCompleteResponse.stopped_at:type_name -> google.protobuf.Timestamp
+	0,  // 13: fleet.v1.AgentStopResponse.status:type_name -> fleet.v1.LifecycleStatus
+	16, // 14: fleet.v1.AgentStopResponse.started_at:type_name -> google.protobuf.Timestamp
+	16, // 15: fleet.v1.AgentStopResponse.stopped_at:type_name -> google.protobuf.Timestamp
+	16, // 16: fleet.v1.AgentStopResponse.completed_at:type_name -> google.protobuf.Timestamp
+	2,  // 17: fleet.v1.LifecycleService.AgentStart:input_type -> fleet.v1.AgentStartRequest
+	4,  // 18: fleet.v1.LifecycleService.AgentStatus:input_type -> fleet.v1.AgentStatusRequest
+	6,  // 19: fleet.v1.LifecycleService.AgentList:input_type -> fleet.v1.AgentListRequest
+	9,  // 20: fleet.v1.LifecycleService.AgentComplete:input_type -> fleet.v1.AgentCompleteRequest
+	11, // 21: fleet.v1.LifecycleService.AgentStop:input_type -> fleet.v1.AgentStopRequest
+	13, // 22: fleet.v1.LifecycleService.AppendPayload:input_type -> fleet.v1.AppendPayloadRequest
+	15, // 23: fleet.v1.LifecycleService.DownloadPayload:input_type -> fleet.v1.DownloadPayloadRequest
+	3,  // 24: fleet.v1.LifecycleService.AgentStart:output_type -> fleet.v1.AgentStartResponse
+	5,  // 25: fleet.v1.LifecycleService.AgentStatus:output_type -> fleet.v1.AgentStatusResponse
+	7,  // 26: fleet.v1.LifecycleService.AgentList:output_type -> fleet.v1.AgentListResponse
+	10, // 27: fleet.v1.LifecycleService.AgentComplete:output_type -> fleet.v1.AgentCompleteResponse
+	12, // 28: fleet.v1.LifecycleService.AgentStop:output_type -> fleet.v1.AgentStopResponse
+	14, // 29: fleet.v1.LifecycleService.AppendPayload:output_type -> fleet.v1.AppendPayloadResponse
+	17, // 30: fleet.v1.LifecycleService.DownloadPayload:output_type -> google.api.HttpBody
+	24, // [24:31] is the sub-list for method output_type
+	17, // [17:24] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_lifecycle_service_proto_init() }
@@ -1137,13 +1305,14 @@ func file_fleet_v1_lifecycle_service_proto_init() {
 	file_fleet_v1_lifecycle_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_fleet_v1_lifecycle_service_proto_msgTypes[6].OneofWrappers = []any{}
 	file_fleet_v1_lifecycle_service_proto_msgTypes[8].OneofWrappers = []any{}
+	file_fleet_v1_lifecycle_service_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_lifecycle_service_proto_rawDesc), len(file_fleet_v1_lifecycle_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

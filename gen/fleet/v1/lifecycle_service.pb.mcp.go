@@ -29,6 +29,14 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Tell how far agents are: running, stopped or completed, with their summaries and where their payloads are. Of an agent that runs, the end of its output is shown. An id that is not known has an error in its place.",
 		}, c.AgentStatus),
 		tool.Unary(tool.Spec{
+			Name:     "agent_list",
+			Title:    "Agent list",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       lifecycleServiceAgentListInput,
+			Output:      lifecycleServiceAgentListOutput,
+			Description: "List the caller's contracts, newest first, by pages, also those that have ended. agent_status also shows the end of the output of one that runs.",
+		}, c.AgentList),
+		tool.Unary(tool.Spec{
 			Name:     "agent_complete",
 			Title:    "Agent complete",
 			ReadOnly: false, Destructive: false, Idempotent: true,
@@ -230,6 +238,155 @@ const lifecycleServiceAgentStatusOutput = `{
         "work": {
           "type": "string",
           "description": "Where what it made is, in words, once it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is named. Absent when there is nothing."
+        },
+        "title": {
+          "type": "string",
+          "description": "First line of the contract; set by agent_list."
+        }
+      },
+      "required": [
+        "agent_id"
+      ],
+      "description": "LifecycleAgent is how far an agent is."
+    }
+  }
+}`
+
+const lifecycleServiceAgentListInput = `{
+  "type": "object",
+  "properties": {
+    "page": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Page number from 1; the first when not given."
+    },
+    "page_size": {
+      "type": "integer",
+      "description": "Contracts a page, clamped to 1 to 100; 20 when not given."
+    }
+  },
+  "additionalProperties": false
+}`
+
+const lifecycleServiceAgentListOutput = `{
+  "type": "object",
+  "properties": {
+    "agents": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/LifecycleAgent"
+      },
+      "description": "The agents of the contracts of this page, newest first, without previews."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of contracts on all pages."
+    },
+    "page": {
+      "type": "integer",
+      "description": "This page, from 1."
+    },
+    "page_size": {
+      "type": "integer",
+      "description": "Contracts a page."
+    },
+    "total_pages": {
+      "type": "integer",
+      "description": "Number of pages."
+    }
+  },
+  "required": [
+    "agents",
+    "total_count",
+    "page",
+    "page_size",
+    "total_pages"
+  ],
+  "$defs": {
+    "LifecycleAgent": {
+      "type": "object",
+      "properties": {
+        "agent_id": {
+          "type": "string",
+          "description": "Id of the agent."
+        },
+        "status": {
+          "type": "string",
+          "enum": [
+            "ready",
+            "running",
+            "stopped",
+            "completed"
+          ],
+          "description": "How far it is; absent when the agent is not known.\n- ready: The agent is there and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped, or failed; reason says which, and why.\n- completed: The contract is fulfilled."
+        },
+        "started_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it was started."
+        },
+        "completed_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it completed."
+        },
+        "stopped_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it was stopped, or failed."
+        },
+        "summary": {
+          "type": "string",
+          "description": "What it says of its work, when it completed."
+        },
+        "payload_size": {
+          "type": "integer",
+          "description": "Bytes of its payload before compression, when it has one."
+        },
+        "payload_url": {
+          "type": "string",
+          "description": "Where its payload can be downloaded, when it has one."
+        },
+        "error": {
+          "type": "string",
+          "description": "Why there is nothing to tell: no such agent."
+        },
+        "preview": {
+          "type": "string",
+          "description": "The end of its output, while it runs."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why it was stopped, or failed."
+        },
+        "cost_usd": {
+          "type": "number",
+          "description": "What its model requests have cost so far in US dollars, where its host says that."
+        },
+        "completion": {
+          "type": "string",
+          "enum": [
+            "reported",
+            "inferred"
+          ],
+          "description": "Who said that the contract ended this way. Absent while the agent runs, and when its run was stopped or broke.\n- reported: The agent said so itself: it called agent_complete, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
+        },
+        "work": {
+          "type": "string",
+          "description": "Where what it made is, in words, once it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is named. Absent when there is nothing."
+        },
+        "title": {
+          "type": "string",
+          "description": "First line of the contract; set by agent_list."
         }
       },
       "required": [

@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	LifecycleService_AgentStart_FullMethodName      = "/fleet.v1.LifecycleService/AgentStart"
 	LifecycleService_AgentStatus_FullMethodName     = "/fleet.v1.LifecycleService/AgentStatus"
+	LifecycleService_AgentList_FullMethodName       = "/fleet.v1.LifecycleService/AgentList"
 	LifecycleService_AgentComplete_FullMethodName   = "/fleet.v1.LifecycleService/AgentComplete"
 	LifecycleService_AgentStop_FullMethodName       = "/fleet.v1.LifecycleService/AgentStop"
 	LifecycleService_AppendPayload_FullMethodName   = "/fleet.v1.LifecycleService/AppendPayload"
@@ -40,6 +41,9 @@ type LifecycleServiceClient interface {
 	// Tell how far agents are: running, stopped or completed, with their summaries and where their payloads are.
 	// Of an agent that runs, the end of its output is shown. An id that is not known has an error in its place.
 	AgentStatus(ctx context.Context, in *AgentStatusRequest, opts ...grpc.CallOption) (*AgentStatusResponse, error)
+	// List the caller's contracts, newest first, by pages, also those that have ended.
+	// agent_status also shows the end of the output of one that runs.
+	AgentList(ctx context.Context, in *AgentListRequest, opts ...grpc.CallOption) (*AgentListResponse, error)
 	// Report that the contract is fulfilled. Agents call it themselves when they are done.
 	// The agent makes no further request to its model after that. Calling it again changes nothing.
 	AgentComplete(ctx context.Context, in *AgentCompleteRequest, opts ...grpc.CallOption) (*AgentCompleteResponse, error)
@@ -76,6 +80,16 @@ func (c *lifecycleServiceClient) AgentStatus(ctx context.Context, in *AgentStatu
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AgentStatusResponse)
 	err := c.cc.Invoke(ctx, LifecycleService_AgentStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lifecycleServiceClient) AgentList(ctx context.Context, in *AgentListRequest, opts ...grpc.CallOption) (*AgentListResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AgentListResponse)
+	err := c.cc.Invoke(ctx, LifecycleService_AgentList_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +157,9 @@ type LifecycleServiceServer interface {
 	// Tell how far agents are: running, stopped or completed, with their summaries and where their payloads are.
 	// Of an agent that runs, the end of its output is shown. An id that is not known has an error in its place.
 	AgentStatus(context.Context, *AgentStatusRequest) (*AgentStatusResponse, error)
+	// List the caller's contracts, newest first, by pages, also those that have ended.
+	// agent_status also shows the end of the output of one that runs.
+	AgentList(context.Context, *AgentListRequest) (*AgentListResponse, error)
 	// Report that the contract is fulfilled. Agents call it themselves when they are done.
 	// The agent makes no further request to its model after that. Calling it again changes nothing.
 	AgentComplete(context.Context, *AgentCompleteRequest) (*AgentCompleteResponse, error)
@@ -170,6 +187,9 @@ func (UnimplementedLifecycleServiceServer) AgentStart(context.Context, *AgentSta
 }
 func (UnimplementedLifecycleServiceServer) AgentStatus(context.Context, *AgentStatusRequest) (*AgentStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AgentStatus not implemented")
+}
+func (UnimplementedLifecycleServiceServer) AgentList(context.Context, *AgentListRequest) (*AgentListResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AgentList not implemented")
 }
 func (UnimplementedLifecycleServiceServer) AgentComplete(context.Context, *AgentCompleteRequest) (*AgentCompleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AgentComplete not implemented")
@@ -236,6 +256,24 @@ func _LifecycleService_AgentStatus_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LifecycleServiceServer).AgentStatus(ctx, req.(*AgentStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LifecycleService_AgentList_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AgentListRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LifecycleServiceServer).AgentList(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LifecycleService_AgentList_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LifecycleServiceServer).AgentList(ctx, req.(*AgentListRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -319,6 +357,10 @@ var LifecycleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AgentStatus",
 			Handler:    _LifecycleService_AgentStatus_Handler,
+		},
+		{
+			MethodName: "AgentList",
+			Handler:    _LifecycleService_AgentList_Handler,
 		},
 		{
 			MethodName: "AgentComplete",

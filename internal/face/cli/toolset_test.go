@@ -149,7 +149,7 @@ func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
 	server, _ := newStub(t).listen(t, "")
 	_, text, code := fleet(server, "lifecycle", "stop", "nobody")
 	require.Equal(t, ExitNotFound, code)
-	require.Equal(t, "fleet: agent \"nobody\" not found: \"fleet lifecycle start\" gives ids\n", text)
+	require.Equal(t, "fleet: agent \"nobody\" not found; \"fleet lifecycle list\" shows what there is\n", text)
 	_, text, code = fleet(server, "sessions", "info", "nobody")
 	require.Equal(t, ExitNotFound, code)
 	require.Equal(t, "fleet: there is no session \"nobody\"; \"fleet sessions list\" shows what there is\n", text)

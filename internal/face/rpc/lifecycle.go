@@ -44,6 +44,22 @@ func (l *Lifecycle) AgentStatus(ctx context.Context, r *fleetv1.AgentStatusReque
 	return out, nil
 }
 
+// AgentList lists contracts.
+func (l *Lifecycle) AgentList(ctx context.Context, r *fleetv1.AgentListRequest) (*fleetv1.AgentListResponse, error) {
+	list, err := l.svc.List(ctx, pageOf(r.Page, r.PageSize))
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.AgentListResponse{
+		Agents: make([]*fleetv1.LifecycleAgent, len(list.Agents)), TotalCount: int32Of(list.Total), Page: int32Of(list.Page),
+		PageSize: int32Of(list.PageSize), TotalPages: int32Of(list.Pages),
+	}
+	for i, a := range list.Agents {
+		out.Agents[i] = l.agentOf(a)
+	}
+	return out, nil
+}
+
 func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	if !a.Known {
 		message := lifecycle.NotFound(a.ID).Message
@@ -64,7 +80,7 @@ func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	if a.CostUSD > 0 {
 		out.CostUsd = &a.CostUSD
 	}
-	out.Work = some(textOf(a.Work))
+	out.Work, out.Title = some(textOf(a.Work)), some(textOf(a.Title))
 	if a.Completion != "" {
 		out.Completion = fleetv1.LifecycleAgent_Completion(fleetv1.LifecycleAgent_Completion_value[string(a.Completion)]).Enum()
 	}

@@ -43,6 +43,7 @@ type Agent struct {
 	Preview    string // the end of its output, while it runs
 	Payload    int    // bytes of its payload before compression
 	CostUSD    float64
+	Title      string // first line of the contract; set by List
 	Work       string // where what it made is, in words, when it has ended; empty: nothing is kept
 }
 
@@ -157,6 +158,36 @@ func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 		agents[i] = s.withWork(agentOf(id, views[i], previews[i]), views[i])
 	}
 	return agents, nil
+}
+
+// List is a page of contracts.
+type List struct {
+	Agents                       []*Agent
+	Total, Page, PageSize, Pages int
+}
+
+// List returns a page of the contracts that the caller may see, newest first.
+func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*List, error) {
+	toolset := fleet.ToolsetLifecycle
+	h, err := s.core.ListTasks(ctx, fleet.ListTasksRequest{Toolset: &toolset, PageRequest: page})
+	if err != nil {
+		return nil, err
+	}
+	l := &List{Agents: []*Agent{}, Total: h.Total, Page: h.Page, PageSize: h.PageSize, Pages: h.Pages}
+	if len(h.Tasks) == 0 {
+		return l, nil
+	}
+	ids := make([]string, len(h.Tasks))
+	for i, t := range h.Tasks {
+		ids[i] = t.AgentUID
+	}
+	if l.Agents, err = s.Status(ctx, ids); err != nil {
+		return nil, err
+	}
+	for i, a := range l.Agents {
+		a.Preview, a.Title = "", h.Tasks[i].Title()
+	}
+	return l, nil
 }
 
 // withWork adds where what the agent made is, when it has ended. Until its workspace is deleted, that is where it worked.
