@@ -71,6 +71,25 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// TestStaleListSaysWhy has a list that is older than three polls: its age and the cause are on standard error, in every
+// format.
+func TestStaleListSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	server, _ := s.listen(t, "")
+	_, note, code := fleet(server, "agent", "list")
+	require.Equal(t, ExitOK, code)
+	require.NotContains(t, note, "ago")
+	s.mu.Lock()
+	s.stale = "Coder cannot be reached"
+	s.mu.Unlock()
+	for _, format := range []string{"table", "json"} {
+		_, note, code = fleet(server, "agent", "list", "-o", format)
+		require.Equal(t, ExitOK, code)
+		require.Regexp(t, `fleet: this is as it was 4\ds ago: Coder cannot be reached\n`, note)
+	}
+}
+
 func TestErrorsAreOneLineOrOneObject(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)

@@ -42,6 +42,8 @@ type stub struct {
 	// answer, when set, answers the messages of sessions.
 	answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStreamingServer[fleetv1.SendMessageResponse]) error
 
+	stale string // why lists are stale; "" if they are not
+
 	mu      sync.Mutex
 	changed chan struct{} // closed at every change
 	agents  map[string]*fleetv1.Agent
@@ -201,6 +203,9 @@ func (s *stub) ListAgents(_ context.Context, r *fleetv1.ListAgentsRequest) (*fle
 		}))
 	}
 	resp.TotalCount = int32(len(resp.Agents))
+	if s.stale != "" {
+		resp.ObservedAt, resp.StaleReason = timestamppb.New(time.Now().Add(-42*time.Second)), &s.stale
+	}
 	return resp, nil
 }
 
