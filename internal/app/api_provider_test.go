@@ -74,7 +74,7 @@ func TestProvidersOfAFile(t *testing.T) {
 	}
 	c, err := Load(writeConfig(t, text), nil, nil)
 	require.NoError(t, err, text)
-	require.Len(t, c.Providers.Agents, 4)
+	require.Len(t, c.Providers.Agents, 5)
 	require.Equal(t, []string{"tools.internal"}, c.Providers.ToolHosts)
 }
 
@@ -168,5 +168,7 @@ func TestProviderTools(t *testing.T) {
 		"list_available_agents":    {"capability_filter", "include_status"},
 		"probe_agent_status":       {"agent_name"},
 		"register_tool_with_agent": {"agent_name", "tool_name", "tool_spec"},
+		"get_registered_tools":     {"agent_name"},
+		"remove_registered_tool":   {"agent_name", "tool_name"},
 	}, arguments)
 }
