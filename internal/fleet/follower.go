@@ -51,7 +51,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 		}
 	}()
 	go func() {
-		err := w.record(ctx, t.ID, cursor, queue)
+		err := w.record(ctx, t.ID, cursor, queue, func() bool { return f.err == nil })
 		if err != nil {
 			cancel()
 		}
@@ -66,8 +66,10 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 // slow that it lost its lease and has not noticed yet.
 var errFollowed = errors.New("another process has recorded the run's output meanwhile")
 
-// record takes what comes through the queue after the cursor into the event log, until the queue is closed.
-func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan Output) error {
+// record takes what comes through the queue after the cursor into the event log, until the queue is closed. Of an output that
+// is longer than its limit, it adds the end when the run has ended, which ended tells once the queue is closed.
+func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan Output, ended func() bool) error {
+	var rest lastOutput
 	full := false // output is lost, since the store has no room for it
 	for o := range queue {
 		batch := []Output{o}
@@ -81,47 +83,101 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 				more = false
 			}
 		}
-		short := false
-		err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
-			if t.Cursor != cursor {
-				return errFollowed
-			}
-			lost := false
-			for _, o := range batch {
-				err := w.take(tx, t, o)
-				if errors.Is(err, ErrStoreFull) {
-					lost, err = true, nil
+		taken, short := 0, false
+		if rest.seen == 0 {
+			err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
+				if t.Cursor != cursor {
+					return errFollowed
 				}
-				if err != nil {
-					return err
+				lost := false
+				for taken = 0; taken < len(batch) && t.OutputSize <= w.cfg.MaxOutput; taken++ {
+					err := w.take(tx, t, batch[taken])
+					if errors.Is(err, ErrStoreFull) {
+						lost, err = true, nil
+					}
+					if err != nil {
+						return err
+					}
 				}
+				short = lost
+				if lost && !full { // the run's end matters more than its output
+					return tx.Append(t.event(EventTaskStep, w.now(), "output is not kept: the disk of the server's data is full"))
+				}
+				return nil
+			})
+			if err != nil {
+				return err
 			}
-			short = lost
-			if lost && !full { // the run's end matters more than its output
-				return tx.Append(t.event(EventTaskStep, w.now(), "output is not kept: the disk of the server's data is full"))
-			}
-			return nil
-		})
-		if err != nil {
-			return err
+			full = short
 		}
-		full = short
-		cursor = batch[len(batch)-1].Cursor
-		w.cfg.Fault(FaultFollowOutput)
+		if taken > 0 {
+			cursor = batch[taken-1].Cursor
+			w.cfg.Fault(FaultFollowOutput)
+		}
+		for _, o := range batch[taken:] { // after a crash it comes again, since the cursor stays
+			rest.add(o)
+		}
 	}
-	return nil
+	if rest.seen == 0 || !ended() {
+		return nil
+	}
+	return w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
+		if t.Cursor != cursor {
+			return errFollowed
+		}
+		if rest.dropped > 0 {
+			text := fmt.Sprintf("%d bytes of output are left out here", rest.dropped)
+			if err := tx.Append(t.event(EventTaskStep, w.now(), text)); err != nil {
+				return err
+			}
+		}
+		t.OutputSize += rest.seen
+		for _, o := range rest.outputs {
+			t.Cursor = o.Cursor
+			if err := w.append(tx, t, o); err != nil && !errors.Is(err, ErrStoreFull) {
+				return err
+			}
+		}
+		return nil
+	})
 }
+
+// lastOutputSize is how much of the end of an output goes into the event log when the output is longer than its limit, in
+// bytes. The payload of the task has more of it.
+const lastOutputSize = 256 << 10
+
+// lastOutput keeps the last pieces of an output.
+type lastOutput struct {
+	outputs             []Output
+	seen, kept, dropped int64 // bytes
+}
+
+func (l *lastOutput) add(o Output) {
+	l.outputs = append(l.outputs, o)
+	l.seen, l.kept = l.seen+o.size(), l.kept+o.size()
+	for len(l.outputs) > 1 && l.kept > lastOutputSize {
+		n := l.outputs[0].size()
+		l.kept, l.dropped = l.kept-n, l.dropped+n
+		l.outputs = l.outputs[1:]
+	}
+}
+
+func (o Output) size() int64 { return int64(len(o.Text) + len(o.Data)) }
 
 // take takes one piece of output into the event log, with its cursor, so that none is lost or doubled by a crash.
 func (w *worker) take(tx Tx, t *Task, o Output) error {
 	t.Cursor = o.Cursor
-	before := t.OutputSize
-	t.OutputSize += int64(len(o.Text) + len(o.Data))
-	switch {
-	case o.Text == "" && o.Data == nil || before > w.cfg.MaxOutput:
+	t.OutputSize += o.size()
+	if err := w.append(tx, t, o); err != nil || t.OutputSize <= w.cfg.MaxOutput {
+		return err
+	}
+	return tx.Append(t.event(EventTaskStep, w.now(), fmt.Sprintf("more output than %d bytes: of the rest, the end is shown when the task has ended", w.cfg.MaxOutput)))
+}
+
+// append adds the piece of output to the event log.
+func (w *worker) append(tx Tx, t *Task, o Output) error {
+	if o.size() == 0 {
 		return nil
-	case t.OutputSize > w.cfg.MaxOutput:
-		return tx.Append(t.event(EventTaskStep, w.now(), fmt.Sprintf("more output than %d bytes: the rest is not kept", w.cfg.MaxOutput)))
 	}
 	e := t.event(EventTaskOutput, w.now(), o.Text)
 	if o.Step {

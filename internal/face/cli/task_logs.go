@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newTaskLogs() *cobra.Command {
+	var lines int
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "logs ID",
+		Short: "Print what a task has written",
+		Long: `Print what a task has written so far, and nothing else, to standard output. With
+--follow, stay until the task has ended.
+
+Of a very long output, the middle is missing: "fleet task show ID --payload" has
+more of its end.`,
+		Example: `  fleet task logs 3f2a...
+  fleet task logs 3f2a... --tail 20 --follow`,
+		Args:              args("ID"),
+		ValidArgsFunction: first(p.completeTasks),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			if s.cmd.Flags().Changed("tail") && lines < 0 {
+				return Fail(ExitUsage, "", "--tail is %d: give 0 or more lines", lines)
+			}
+			return s.taskLogs(ctx, args[0], lines, follow)
+		}),
+	}
+	cmd.Flags().IntVar(&lines, "tail", -1, "of what is there, only the last `N` lines (default all)")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "stay until the task has ended")
+	return cmd
+}
+
+// taskLogs prints the output of the task, of what is there only the last lines unless lines is negative.
+func (s *session) taskLogs(ctx context.Context, id string, lines int, follow bool) error {
+	show := func() (*fleetv1.TaskDetail, error) {
+		resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
+		return resp.GetTask(), err
+	}
+	task, err := show()
+	if err != nil {
+		return err
+	}
+	there := lastLines{most: lines}
+	f := &feed{
+		fleet: s.fleet, req: &fleetv1.WatchFleetRequest{TaskId: task.GetId()},
+		patience: s.deps.patience, lost: s.tellLost, back: s.tellBack,
+	}
+	err = f.run(ctx, func(e *fleetv1.Event) error {
+		if e.GetType() == fleetv1.Event_task_output {
+			there.add(e.GetText())
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	s.screen.output(there.text())
+	if !follow || over(task.GetStatus()) {
+		return s.screen.failed()
+	}
+	f.req.Follow, f.req.MaxEvents = true, nil
+	return f.run(ctx, func(e *fleetv1.Event) error {
+		if e.GetType() == fleetv1.Event_task_output {
+			s.screen.output(e.GetText())
+		}
+		return s.screen.failed()
+	}, func() (bool, error) {
+		t, err := show()
+		return over(t.GetStatus()), err
+	})
+}
+
+// lastLines keeps the last lines of a text, at most so many; all of them when most is negative.
+type lastLines struct {
+	most int
+	b    strings.Builder
+}
+
+func (l *lastLines) add(text string) {
+	l.b.WriteString(text)
+}
+
+func (l *lastLines) text() string {
+	all := l.b.String()
+	if l.most < 0 {
+		return all
+	}
+	begin := len(strings.TrimSuffix(all, "\n"))
+	for range l.most {
+		if begin = strings.LastIndexByte(all[:begin], '\n'); begin < 0 {
+			return all
+		}
+	}
+	if l.most == 0 {
+		return ""
+	}
+	return all[begin+1:]
+}
