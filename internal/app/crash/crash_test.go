@@ -196,7 +196,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			require.Equal(t, "line 1\nline 2\nline 3\nline 4\nline 5\nwell\n", s.output(short))
 
 			told := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
-				AgentName: "papi", RequestId: "told", TaskDescription: "while read -t 60 line && [ \"$line\" != end ]; do echo got $line; done",
+				AgentName: "papi", RequestId: "told", TaskDescription: "while read -t 60 line <\"$FLEET_MESSAGES\" && [ \"$line\" != end ]; do echo got $line; done",
 			}).GetTask().GetId()
 			for i, text := range []string{"more light", "more light", "end"} {
 				call(s, fleetv1.FleetServiceClient.SendTaskMessage, &fleetv1.SendTaskMessageRequest{
