@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/place/fake"
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 )
 
 // TestLongOutput holds that of an output that is longer than its limit, the beginning and the end are in the event log.
