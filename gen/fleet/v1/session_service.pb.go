@@ -2360,14 +2360,14 @@ var File_fleet_v1_session_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x01\n" +
+	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\x01\n" +
 	"\x19CreateAgentSessionRequest\x12#\n" +
 	"\x05agent\x18\x01 \x01(\tB\r\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04R\x05agent\x12.\n" +
 	"\fsession_name\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\vsessionName\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12%\n" +
-	"\aproject\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\aproject\x12)\n" +
-	"\tdirectory\x18\x05 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03(\x80 R\tdirectory\"x\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12\x1d\n" +
+	"\aproject\x18\x04 \x01(\tB\x03\xe0A\x01R\aproject\x12!\n" +
+	"\tdirectory\x18\x05 \x01(\tB\x03\xe0A\x01R\tdirectory\"x\n" +
 	"\x1aCreateAgentSessionResponse\x12(\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
@@ -2435,15 +2435,15 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"tokensUsed\x12\x14\n" +
 	"\x05model\x18\x04 \x01(\tR\x05model\x12\x19\n" +
 	"\bcost_usd\x18\x05 \x01(\x01R\acostUsd\x12\x17\n" +
-	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\xe5\x01\n" +
+	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\xd5\x01\n" +
 	"\x12InvokeAgentRequest\x12#\n" +
 	"\x05agent\x18\x01 \x01(\tB\r\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04R\x05agent\x12,\n" +
 	"\amessage\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\amessage\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12%\n" +
-	"\aproject\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\aproject\x12)\n" +
-	"\tdirectory\x18\x05 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03(\x80 R\tdirectory\"\xfb\x03\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12\x1d\n" +
+	"\aproject\x18\x04 \x01(\tB\x03\xe0A\x01R\aproject\x12!\n" +
+	"\tdirectory\x18\x05 \x01(\tB\x03\xe0A\x01R\tdirectory\"\xfb\x03\n" +
 	"\x13InvokeAgentResponse\x126\n" +
 	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.InvokeAgentResponse.KindR\x04type\x124\n" +
 	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12;\n" +

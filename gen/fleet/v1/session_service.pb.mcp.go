@@ -145,12 +145,10 @@ const sessionServiceCreateAgentSessionInput = `{
     },
     "project": {
       "type": "string",
-      "maxLength": 200,
       "description": "A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an agent of a file or a registry; one of the fleet has a workspace already."
     },
     "directory": {
       "type": "string",
-      "maxLength": 4096,
       "description": "A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of sessions.directories; on a server without tokens it can be any. What the agent changes there is changed."
     }
   },
@@ -423,12 +421,10 @@ const sessionServiceInvokeAgentInput = `{
     },
     "project": {
       "type": "string",
-      "maxLength": 200,
       "description": "A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an agent of a file or a registry; one of the fleet has a workspace already."
     },
     "directory": {
       "type": "string",
-      "maxLength": 4096,
       "description": "A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of sessions.directories; on a server without tokens it can be any. What the agent changes there is changed."
     }
   },
