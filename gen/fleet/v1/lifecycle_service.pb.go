@@ -375,7 +375,11 @@ type AgentListRequest struct {
 	// Optional. Page number from 1; the first when not given.
 	Page *int32 `protobuf:"varint,1,opt,name=page,proto3,oneof" json:"page,omitempty"`
 	// Optional. Contracts a page, clamped to 1 to 100; 20 when not given.
-	PageSize      *int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	PageSize *int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// Optional. Go on from here: the next_cursor of the answer before. Not together with page.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many contracts; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -424,6 +428,20 @@ func (x *AgentListRequest) GetPageSize() int32 {
 	return 0
 }
 
+func (x *AgentListRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *AgentListRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
 // AgentListResponse has a page of contracts, newest first.
 type AgentListResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -436,7 +454,9 @@ type AgentListResponse struct {
 	// Contracts a page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Number of pages.
-	TotalPages    int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
+	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,6 +524,13 @@ func (x *AgentListResponse) GetTotalPages() int32 {
 		return x.TotalPages
 	}
 	return 0
+}
+
+func (x *AgentListResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
 }
 
 // LifecycleAgent is how far an agent is.
@@ -1111,13 +1138,18 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x12AgentStatusRequest\x12)\n" +
 	"\tagent_ids\x18\x01 \x03(\tB\f\xe0A\x02\xbaH\x06\x92\x01\x03\x10\xe8\aR\bagentIds\"G\n" +
 	"\x13AgentStatusResponse\x120\n" +
-	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"}\n" +
+	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"\xcb\x01\n" +
 	"\x10AgentListRequest\x12'\n" +
 	"\x04page\x18\x01 \x01(\x05B\x0e\xe0A\x01\xbaH\x04\x1a\x02(\x01\xd8\xf3\x18\vH\x00R\x04page\x88\x01\x01\x12)\n" +
-	"\tpage_size\x18\x02 \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01B\a\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\a\xe0A\x01\xd8\xf3\x18\fH\x01R\bpageSize\x88\x01\x01\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01B\a\n" +
 	"\x05_pageB\f\n" +
 	"\n" +
-	"_page_size\"\xb8\x01\n" +
+	"_page_sizeB\b\n" +
+	"\x06_limit\"\xee\x01\n" +
 	"\x11AgentListResponse\x120\n" +
 	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x05R\n" +
@@ -1125,7 +1157,10 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1f\n" +
 	"\vtotal_pages\x18\x05 \x01(\x05R\n" +
-	"totalPages\"\x86\a\n" +
+	"totalPages\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\x86\a\n" +
 	"\x0eLifecycleAgent\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x126\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusH\x00R\x06status\x88\x01\x01\x12>\n" +
@@ -1212,12 +1247,13 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x05ready\x10\x01\x12\v\n" +
 	"\arunning\x10\x02\x12\v\n" +
 	"\astopped\x10\x03\x12\r\n" +
-	"\tcompleted\x10\x042\x8a\a\n" +
+	"\tcompleted\x10\x042\x9d\a\n" +
 	"\x10LifecycleService\x12l\n" +
 	"\n" +
 	"AgentStart\x12\x1b.fleet.v1.AgentStartRequest\x1a\x1c.fleet.v1.AgentStartResponse\"#\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/lifecycle/agents\x12s\n" +
-	"\vAgentStatus\x12\x1c.fleet.v1.AgentStatusRequest\x1a\x1d.fleet.v1.AgentStatusResponse\"'\xf8\xf3\x18\x01\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12h\n" +
-	"\tAgentList\x12\x1a.fleet.v1.AgentListRequest\x1a\x1b.fleet.v1.AgentListResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/lifecycle/contracts\x90\x02\x01\x12\x90\x01\n" +
+	"\vAgentStatus\x12\x1c.fleet.v1.AgentStatusRequest\x1a\x1d.fleet.v1.AgentStatusResponse\"'\xf8\xf3\x18\x01\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12{\n" +
+	"\tAgentList\x12\x1a.fleet.v1.AgentListRequest\x1a\x1b.fleet.v1.AgentListResponse\"5\x92\xf4\x18\x0f\n" +
+	"\x05limit\x12\x06agents\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/lifecycle/contracts\x90\x02\x01\x12\x90\x01\n" +
 	"\rAgentComplete\x12\x1e.fleet.v1.AgentCompleteRequest\x1a\x1f.fleet.v1.AgentCompleteResponse\">\xf8\xf3\x18\x01\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/lifecycle/agents/{agent_id}:complete\x90\x02\x02\x12|\n" +
 	"\tAgentStop\x12\x1a.fleet.v1.AgentStopRequest\x1a\x1b.fleet.v1.AgentStopResponse\"6\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02):\x01*\"$/v1/lifecycle/agents/{agent_id}:stop\x90\x02\x02\x12\x8c\x01\n" +
 	"\rAppendPayload\x12\x1e.fleet.v1.AppendPayloadRequest\x1a\x1f.fleet.v1.AppendPayloadResponse\":\xf8\xf3\x18\x01\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/lifecycle/agents/{agent_id}/payload\x12z\n" +
@@ -1303,6 +1339,7 @@ func file_fleet_v1_lifecycle_service_proto_init() {
 	}
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_lifecycle_service_proto_msgTypes[4].OneofWrappers = []any{}
+	file_fleet_v1_lifecycle_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_fleet_v1_lifecycle_service_proto_msgTypes[6].OneofWrappers = []any{}
 	file_fleet_v1_lifecycle_service_proto_msgTypes[8].OneofWrappers = []any{}
 	file_fleet_v1_lifecycle_service_proto_msgTypes[10].OneofWrappers = []any{}

@@ -34,7 +34,8 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentListInput,
 			Output:      lifecycleServiceAgentListOutput,
-			Description: "List the caller's contracts, newest first, by pages, also those that have ended. agent_status also shows the end of the output of one that runs.",
+			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
+			Description: "List the caller's contracts, newest first, by pages, also those that have ended. agent_status also shows the end of the output of one that runs.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.AgentList),
 		tool.Unary(tool.Spec{
 			Name:     "agent_complete",
@@ -263,6 +264,15 @@ const lifecycleServiceAgentListInput = `{
     "page_size": {
       "type": "integer",
       "description": "Contracts a page, clamped to 1 to 100; 20 when not given."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before. Not together with page."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many contracts; next_cursor says where to go on."
     }
   },
   "additionalProperties": false
@@ -293,6 +303,10 @@ const lifecycleServiceAgentListOutput = `{
     "total_pages": {
       "type": "integer",
       "description": "Number of pages."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [

@@ -46,13 +46,15 @@ func (l *Lifecycle) AgentStatus(ctx context.Context, r *fleetv1.AgentStatusReque
 
 // AgentList lists contracts.
 func (l *Lifecycle) AgentList(ctx context.Context, r *fleetv1.AgentListRequest) (*fleetv1.AgentListResponse, error) {
-	list, err := l.svc.List(ctx, pageOf(r.Page, r.PageSize))
+	page := pageOf(r.Page, r.PageSize)
+	page.Cursor, page.Limit = r.GetCursor(), intOf(r.Limit)
+	list, err := l.svc.List(ctx, page)
 	if err != nil {
 		return nil, err
 	}
 	out := &fleetv1.AgentListResponse{
 		Agents: make([]*fleetv1.LifecycleAgent, len(list.Agents)), TotalCount: int32Of(list.Total), Page: int32Of(list.Page),
-		PageSize: int32Of(list.PageSize), TotalPages: int32Of(list.Pages),
+		PageSize: int32Of(list.PageSize), TotalPages: int32Of(list.Pages), NextCursor: some(list.Next),
 	}
 	for i, a := range list.Agents {
 		out.Agents[i] = l.agentOf(a)

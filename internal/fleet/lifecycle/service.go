@@ -164,6 +164,7 @@ func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 type List struct {
 	Agents                       []*Agent
 	Total, Page, PageSize, Pages int
+	Next                         string // cursor after these; "" when they are the last
 }
 
 // List returns a page of the contracts that the caller may see, newest first.
@@ -173,7 +174,7 @@ func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*List, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &List{Agents: []*Agent{}, Total: h.Total, Page: h.Page, PageSize: h.PageSize, Pages: h.Pages}
+	l := &List{Agents: []*Agent{}, Total: h.Total, Page: h.Page, PageSize: h.PageSize, Pages: h.Pages, Next: h.Next}
 	if len(h.Tasks) == 0 {
 		return l, nil
 	}
