@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 )
 
@@ -27,11 +28,6 @@ type Config struct {
 	PollInterval time.Duration // see fleet.Traits; 0: the reconciler's default
 	Logger       *slog.Logger  // nil: none
 }
-
-const (
-	defaultMaxOutput = 16 << 20
-	defaultStopGrace = 5 * time.Second
-)
 
 // Project is what agents work on, and how they work.
 type Project struct {
@@ -98,10 +94,10 @@ func (c *Config) check() ([]project, error) {
 	}
 	c.Dir = dir
 	if c.MaxOutput == 0 {
-		c.MaxOutput = defaultMaxOutput
+		c.MaxOutput = runner.DefaultMaxOutput
 	}
 	if c.StopGrace == 0 {
-		c.StopGrace = defaultStopGrace
+		c.StopGrace = runner.DefaultStopGrace
 	}
 	if c.Environ == nil {
 		c.Environ = os.Environ()

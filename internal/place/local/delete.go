@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner"
 	"fleet/internal/runner/worktree"
 )
 
@@ -26,7 +27,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if !h.exists() {
 		return b.empty(ctx, trash)
 	}
-	if err := b.endRuns(ctx, h, "its agent was deleted"); err != nil {
+	if err := b.host.End(ctx, runner.Home(h), "its agent was deleted"); err != nil {
 		return "", err
 	}
 	r, err := h.record()
@@ -49,7 +50,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		return "", err
 	}
 	if err := os.Rename(string(h), string(trash)); err != nil {
-		return "", hostError("the directory of the agent cannot be removed", err)
+		return "", runner.HostError("the directory of the agent cannot be removed", err)
 	}
 	return b.empty(ctx, trash)
 }
@@ -64,7 +65,7 @@ func (b *Place) part(ctx context.Context, h home, r *record) error {
 		r.Deleting = true
 		// So that a call after a crash keeps the same, and says so. On a full disk deleting matters more.
 		if err := h.write(r); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-			return hostError("the record of the agent cannot be written", err)
+			return runner.HostError("the record of the agent cannot be written", err)
 		}
 	}
 	usable := b.git.Check(ctx, r.Repository) == nil
@@ -79,10 +80,10 @@ func (b *Place) part(ctx context.Context, h home, r *record) error {
 		fallthrough // git does not know the worktree any more; its files are what counts
 	case r.KeptDir != "":
 		if err := os.MkdirAll(filepath.Dir(r.KeptDir), 0o700); err != nil {
-			return hostError("the agent's work cannot be kept", err)
+			return runner.HostError("the agent's work cannot be kept", err)
 		}
 		if err := os.Rename(t.Dir, r.KeptDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return hostError("the agent's work cannot be kept", err)
+			return runner.HostError("the agent's work cannot be kept", err)
 		}
 	case usable:
 		if err := b.git.Remove(ctx, t); err != nil {
@@ -135,7 +136,7 @@ func (b *Place) empty(ctx context.Context, trash home) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", hostError("the directory of the agent cannot be removed", err)
+		return "", runner.HostError("the directory of the agent cannot be removed", err)
 	}
 	kept := ""
 	if r, err := trash.record(); err == nil && r != nil {
@@ -149,23 +150,13 @@ func (b *Place) empty(ctx context.Context, trash home) (string, error) {
 			return "", err
 		}
 		if err := worktree.RemoveAll(trash.path(e.Name())); err != nil {
-			return "", hostError("the directory of the agent cannot be removed", err)
+			return "", runner.HostError("the directory of the agent cannot be removed", err)
 		}
 	}
 	if err := worktree.RemoveAll(string(trash)); err != nil {
-		return "", hostError("the directory of the agent cannot be removed", err)
+		return "", runner.HostError("the directory of the agent cannot be removed", err)
 	}
 	return kept, nil
-}
-
-// hostError is an error of this machine: a full disk, missing permissions. Another try may find it cured.
-func hostError(what string, cause error) error {
-	reason := "see the server's log"
-	var pe *fs.PathError
-	if errors.As(cause, &pe) {
-		reason = pe.Path + ": " + pe.Err.Error()
-	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s: %s", what, reason).Because(cause)
 }
 
 // gitError is an error of git's, in its own words.
@@ -175,7 +166,7 @@ func gitError(ctx context.Context, what string, cause error) error {
 	}
 	ge, ok := errors.AsType[*worktree.Error](cause)
 	if !ok {
-		return hostError(what, cause)
+		return runner.HostError(what, cause)
 	}
 	return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s: %s", what, ge.Words)
 }

@@ -2,13 +2,8 @@ package local
 
 import (
 	"maps"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"fleet/internal/fleet"
-	"fleet/internal/runner/driver"
 )
 
 // basics are the variables that programs need to work at all, and that hold no secrets.
@@ -67,34 +62,4 @@ func gitEnviron(c Config) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// find returns the file of the program, as the environment's PATH has it. PROVISIONING_FAILED says what to install.
-func find(program string, env []string, dir string) (string, error) {
-	path := program
-	if strings.ContainsRune(program, '/') {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-		if _, err := exec.LookPath(path); err == nil {
-			return path, nil
-		}
-		return "", fleet.Errorf(fleet.ReasonProvisioningFailed,
-			"the program %s is not there, or is not executable: correct the command of the project", program)
-	}
-	i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
-	for _, d := range filepath.SplitList(strings.TrimPrefix(env[i], "PATH=")) {
-		if !filepath.IsAbs(d) {
-			continue // a directory that depends on where one is would let a repository choose the program
-		}
-		if path, err := exec.LookPath(filepath.Join(d, program)); err == nil {
-			return path, nil
-		}
-	}
-	hint := driver.HowToInstall(program)
-	if hint == "" {
-		hint = "install it"
-	}
-	return "", fleet.Errorf(fleet.ReasonProvisioningFailed,
-		"the program %q was not found on the server's PATH: %s, or add its directory to PATH in the project's env", program, hint)
 }

@@ -1,20 +1,18 @@
 package local
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner"
 	"fleet/internal/runner/shim"
 	"fleet/internal/runner/worktree"
 )
@@ -49,7 +47,7 @@ type record struct {
 }
 
 func (b *Place) home(uid string) home {
-	return home(filepath.Join(b.config.Dir, "agents", fileName(uid)))
+	return home(filepath.Join(b.config.Dir, "agents", runner.FileName(uid)))
 }
 
 func (h home) path(parts ...string) string {
@@ -57,8 +55,6 @@ func (h home) path(parts ...string) string {
 }
 
 func (h home) work() string { return h.path("work") }
-
-func (h home) run(taskID string) shim.Run { return shim.Run(h.path("runs", fileName(taskID))) }
 
 func (h home) exists() bool {
 	info, err := os.Stat(string(h))
@@ -91,12 +87,6 @@ func (h home) write(r *record) error {
 
 func (h home) tree(r *record) worktree.Tree {
 	return worktree.Tree{Repository: r.Repository, Dir: h.work(), Branch: r.Branch}
-}
-
-// read returns what a small file of the agent's says; empty when it is not there.
-func (h home) read(name string) string {
-	b, _ := agentfile.Read(h.path(name), maxFile)
-	return strings.TrimSpace(string(b))
 }
 
 // stopped returns why the agent is stopped, and whether it is.
@@ -164,25 +154,14 @@ func (h home) trouble(r *record) string {
 	return ""
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
-
-// fileName returns a name for the file of something with that id: the id itself, unless it is unfit for a file.
-func fileName(id string) string {
-	if plainName.MatchString(id) {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "_" + hex.EncodeToString(sum[:16])
-}
-
 // label names what an agent leaves behind: unlike its name, no other agent ever has the same.
 func label(name, uid string) string {
 	const tail = 8
-	short := fileName(uid)
+	short := runner.FileName(uid)
 	if len(short) > tail {
 		short = strings.TrimLeft(short[len(short)-tail:], "._-")
 	}
-	return fileName(name) + "-" + strings.ToLower(short)
+	return runner.FileName(name) + "-" + strings.ToLower(short)
 }
 
 // isRemote says whether a repository is elsewhere.

@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 )
 
@@ -24,12 +25,12 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, hostError("the agent's log cannot be read", err)
+		return nil, false, runner.HostError("the agent's log cannot be read", err)
 	}
 	defer func() { _ = f.Close() }()
 	lines, truncated, err := lastLines(f, n)
 	if err != nil {
-		return nil, false, hostError("the agent's log cannot be read", err)
+		return nil, false, runner.HostError("the agent's log cannot be read", err)
 	}
 	return lines, truncated, nil
 }

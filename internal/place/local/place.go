@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
-	"fleet/internal/runner/shim"
+	"fleet/internal/runner"
 	"fleet/internal/runner/worktree"
 )
 
@@ -17,7 +17,7 @@ type Place struct {
 	config   Config
 	projects []project
 	git      *worktree.Git
-	reaper   *reaper
+	host     *runner.Host
 }
 
 var _ fleet.Place = (*Place)(nil)
@@ -31,13 +31,15 @@ func New(c Config) (*Place, error) {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
 		return nil, fmt.Errorf("the directory for agents cannot be made: %w", err)
 	}
-	b := &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), reaper: newReaper()}
+	b := &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), host: runner.New(runner.Config{
+		ShimCommand: c.ShimCommand, MaxOutput: c.MaxOutput, StopGrace: c.StopGrace, Logger: c.Logger,
+	})}
 	return b, nil
 }
 
 // ShimMain is the program that supervises a run. The server's binary runs it when it is started as Config.ShimCommand
 // says; it must be called from main's own goroutine. It returns the exit code.
-func ShimMain(args ...string) int { return shim.Main(args) }
+func ShimMain(args ...string) int { return runner.ShimMain(args...) }
 
 // Traits implements fleet.Place.
 func (b *Place) Traits() fleet.Traits {
@@ -114,6 +116,6 @@ func (p project) role(name string) (Role, error) {
 
 // Close implements fleet.Place.
 func (b *Place) Close() error {
-	b.reaper.close()
+	b.host.Close()
 	return nil
 }

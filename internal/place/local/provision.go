@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner"
 	"fleet/internal/runner/shim"
 	"fleet/internal/runner/worktree"
 )
@@ -23,7 +24,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	h := b.home(a.UID)
 	r, err := h.record()
 	if err != nil {
-		return fleet.Workspace{}, hostError("the record of the agent cannot be read", err)
+		return fleet.Workspace{}, runner.HostError("the record of the agent cannot be read", err)
 	}
 	if r == nil || !r.Ready || r.Deleting {
 		if err := b.make(ctx, a, h); err != nil {
@@ -42,11 +43,11 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	if err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.Words(err))
 	}
-	if _, err := find(p.driver.Program(), b.environ(p, nil), ""); err != nil {
+	if _, err := runner.Find(p.driver.Program(), b.environ(p, nil), ""); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(h.path("runs"), 0o700); err != nil {
-		return hostError("the directory of the agent cannot be made", err)
+		return runner.HostError("the directory of the agent cannot be made", err)
 	}
 	r := &record{
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: p.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
@@ -63,7 +64,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 		err = errors.Join(log.Close(), h.write(r))
 	}
 	if err != nil {
-		return hostError("the directory of the agent cannot be made", err)
+		return runner.HostError("the directory of the agent cannot be made", err)
 	}
 	if err := b.makeWork(ctx, p, h, r); err != nil {
 		if ctx.Err() == nil {
@@ -73,7 +74,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	r.Ready = true
 	if err := h.write(r); err != nil {
-		return hostError("the directory of the agent cannot be made", err)
+		return runner.HostError("the directory of the agent cannot be made", err)
 	}
 	if r.Repository != "" {
 		h.log("made the worktree %s of %s on the branch %s", h.work(), worktree.Scrub(p.Repository), r.Branch)
@@ -91,7 +92,7 @@ func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) erro
 			err = os.MkdirAll(p.dir, 0o700)
 		}
 		if err != nil {
-			return hostError("the directory of the agent cannot be made", err)
+			return runner.HostError("the directory of the agent cannot be made", err)
 		}
 		return nil
 	}
@@ -119,7 +120,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	r, err := h.record()
 	switch {
 	case err != nil:
-		return hostError("the record of the agent cannot be read", err)
+		return runner.HostError("the record of the agent cannot be read", err)
 	case r == nil || !r.Ready || r.Deleting:
 		return b.make(ctx, a, h)
 	}
@@ -136,14 +137,14 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	if r.Role != a.Role || r.Spec != a.Spec {
 		r.Role, r.Spec = a.Role, a.Spec
 		if err := h.write(r); err != nil {
-			return hostError("the record of the agent cannot be written", err)
+			return runner.HostError("the record of the agent cannot be written", err)
 		}
 	}
 	switch err := os.Remove(h.path("stopped")); {
 	case err == nil:
 		h.log("started")
 	case !errors.Is(err, fs.ErrNotExist):
-		return hostError("the agent cannot be started", err)
+		return runner.HostError("the agent cannot be started", err)
 	}
 	return ctx.Err()
 }
@@ -160,11 +161,11 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	if _, stopped := h.stopped(); !stopped {
 		// Before the run ends, so that none begins behind it.
 		if err := shim.WriteFile(h.path("stopped"), nil, 0o600); err != nil {
-			return hostError("the agent cannot be stopped", err)
+			return runner.HostError("the agent cannot be stopped", err)
 		}
 		h.log("stopped")
 	}
-	return b.endRuns(ctx, h, "its agent was stopped")
+	return b.host.End(ctx, runner.Home(h), "its agent was stopped")
 }
 
 // Inspect implements fleet.Place.
@@ -179,7 +180,7 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	entries, err := os.ReadDir(filepath.Join(b.config.Dir, "agents"))
 	if err != nil {
-		return nil, hostError("the directory of agents cannot be read", err)
+		return nil, runner.HostError("the directory of agents cannot be read", err)
 	}
 	all := make([]fleet.Workspace, 0, len(entries))
 	for _, e := range entries {

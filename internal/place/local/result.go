@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner"
 	"fleet/internal/runner/shim"
 	"fleet/internal/runner/worktree"
 )
@@ -21,7 +22,7 @@ const untilSuffix = ".until"
 // results is the directory of an agent whose files outlive it: see fleet.Recipe.Keep. It is where the agent works from
 // the beginning, so nothing has to be moved.
 func (b *Place) results(uid string) string {
-	return filepath.Join(b.config.Dir, "results", fileName(uid))
+	return filepath.Join(b.config.Dir, "results", runner.FileName(uid))
 }
 
 // keepResults decides what becomes of the results of an agent that is being deleted: files are kept for a while, and an
@@ -31,23 +32,23 @@ func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 	if !r.Deleting {
 		made, err := hasFiles(dir)
 		if err != nil {
-			return hostError("the agent's files cannot be looked at", err)
+			return runner.HostError("the agent's files cannot be looked at", err)
 		}
 		if made {
 			until := time.Now().Add(a.Recipe.Keep).UTC().Truncate(time.Second).Format(time.RFC3339)
 			if err := shim.WriteFile(dir+untilSuffix, []byte(until), 0o600); err != nil {
-				return hostError("the agent's files cannot be kept", err)
+				return runner.HostError("the agent's files cannot be kept", err)
 			}
 			r.Kept = fmt.Sprintf("its files are kept in %s until %s", dir, until)
 		}
 		r.Deleting = true
 		if err := h.write(r); err != nil { // so that a call after a crash keeps the same, and says so
-			return hostError("the record of the agent cannot be written", err)
+			return runner.HostError("the record of the agent cannot be written", err)
 		}
 	}
 	if _, err := os.Lstat(dir + untilSuffix); errors.Is(err, fs.ErrNotExist) {
 		if err := worktree.RemoveAll(dir); err != nil {
-			return hostError("the directory of the agent cannot be removed", err)
+			return runner.HostError("the directory of the agent cannot be removed", err)
 		}
 	}
 	return nil
@@ -79,7 +80,7 @@ func (b *Place) Tidy(ctx context.Context, now time.Time) error {
 	dir := filepath.Join(b.config.Dir, "results")
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return hostError("the directory of results cannot be read", err)
+		return runner.HostError("the directory of results cannot be read", err)
 	}
 	var errs []error
 	for _, e := range entries {

@@ -1,12 +1,87 @@
 package local
 
-import "fleet/internal/fleet"
+import (
+	"os"
 
-// runner runs the tasks of one agent.
-type runner struct {
-	place *Place
-	agent fleet.Agent
-}
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
+)
 
 // Connect implements fleet.Place.
-func (b *Place) Connect(a fleet.Agent) fleet.Runner { return runner{b, a} }
+func (b *Place) Connect(a fleet.Agent) fleet.Runner {
+	h := b.home(a.UID)
+	return b.host.Agent(a.Name, runner.Home(h), workspace{b, a, h})
+}
+
+// workspace is what the place decides about the runs of an agent.
+type workspace struct {
+	place *Place
+	agent fleet.Agent
+	home  home
+}
+
+// Ready implements runner.Workspace.
+func (s workspace) Ready() error {
+	w, err := s.home.workspace()
+	if err != nil {
+		return err
+	}
+	if w.State == fleet.StateRunning {
+		return nil
+	}
+	words := string(w.State)
+	if w.Reason != "" {
+		words += ": " + w.Reason
+	}
+	return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, it is %s", s.agent.Name, words).With("state", string(w.State))
+}
+
+// Work implements runner.Workspace.
+func (s workspace) Work(r fleet.Run) (runner.Work, error) {
+	p, err := s.place.kind(s.agent)
+	if err != nil {
+		return runner.Work{}, err
+	}
+	job, err := s.place.job(p, s.agent, r)
+	if err != nil {
+		return runner.Work{}, err
+	}
+	dir := s.home.work()
+	if p.dir != "" {
+		dir = p.dir
+	}
+	return runner.Work{
+		Driver: p.driver, Job: job, Dir: dir, Timeout: p.Timeout,
+		Environ: func(own map[string]string) []string { return s.place.environ(p, own) },
+	}, nil
+}
+
+// job is the task as the driver sees it.
+func (b *Place) job(p project, a fleet.Agent, r fleet.Run) (driver.Job, error) {
+	role, err := p.role(a.Role)
+	if err != nil {
+		return driver.Job{}, err
+	}
+	if role.PromptFile != "" {
+		text, err := os.ReadFile(role.PromptFile)
+		if err != nil {
+			return driver.Job{}, fleet.Errorf(fleet.ReasonProvisioningFailed,
+				"the prompt of role %q cannot be read from %s: restore the file, or correct the role's prompt_file", role.Name, role.PromptFile).Because(err)
+		}
+		role.Prompt = string(text)
+	}
+	servers, err := b.servers(a, role)
+	if err != nil {
+		return driver.Job{}, err
+	}
+	return driver.Job{
+		OneTask: a.OneTask, Report: r.Report,
+		TaskID: r.TaskID, Agent: a.Name, Project: p.Name, Spec: a.Spec, Prompt: r.Prompt,
+		Role: driver.Role{
+			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
+			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
+			Sealed: byRecipe(a), Alone: byRecipe(a) && a.Recipe.SystemOnly,
+		},
+	}, nil
+}

@@ -1,4 +1,4 @@
-package local
+package runner
 
 import (
 	"os"
@@ -16,20 +16,20 @@ const maxSummary = 4000
 const maxStderr = 8 << 10
 
 // outcome says what the run came to.
-func (b *Place) outcome(h home, run shim.Run, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
+func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
 	stderr, err := run.Tail("stderr", maxStderr)
 	if err != nil {
-		return fleet.Outcome{}, hostError("the output of the run cannot be read", err)
+		return fleet.Outcome{}, HostError("the output of the run cannot be read", err)
 	}
 	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr)})
 	if err := h.remember(result); err != nil {
-		return fleet.Outcome{}, hostError("the agent's conversation cannot be written down", err)
+		return fleet.Outcome{}, HostError("the agent's conversation cannot be written down", err)
 	}
 	o := result.Outcome
 	o.EndedAt = exit.Ended
 	summary, err := run.Head("summary", maxSummary)
 	if err != nil {
-		return fleet.Outcome{}, hostError("the summary of the run cannot be read", err)
+		return fleet.Outcome{}, HostError("the summary of the run cannot be read", err)
 	}
 	if s := strings.TrimSpace(driver.Clean(summary)); s != "" {
 		o.Summary = shorten(s)
@@ -38,9 +38,9 @@ func (b *Place) outcome(h home, run shim.Run, f *follower, exit *shim.Exit) (fle
 		if name == "output" && f.format.Kind != "text" {
 			break // it is for programs, and the parser has found the payload in it
 		}
-		kept, err := run.Keep(name, b.config.MaxOutput)
+		kept, err := run.Keep(name, host.config.MaxOutput)
 		if err != nil {
-			return fleet.Outcome{}, hostError("the payload of the run cannot be read", err)
+			return fleet.Outcome{}, HostError("the payload of the run cannot be read", err)
 		}
 		if len(kept.Data) > 0 {
 			o.Payload, o.Gap = kept.Data, fleet.Gap{Offset: kept.GapOffset, Size: kept.GapSize}
@@ -63,7 +63,7 @@ func (b *Place) outcome(h home, run shim.Run, f *follower, exit *shim.Exit) (fle
 }
 
 // remember keeps the conversation that the agent's next run goes on with.
-func (h home) remember(r driver.Result) error {
+func (h Home) remember(r driver.Result) error {
 	switch known := h.read("session"); {
 	case r.Forget:
 		if err := os.Remove(h.path("session")); err != nil && !os.IsNotExist(err) {

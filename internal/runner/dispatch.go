@@ -1,4 +1,4 @@
-package local
+package runner
 
 import (
 	"context"
@@ -32,53 +32,36 @@ const startTime = 30 * time.Second
 
 // Dispatch implements fleet.Runner. The run belongs to the agent from the moment a shim has claimed it; until then,
 // every later call makes sure that the shim of an earlier one never will.
-func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
-	b, a := w.place, w.agent
+func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	h := b.home(a.UID)
+	h := w.home
 	run := h.run(r.TaskID)
 	if given, err := settleClaim(run); err != nil || given {
 		return err
 	}
-	if err := b.ready(a, h); err != nil {
+	if err := w.ws.Ready(); err != nil {
 		return err
 	}
-	if id := h.read("active"); id != "" && id != fileName(r.TaskID) {
+	if id := h.read("active"); id != "" && id != FileName(r.TaskID) {
 		busy, err := underWay(shim.Run(h.path("runs", id)))
 		if err != nil {
-			return hostError("the agent's last run cannot be read", err)
+			return HostError("the agent's last run cannot be read", err)
 		}
 		if busy {
-			return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", a.Name, id).With("task_id", id)
+			return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", w.name, id).With("task_id", id)
 		}
 	}
-	p, err := b.kind(a)
+	work, err := w.ws.Work(r)
 	if err != nil {
 		return err
 	}
-	env, err := b.prepare(p, a, r, h)
+	env, err := w.host.prepare(work, r, h)
 	if err != nil {
 		return err
 	}
-	return b.launch(ctx, a, h, run, env)
-}
-
-// ready says why the agent cannot take a run.
-func (b *Place) ready(a fleet.Agent, h home) error {
-	w, err := h.workspace()
-	if err != nil {
-		return err
-	}
-	if w.State == fleet.StateRunning {
-		return nil
-	}
-	words := string(w.State)
-	if w.Reason != "" {
-		words += ": " + w.Reason
-	}
-	return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, it is %s", a.Name, words).With("state", string(w.State))
+	return w.host.launch(ctx, w.name, h, run, env)
 }
 
 // settleClaim says whether the run was given to the agent. When nobody has claimed it, nobody will, and what there is
@@ -92,12 +75,12 @@ func settleClaim(run shim.Run) (given bool, err error) {
 		return true, nil
 	}
 	if err != nil {
-		return false, hostError("the run cannot be claimed", err)
+		return false, HostError("the run cannot be claimed", err)
 	}
 	if !void {
 		e, err := run.Exit()
 		if err != nil && !errors.Is(err, agentfile.ErrReplaced) {
-			return false, hostError("the end of the run cannot be read", err)
+			return false, HostError("the end of the run cannot be read", err)
 		}
 		if e == nil || e.End != shim.NotStarted {
 			return true, nil
@@ -119,7 +102,7 @@ func putAway(run shim.Run) error {
 		err = os.Rename(string(run), filepath.Join(dir, "run"))
 	}
 	if err != nil {
-		return hostError("a run that was never started cannot be put away", err)
+		return HostError("a run that was never started cannot be put away", err)
 	}
 	return strip(filepath.Join(dir, "run"), "claim")
 }
@@ -128,12 +111,12 @@ func putAway(run shim.Run) error {
 func strip(dir string, keep ...string) error {
 	entries, err := agentfile.ReadDir(dir)
 	if err != nil {
-		return hostError("a run cannot be put away", err)
+		return HostError("a run cannot be put away", err)
 	}
 	for _, e := range entries {
 		if !slices.Contains(keep, e.Name()) {
 			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				return hostError("a run cannot be put away", err)
+				return HostError("a run cannot be put away", err)
 			}
 		}
 	}
@@ -150,18 +133,16 @@ func underWay(run shim.Run) (bool, error) {
 }
 
 // prepare makes the directory of the run, as a whole or not at all, and returns the environment of its program.
-func (b *Place) prepare(p project, a fleet.Agent, r fleet.Run, h home) ([]string, error) {
+func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	run := h.run(r.TaskID)
-	job, err := b.job(p, a, r, h, run)
-	if err != nil {
-		return nil, err
-	}
-	c, err := p.driver.Command(job)
+	job := w.Job
+	job.RunDir, job.Session = string(run), h.read("session")
+	c, err := w.Driver.Command(job)
 	if err != nil {
 		return nil, err
 	}
 	own := map[string]string{
-		"FLEET_RUN_DIR": string(run), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": a.Name, "FLEET_PROJECT": p.Name, "FLEET_ROLE": job.Role.Name,
+		"FLEET_RUN_DIR": string(run), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": job.Agent, "FLEET_PROJECT": job.Project, "FLEET_ROLE": job.Role.Name,
 		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
 		"FLEET_SUMMARY": run.Path("summary"), "FLEET_PAYLOAD": run.Path("payload"),
 	}
@@ -177,22 +158,18 @@ func (b *Place) prepare(p project, a fleet.Agent, r fleet.Run, h home) ([]string
 		own["FLEET_REPORT_URL"], own["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
 		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
 	}
-	env := b.environ(p, own)
-	dir := h.work()
-	if p.dir != "" {
-		dir = p.dir
-	}
+	env := w.Environ(own)
 	spec := shim.Spec{
-		Argv: c.Argv, Dir: dir, Timeout: r.Timeout, Grace: b.config.StopGrace, MaxOutput: b.config.MaxOutput,
+		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
 		Requests: c.Requests,
 	}
-	if p.Timeout > 0 && (spec.Timeout <= 0 || p.Timeout < spec.Timeout) {
-		spec.Timeout = p.Timeout
+	if w.Timeout > 0 && (spec.Timeout <= 0 || w.Timeout < spec.Timeout) {
+		spec.Timeout = w.Timeout
 	}
 	spec.Program = c.Argv[0]
 	if filepath.Dir(spec.Program) != string(run) { // a script of the run's own is not there yet
-		if spec.Program, err = find(c.Argv[0], env, dir); err != nil {
+		if spec.Program, err = Find(c.Argv[0], env, w.Dir); err != nil {
 			return nil, err
 		}
 	}
@@ -212,45 +189,16 @@ func (b *Place) prepare(p project, a fleet.Agent, r fleet.Run, h home) ([]string
 		files = append(files, driver.File{Name: name, Data: string(data)})
 	}
 	if err := h.sweep(); err != nil {
-		return nil, hostError("the directory of runs cannot be tidied", err)
+		return nil, HostError("the directory of runs cannot be tidied", err)
 	}
 	if err := h.place(run, files); err != nil {
-		return nil, hostError("the directory of the run cannot be made", err)
+		return nil, HostError("the directory of the run cannot be made", err)
 	}
 	return env, nil
 }
 
-// job is the task as the driver sees it.
-func (b *Place) job(p project, a fleet.Agent, r fleet.Run, h home, run shim.Run) (driver.Job, error) {
-	role, err := p.role(a.Role)
-	if err != nil {
-		return driver.Job{}, err
-	}
-	if role.PromptFile != "" {
-		text, err := os.ReadFile(role.PromptFile)
-		if err != nil {
-			return driver.Job{}, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"the prompt of role %q cannot be read from %s: restore the file, or correct the role's prompt_file", role.Name, role.PromptFile).Because(err)
-		}
-		role.Prompt = string(text)
-	}
-	servers, err := b.servers(a, role)
-	if err != nil {
-		return driver.Job{}, err
-	}
-	return driver.Job{
-		OneTask: a.OneTask, Report: r.Report,
-		TaskID: r.TaskID, Agent: a.Name, Project: p.Name, Spec: a.Spec, Prompt: r.Prompt, RunDir: string(run), Session: h.read("session"),
-		Role: driver.Role{
-			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
-			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
-			Sealed: byRecipe(a), Alone: byRecipe(a) && a.Recipe.SystemOnly,
-		},
-	}, nil
-}
-
 // place makes the run's directory with the files in it.
-func (h home) place(run shim.Run, files []driver.File) error {
+func (h Home) place(run shim.Run, files []driver.File) error {
 	tmp, err := os.MkdirTemp(h.path("runs"), newPrefix+"*")
 	if err != nil {
 		return err
@@ -272,11 +220,11 @@ func (h home) place(run shim.Run, files []driver.File) error {
 }
 
 // launch starts a shim on the run and returns when that has started the program.
-func (b *Place) launch(ctx context.Context, a fleet.Agent, h home, run shim.Run, env []string) error {
-	hands, err := b.spawn(run, env)
+func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run, env []string) error {
+	hands, err := host.spawn(run, env)
 	if err != nil {
 		discard(run)
-		return hostError("the run's supervisor cannot be started", err)
+		return HostError("the run's supervisor cannot be started", err)
 	}
 	defer func() { _ = hands.Close() }()
 	_ = hands.SetReadDeadline(time.Now().Add(startTime))
@@ -305,7 +253,7 @@ func (b *Place) launch(ctx context.Context, a fleet.Agent, h home, run shim.Run,
 		}
 	}
 	h.log("run %s started", filepath.Base(string(run)))
-	b.config.Logger.DebugContext(ctx, "run started", "agent", a.Name, "task", filepath.Base(string(run)))
+	host.config.Logger.DebugContext(ctx, "run started", "agent", agent, "task", filepath.Base(string(run)))
 	return nil
 }
 
@@ -313,7 +261,7 @@ func (b *Place) launch(ctx context.Context, a fleet.Agent, h home, run shim.Run,
 func discard(run shim.Run) { _, _ = settleClaim(run) }
 
 // spawn starts the shim, and returns where it will say how that went.
-func (b *Place) spawn(run shim.Run, env []string) (*os.File, error) {
+func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -324,14 +272,14 @@ func (b *Place) spawn(run shim.Run, env []string) (*os.File, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	defer func() { _ = own.Close() }()
-	cmd := exec.Command(b.config.ShimCommand[0], append(append([]string{}, b.config.ShimCommand[1:]...), string(run))...)
+	cmd := exec.Command(host.config.ShimCommand[0], append(append([]string{}, host.config.ShimCommand[1:]...), string(run))...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), own, own, []*os.File{w}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of what is meant for the server
 	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", strings.Join(b.config.ShimCommand, " "), err), r.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", strings.Join(host.config.ShimCommand, " "), err), r.Close())
 	}
 	pid := cmd.Process.Pid
 	_ = cmd.Process.Release()
-	b.reaper.add(pid)
+	host.reaper.add(pid)
 	return r, nil
 }

@@ -1,4 +1,4 @@
-package local
+package runner
 
 import (
 	"context"
@@ -17,19 +17,18 @@ const listenTime = 3 * time.Second
 
 // Interrupt implements fleet.Runner. The run's process group gets TERM or, with kill set, everything that descends
 // from its program gets KILL, and the supervisor too when it does not answer.
-func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
-	b, a := w.place, w.agent
+func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	run := b.home(a.UID).run(r.TaskID)
+	run := w.home.run(r.TaskID)
 	for begun, again := time.Now(), 5*time.Millisecond; ; again = min(2*again, 200*time.Millisecond) {
 		if c, err := run.Claim(); err == nil && (c == nil || c.Void) || gone(err) {
 			return nil // never started
 		}
 		exit, err := run.Settle()
 		if err != nil {
-			return hostError("the end of the run cannot be read", err)
+			return HostError("the end of the run cannot be read", err)
 		}
 		if exit != nil {
 			return nil
@@ -45,14 +44,14 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 			return ctx.Err()
 		case errors.Is(err, shim.ErrNoAnswer) && kill:
 			if err := run.Kill(shim.Lost); err != nil {
-				return hostError("the run cannot be killed", err)
+				return HostError("the run cannot be killed", err)
 			}
 			return nil
 		case errors.Is(err, shim.ErrEnded): // or not listening yet
 		case errors.Is(err, shim.ErrNoAnswer):
 			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer").Because(err)
 		default:
-			return hostError("the run cannot be interrupted", err)
+			return HostError("the run cannot be interrupted", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -64,22 +63,21 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 
 // Send implements fleet.Runner: a run of the shell driver reads the message as a line of
 // the file that FLEET_MESSAGES names.
-func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
-	b, a := w.place, w.agent
+func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	run := b.home(a.UID).run(r.TaskID)
-	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.Name)
+	run := w.home.run(r.TaskID)
+	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", w.name)
 	spec, err := run.Spec()
 	switch {
 	case gone(err), errors.Is(err, agentfile.ErrReplaced):
 		return ended
 	case err != nil:
-		return hostError("the run cannot be read", err)
+		return HostError("the run cannot be read", err)
 	case !spec.Messages:
 		return fleet.Errorf(fleet.ReasonUnimplemented,
-			"the agent %q takes no messages while it works: wait for its task to end, or stop it, and start another one; it remembers what it did before", a.Name)
+			"the agent %q takes no messages while it works: wait for its task to end, or stop it, and start another one; it remembers what it did before", w.name)
 	}
 	switch err := run.Message(ctx, id, message); {
 	case err == nil:
@@ -89,8 +87,8 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error
 	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err):
 		return ended
 	case errors.Is(err, shim.ErrNotRead):
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and has too many waiting", a.Name)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and has too many waiting", w.name)
 	default:
-		return hostError("the message cannot be sent", err)
+		return HostError("the message cannot be sent", err)
 	}
 }

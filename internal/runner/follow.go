@@ -1,4 +1,4 @@
-package local
+package runner
 
 import (
 	"context"
@@ -29,19 +29,17 @@ const lookAnyway = 2 * time.Second
 
 // Follow implements fleet.Runner. It reads the output's file from its beginning, also when the cursor is further on,
 // since what a line means, and what the run came to, can depend on what was before.
-func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
-	b, a := w.place, w.agent
+func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
-	h := b.home(a.UID)
-	run := h.run(r.TaskID)
+	run := w.home.run(r.TaskID)
 	given, err := settleClaim(run)
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
 	if !given {
-		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", a.Name, r.TaskID)
+		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", w.name, r.TaskID)
 	}
 	f, err := newFollower(run, cursor, sink)
 	if err != nil {
@@ -52,7 +50,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
-	return b.outcome(h, run, f, exit)
+	return w.host.outcome(w.home, run, f, exit)
 }
 
 // maxFormat is the longest description of a run's output that is read, in bytes.
@@ -80,7 +78,7 @@ func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*f
 		return nil, err
 	}
 	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the end of the run can be told without it
-		return nil, hostError("the run cannot be read", err)
+		return nil, HostError("the run cannot be read", err)
 	}
 	b, err := agentfile.Read(run.Path(formatFile), maxFormat)
 	if err == nil {
@@ -94,7 +92,7 @@ func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*f
 		f.parser, err = driver.NewParser(f.format)
 	}
 	if err != nil {
-		return nil, hostError("the run cannot be read", err)
+		return nil, HostError("the run cannot be read", err)
 	}
 	f.reader = run.Reader("output")
 	return f, nil
@@ -110,7 +108,7 @@ func (f *follower) settle() (*shim.Exit, error) {
 	if _, err := os.Stat(string(f.run)); gone(err) {
 		return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
 	}
-	return nil, hostError("the end of the run cannot be read", err)
+	return nil, HostError("the end of the run cannot be read", err)
 }
 
 // overdueBy is how long after the end of its time a run counts as overdue, beside what it gets to end by itself.
@@ -197,7 +195,7 @@ func (f *follower) pass(ctx context.Context, final bool) error {
 		}
 		more, err := f.read()
 		if err != nil {
-			return hostError("the output of the run cannot be read", err)
+			return HostError("the output of the run cannot be read", err)
 		}
 		for {
 			used, err := f.parse(final && !more)

@@ -1,4 +1,4 @@
-package local
+package runner
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 )
 
 // runs returns the agent's runs, the newest last.
-func (h home) runs() ([]shim.Run, error) {
+func (h Home) runs() ([]shim.Run, error) {
 	entries, err := agentfile.ReadDir(h.path("runs"))
 	if os.IsNotExist(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return nil, nil
@@ -52,7 +52,7 @@ func (h home) runs() ([]shim.Run, error) {
 }
 
 // sweep removes what calls that were cut off have left, and the output of old runs.
-func (h home) sweep() error {
+func (h Home) sweep() error {
 	entries, err := agentfile.ReadDir(h.path("runs"))
 	if err != nil {
 		return err
@@ -85,11 +85,11 @@ func (h home) sweep() error {
 	return nil
 }
 
-// endRuns ends what runs of the agent's, and makes sure that nothing else will.
-func (b *Place) endRuns(ctx context.Context, h home, reason string) error {
+// End ends every run of the agent, and makes sure that none begins later. Nothing of them is left then.
+func (host *Host) End(ctx context.Context, h Home, reason string) error {
 	runs, err := h.runs()
 	if err != nil {
-		return hostError("the agent's runs cannot be read", err)
+		return HostError("the agent's runs cannot be read", err)
 	}
 	for _, run := range runs {
 		if given, err := settleClaim(run); err != nil {
@@ -97,11 +97,11 @@ func (b *Place) endRuns(ctx context.Context, h home, reason string) error {
 		} else if !given {
 			continue
 		}
-		if _, err := run.End(ctx, b.config.StopGrace, reason); err != nil {
+		if _, err := run.End(ctx, host.config.StopGrace, reason); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return hostError("the run "+filepath.Base(string(run))+" cannot be ended", err)
+			return HostError("the run "+filepath.Base(string(run))+" cannot be ended", err)
 		}
 	}
 	process.KillMarked(shim.Mark(shim.Run(h.path("runs"))) + "/") // the agent may have removed the directory of a run

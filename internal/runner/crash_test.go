@@ -1,0 +1,179 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/shim"
+)
+
+// TestMain makes the test binary its own shim.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "shim" {
+		os.Exit(ShimMain(os.Args[2:]...))
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
+	goleak.VerifyTestMain(m)
+}
+
+// These tests leave a call at a point where the program could be killed in it, and look at what the next one makes of it.
+
+// bench is an agent whose tasks are shell scripts.
+type bench struct {
+	t     *testing.T
+	host  *Host
+	home  Home
+	agent Agent
+}
+
+func newBench(t *testing.T) (*bench, context.Context) {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	x := &bench{t: t, host: New(Config{ShimCommand: []string{exe, "shim"}}), home: Home(t.TempDir())}
+	require.NoError(t, os.Mkdir(x.home.path("runs"), 0o700))
+	x.agent = x.host.Agent("papi", x.home, x)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(func() {
+		defer cancel()
+		require.NoError(t, x.host.End(ctx, x.home, "the test is over"))
+		x.host.Close()
+	})
+	return x, ctx
+}
+
+func (x *bench) Ready() error { return nil }
+
+func (x *bench) Work(r fleet.Run) (Work, error) {
+	d, err := driver.New(driver.Options{Kind: "shell"})
+	return Work{
+		Driver: d, Dir: string(x.home), Job: driver.Job{TaskID: r.TaskID, Prompt: r.Prompt},
+		Environ: func(own map[string]string) []string {
+			env := []string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE")}
+			for k, v := range own {
+				env = append(env, k+"="+v)
+			}
+			return env
+		},
+	}, err
+}
+
+func (x *bench) prepare(r fleet.Run) ([]string, error) {
+	w, err := x.Work(r)
+	require.NoError(x.t, err)
+	return x.host.prepare(w, r, x.home)
+}
+
+func (x *bench) follow(ctx context.Context, r fleet.Run) (fleet.Outcome, error) {
+	return x.agent.Follow(ctx, r, "", func(fleet.Output) error { return nil })
+}
+
+func (x *bench) times() string {
+	x.t.Helper()
+	out, err := os.ReadFile(filepath.Join(string(x.home), "times"))
+	require.NoError(x.t, err)
+	return string(out)
+}
+
+func TestCrashBeforeTheShim(t *testing.T) {
+	t.Parallel()
+	x, ctx := newBench(t)
+	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: time.Minute}
+
+	for _, next := range []func() error{
+		func() error {
+			return x.agent.Dispatch(ctx, fleet.Run{TaskID: "task-0", Prompt: "true", Timeout: time.Minute})
+		}, // the agent is not busy
+		func() error { _, err := x.follow(ctx, r); return err },
+		func() error { return x.agent.Interrupt(ctx, r, true) },
+	} {
+		env, err := x.prepare(r)
+		require.NoError(t, err)
+		if err := next(); err != nil {
+			require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "%v", err)
+		}
+		_, err = x.follow(ctx, r)
+		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "certainly never given")
+
+		// And never will be: a shim that comes late finds nothing to do.
+		if _, err := os.Stat(string(x.home.run(r.TaskID))); err == nil {
+			hands, err := x.host.spawn(x.home.run(r.TaskID), env)
+			require.NoError(t, err)
+			require.False(t, handshake(t, hands).Started)
+		}
+	}
+	require.NoError(t, x.agent.Dispatch(ctx, r))
+	o, err := x.follow(ctx, r)
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskCompleted, o.Status)
+	require.Equal(t, "once\n", x.times())
+}
+
+func handshake(t *testing.T, hands *os.File) (h shim.Handshake) {
+	t.Helper()
+	_ = json.NewDecoder(hands).Decode(&h)
+	require.NoError(t, hands.Close())
+	return h
+}
+
+// TestCrashBehindTheShim gives the run again while the shim of the first try is about to start, earlier and later.
+func TestCrashBehindTheShim(t *testing.T) {
+	t.Parallel()
+	x, ctx := newBench(t)
+	given := 0
+	for i := range 24 {
+		r := fleet.Run{TaskID: "task-" + string(rune('a'+i)), Prompt: "echo $FLEET_TASK_ID >>times", Timeout: time.Minute}
+		env, err := x.prepare(r)
+		require.NoError(t, err)
+		late, err := x.host.spawn(x.home.run(r.TaskID), env)
+		require.NoError(t, err)
+		<-time.After(time.Duration(i) * time.Millisecond) // no signal is wanted: any moment must do
+		require.NoError(t, x.agent.Dispatch(ctx, r))
+		o, err := x.follow(ctx, r)
+		require.NoError(t, err)
+		require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+		if handshake(t, late).Started {
+			given++
+		}
+	}
+	require.Len(t, strings.Fields(x.times()), 24, "each run once; %d by the first shim", given)
+}
+
+// TestTwoShims starts several shims on one run: one of them runs it.
+func TestTwoShims(t *testing.T) {
+	t.Parallel()
+	x, ctx := newBench(t)
+	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: time.Minute}
+	env, err := x.prepare(r)
+	require.NoError(t, err)
+	var all []*os.File
+	for range 5 {
+		hands, err := x.host.spawn(x.home.run(r.TaskID), env)
+		require.NoError(t, err)
+		all = append(all, hands)
+	}
+	started, taken := 0, 0
+	for _, hands := range all {
+		switch s := handshake(t, hands); {
+		case s.Started:
+			started++
+		case s.Taken:
+			taken++
+		}
+	}
+	require.Equal(t, 1, started)
+	require.Equal(t, 4, taken)
+	_, err = x.follow(ctx, r)
+	require.NoError(t, err)
+	require.Equal(t, "once\n", x.times())
+}

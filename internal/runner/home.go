@@ -1,0 +1,70 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/shim"
+)
+
+// Home is the directory of an agent. It holds, of its runs:
+//
+//	runs/    a directory for each run, see package shim
+//	active   the name of the run that was started last
+//	session  the conversation that the agent's next run continues
+//	log      a line for each run that was started or has ended
+type Home string
+
+// maxFile is the longest file of an agent's directory that is read, in bytes. Each is a few lines.
+const maxFile = 1 << 20
+
+func (h Home) path(parts ...string) string {
+	return filepath.Join(append([]string{string(h)}, parts...)...)
+}
+
+func (h Home) run(taskID string) shim.Run { return shim.Run(h.path("runs", FileName(taskID))) }
+
+func (h Home) exists() bool {
+	info, err := os.Stat(string(h))
+	return err == nil && info.IsDir()
+}
+
+// read returns the content of a small file of the agent; empty if it does not exist.
+func (h Home) read(name string) string {
+	b, _ := agentfile.Read(h.path(name), maxFile)
+	return strings.TrimSpace(string(b))
+}
+
+func (h Home) log(format string, args ...any) {
+	shim.AppendLog(h.path("log"), fmt.Sprintf(format, args...))
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+
+// FileName returns a file name for an id: the id itself, unless it is unfit for a file.
+func FileName(id string) string {
+	if plainName.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "_" + hex.EncodeToString(sum[:16])
+}
+
+// HostError is an error of this machine, for example a full disk or missing permissions. Another try may find it cured.
+func HostError(what string, cause error) error {
+	reason := "see the log of the program that runs the agent"
+	var pe *fs.PathError
+	if errors.As(cause, &pe) {
+		reason = pe.Path + ": " + pe.Err.Error()
+	}
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s: %s", what, reason).Because(cause)
+}
