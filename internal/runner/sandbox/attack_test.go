@@ -1,0 +1,165 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMain makes the test binary the attacker too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "attack" {
+		err := attack(os.Args[2], os.Args[3:])
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// attack makes one attack and returns why it failed; nil means that it succeeded.
+func attack(name string, args []string) error {
+	arg := func(i int) string { return args[i] }
+	number := func(i int) uintptr {
+		n, err := strconv.Atoi(args[i])
+		if err != nil {
+			panic(err)
+		}
+		return uintptr(n)
+	}
+	call := func(nr uintptr, args ...uintptr) error {
+		args = append(args, 0, 0, 0, 0, 0, 0)
+		if _, _, e := syscall.RawSyscall6(nr, args[0], args[1], args[2], args[3], args[4], args[5]); e != 0 {
+			return e
+		}
+		return nil
+	}
+	switch name {
+	case "read":
+		_, err := os.ReadFile(arg(0))
+		return err
+	case "list":
+		_, err := os.ReadDir(arg(0))
+		return err
+	case "append": // changes an existing file
+		f, err := os.OpenFile(arg(0), os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = f.WriteString("attacked\n")
+		}
+		return err
+	case "create":
+		return os.WriteFile(arg(0), nil, 0o600)
+	case "remove":
+		return os.Remove(arg(0))
+	case "replace": // puts a file of its own in the place of another one
+		if err := os.WriteFile("mine", []byte("attacked"), 0o600); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+		return os.Rename("mine", arg(0))
+	case "link": // makes a name of its own for another one's file
+		return os.Link(arg(0), "linked")
+	case "symlink": // reaches a file through a link of its own
+		_ = os.Remove("link")
+		if err := os.Symlink(arg(0), "link"); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+		_, err := os.ReadFile("link")
+		return err
+	case "follow":
+		_, err := os.Readlink(arg(0))
+		return err
+	case "truncate":
+		return os.Truncate(arg(0), 0)
+	case "signal":
+		return syscall.Kill(int(number(0)), syscall.Signal(number(1)))
+	case "pidfd": // a signal through a handle
+		fd, err := unix.PidfdOpen(int(number(0)), 0)
+		if err != nil {
+			return err
+		}
+		return unix.PidfdSendSignal(fd, syscall.SIGTERM, nil, 0)
+	case "trace":
+		return call(unix.SYS_PTRACE, unix.PTRACE_ATTACH, number(0))
+	case "memory":
+		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", number(0)), os.O_RDWR, 0)
+		_ = f
+		return err
+	case "limit": // a processor time of 0 ends the process
+		return unix.Prlimit(int(number(0)), unix.RLIMIT_CPU, &unix.Rlimit{Cur: 1000, Max: 1000}, nil)
+	case "renice":
+		return syscall.Setpriority(syscall.PRIO_PROCESS, int(number(0)), 19)
+	case "affinity":
+		var set unix.CPUSet
+		set.Set(0)
+		return unix.SchedSetaffinity(int(number(0)), &set)
+	case "dial":
+		c, err := net.DialTimeout(arg(0), arg(1), 5*time.Second)
+		if err == nil {
+			_, err = c.Write([]byte("attacked"))
+		}
+		return err
+	case "multipath": // a TCP socket of another protocol
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
+		_ = fd
+		return err
+	case "family":
+		_, err := unix.Socket(int(number(0)), unix.SOCK_DGRAM, 0)
+		return err
+	case "pair":
+		_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		return err
+	case "ring":
+		var params [120]byte
+		return call(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])))
+	case "keyring":
+		return call(unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, ^uintptr(3)+1, 0) // KEY_SPEC_USER_KEYRING
+	case "setuid":
+		if err := os.WriteFile("program", nil, 0o700); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+		return os.Chmod("program", 0o700|os.ModeSetuid)
+	case "namespace":
+		cmd := exec.Command("/bin/true")
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		}
+		return cmd.Run()
+	case "chroot":
+		return syscall.Chroot("/")
+	case "fork": // until it cannot
+		for range number(0) {
+			cmd := exec.Command("/bin/sleep", "3600")
+			if err := cmd.Start(); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "descriptors": // what it has inherited beyond its input, output and errors
+		found, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && len(f.Name()) == 1 && f.Name() > "2" && !strings.HasPrefix(to, "anon_inode") && !strings.HasPrefix(to, "/proc") && !strings.HasPrefix(to, "/sys") {
+				fmt.Println(f.Name(), to)
+				return nil
+			}
+		}
+		return fmt.Errorf("there are none")
+	}
+	panic("there is no attack " + name)
+}

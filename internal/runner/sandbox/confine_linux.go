@@ -1,0 +1,129 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// needABI is the least version of Landlock: it keeps signals and abstract sockets within the sandbox.
+const needABI = 6
+
+// Available returns nil if programs can be confined, or an error that wraps ErrUnavailable and says what is missing.
+var Available = sync.OnceValue(func() error {
+	abi, err := ll.LandlockGetABIVersion()
+	if err != nil {
+		return fmt.Errorf("%w: the kernel has no Landlock: use Linux 6.12 or later, with landlock in the boot parameter lsm=", ErrUnavailable)
+	}
+	if abi < needABI {
+		return fmt.Errorf("%w: the kernel has version %d of Landlock, and %d is needed: use Linux 6.12 or later", ErrUnavailable, abi, needABI)
+	}
+	return nil
+})
+
+// confine confines the calling thread for ever. The thread must be locked.
+func confine(p Policy) error {
+	rules, err := rulesOf(p) // while it may still look at everything
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"resource limits", func() error { return limit(p) }},
+		{"capabilities", dropCapabilities},
+		{"no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
+		{"landlock", func() error { return restrict(rules) }},
+		{"seccomp", func() error { return filterCalls(p) }},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("confine the program: %s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// restrict applies Landlock to files, signals and abstract sockets. Newer kernels restrict more: what they add is
+// restricted too.
+func restrict(rules []landlock.Rule) error {
+	latest := landlock.V11
+	return landlock.MustConfig(latest.HandledAccessFS, latest.Scoped).BestEffort().Restrict(rules...)
+}
+
+// devices are the devices that every program may use.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
+
+// rulesOf are the rules of Landlock for the policy.
+func rulesOf(p Policy) ([]landlock.Rule, error) {
+	var writeDirs, writeFiles, readDirs, readFiles []string
+	for _, path := range p.Write {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("confine the program: %w", err)
+		}
+		if info.IsDir() {
+			writeDirs = append(writeDirs, path)
+		} else {
+			writeFiles = append(writeFiles, path)
+		}
+	}
+	for _, path := range p.Read {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			readDirs = append(readDirs, path)
+		} else if err == nil {
+			readFiles = append(readFiles, path)
+		}
+	}
+	return []landlock.Rule{
+		landlock.RWDirs(writeDirs...).WithRefer(), landlock.RWFiles(writeFiles...),
+		landlock.RODirs(readDirs...), landlock.ROFiles(readFiles...),
+		landlock.RWFiles(devices...).WithIoctlDev().IgnoreIfMissing(),
+	}, nil
+}
+
+// limit sets the resource limits of the process.
+func limit(p Policy) error {
+	processes := p.Processes
+	if processes == 0 {
+		processes = DefaultProcesses
+	}
+	for resource, most := range map[int]uint64{unix.RLIMIT_NPROC: processes, unix.RLIMIT_CORE: 0} {
+		var now unix.Rlimit
+		if err := unix.Getrlimit(resource, &now); err != nil {
+			return err
+		}
+		most = min(most, now.Max)
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropCapabilities takes every capability from the thread, and the ways to get one back. A user other than root cannot
+// lower the bounding set, but has nothing to get from it: no_new_privs follows.
+func dropCapabilities() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	for c := uintptr(0); c < 64; c++ {
+		switch err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err {
+		case nil, unix.EINVAL: // the kernel has fewer capabilities
+		case unix.EPERM:
+			if os.Geteuid() == 0 {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	var none [2]unix.CapUserData
+	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0])
+}

@@ -1,0 +1,15 @@
+//go:build !linux || !(amd64 || arm64)
+
+package sandbox
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// Available says why programs cannot be confined.
+func Available() error {
+	return fmt.Errorf("%w: it runs %s on %s, and Fleet confines programs on Linux on amd64 and arm64 only", ErrUnavailable, runtime.GOOS, runtime.GOARCH)
+}
+
+func confine(Policy) error { return Available() }

@@ -1,0 +1,80 @@
+// Package sandbox starts programs that can reach only what a Policy allows.
+//
+// A program is started through a helper: this same executable, under the name helperName. The helper confines itself and
+// then becomes the program, so nothing of the program runs unconfined, and everything that the program starts is confined
+// too. On Linux it uses, in this order: resource limits, an empty set of capabilities, no_new_privs, Landlock, seccomp.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Policy is what a program may reach. Paths are absolute. The zero value may reach nothing.
+type Policy struct {
+	Write []string `json:"write,omitempty"` // directories and files that it may read, change and execute; each must exist
+	Read  []string `json:"read,omitempty"`  // directories and files that it may read and execute; those that do not exist are left out
+
+	Network Network `json:"network,omitempty"`
+
+	// Processes is how many processes and threads the user of the program may have before the program cannot start more;
+	// 0: DefaultProcesses. It does not hold for root, whom the kernel exempts.
+	Processes uint64 `json:"processes,omitempty"`
+}
+
+// DefaultProcesses is the default of Policy.Processes.
+const DefaultProcesses = 8192
+
+// Network is what a program may connect to.
+type Network string
+
+// The networks.
+const (
+	Full    Network = "full" // TCP and UDP
+	Offline Network = "none" // nothing; it cannot make a socket except a pair of connected ones
+)
+
+// Networks are the values of Network.
+var Networks = []Network{Full, Offline}
+
+// Mode is how programs are confined.
+type Mode string
+
+// The modes.
+const (
+	Auto     Mode = "auto"     // as Landlock where the system has it, else as None
+	Landlock Mode = "landlock" // with Landlock and seccomp
+	None     Mode = "none"     // not at all
+)
+
+// Modes are the values of Mode.
+var Modes = []Mode{Auto, Landlock, None}
+
+// ErrUnavailable means that this system cannot confine programs. Its text says what is missing.
+var ErrUnavailable = errors.New("programs cannot be confined on this system")
+
+// Choose returns how programs are confined: Landlock or None. It returns an error that wraps ErrUnavailable if the mode or
+// the network cannot be had, since a setting is never weakened. An empty mode is Auto, and an empty network is Full.
+func Choose(m Mode, n Network) (Mode, error) {
+	if m != "" && !slices.Contains(Modes, m) {
+		return "", fmt.Errorf("sandbox is %q: it is auto, landlock or none", m)
+	}
+	if n != "" && !slices.Contains(Networks, n) {
+		return "", fmt.Errorf("network is %q: it is full or none", n)
+	}
+	if m == None {
+		if n == Offline {
+			return "", errors.New("network none needs a sandbox: remove sandbox: none")
+		}
+		return None, nil
+	}
+	err := Available()
+	switch {
+	case err == nil:
+		return Landlock, nil
+	case m == Landlock || n == Offline:
+		return "", err
+	}
+	return None, nil
+}

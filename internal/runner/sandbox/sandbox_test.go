@@ -1,0 +1,358 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"fleet/internal/runner/sandbox"
+)
+
+// user is somebody who attacks.
+type user struct {
+	name       string
+	credential *syscall.Credential // nil: the user who runs the tests
+}
+
+const nobody = 65534
+
+// users are root, where the tests run as root, and an ordinary user.
+func users() []user {
+	if os.Geteuid() == 0 {
+		return []user{{"root", nil}, {"nobody", &syscall.Credential{Uid: nobody, Gid: nobody}}}
+	}
+	return []user{{"user", nil}}
+}
+
+// arena is a machine as an attacker finds it: a directory of its own, and everything else.
+type arena struct {
+	t        *testing.T
+	user     user
+	own      string // what it may write
+	outside  string // what it must not reach
+	attacker string // the program
+	victim   *os.Process
+	policy   sandbox.Policy
+}
+
+// system is what every program may read.
+var system = []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/sys"}
+
+func newArena(t *testing.T, u user) *arena {
+	t.Helper()
+	if err := sandbox.Available(); err != nil {
+		t.Skip(err)
+	}
+	dir, err := os.MkdirTemp("", "arena-*") // not t.TempDir, which other users cannot enter
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	a := &arena{t: t, user: u, own: filepath.Join(dir, "own"), outside: filepath.Join(dir, "outside"), attacker: filepath.Join(dir, "program", "attacker")}
+	for _, d := range []string{dir, a.own, a.outside, filepath.Dir(a.attacker)} {
+		require.NoError(t, os.MkdirAll(d, 0o755))
+		require.NoError(t, os.Chmod(d, 0o755))
+		a.give(d)
+	}
+	// By another process: a program that this one writes cannot be started while a fork of it has the file open.
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, exec.Command("cp", self, a.attacker).Run())
+	require.NoError(t, os.Chmod(a.attacker, 0o755))
+	a.policy = sandbox.Policy{Write: []string{a.own}, Read: append([]string{filepath.Dir(a.attacker)}, system...)}
+	// A process of the same user, such as the server, the supervisor, or another agent.
+	a.victim, err = os.StartProcess("/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{
+		Env: []string{"SECRET=hidden"}, Sys: &syscall.SysProcAttr{Credential: u.credential, Setpgid: true},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = a.victim.Kill(); _, _ = a.victim.Wait() })
+	return a
+}
+
+// give makes the attacker's user the owner of the file.
+func (a *arena) give(path string) {
+	a.t.Helper()
+	if a.user.credential != nil {
+		require.NoError(a.t, os.Chown(path, int(a.user.credential.Uid), int(a.user.credential.Gid)))
+	}
+}
+
+// file makes a file that the attacker's user owns.
+func (a *arena) file(path, content string) string {
+	a.t.Helper()
+	require.NoError(a.t, os.WriteFile(path, []byte(content), 0o600))
+	a.give(path)
+	return path
+}
+
+// do makes the attack, and returns what the attacker says and whether it succeeded.
+func (a *arena) do(confined bool, args ...string) (said string, success bool) {
+	a.t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(a.t, err)
+	attr := &os.ProcAttr{
+		Dir: a.own, Env: []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}, Files: []*os.File{nil, w, w},
+		Sys: &syscall.SysProcAttr{Credential: a.user.credential, Setpgid: true},
+	}
+	argv := append([]string{"attacker", "attack"}, args...)
+	var p *os.Process
+	if confined {
+		p, err = sandbox.Start(a.policy, a.attacker, argv, attr)
+	} else {
+		p, err = os.StartProcess(a.attacker, argv, attr)
+	}
+	require.NoError(a.t, w.Close())
+	require.NoError(a.t, err)
+	state, err := p.Wait()
+	require.NoError(a.t, err)
+	_ = syscall.Kill(-p.Pid, syscall.SIGKILL) // what it has started
+	_ = r.SetReadDeadline(time.Now().Add(10 * time.Second))
+	out, _ := io.ReadAll(r)
+	require.NotContains(a.t, string(out), "panic", "the attack itself is wrong")
+	require.NotContains(a.t, string(out), "prepare: ", "the attack could not be prepared")
+	return strings.TrimSpace(string(out)), state.Success()
+}
+
+// repels requires that the attack succeeds without a sandbox, and fails in one.
+func (a *arena) repels(args ...string) {
+	a.t.Helper()
+	said, success := a.do(false, args...)
+	require.True(a.t, success, "without a sandbox, %v fails, so it shows nothing: %s", args, said)
+	a.refuses(args...)
+}
+
+// refuses requires that the attack fails in a sandbox. It is for what the machine may refuse anyway.
+func (a *arena) refuses(args ...string) {
+	a.t.Helper()
+	said, success := a.do(true, args...)
+	require.False(a.t, success, "%v succeeds in the sandbox: %s", args, said)
+}
+
+// allows requires that a program can do this in the sandbox.
+func (a *arena) allows(args ...string) {
+	a.t.Helper()
+	said, success := a.do(true, args...)
+	require.True(a.t, success, "%v fails in the sandbox: %s", args, said)
+}
+
+// each runs the test as every user.
+func each(t *testing.T, test func(t *testing.T, a *arena)) {
+	t.Parallel()
+	for _, u := range users() {
+		t.Run(u.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newArena(t, u))
+		})
+	}
+}
+
+func TestFiles(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		secret := a.file(filepath.Join(a.outside, "secret"), "hidden")
+		for _, how := range []string{"read", "symlink", "append", "link", "truncate"} {
+			a.repels(how, secret)
+			_ = os.Remove(filepath.Join(a.own, "linked"))
+		}
+		a.repels("list", a.outside)
+		a.repels("create", filepath.Join(a.outside, "new"))
+		a.repels("replace", a.file(filepath.Join(a.outside, "replaced"), "whole"))
+		require.NoError(t, os.Remove(filepath.Join(a.outside, "new")))
+
+		removed := a.file(filepath.Join(a.outside, "kept"), "")
+		a.refuses("remove", removed)
+		require.FileExists(t, removed)
+
+		mine := a.file(filepath.Join(a.own, "mine-too"), "")
+		a.allows("append", mine)
+		a.allows("read", mine)
+		a.allows("create", filepath.Join(a.own, "new"))
+		a.allows("replace", filepath.Join(a.own, "new"))
+		a.allows("read", "/etc/passwd")
+		a.refuses("append", a.attacker)
+	})
+}
+
+func TestOtherProcesses(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		pid := strconv.Itoa(a.victim.Pid)
+		a.repels("read", "/proc/"+pid+"/environ")
+		a.repels("follow", "/proc/"+pid+"/cwd")
+		a.repels("memory", pid)
+		a.repels("signal", pid, "0")
+		a.repels("signal", pid, strconv.Itoa(int(syscall.SIGCONT)))
+		a.repels("limit", pid)
+		a.repels("renice", pid)
+		a.repels("affinity", pid)
+		a.refuses("trace", pid)
+		a.refuses("pidfd", pid)
+		a.refuses("signal", pid, strconv.Itoa(int(syscall.SIGSTOP)))
+		a.refuses("signal", pid, strconv.Itoa(int(syscall.SIGKILL)))
+		a.refuses("signal", strconv.Itoa(os.Getpid()), strconv.Itoa(int(syscall.SIGSTOP))) // who started it
+		require.NoError(t, a.victim.Signal(syscall.Signal(0)), "the victim has ended")
+	})
+}
+
+func TestSockets(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		path := filepath.Join(a.outside, "socket")
+		abstract := fmt.Sprintf("@fleet-%d-%s", os.Getpid(), a.user.name)
+		for _, address := range []string{path, abstract} {
+			l, err := net.Listen("unix", address)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = l.Close() })
+			if address == path {
+				a.give(path)
+			}
+			a.repels("dial", "unix", address)
+		}
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = tcp.Close() })
+		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = udp.Close() })
+		a.allows("dial", "tcp", tcp.Addr().String())
+		a.allows("dial", "udp", udp.LocalAddr().String())
+		a.allows("pair")
+		for _, family := range []int{unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG, unix.AF_BLUETOOTH} {
+			a.refuses("family", strconv.Itoa(family))
+		}
+
+		a.policy.Network = sandbox.Offline
+		a.repels("dial", "tcp", tcp.Addr().String())
+		a.repels("dial", "udp", udp.LocalAddr().String())
+		a.refuses("multipath")
+		a.refuses("dial", "tcp", "[::1]:1")
+		a.allows("pair")
+	})
+}
+
+func TestPrivileges(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		a.repels("setuid")
+		a.refuses("namespace")
+		a.refuses("chroot")
+		a.refuses("ring")
+		a.refuses("keyring")
+		a.refuses("descriptors")
+		if a.user.name == "root" { // as an ordinary user, none of these can be read anyway
+			a.refuses("read", "/dev/mem")
+			a.refuses("append", "/proc/sys/kernel/core_pattern")
+		}
+	})
+}
+
+// TestMarks holds that a confined process has no capability and no way to one, and can be told from others.
+func TestMarks(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		out := filepath.Join(a.own, "status")
+		p, err := sandbox.Start(a.policy, "/bin/sh", []string{"sh", "-c", "cat /proc/self/status >status"}, &os.ProcAttr{
+			Dir: a.own, Sys: &syscall.SysProcAttr{Credential: a.user.credential},
+		})
+		require.NoError(t, err)
+		_, err = p.Wait()
+		require.NoError(t, err)
+		b, err := os.ReadFile(out)
+		require.NoError(t, err)
+		for _, want := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+			require.Contains(t, string(b), want)
+		}
+		if a.user.name == "root" {
+			require.Contains(t, string(b), "CapBnd:\t0000000000000000")
+		}
+	})
+}
+
+// TestProcessTable holds that an ordinary user cannot fill the process table. Root is exempt from the limit in the kernel.
+func TestProcessTable(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		if a.user.name == "root" {
+			t.Skip("the kernel does not count processes of root: only a cgroup limits them")
+		}
+		a.policy.Processes = 100
+		said, success := a.do(true, "fork", "300")
+		require.False(t, success)
+		require.Contains(t, said, "resource temporarily unavailable")
+	})
+}
+
+// TestRefusals holds that a program that cannot be started is told of, and that nothing runs then.
+func TestRefusals(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		attr := &os.ProcAttr{Dir: a.own, Sys: &syscall.SysProcAttr{Credential: a.user.credential}}
+		_, err := sandbox.Start(a.policy, filepath.Join(a.own, "absent"), []string{"absent"}, attr)
+		require.ErrorContains(t, err, "no such file or directory")
+		a.file(filepath.Join(a.outside, "program"), "#!/bin/sh\n")
+		require.NoError(t, os.Chmod(filepath.Join(a.outside, "program"), 0o755))
+		_, err = sandbox.Start(a.policy, filepath.Join(a.outside, "program"), []string{"program"}, attr)
+		require.ErrorContains(t, err, "permission denied")
+		a.policy.Write = append(a.policy.Write, filepath.Join(a.own, "absent"))
+		_, err = sandbox.Start(a.policy, "/bin/true", []string{"true"}, attr)
+		require.ErrorContains(t, err, "absent: no such file")
+	})
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		mode    sandbox.Mode
+		network sandbox.Network
+		err     string
+	}{
+		{"none", "none", "needs a sandbox"},
+		{"jail", "", "auto, landlock or none"},
+		{"", "some", "full or none"},
+	} {
+		_, err := sandbox.Choose(c.mode, c.network)
+		require.ErrorContains(t, err, c.err)
+	}
+	m, err := sandbox.Choose("none", "full")
+	require.NoError(t, err)
+	require.Equal(t, sandbox.None, m)
+	if err := sandbox.Available(); err != nil {
+		m, err = sandbox.Choose("", "")
+		require.NoError(t, err)
+		require.Equal(t, sandbox.None, m)
+		for _, f := range []func() (sandbox.Mode, error){
+			func() (sandbox.Mode, error) { return sandbox.Choose("landlock", "") },
+			func() (sandbox.Mode, error) { return sandbox.Choose("", "none") },
+		} {
+			_, err = f()
+			require.ErrorIs(t, err, sandbox.ErrUnavailable)
+		}
+		return
+	}
+	m, err = sandbox.Choose("", "none")
+	require.NoError(t, err)
+	require.Equal(t, sandbox.Landlock, m)
+}
+
+// BenchmarkStart measures what the sandbox adds to the start of a program.
+func BenchmarkStart(b *testing.B) {
+	if err := sandbox.Available(); err != nil {
+		b.Skip(err)
+	}
+	b.Run("confined", func(b *testing.B) {
+		for b.Loop() {
+			p, err := sandbox.Start(sandbox.Policy{Write: []string{b.TempDir()}, Read: system}, "/bin/true", []string{"true"}, &os.ProcAttr{})
+			require.NoError(b, err)
+			_, _ = p.Wait()
+		}
+	})
+	b.Run("plain", func(b *testing.B) {
+		for b.Loop() {
+			require.NoError(b, exec.Command("/bin/true").Run())
+		}
+	})
+}
