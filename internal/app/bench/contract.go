@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func printContracts(ctx context.Context, out io.Writer, o options) (err error) {
 	}
 	cfg := app.DefaultConfig()
 	cfg.Limits = fleet.Limits{} // measure without refusals
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Lifecycle = "127.0.0.1:0", "127.0.0.1:0", t.data, lifecycle.Config{Project: "Setup"}
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Lifecycle = "127.0.0.1:0", "127.0.0.1:0", t.data, lifecycle.Config{Project: "Setup", MaxRunning: math.MaxInt}
 	if err := t.serve(cfg); err != nil {
 		return err
 	}

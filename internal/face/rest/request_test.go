@@ -86,7 +86,7 @@ func TestBadRequests(t *testing.T) {
 		"unknown parameter":      {method: "GET", target: "/v1/agents?stauts=idle", reason: "INVALID_ARGUMENT", field: "stauts", says: []string{`did you mean "status"`}},
 		"camelCase parameter":    {method: "GET", target: "/v1/agents?pageSize=1", reason: "INVALID_ARGUMENT", field: "pageSize", says: []string{`"page_size"`}},
 		"far parameter":          {method: "GET", target: "/v1/agents?verbosity=1", reason: "INVALID_ARGUMENT", field: "verbosity", says: []string{"project, role, status, page, page_size"}},
-		"no parameters":          {method: "GET", target: "/v1/projects?x=1", reason: "INVALID_ARGUMENT", field: "x", says: []string{"takes none"}},
+		"no parameters":          {method: "GET", target: "/v1/tokens?x=1", reason: "INVALID_ARGUMENT", field: "x", says: []string{"takes none"}},
 		"nested parameter":       {method: "GET", target: "/v1/agents?page.value=1", reason: "INVALID_ARGUMENT", field: "page.value", says: []string{"unknown"}},
 		"bracket parameter":      {method: "GET", target: "/v1/agents?page[1]=1", reason: "INVALID_ARGUMENT", field: "page[1]", says: []string{"unknown"}},
 		"parameter of the path":  {method: "GET", target: "/v1/agents/papi/tasks?agent_name=sony", reason: "INVALID_ARGUMENT", field: "agent_name", says: []string{"in the path already"}},
