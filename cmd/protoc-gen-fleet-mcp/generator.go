@@ -64,7 +64,17 @@ func (g generator) service(s *protogen.Service, set string) error {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 		}
 	}
-	g.P("}}")
+	var agents []string
+	for _, m := range tools {
+		if g.options.says(m.Desc, forAgents) {
+			agents = append(agents, strconv.Quote(snake(m.GoName)))
+		}
+	}
+	if len(agents) > 0 {
+		g.P("}, ForAgents: []string{", strings.Join(agents, ", "), "}}")
+	} else {
+		g.P("}}")
+	}
 	g.P("}")
 	for _, m := range tools {
 		if m.Desc.IsStreamingServer() {

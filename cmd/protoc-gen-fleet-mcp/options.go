@@ -16,6 +16,7 @@ const (
 	progressField = protoreflect.FullName("fleet.v1.progress_agent_field")
 	toolDefault   = protoreflect.FullName("fleet.v1.tool_default")
 	noTool        = protoreflect.FullName("fleet.v1.no_tool")
+	forAgents     = protoreflect.FullName("fleet.v1.for_agents")
 	lastIsResult  = protoreflect.FullName("fleet.v1.last_is_result")
 )
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -42,6 +43,7 @@ func TestAgentsOwnToken(t *testing.T) {
 				f.secrets[name] = (<-reports).Token
 			}
 			f.everyMethodAs(t, "self")
+			f.toolsShownTo(t, "self")
 			s.reports(t, by)
 		})
 	}
@@ -62,6 +64,28 @@ func (f *testFleet) everyMethodAs(t *testing.T, name string) {
 			require.NotNil(t, r.err, "%s on %s", method, face)
 			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %s", method, face, r.err)
 		}
+	}
+}
+
+// toolsShownTo holds that an agent is shown the tools that its token is good for, and no others.
+func (f *testFleet) toolsShownTo(t *testing.T, name string) {
+	t.Helper()
+	for toolset, want := range map[string][]string{
+		"lifecycle": {"agent_complete", "agent_status", "append_payload"},
+		"subagents": {"list_subagents", "run_subagent"},
+		"fleet":     nil,
+		"all":       {"agent_complete", "agent_status", "append_payload", "list_subagents", "run_subagent"},
+	} {
+		c, err := f.mcp(t.Context(), name, toolset)
+		require.NoError(t, err)
+		list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
+		require.NoError(t, err)
+		var shown []string
+		for _, tool := range list.Tools {
+			shown = append(shown, tool.Name)
+		}
+		slices.Sort(shown)
+		require.Equal(t, want, shown, toolset)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/rest"
+	"fleet/internal/face/rpc"
 	"fleet/internal/fleet/lifecycle"
 )
 
@@ -99,7 +100,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 		return nil, err
 	}
 	mcpFace, err := mcp.Handler(conn, mcp.Config{
-		Version: version, Hosts: a.cfg.AllowedHosts, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP,
+		Version: version, Hosts: a.cfg.AllowedHosts, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, IsAgent: rpc.IsAgent,
 		MaxResult: a.cfg.MCP.MaxResult,
 	})
 	if err != nil {

@@ -61,7 +61,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Output:      lifecycleServiceAppendPayloadOutput,
 			Description: "Add a piece to the payload of an agent that runs, for a payload that is too large for agent_complete. agent_complete adds its own payload behind it.",
 		}, c.AppendPayload),
-	}}
+	}, ForAgents: []string{"agent_status", "agent_complete", "append_payload"}}
 }
 
 const lifecycleServiceAgentStartInput = `{

@@ -32,7 +32,7 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Portion:     tool.Portion{Limit: "limit", Of: "subagents", Unless: ""},
 			Description: "List the subagents there are: what each is for, and who may run it.\nA long answer has the first subagents only: call again with next_cursor as cursor for more.",
 		}, c.ListSubagents),
-	}}
+	}, ForAgents: []string{"run_subagent", "list_subagents"}}
 }
 
 const subagentServiceRunSubagentInput = `{

@@ -30,6 +30,9 @@ type Config struct {
 	// are made with the context that it returns, also when there is an error, which is that nobody knows who it is. Each
 	// caller has sessions of its own, by the name that is returned. Nil: all are one caller.
 	Identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
+	// IsAgent says whether the caller that Identify found is an agent with a token of its own. It is shown only the tools
+	// that are for agents; a call of another one is the server's to refuse. Nil: no caller is.
+	IsAgent func(ctx context.Context) bool
 	// MaxResult is how many bytes of text the result of a tool has at most; tool.DefaultMaxResult when 0. A longer answer
 	// is cut as its method's options in the proto say.
 	MaxResult int
@@ -69,6 +72,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Identify == nil {
 		c.Identify = func(ctx context.Context, _ []string) (context.Context, string, error) { return ctx, "", nil }
+	}
+	if c.IsAgent == nil {
+		c.IsAgent = func(context.Context) bool { return false }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"google.golang.org/grpc"
 
@@ -39,6 +41,9 @@ func withAll(sets []tool.Set) []tool.Set {
 		for _, t := range s.Tools {
 			if count[t.Tool.Name] == 1 {
 				all.Tools = append(all.Tools, t)
+				if slices.Contains(s.ForAgents, t.Tool.Name) {
+					all.ForAgents = append(all.ForAgents, t.Tool.Name)
+				}
 			}
 		}
 	}
@@ -67,11 +72,19 @@ func find(sets []tool.Set, name string) (tool.Set, error) {
 
 // newServer returns the MCP server of a toolset. Its tools never change while it runs, and it says so.
 func newServer(set tool.Set, c Config) *server.MCPServer {
+	// A hook and not a filter of mcp-go, which would answer a call of a hidden tool with an error of the protocol.
+	hooks := &server.Hooks{}
+	hooks.AddAfterListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest, r *mcp.ListToolsResult) {
+		if c.IsAgent(ctx) {
+			r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t mcp.Tool) bool { return !slices.Contains(set.ForAgents, t.Name) })
+		}
+	})
 	s := server.NewMCPServer("fleet", c.Version,
 		server.WithTitle("Fleet"),
 		server.WithDescription("Creates AI coding agents, hands them tasks, follows them and keeps their history."),
 		server.WithInstructions(instructionsOf(set.Name)),
 		server.WithToolCapabilities(false),
+		server.WithHooks(hooks),
 	)
 	s.AddTools(set.Tools...)
 	return s

@@ -58,6 +58,12 @@ func Inherit(ctx, from context.Context) context.Context {
 	return ctx
 }
 
+// IsAgent says whether who calls, as Identify has found it, is an agent with a token of its own.
+func IsAgent(ctx context.Context) bool {
+	id := identityOf(ctx)
+	return id != nil && id.err == nil && id.principal.AgentUID != ""
+}
+
 // Caller returns a name for who calls, as Identify has found it. Different callers have different names. It is empty for
 // a caller that is not known.
 func Caller(ctx context.Context) string {

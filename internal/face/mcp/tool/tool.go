@@ -21,6 +21,8 @@ type Tool = server.ServerTool
 type Set struct {
 	Name  string
 	Tools []Tool
+	// ForAgents are the names of the tools that an agent may call with a token of its own.
+	ForAgents []string
 }
 
 // Spec is what clients are told about a tool.
