@@ -34,9 +34,11 @@ type fleetConfig struct {
 	MessageWait time.Duration
 	World       fake.Config
 	Limits      fleet.Limits
-	Tokens      map[string]tokenConfig // by name; any make it a fleet that asks for tokens
-	Config      func(c *Config)        // changes to the configuration; nil: none
-	Options     func(o *Options)       // changes to the options; nil: none
+
+	MaxContracts int                    // of one principal at a time; 0: as many as by default
+	Tokens       map[string]tokenConfig // by name; any make it a fleet that asks for tokens
+	Config       func(c *Config)        // changes to the configuration; nil: none
+	Options      func(o *Options)       // changes to the options; nil: none
 }
 
 // tokenConfig is a token that there is from the beginning.
@@ -88,7 +90,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
 	cfg.Limits = c.Limits
 	cfg.LogLevel, cfg.Sessions.AgentsDir = "debug", filepath.Join("..", "..", "testdata", "sessions")
-	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder"}
+	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder", MaxRunning: c.MaxContracts}
 	cfg.MCP.MaxResult = cmp.Or(c.MaxResult, cfg.MCP.MaxResult)
 	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)
 	if len(c.Tokens) > 0 {

@@ -40,7 +40,8 @@ type behaviour struct {
 		Adopts      bool   `yaml:"adopts"`
 		Unlisted    string `yaml:"unlisted"`
 
-		Limits fleet.Limits `yaml:"limits"`
+		Limits       fleet.Limits `yaml:"limits"`
+		MaxContracts int          `yaml:"max_contracts"`
 	} `yaml:"server"`
 	Given []step    `yaml:"given"`
 	Cases []apiCase `yaml:"cases"`
@@ -147,7 +148,7 @@ func (c *apiCase) on(face string) bool {
 }
 
 func (b *behaviour) run(t *testing.T, face string) {
-	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, Unlisted: b.Server.Unlisted, World: fake.Config{
+	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, MaxContracts: b.Server.MaxContracts, Unlisted: b.Server.Unlisted, World: fake.Config{
 		NoMessages: b.Server.NoMessages, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames, Adopts: b.Server.Adopts},
 	}}
 	c.MaxResult = b.Server.MaxResult
