@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -179,11 +180,24 @@ func (b *builder) body(op *openapi3.Operation, in *protogen.Message, inPath []st
 func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
 	ok := openapi3.NewResponse().WithDescription(text(m.Output.Comments))
 	schema := ref(string(m.Output.Desc.Name()))
+	var part *openapi3.Response
 	download := m.Output.Desc.FullName() == "google.api.HttpBody"
 	if !download {
 		b.component(m.Output, answered)
 	}
 	switch {
+	case download && resumable(m):
+		header := openapi3.NewHeaderParameter("Range")
+		header.Description = "Asks for a part, as in `bytes=1000-`. If-Range with an ETag asks for it only when the content is still the same."
+		header.Schema = openapi3.NewStringSchema().NewRef()
+		op.AddParameter(header)
+		ok.WithDescription("The content as it is: text in UTF-8, or any bytes. The ETag is its SHA-256.")
+		binary := openapi3.NewStringSchema().WithFormat("binary")
+		ok.Content = openapi3.Content{
+			"text/plain":               openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema()),
+			"application/octet-stream": openapi3.NewMediaType().WithSchema(binary),
+		}
+		part = openapi3.NewResponse().WithDescription("The part that Range asks for.").WithContent(ok.Content)
 	case download:
 		op.Description = strings.TrimSpace(op.Description + "\n\nWithout `gzip` in Accept-Encoding the answer is 406.")
 		ok.WithDescription("The content, with `Content-Encoding: gzip`.")
@@ -217,10 +231,16 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
 		openapi3.WithStatus(http.StatusOK, &openapi3.ResponseRef{Value: ok}),
 		openapi3.WithName("4XX", nil), openapi3.WithName("5XX", nil),
 	)
+	if part != nil {
+		op.Responses.Set(strconv.Itoa(http.StatusPartialContent), &openapi3.ResponseRef{Value: part})
+	}
 	for _, failed := range []string{"4XX", "5XX"} {
 		op.Responses.Set(failed, &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
 	}
 }
+
+// resumable says whether a download can begin at an offset.
+func resumable(m *protogen.Method) bool { return m.Input.Desc.Fields().ByName("offset") != nil }
 
 func events() *openapi3.Schema {
 	s := openapi3.NewStringSchema()

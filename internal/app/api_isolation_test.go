@@ -33,6 +33,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
+		"offset": json.Number("0"),
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
 		"directory":        "", // beside project there is none
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),

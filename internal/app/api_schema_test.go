@@ -34,6 +34,7 @@ var goodRequests = map[string]string{
 	"watch_fleet":               `{}`,
 	"wait_tasks":                `{"task_ids":["${task}"]}`,
 	"show_task":                 `{"task_id":"${task}"}`,
+	"download_task_payload":     `{"task_id":"${task}"}`,
 	"send_task_message":         `{"agent_name":"papi","message":"hello"}`,
 	"start_agent":               `{"agent_name":"papi"}`,
 	"stop_agent":                `{"agent_name":"sony"}`,
@@ -123,7 +124,7 @@ func probes(t *testing.T, task string) (all []probe) {
 				add("max_len", strings.Repeat("é", int(rules.GetString().GetMaxLen())-len(id))+id, true) //nolint:gosec // small
 			}
 			rules.ProtoReflect().Range(func(kind protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-				require.Contains(t, []string{"string", "int32", "repeated"}, string(kind.Name()), "the test knows no values for this kind of rule")
+				require.Contains(t, []string{"string", "int32", "int64", "repeated"}, string(kind.Name()), "the test knows no values for this kind of rule")
 				v.Message().Range(func(rule protoreflect.FieldDescriptor, limit protoreflect.Value) bool {
 					around(t, string(rule.Name()), limit, task, id, add)
 					return true

@@ -9,6 +9,7 @@ package fleetv1
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
+	httpbody "google.golang.org/genproto/googleapis/api/httpbody"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -143,7 +144,7 @@ func (x ListTasksRequest_Toolset) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ListTasksRequest_Toolset.Descriptor instead.
 func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -1783,6 +1784,144 @@ func (x *ShowTaskResponse) GetTask() *TaskDetail {
 	return nil
 }
 
+// DownloadTaskPayloadRequest names the task.
+type DownloadTaskPayloadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Begin at this byte of the payload, to go on with a download that was interrupted.
+	Offset        int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DownloadTaskPayloadRequest) Reset() {
+	*x = DownloadTaskPayloadRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DownloadTaskPayloadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DownloadTaskPayloadRequest) ProtoMessage() {}
+
+func (x *DownloadTaskPayloadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DownloadTaskPayloadRequest.ProtoReflect.Descriptor instead.
+func (*DownloadTaskPayloadRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *DownloadTaskPayloadRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *DownloadTaskPayloadRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+// PayloadInfo describes a payload that is downloaded.
+type PayloadInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Offset in bytes at which the content of this message begins.
+	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Size of the whole content in bytes.
+	Size int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// SHA-256 of the whole content, in hexadecimal digits.
+	Sha256 string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	// How the content is encoded: "gzip", or empty when it is the payload as it is. Offset, size and sha256 are those of the
+	// encoded content.
+	ContentEncoding string `protobuf:"bytes,4,opt,name=content_encoding,json=contentEncoding,proto3" json:"content_encoding,omitempty"`
+	// A name for a file of the payload; empty when there is none.
+	FileName      string `protobuf:"bytes,5,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PayloadInfo) Reset() {
+	*x = PayloadInfo{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PayloadInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PayloadInfo) ProtoMessage() {}
+
+func (x *PayloadInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PayloadInfo.ProtoReflect.Descriptor instead.
+func (*PayloadInfo) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PayloadInfo) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *PayloadInfo) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *PayloadInfo) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *PayloadInfo) GetContentEncoding() string {
+	if x != nil {
+		return x.ContentEncoding
+	}
+	return ""
+}
+
+func (x *PayloadInfo) GetFileName() string {
+	if x != nil {
+		return x.FileName
+	}
+	return ""
+}
+
 // ListTasksRequest says which tasks to list; without arguments, all of the fleet's agents.
 type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1814,7 +1953,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +1965,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[24]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +1978,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{24}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListTasksRequest) GetAgentName() string {
@@ -1940,7 +2079,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2091,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2104,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2023,7 +2162,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2174,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2187,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteTaskRequest) GetTaskId() string {
@@ -2078,7 +2217,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2229,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2242,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeleteTaskResponse) GetMessage() string {
@@ -2135,7 +2274,7 @@ type SendTaskMessageRequest struct {
 
 func (x *SendTaskMessageRequest) Reset() {
 	*x = SendTaskMessageRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +2286,7 @@ func (x *SendTaskMessageRequest) String() string {
 func (*SendTaskMessageRequest) ProtoMessage() {}
 
 func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +2299,7 @@ func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageRequest.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SendTaskMessageRequest) GetAgentName() string {
@@ -2197,7 +2336,7 @@ type SendTaskMessageResponse struct {
 
 func (x *SendTaskMessageResponse) Reset() {
 	*x = SendTaskMessageResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2348,7 @@ func (x *SendTaskMessageResponse) String() string {
 func (*SendTaskMessageResponse) ProtoMessage() {}
 
 func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2361,7 @@ func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageResponse.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SendTaskMessageResponse) GetTask() *Task {
@@ -2252,7 +2391,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2403,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2416,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -2307,7 +2446,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2458,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2471,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -2362,7 +2501,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2513,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2526,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -2417,7 +2556,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2568,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2581,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -2474,7 +2613,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2625,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2638,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -2536,7 +2675,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2548,7 +2687,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2561,7 +2700,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -2591,7 +2730,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2603,7 +2742,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2616,7 +2755,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -2646,7 +2785,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2797,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2810,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -2692,7 +2831,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x16fleet/v1/project.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x16fleet/v1/project.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
 	"\x12CreateAgentRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\bR\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -2865,7 +3004,17 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\r_payload_tailB\x15\n" +
 	"\x13_description_offset\"<\n" +
 	"\x10ShowTaskResponse\x12(\n" +
-	"\x04task\x18\x01 \x01(\v2\x14.fleet.v1.TaskDetailR\x04task\"\x8a\x05\n" +
+	"\x04task\x18\x01 \x01(\v2\x14.fleet.v1.TaskDetailR\x04task\"^\n" +
+	"\x1aDownloadTaskPayloadRequest\x12\x1c\n" +
+	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12\"\n" +
+	"\x06offset\x18\x02 \x01(\x03B\n" +
+	"\xe0A\x01\xbaH\x04\"\x02(\x00R\x06offset\"\x99\x01\n" +
+	"\vPayloadInfo\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12)\n" +
+	"\x10content_encoding\x18\x04 \x01(\tR\x0fcontentEncoding\x12\x1b\n" +
+	"\tfile_name\x18\x05 \x01(\tR\bfileName\"\x8a\x05\n" +
 	"\x10ListTasksRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x122\n" +
@@ -2951,7 +3100,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\x9a\x13\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\x9b\x14\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12q\n" +
@@ -2978,7 +3127,8 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"/v1/events\x90\x02\x010\x01\x12f\n" +
 	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\" \xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12\x82\x01\n" +
 	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"?\x92\xf4\x18\x1d\n" +
-	"\rpayload_limit\x12\ftask.payload\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12l\n" +
+	"\rpayload_limit\x12\ftask.payload\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12\x7f\n" +
+	"\x13DownloadTaskPayload\x12$.fleet.v1.DownloadTaskPayloadRequest\x1a\x14.google.api.HttpBody\"*\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/payload\x90\x02\x010\x01\x12l\n" +
 	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\"&\x92\xf4\x18\x0e\n" +
 	"\x05limit\x12\x05tasks\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12h\n" +
 	"\n" +
@@ -3007,7 +3157,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -3035,61 +3185,64 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*WaitTasksResponse)(nil),            // 23: fleet.v1.WaitTasksResponse
 	(*ShowTaskRequest)(nil),              // 24: fleet.v1.ShowTaskRequest
 	(*ShowTaskResponse)(nil),             // 25: fleet.v1.ShowTaskResponse
-	(*ListTasksRequest)(nil),             // 26: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 27: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 28: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 29: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 30: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 31: fleet.v1.SendTaskMessageResponse
-	(*StartAgentRequest)(nil),            // 32: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 33: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 34: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 35: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 36: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 37: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 38: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 39: fleet.v1.ShowAgentLogResponse
-	(*Agent)(nil),                        // 40: fleet.v1.Agent
-	(Agent_Status)(0),                    // 41: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 42: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 43: google.protobuf.Timestamp
-	(*Task)(nil),                         // 44: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 45: fleet.v1.DeletedAgent
-	(*Role)(nil),                         // 46: fleet.v1.Role
-	(*Project)(nil),                      // 47: fleet.v1.Project
-	(*Event)(nil),                        // 48: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 49: fleet.v1.TaskDetail
-	(Task_Status)(0),                     // 50: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 51: fleet.v1.Task.Source
+	(*DownloadTaskPayloadRequest)(nil),   // 26: fleet.v1.DownloadTaskPayloadRequest
+	(*PayloadInfo)(nil),                  // 27: fleet.v1.PayloadInfo
+	(*ListTasksRequest)(nil),             // 28: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 29: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 30: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 31: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 32: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 33: fleet.v1.SendTaskMessageResponse
+	(*StartAgentRequest)(nil),            // 34: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 35: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 36: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 37: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 38: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 39: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 40: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 41: fleet.v1.ShowAgentLogResponse
+	(*Agent)(nil),                        // 42: fleet.v1.Agent
+	(Agent_Status)(0),                    // 43: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 44: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 45: google.protobuf.Timestamp
+	(*Task)(nil),                         // 46: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 47: fleet.v1.DeletedAgent
+	(*Role)(nil),                         // 48: fleet.v1.Role
+	(*Project)(nil),                      // 49: fleet.v1.Project
+	(*Event)(nil),                        // 50: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 51: fleet.v1.TaskDetail
+	(Task_Status)(0),                     // 52: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 53: fleet.v1.Task.Source
+	(*httpbody.HttpBody)(nil),            // 54: google.api.HttpBody
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	40, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	41, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	42, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	43, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	40, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	43, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	44, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	45, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	44, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	41, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	44, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	41, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	46, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	47, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	48, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	42, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	43, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	44, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	45, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	42, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	45, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	46, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	47, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	46, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	43, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	46, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	43, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	48, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	49, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	50, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,  // 15: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	44, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	49, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	50, // 18: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	51, // 19: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	43, // 20: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	46, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	51, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	52, // 18: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	53, // 19: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	45, // 20: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,  // 21: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	44, // 22: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	44, // 23: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	40, // 24: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	40, // 25: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	40, // 26: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	46, // 22: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	46, // 23: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	42, // 24: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	42, // 25: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	42, // 26: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
 	2,  // 27: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
 	4,  // 28: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
 	6,  // 29: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
@@ -3102,34 +3255,36 @@ var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
 	20, // 36: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
 	22, // 37: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
 	24, // 38: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	26, // 39: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	28, // 40: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	30, // 41: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	32, // 42: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	34, // 43: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	36, // 44: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	38, // 45: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 46: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 47: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 48: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 49: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 50: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 51: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	15, // 52: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	17, // 53: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	19, // 54: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	21, // 55: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	23, // 56: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	25, // 57: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	27, // 58: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	29, // 59: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	31, // 60: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	33, // 61: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	35, // 62: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	37, // 63: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	39, // 64: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	46, // [46:65] is the sub-list for method output_type
-	27, // [27:46] is the sub-list for method input_type
+	26, // 39: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	28, // 40: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	30, // 41: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	32, // 42: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	34, // 43: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	36, // 44: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	38, // 45: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	40, // 46: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 47: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 48: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 49: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 50: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 51: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 52: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	15, // 53: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	17, // 54: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	19, // 55: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	21, // 56: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	23, // 57: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	25, // 58: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	54, // 59: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	29, // 60: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	31, // 61: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	33, // 62: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	35, // 63: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	37, // 64: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	39, // 65: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	41, // 66: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	47, // [47:67] is the sub-list for method output_type
+	27, // [27:47] is the sub-list for method input_type
 	27, // [27:27] is the sub-list for extension type_name
 	27, // [27:27] is the sub-list for extension extendee
 	0,  // [0:27] is the sub-list for field type_name
@@ -3159,16 +3314,16 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[18].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[20].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[22].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[24].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[25].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[36].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[26].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[27].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -8,6 +8,7 @@ package fleetv1
 
 import (
 	context "context"
+	httpbody "google.golang.org/genproto/googleapis/api/httpbody"
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -31,6 +32,7 @@ const (
 	FleetService_WatchFleet_FullMethodName           = "/fleet.v1.FleetService/WatchFleet"
 	FleetService_WaitTasks_FullMethodName            = "/fleet.v1.FleetService/WaitTasks"
 	FleetService_ShowTask_FullMethodName             = "/fleet.v1.FleetService/ShowTask"
+	FleetService_DownloadTaskPayload_FullMethodName  = "/fleet.v1.FleetService/DownloadTaskPayload"
 	FleetService_ListTasks_FullMethodName            = "/fleet.v1.FleetService/ListTasks"
 	FleetService_DeleteTask_FullMethodName           = "/fleet.v1.FleetService/DeleteTask"
 	FleetService_SendTaskMessage_FullMethodName      = "/fleet.v1.FleetService/SendTaskMessage"
@@ -81,6 +83,10 @@ type FleetServiceClient interface {
 	// Show one task with all that is known of it: description, result, and its payload when asked for.
 	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
 	ShowTask(ctx context.Context, in *ShowTaskRequest, opts ...grpc.CallOption) (*ShowTaskResponse, error)
+	// Download the payload of a task in pieces, byte for byte.
+	// The extensions of the first message have a PayloadInfo. On REST the answer is the payload itself: Range asks for a part
+	// of it, If-Range and the ETag for the rest of the same one, and HEAD for its size.
+	DownloadTaskPayload(ctx context.Context, in *DownloadTaskPayloadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters these are all tasks of the fleet's agents.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
@@ -236,6 +242,25 @@ func (c *fleetServiceClient) ShowTask(ctx context.Context, in *ShowTaskRequest, 
 	return out, nil
 }
 
+func (c *fleetServiceClient) DownloadTaskPayload(ctx context.Context, in *DownloadTaskPayloadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &FleetService_ServiceDesc.Streams[1], FleetService_DownloadTaskPayload_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DownloadTaskPayloadRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FleetService_DownloadTaskPayloadClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
 func (c *fleetServiceClient) ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListTasksResponse)
@@ -347,6 +372,10 @@ type FleetServiceServer interface {
 	// Show one task with all that is known of it: description, result, and its payload when asked for.
 	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
 	ShowTask(context.Context, *ShowTaskRequest) (*ShowTaskResponse, error)
+	// Download the payload of a task in pieces, byte for byte.
+	// The extensions of the first message have a PayloadInfo. On REST the answer is the payload itself: Range asks for a part
+	// of it, If-Range and the ETag for the rest of the same one, and HEAD for its size.
+	DownloadTaskPayload(*DownloadTaskPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters these are all tasks of the fleet's agents.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
@@ -408,6 +437,9 @@ func (UnimplementedFleetServiceServer) WaitTasks(context.Context, *WaitTasksRequ
 }
 func (UnimplementedFleetServiceServer) ShowTask(context.Context, *ShowTaskRequest) (*ShowTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowTask not implemented")
+}
+func (UnimplementedFleetServiceServer) DownloadTaskPayload(*DownloadTaskPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method DownloadTaskPayload not implemented")
 }
 func (UnimplementedFleetServiceServer) ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTasks not implemented")
@@ -660,6 +692,17 @@ func _FleetService_ShowTask_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_DownloadTaskPayload_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DownloadTaskPayloadRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FleetServiceServer).DownloadTaskPayload(m, &grpc.GenericServerStream[DownloadTaskPayloadRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FleetService_DownloadTaskPayloadServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
 func _FleetService_ListTasks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListTasksRequest)
 	if err := dec(in); err != nil {
@@ -870,6 +913,11 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchFleet",
 			Handler:       _FleetService_WatchFleet_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "DownloadTaskPayload",
+			Handler:       _FleetService_DownloadTaskPayload_Handler,
 			ServerStreams: true,
 		},
 	},

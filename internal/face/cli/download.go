@@ -12,11 +12,13 @@ import (
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // download writes the content that a method streams to a file, or to standard output.
 func (s *session) download(ctx context.Context, m *method, req proto.Message, file string) error {
-	content, err := unpacked(&pieces{next: s.calls.receive(ctx, m.path(), req, m.out)})
+	content, err := unpacked(&pieces{next: s.calls.receive(ctx, m.path(), req, m.out, nil)})
 	if err != nil {
 		return err
 	}
@@ -50,6 +52,7 @@ func broke(err error) error {
 type pieces struct {
 	next func() (proto.Message, error)
 	left []byte
+	info *fleetv1.PayloadInfo // what the first message says of the content; nil before it has come, or when it says nothing
 }
 
 func (p *pieces) Read(b []byte) (int, error) {
@@ -60,6 +63,11 @@ func (p *pieces) Read(b []byte) (int, error) {
 		}
 		if body, ok := m.(*httpbody.HttpBody); ok {
 			p.left = body.GetData()
+			for _, about := range body.GetExtensions() {
+				if info := new(fleetv1.PayloadInfo); about.UnmarshalTo(info) == nil {
+					p.info = info
+				}
+			}
 		}
 	}
 	n := copy(b, p.left)

@@ -54,12 +54,13 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 
 // receive makes a call whose answers are a stream, and returns the function that waits for the next one; its error is
 // io.EOF after the last. When the connection breaks, the call is made again, where that is safe, and answers that came
-// already are left out: the same request is answered with the same.
-func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType) func() (proto.Message, error) {
+// already are left out: the same request is answered with the same. If there is a function taken, it gets each answer and
+// changes the request, so that it asks for what follows; then no answers are left out.
+func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, taken func(proto.Message)) func() (proto.Message, error) {
 	repeatable := c.prepare(method, req)
 	var stream grpc.ClientStream
 	var wait pause
-	came, taken := 0, 0
+	came, given := 0, 0
 	next := func() (m proto.Message, err error) {
 		if stream == nil {
 			came = 0
@@ -76,8 +77,12 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 			if err == nil {
 				c.reached.Store(true)
 				wait = pause{}
-				if came++; came > taken {
-					taken = came
+				if taken != nil {
+					taken(m)
+					return m, nil
+				}
+				if came++; came > given {
+					given = came
 					return m, nil
 				}
 				continue

@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,11 +21,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -439,6 +444,38 @@ func (s *stub) ShowTask(_ context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1
 		t.Payload = nil
 	}
 	return &fleetv1.ShowTaskResponse{Task: t}, nil
+}
+
+// DownloadTaskPayload sends pieces of 10 bytes.
+func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	s.mu.Lock()
+	t, err := s.task(r.GetTaskId())
+	payload := t.GetPayload()
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case payload == "":
+		return refusal(codes.NotFound, "PAYLOAD_NOT_FOUND", fmt.Sprintf("task %q has no payload", t.GetId()), nil)
+	case int(r.GetOffset()) > len(payload):
+		return refusal(codes.InvalidArgument, "INVALID_ARGUMENT", "offset is too large", nil)
+	}
+	if t.GetPayloadEncoding() == "base64" {
+		b, err := base64.StdEncoding.DecodeString(payload)
+		if err != nil {
+			return err
+		}
+		payload = string(b)
+	}
+	sum := sha256.Sum256([]byte(payload))
+	about, err := anypb.New(&fleetv1.PayloadInfo{Offset: r.GetOffset(), Size: int64(len(payload)), Sha256: hex.EncodeToString(sum[:])})
+	extensions := []*anypb.Any{about}
+	for rest := payload[r.GetOffset():]; err == nil && (rest != "" || extensions != nil); extensions = nil {
+		n := min(10, len(rest))
+		err = out.Send(&httpbody.HttpBody{ContentType: "text/plain", Data: []byte(rest[:n]), Extensions: extensions})
+		rest = rest[n:]
+	}
+	return err
 }
 
 func (s *stub) SendTaskMessage(_ context.Context, r *fleetv1.SendTaskMessageRequest) (*fleetv1.SendTaskMessageResponse, error) {

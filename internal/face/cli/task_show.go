@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,35 +22,29 @@ payload_encoding is "base64" when the payload is not text in UTF-8.
 
 A payload that was longer than the server's max_output has its beginning and its end;
 what is missing between them is said on standard error, and in payload_gap_offset and
-payload_gap_size.`,
+payload_gap_size. "fleet task download" writes a large one to a file.`,
 		Example: `  fleet task show 3f2a...
   fleet task show 3f2a... --payload > result.txt
   fleet task show 3f2a... --payload -o json`,
 		Args:              args("ID"),
 		ValidArgsFunction: first(p.completeTasks),
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: args[0], IncludePayload: payload})
+			stream := payload && s.output.forPeople()
+			resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: args[0], IncludePayload: payload && !stream})
 			if err != nil {
 				return err
 			}
 			t := resp.GetTask()
-			if payload && s.output.forPeople() && t.Payload == nil {
-				return Fail(ExitNotFound, "", "the task %s has no payload; its status is %s", t.GetId(), t.GetStatus())
+			if !stream {
+				return s.print(resp, func() { s.showTask(t) })
 			}
-			bytes, err := payloadOf(t)
-			if err != nil {
+			if err := (&taskDownload{session: s, id: t.GetId()}).print(ctx); err != nil {
 				return err
 			}
-			return s.print(resp, func() {
-				if !payload {
-					s.showTask(t)
-					return
-				}
-				s.screen.output(string(bytes))
-				if gap := gapOf(t); gap != "" {
-					s.note("The payload is not whole: %s.", gap)
-				}
-			})
+			if gap := gapOf(t); gap != "" {
+				s.note("The payload is not whole: %s.", gap)
+			}
+			return nil
 		}),
 	}
 	cmd.Flags().BoolVar(&payload, "payload", false, "write the payload, and with -o table nothing else")
@@ -89,18 +82,6 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	c.text("Description", t.GetDescription())
 	c.text("Last output", t.GetPreview())
 	s.screen.output(c.b.String())
-}
-
-// payloadOf returns the bytes of the task's payload.
-func payloadOf(t *fleetv1.TaskDetail) ([]byte, error) {
-	switch e := t.GetPayloadEncoding(); e {
-	case "":
-		return []byte(t.GetPayload()), nil
-	case "base64":
-		return base64.StdEncoding.DecodeString(t.GetPayload())
-	default:
-		return nil, fmt.Errorf("the server sent the payload in the encoding %q, which this version of fleet does not know", e)
-	}
 }
 
 // gapOf says in words what is missing of the task's payload; empty when it is whole.

@@ -191,7 +191,7 @@ func (s *session) waiting(m *method, do func() error) error {
 
 // each prints every message of a stream.
 func (s *session) each(ctx context.Context, m *method, req proto.Message) error {
-	next := s.calls.receive(ctx, m.path(), req, m.out)
+	next := s.calls.receive(ctx, m.path(), req, m.out, nil)
 	for {
 		answer, err := next()
 		if isEnd(err) {

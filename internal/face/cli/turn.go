@@ -16,7 +16,7 @@ import (
 func (s *session) turn(ctx context.Context, m *method, req proto.Message) error {
 	l := &live{s: s, progress: s.progress(m.set.name+" "+m.command, s.deps.Now())}
 	defer l.progress.done()
-	next := s.calls.receive(ctx, m.path(), req, m.out)
+	next := s.calls.receive(ctx, m.path(), req, m.out, nil)
 	for {
 		answer, err := next()
 		switch {

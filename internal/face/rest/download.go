@@ -4,27 +4,30 @@ import (
 	"context"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
 )
 
 // bodyName is the message that is content, not JSON.
 var bodyName = (*httpbody.HttpBody)(nil).ProtoReflect().Descriptor().FullName()
 
-// isDownload says whether the method streams content, which is compressed by gzip.
+// isDownload says whether the method streams content.
 func (rt *route) isDownload() bool {
 	return rt.method.IsStreamingServer() && rt.method.Output().FullName() == bodyName
 }
 
-// download returns the handler of a method that streams content.
+// download returns the handler of a method that streams content, for GET and HEAD.
 func (f *face) download(rt *route) runtime.HandlerFunc {
 	name := rt.fullMethod()
 	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
@@ -39,47 +42,193 @@ func (f *face) download(rt *route) runtime.HandlerFunc {
 			writeError(w, err)
 			return
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		recv, err := f.stream(ctx, name, request, contentType{})
-		var piece proto.Message
-		if err == nil {
-			piece, err = recv()
+		c := &contentStream{
+			begin: func(ctx context.Context) (func() (proto.Message, error), error) {
+				return f.stream(ctx, name, request, contentType{})
+			},
+			ctx: ctx, request: request.ProtoReflect(), offset: rt.field("offset"),
+			waits: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.patience)) },
 		}
+		defer c.end()
+		defer func() { _ = http.NewResponseController(w).SetWriteDeadline(noDeadline) }()
 		// Whether there is anything comes first: who may not see it must not learn that there is by what is acceptable.
-		if err != nil && !errors.Is(err, io.EOF) {
+		if err := c.open(); err != nil {
 			writeError(w, err)
 			return
 		}
-		w.Header().Set("Vary", "Accept-Encoding")
+		c.serve(w, r)
+	}
+}
+
+// serve answers with the content. A stream that breaks cuts the connection: what came so far must not pass for all.
+func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	if c.info.GetContentEncoding() == "gzip" {
+		h.Set("Vary", "Accept-Encoding")
 		if !takesGzip(r.Header.Values("Accept-Encoding")) {
 			writeError(w, &runtime.HTTPStatusError{HTTPStatus: http.StatusNotAcceptable, Err: wire.Invalid(invalidArgument, "",
 				"The content is compressed by gzip, and the request does not accept that; send `Accept-Encoding: gzip` (curl --compressed).")})
 			return
 		}
-		f.copyContent(w, piece, recv, err)
+		h.Set("Content-Encoding", "gzip")
+		h.Set("Content-Length", strconv.FormatInt(c.size, 10)) // which http.ServeContent does not set beside an encoding
+	}
+	h.Set("Content-Type", c.kind)
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox") // an agent wrote it: it is not for a browser to run
+	if name := c.info.GetFileName(); name != "" {
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	}
+	tag := c.info.GetSha256()
+	if c.base > 0 { // another representation
+		tag += "-" + strconv.FormatInt(c.base, 10)
+	}
+	h.Set("ETag", strconv.Quote(tag))
+	// Each of several ranges would be a stream of its own, which unpacks the whole: a server may ignore them (RFC 9110, 14.2).
+	if c.offset == nil || strings.Contains(r.Header.Get("Range"), ",") {
+		r.Header.Del("Range")
+	}
+	http.ServeContent(&rangeWriter{ResponseWriter: w}, r, "", time.Time{}, c)
+	if c.err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if c.offset == nil {
+		h.Del("Accept-Ranges")
 	}
 }
 
-// copyContent writes the pieces. A stream that breaks cuts the connection: what came so far must not pass for all.
-func (f *face) copyContent(w http.ResponseWriter, piece proto.Message, recv func() (proto.Message, error), err error) {
-	w.Header().Set("Content-Encoding", "gzip")
-	for first := true; ; first = false {
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		content, ok := piece.(*httpbody.HttpBody)
-		if err != nil || !ok {
-			panic(http.ErrAbortHandler)
-		}
-		if first {
-			w.Header().Set("Content-Type", content.GetContentType())
-		}
-		if _, err := w.Write(content.GetData()); err != nil {
-			return
-		}
-		piece, err = recv()
+// rangeWriter answers a range that cannot be had with an error object.
+type rangeWriter struct {
+	http.ResponseWriter
+	refused bool
+}
+
+// WriteHeader sends the status.
+func (w *rangeWriter) WriteHeader(status int) {
+	if status != http.StatusRequestedRangeNotSatisfiable {
+		w.ResponseWriter.WriteHeader(status)
+		return
 	}
+	w.refused = true
+	w.Header().Del("Content-Disposition")
+	writeError(w.ResponseWriter, &runtime.HTTPStatusError{HTTPStatus: status, Err: wire.Invalid(invalidArgument, "",
+		"The header Range asks for bytes that are not there; Content-Range says how many there are.")})
+}
+
+// Write sends a piece of the content.
+func (w *rangeWriter) Write(b []byte) (int, error) {
+	if w.refused {
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// contentStream is what a method streams, as something that http.ServeContent reads: a read after a seek begins a new stream.
+type contentStream struct {
+	begin   func(ctx context.Context) (recv func() (proto.Message, error), err error)
+	ctx     context.Context //nolint:containedctx // of the request, for the streams
+	request protoreflect.Message
+	offset  protoreflect.FieldDescriptor // of the request; nil: the method streams the whole only
+	waits   func()                       // called before a read, whose bytes the client then has some time to take
+
+	info       *fleetv1.PayloadInfo
+	kind       string
+	base, size int64 // where the content begins, as the request says, and how much of it there is from there on
+
+	recv     func() (proto.Message, error)
+	stop     context.CancelFunc
+	left     []byte
+	at, next int64 // of the stream, and of the next read
+	err      error
+}
+
+// errNoInfo is for a stream whose first message does not describe it.
+var errNoInfo = errors.New("rest: the content is not described")
+
+// open begins the first stream, and learns from its first message what the content is.
+func (c *contentStream) open() error {
+	if c.offset != nil {
+		c.base = c.request.Get(c.offset).Int()
+	}
+	if err := c.start(0); err != nil {
+		return err
+	}
+	m, err := c.recv()
+	if err != nil {
+		return err
+	}
+	body, _ := m.(*httpbody.HttpBody)
+	c.info = &fleetv1.PayloadInfo{}
+	if len(body.GetExtensions()) == 0 || body.GetExtensions()[0].UnmarshalTo(c.info) != nil {
+		return errNoInfo
+	}
+	c.kind, c.left, c.size = body.GetContentType(), body.GetData(), c.info.GetSize()-c.base
+	return nil
+}
+
+// start begins a stream, in place of the one before.
+func (c *contentStream) start(at int64) error {
+	c.end()
+	if c.offset != nil {
+		c.request.Set(c.offset, protoreflect.ValueOfInt64(c.base+at))
+	}
+	ctx, stop := context.WithCancel(c.ctx)
+	recv, err := c.begin(ctx)
+	c.recv, c.stop, c.left, c.at = recv, stop, nil, at
+	return err
+}
+
+func (c *contentStream) end() {
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// Seek says where the next read begins.
+func (c *contentStream) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += c.next
+	case io.SeekEnd:
+		offset += c.size
+	}
+	c.next = offset
+	return c.next, nil
+}
+
+// Read reads on.
+func (c *contentStream) Read(b []byte) (n int, err error) {
+	if n, err = c.read(b); err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
+	return n, err
+}
+
+func (c *contentStream) read(b []byte) (int, error) {
+	c.waits()
+	if c.next >= c.size {
+		return 0, io.EOF
+	}
+	if c.next != c.at {
+		if err := c.start(c.next); err != nil {
+			return 0, err
+		}
+	}
+	for len(c.left) == 0 {
+		m, err := c.recv()
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return 0, err
+		}
+		body, _ := m.(*httpbody.HttpBody)
+		c.left = body.GetData()
+	}
+	n := copy(b, c.left)
+	c.left = c.left[n:]
+	c.at += int64(n)
+	c.next = c.at
+	return n, nil
 }
 
 // contentType makes messages of content.

@@ -42,7 +42,7 @@ type face struct {
 	config  Config
 	gateway *runtime.ServeMux
 	routes  []*route
-	byKey   map[string]*route // by the route's key
+	byKey   map[string]*route // by the route's keys
 	guard   *guard
 	pages   map[string]http.Handler // by path
 	conn    grpc.ClientConnInterface
@@ -82,7 +82,9 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 		return nil, err
 	}
 	for _, rt := range f.routes {
-		f.byKey[rt.key()] = rt
+		for _, verb := range rt.verbs() {
+			f.byKey[rt.key(verb)] = rt
+		}
 	}
 	if err := f.register(conn); err != nil {
 		return nil, fmt.Errorf("rest: %w", err)
@@ -143,8 +145,10 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		if err != nil {
 			return err
 		}
-		if err := f.gateway.HandlePath(rt.verb, rt.template, handler); err != nil {
-			return err
+		for _, verb := range rt.verbs() {
+			if err := f.gateway.HandlePath(verb, rt.template, handler); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -174,7 +178,10 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // heard are the request headers that mean something to this face.
-var heard = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Encoding", "Content-Type", "Last-Event-Id"}
+var heard = []string{
+	"Accept", "Accept-Encoding", "Authorization", "Content-Encoding", "Content-Type",
+	"If-Match", "If-None-Match", "If-Range", "Last-Event-Id", "Range",
+}
 
 // forGateway returns the request without what the gateway would make metadata or deadlines of unasked (Grpc-Timeout,
 // X-Forwarded-Host and others), with a limit on the body, and with its path as the client escaped it: given an

@@ -79,9 +79,17 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	return rt, err
 }
 
-// key is the route's verb and its path in the gateway's notation.
-func (rt *route) key() string {
-	return rt.verb + " " + pathField.ReplaceAllString(rt.template, "{$1=*}")
+// verbs are the HTTP methods that the route takes.
+func (rt *route) verbs() []string {
+	if rt.isDownload() && rt.verb == http.MethodGet {
+		return []string{http.MethodGet, http.MethodHead}
+	}
+	return []string{rt.verb}
+}
+
+// key is the verb and the route's path in the gateway's notation.
+func (rt *route) key(verb string) string {
+	return verb + " " + pathField.ReplaceAllString(rt.template, "{$1=*}")
 }
 
 // fullMethod is the name of the method as gRPC has it: "/package.Service/Method".
@@ -142,7 +150,7 @@ func (f *face) methodsOf(path string) []string {
 	var verbs []string
 	for _, rt := range f.routes {
 		if rt.filled(path) == path {
-			verbs = append(verbs, rt.verb)
+			verbs = append(verbs, rt.verbs()...)
 		}
 	}
 	slices.Sort(verbs)

@@ -3,8 +3,6 @@ package rpc
 import (
 	"context"
 
-	"google.golang.org/genproto/googleapis/api/httpbody"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -120,20 +118,6 @@ func (l *Lifecycle) AppendPayload(ctx context.Context, r *fleetv1.AppendPayloadR
 		return nil, err
 	}
 	return &fleetv1.AppendPayloadResponse{PayloadSize: int32Of(size)}, nil
-}
-
-// payloadChunk is how much of a payload is in one message, in bytes.
-const payloadChunk = 256 << 10
-
-// DownloadPayload sends a payload, compressed by gzip.
-func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
-	packed, err := l.svc.Payload(out.Context(), r.GetAgentId())
-	for err == nil && len(packed) > 0 {
-		n := min(len(packed), payloadChunk)
-		err = out.Send(&httpbody.HttpBody{ContentType: "text/plain; charset=utf-8", Data: packed[:n]})
-		packed = packed[n:]
-	}
-	return err
 }
 
 func lifecycleStatusOf(s lifecycle.Status) fleetv1.LifecycleStatus {

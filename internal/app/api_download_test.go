@@ -1,0 +1,82 @@
+package app
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestLargeDownload downloads a payload that is larger than the messages that gRPC clients take.
+func TestLargeDownload(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{})
+	ctx := f.as(t.Context(), "")
+	contracts, tasks := fleetv1.NewLifecycleServiceClient(f.conn), fleetv1.NewFleetServiceClient(f.conn)
+	started, err := contracts.AgentStart(ctx, &fleetv1.AgentStartRequest{Contract: "listen"})
+	require.NoError(t, err)
+	want := make([]byte, 0, 6<<20)
+	for random := rand.New(rand.NewPCG(1, 2)); len(want) < 6<<20; { //nolint:gosec // not a secret
+		want = append(want, byte(' '+random.IntN(90)))
+	}
+	for piece := range slices.Chunk(want, 2<<20) {
+		_, err = contracts.AppendPayload(ctx, &fleetv1.AppendPayloadRequest{AgentId: started.GetAgentId(), Chunk: string(piece)})
+		require.NoError(t, err)
+	}
+	_, err = contracts.AgentComplete(ctx, &fleetv1.AgentCompleteRequest{AgentId: started.GetAgentId(), Summary: "Done."})
+	require.NoError(t, err)
+	list, err := tasks.ListTasks(ctx, &fleetv1.ListTasksRequest{Toolset: fleetv1.ListTasksRequest_lifecycle})
+	require.NoError(t, err)
+	id := list.GetTasks()[0].GetId()
+	sum := sha256.Sum256(want)
+	digest := hex.EncodeToString(sum[:])
+
+	for _, offset := range []int64{0, 5_000_000} {
+		stream, err := tasks.DownloadTaskPayload(ctx, &fleetv1.DownloadTaskPayloadRequest{TaskId: id, Offset: offset})
+		require.NoError(t, err)
+		var got []byte
+		for first := true; ; first = false {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			require.Equal(t, first, len(m.GetExtensions()) == 1)
+			if first {
+				var info fleetv1.PayloadInfo
+				require.NoError(t, m.GetExtensions()[0].UnmarshalTo(&info))
+				require.Equal(t, offset, info.GetOffset())
+				require.EqualValues(t, len(want), info.GetSize())
+				require.Equal(t, digest, info.GetSha256())
+				require.Equal(t, "task-"+id+".txt", info.GetFileName())
+			}
+			got = append(got, m.GetData()...)
+		}
+		require.True(t, bytes.Equal(want[offset:], got))
+	}
+
+	for header, part := range map[string][]byte{"": want, "bytes=5000000-5999999": want[5_000_000:6_000_000], "bytes=-300000": want[len(want)-300_000:]} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.HTTPAddr()+"/v1/tasks/"+id+"/payload", nil)
+		require.NoError(t, err)
+		if header != "" {
+			r.Header.Set("Range", header)
+		}
+		resp, err := f.http.Do(r)
+		require.NoError(t, err)
+		got, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.True(t, bytes.Equal(part, got), "%s: %d bytes", header, len(got))
+		require.Equal(t, `"`+digest+`"`, resp.Header.Get("ETag"))
+		require.Equal(t, `attachment; filename=task-`+id+`.txt`, resp.Header.Get("Content-Disposition"))
+	}
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// withPayload returns a server that has the task t-1 with the payload.
+func withPayload(t *testing.T, payload, encoding string) string {
+	t.Helper()
+	s := newStub(t)
+	s.tasks = append(s.tasks, &fleetv1.TaskDetail{Id: "t-1", Status: fleetv1.Task_completed, Payload: &payload, PayloadEncoding: &encoding})
+	server, _ := s.listen(t, "")
+	return server
+}
+
+const longPayload = "the result\nin full: \x1b[31mred\x1b[0m日本\n"
+
+func TestTaskDownload(t *testing.T) {
+	t.Parallel()
+	server := withPayload(t, longPayload, "")
+	file := filepath.Join(t.TempDir(), "result.txt")
+	for _, args := range [][]string{{"task", "download", "t-1"}, {"task", "show", "t-1", "--payload"}} {
+		out, told, code := fleet(server, args...)
+		require.Equal(t, ExitOK, code, told)
+		require.Equal(t, longPayload, out)
+	}
+	out, told, code := fleet(server, "task", "download", "t-1", "-o", file)
+	require.Equal(t, ExitOK, code, told)
+	require.Empty(t, out)
+	require.Equal(t, "Wrote 39 bytes to "+file+".\n", told)
+	requireOnly(t, file, longPayload)
+
+	_, told, code = fleet(server, "task", "download", "t-2", "-o", file+".2")
+	require.Equal(t, ExitNotFound, code, told)
+	requireOnly(t, file, longPayload)
+	_, told, code = fleet(server, "task", "download", "t-1", "-o", "json")
+	require.Equal(t, ExitUsage, code, told)
+	require.Contains(t, told, "./json")
+	_, told, code = fleet(server, "task", "download", "t-1", "-o", filepath.Join(file, "x"))
+	require.Equal(t, ExitUsage, code)
+	require.Contains(t, told, "cannot write the file")
+}
+
+// requireOnly fails the test unless the file has the content and nothing is beside it.
+func requireOnly(t *testing.T, file, content string) {
+	t.Helper()
+	data, err := os.ReadFile(file) //nolint:gosec // the test's own
+	require.NoError(t, err)
+	require.Equal(t, content, string(data))
+	entries, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
+func TestTaskDownloadIsExact(t *testing.T) {
+	t.Parallel()
+	server := withPayload(t, "H4sIAAAA/w==", "base64") // begins as what gzip has compressed
+	out, told, code := fleet(server, "task", "download", "t-1")
+	require.Equal(t, ExitOK, code, told)
+	require.Equal(t, "\x1f\x8b\x08\x00\x00\x00\xff", out)
+}
+
+func TestTaskDownloadGoesOn(t *testing.T) {
+	t.Parallel()
+	server := withPayload(t, longPayload, "")
+	for name, part := range map[string]struct{ left, says string }{
+		"a part":            {longPayload[:20], "Wrote 39 bytes"},
+		"all of it":         {longPayload, "Wrote 39 bytes"},
+		"of something else": {"something", "not the beginning of this payload"},
+		"and longer":        {"something" + longPayload, "not the beginning of this payload"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "result.txt")
+			require.NoError(t, os.WriteFile(file+".part", []byte(part.left), 0o600))
+			_, told, code := fleet(server, "task", "download", "t-1", "-o", file)
+			require.Equal(t, ExitOK, code, told)
+			require.Contains(t, told, part.says)
+			requireOnly(t, file, longPayload)
+		})
+	}
+}
+
+// TestTaskDownloadThatIsInterrupted keeps what came, and the next one asks for the rest alone.
+func TestTaskDownloadThatIsInterrupted(t *testing.T) {
+	t.Parallel()
+	server := withPayload(t, longPayload, "")
+	file := filepath.Join(t.TempDir(), "result.txt")
+	cut := &cutter{after: 2, times: 99}
+	dial := func(ctx context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
+		conn, closeIt, err := DialNetwork(ctx, target)
+		cut.ClientConnInterface = conn
+		return cut, closeIt, err
+	}
+	c := newCommand(server)
+	c.dial, c.patience = dial, time.Millisecond
+	require.NotEqual(t, ExitOK, c.run("task", "download", "t-1", "-o", file))
+	require.Contains(t, c.err.String(), "goes on from there")
+	require.NoFileExists(t, file)
+	left, err := os.ReadFile(file + ".part")
+	require.NoError(t, err)
+	require.Equal(t, longPayload[:20], string(left))
+
+	_, told, code := fleet(server, "task", "download", "t-1", "-o", file)
+	require.Equal(t, ExitOK, code, told)
+	requireOnly(t, file, longPayload)
+
+	c, cut.streams = newCommand(server), 0 // one that is patient asks for the rest by itself
+	c.dial = dial
+	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.err.String())
+	require.Equal(t, 3, cut.streams)
+	requireOnly(t, file, longPayload)
+}

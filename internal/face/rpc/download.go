@@ -1,0 +1,79 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+
+	"google.golang.org/genproto/googleapis/api/httpbody"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// payloadChunk is how much of a payload is in one message, in bytes.
+const payloadChunk = 256 << 10
+
+const textContent = "text/plain; charset=utf-8"
+
+// DownloadTaskPayload sends the payload of a task.
+func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	d, err := f.svc.DownloadPayload(out.Context(), r.GetTaskId(), r.GetOffset())
+	if err != nil {
+		return err
+	}
+	kind, ending := textContent, ".txt"
+	if !d.Text {
+		kind, ending = "application/octet-stream", ".bin"
+	}
+	return sendContent(out, kind, &fleetv1.PayloadInfo{
+		Offset: r.GetOffset(), Size: d.Size, Sha256: hex.EncodeToString(d.SHA256[:]), FileName: "task-" + d.Task.ID + ending,
+	}, d)
+}
+
+// DownloadPayload sends the payload of a contract's agent, compressed by gzip.
+func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	packed, err := l.svc.Payload(out.Context(), r.GetAgentId())
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(packed)
+	return sendContent(out, textContent, &fleetv1.PayloadInfo{
+		Size: int64(len(packed)), Sha256: hex.EncodeToString(sum[:]), ContentEncoding: "gzip",
+	}, bytes.NewReader(packed))
+}
+
+// sendContent sends the content in messages of at most payloadChunk bytes. The first one describes it, and comes also when
+// there is nothing to send.
+func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, content io.Reader) error {
+	about, err := anypb.New(info)
+	if err != nil {
+		return err
+	}
+	extensions := []*anypb.Any{about}
+	for {
+		piece := make([]byte, payloadChunk) // a new one each time: who gets the message may keep it
+		n, err := io.ReadFull(content, piece)
+		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !last {
+			return err
+		}
+		if n > 0 || extensions != nil {
+			err := out.Send(&httpbody.HttpBody{ContentType: kind, Data: piece[:n], Extensions: extensions})
+			if errors.Is(err, io.EOF) { // the in-process channel's word for a caller that is gone
+				return context.Canceled
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if last {
+			return nil
+		}
+		extensions = nil
+	}
+}
