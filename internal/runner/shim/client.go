@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"fleet/internal/place/agentfile"
@@ -32,9 +34,23 @@ func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, rea
 	return r.order(ctx, order{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }
 
-// Message writes a line to the input of the run's child. A message of the same id is not written again.
+// Message writes a line to the input of the run's child. A message of the same id is not written again, and is no error
+// either when the run has ended since.
 func (r Run) Message(ctx context.Context, id, text string) error {
-	return r.order(ctx, order{Op: "message", ID: id, Text: text})
+	err := r.order(ctx, order{Op: "message", ID: id, Text: text})
+	if errors.Is(err, ErrEnded) && r.had(id) {
+		return nil
+	}
+	return err
+}
+
+// maxMessages is how much of the file of messages is read, in bytes.
+const maxMessages = 1 << 20
+
+// had says whether the run was given the message.
+func (r Run) had(id string) bool {
+	b, err := agentfile.Read(r.Path(messagesFile), maxMessages)
+	return err == nil && slices.Contains(strings.Split(string(b), "\n"), id)
 }
 
 // Answers says whether the shim answers. One that is suspended does not.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"fleet/internal/place/agentfile"
 )
 
 // order is what a client asks of the shim: one line of JSON over the control socket.
@@ -32,6 +34,9 @@ const (
 	errNone  = "none"  // the child takes no messages
 )
 
+// messagesFile has the ids of the messages that the run was given, a line each.
+const messagesFile = "messages"
+
 // messageTimeout is how long a message may wait for the child to make room for it.
 const messageTimeout = 2 * time.Second
 
@@ -44,6 +49,7 @@ type control struct {
 	writing  sync.Mutex // one message at a time
 	messages *os.File   // nil: takes no messages
 	sent     map[string]bool
+	over     bool // the run has ended
 
 	mu       sync.Mutex
 	watchers map[chan struct{}]struct{}
@@ -118,8 +124,11 @@ func (c *control) message(id, text string) string {
 	if c.messages == nil {
 		return errNone
 	}
-	if c.sent[id] {
+	switch {
+	case c.sent[id]:
 		return ""
+	case c.over:
+		return errEnded
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -132,5 +141,16 @@ func (c *control) message(id, text string) string {
 		return errEnded
 	}
 	c.sent[id] = true
+	if f, err := agentfile.Create(messagesFile); err == nil { // without it, a message that is sent again after the end is refused
+		_, _ = f.WriteString(id + "\n")
+		_ = f.Close()
+	}
 	return ""
+}
+
+// finish waits for the message that is being written, and takes no more.
+func (c *control) finish() {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.over = true
 }

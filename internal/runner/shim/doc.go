@@ -11,6 +11,7 @@
 //	claim      who supervises the run, or that nobody ever will; made once, by whoever is first
 //	child      which process the child is
 //	control    a Unix socket of the shim: interrupt, message, watch
+//	messages   the ids of the messages that the child was given
 //	output     the beginning of what the child put out; output.N holds what came from byte N on. Of these files, the
 //	           last ones are kept, see output
 //	stderr     what it put out as errors, where they are kept apart, in the same way

@@ -85,6 +85,7 @@ func supervise(run Run, hands io.WriteCloser) error {
 	}
 	tell(Handshake{Started: true})
 	exit := s.loop(died, told)
+	s.control.finish()
 	run.forget(spec.Secrets)
 	_ = s.control.listener.Close()
 	_ = os.Remove("control")

@@ -1,0 +1,229 @@
+package remote
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/gen/fleet/runner/v1/runnerv1connect"
+	"fleet/internal/fleet"
+)
+
+// ClientConfig configures a client. URL and Key are needed.
+type ClientConfig struct {
+	URL     string             // of the runner, as Fleet reaches it; a path is kept
+	Key     ed25519.PrivateKey // of Fleet
+	HTTP    *http.Client       // nil: http.DefaultClient. An *fleet.Error of its transport is returned as it is
+	Version string             // of Fleet, for the runner's log
+	// Patience is how long a runner may be out of reach before a call gives up; 0: 30 s.
+	Patience time.Duration
+	// Silence is how long a stream may be silent before the connection counts as dead; 0: 45 s.
+	Silence time.Duration
+	// MaxWait bounds each stream of a Follow, which then goes on with the next one; 0: streams are as long as their runs.
+	MaxWait time.Duration
+	Now     func() time.Time // nil: time.Now
+}
+
+const (
+	defaultPatience = 30 * time.Second
+	defaultSilence  = 3 * defaultHeartbeat
+	firstPause      = 50 * time.Millisecond
+	lastPause       = 5 * time.Second
+)
+
+// Client calls one runner.
+type Client struct {
+	config ClientConfig
+	rpc    runnerv1connect.RunnerServiceClient
+
+	mu      sync.Mutex
+	session *session // nil: no handshake yet
+}
+
+// session is what a handshake has told.
+type session struct {
+	instance string
+	offset   time.Duration // of the runner's clock
+}
+
+// NewClient makes a client. It asks nobody: the methods of its runners do.
+func NewClient(c ClientConfig) *Client {
+	if c.HTTP == nil {
+		c.HTTP = http.DefaultClient
+	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
+	if c.Silence == 0 {
+		c.Silence = defaultSilence
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	cl := &Client{config: c}
+	cl.rpc = runnerv1connect.NewRunnerServiceClient(signing{c.HTTP, cl}, strings.TrimRight(c.URL, "/"), connect.WithReadMaxBytes(maxResponse))
+	return cl
+}
+
+// maxResponse is the longest message that a runner may send, in bytes: an outcome with its payload.
+const maxResponse = 64 << 20
+
+// caller is for whom a request is signed.
+type caller struct{ agent string }
+
+type callerKey struct{}
+
+// signing signs the requests of a client.
+type signing struct {
+	base   *http.Client
+	client *Client
+}
+
+// Do implements connect.HTTPClient.
+func (s signing) Do(req *http.Request) (*http.Response, error) {
+	if who, ok := req.Context().Value(callerKey{}).(caller); ok {
+		at, err := s.client.handshake(req.Context(), who.agent)
+		if err != nil {
+			return nil, err
+		}
+		if err := sign(req, s.client.config.Key, who.agent, at.instance, s.client.config.Now().Add(at.offset+lifetime)); err != nil {
+			return nil, err
+		}
+	}
+	return s.base.Do(req)
+}
+
+// handshake returns what the last handshake has told, and makes one if there was none.
+func (c *Client) handshake(ctx context.Context, agent string) (*session, error) {
+	c.mu.Lock()
+	at := c.session
+	c.mu.Unlock()
+	if at != nil {
+		return at, nil
+	}
+	re, err := c.rpc.Handshake(context.WithValue(ctx, callerKey{}, nil), connect.NewRequest(&runnerv1.HandshakeRequest{Version: c.config.Version}))
+	if err != nil {
+		return nil, err
+	}
+	m := re.Msg
+	if m.GetProtocol() < OldestProtocol || m.GetOldestProtocol() > Protocol {
+		what := "restart its workspace with a newer fleet-runner"
+		if m.GetOldestProtocol() > Protocol {
+			what = "upgrade Fleet, or restart its workspace with an older fleet-runner"
+		}
+		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) speaks protocol %d to %d, and Fleet %d to %d: %s",
+			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, what).With("agent_uid", agent)
+	}
+	at = &session{instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
+	if at.offset.Abs() > maxSkew {
+		// A program that pretends to be the runner could otherwise collect requests that are good for long.
+		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", at.offset.Round(time.Second))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session = at
+	return at, nil
+}
+
+func (c *Client) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session = nil
+}
+
+// errLost says that the connection broke, so that nobody knows whether the runner has done what it was asked to.
+var errLost = errors.New("the connection to the runner broke")
+
+// judge says what an error of a call means: errLost if the call is to be made again.
+func (c *Client) judge(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if e := faultOf(err); e != nil {
+		switch e.Metadata[metaRefused] {
+		case refusedOld, refusedTime:
+			c.forget()
+			return errors.Join(errLost, e)
+		}
+		return e
+	}
+	if e, ok := errors.AsType[*fleet.Error](err); ok {
+		return e
+	}
+	return errors.Join(errLost, err)
+}
+
+// refusal is what an answer without a Fault means that will not change by itself. It may also be an answer that was cut off.
+func refusal(err error) error {
+	switch connect.CodeOf(err) {
+	case connect.CodeUnimplemented:
+		return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent cannot do this: restart its workspace with a newer fleet-runner").Because(err)
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "something between Fleet and the runner of the agent refuses requests: %s", connect.CodeOf(err)).Because(err)
+	}
+	return nil
+}
+
+// insist makes a call until the runner has answered, or was out of reach for too long.
+func (c *Client) insist(ctx context.Context, a fleet.Agent, call func(context.Context) error) error {
+	ctx = context.WithValue(ctx, callerKey{}, caller{a.UID})
+	t := c.tries(a)
+	for {
+		err := call(ctx)
+		if err == nil {
+			return nil
+		}
+		if err := t.again(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// tries says how often a call is made.
+type tries struct {
+	client  *Client
+	agent   fleet.Agent
+	begun   time.Time
+	pause   time.Duration
+	refused int // answers in a row that are a refusal
+}
+
+func (c *Client) tries(a fleet.Agent) *tries {
+	return &tries{client: c, agent: a, begun: c.config.Now(), pause: firstPause}
+}
+
+// maxRefused is how often a refusal is taken for an answer that was cut off.
+const maxRefused = 3
+
+// again waits until it is time for the next try, or returns why there is none.
+func (t *tries) again(ctx context.Context, err error) error {
+	no := refusal(err)
+	if err = t.client.judge(ctx, err); !errors.Is(err, errLost) {
+		return err
+	}
+	if t.refused++; no == nil {
+		t.refused = 0
+	}
+	switch {
+	case t.refused >= maxRefused:
+		return no
+	case t.client.config.Now().Sub(t.begun) >= t.client.config.Patience:
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", t.agent.Name).Because(err)
+	}
+	timer := time.NewTimer(t.pause)
+	defer timer.Stop()
+	t.pause = min(2*t.pause, lastPause)
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

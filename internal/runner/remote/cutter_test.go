@@ -1,0 +1,94 @@
+package remote_test
+
+import (
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// cutter is a proxy that cuts each connection after a random number of bytes of answers, or a random time.
+type cutter struct {
+	listener net.Listener
+	target   string
+	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]bool
+	cuts   int
+}
+
+func newCutter(t *testing.T, target string) *cutter {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	c := &cutter{listener: l, target: target, open: map[net.Conn]bool{}}
+	c.wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.wg.Go(func() { c.serve(conn) })
+		}
+	})
+	return c
+}
+
+func (c *cutter) addr() string { return c.listener.Addr().String() }
+
+func (c *cutter) serve(from net.Conn) {
+	defer from.Close()
+	to, err := net.Dial("tcp", c.target)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	if !c.add(from, to) {
+		return
+	}
+	cut := time.AfterFunc(time.Duration(30+rand.IntN(600))*time.Millisecond, func() { c.cut(from, to) })
+	defer cut.Stop()
+	var there sync.WaitGroup
+	there.Go(func() {
+		_, _ = io.Copy(to, from)
+		c.cut(from, to)
+	})
+	_, _ = io.CopyN(from, to, int64(100+rand.IntN(3000)))
+	c.cut(from, to)
+	there.Wait()
+}
+
+func (c *cutter) add(conns ...net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range conns {
+		c.open[conn] = true
+	}
+	return !c.closed
+}
+
+func (c *cutter) cut(conns ...net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cuts++
+	for _, conn := range conns {
+		_ = conn.Close()
+		delete(c.open, conn)
+	}
+}
+
+func (c *cutter) close() {
+	_ = c.listener.Close()
+	c.mu.Lock()
+	c.closed = true
+	for conn := range c.open {
+		_ = conn.Close()
+	}
+	c.mu.Unlock()
+	c.wg.Wait()
+}

@@ -1,0 +1,66 @@
+package remote
+
+import (
+	"context"
+	"errors"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/internal/fleet"
+)
+
+var codes = map[fleet.Code]connect.Code{
+	fleet.Internal: connect.CodeInternal, fleet.InvalidArgument: connect.CodeInvalidArgument, fleet.NotFound: connect.CodeNotFound,
+	fleet.AlreadyExists: connect.CodeAlreadyExists, fleet.FailedPrecondition: connect.CodeFailedPrecondition,
+	fleet.Aborted: connect.CodeAborted, fleet.Unavailable: connect.CodeUnavailable, fleet.Unauthenticated: connect.CodeUnauthenticated,
+	fleet.PermissionDenied: connect.CodePermissionDenied, fleet.ResourceExhausted: connect.CodeResourceExhausted,
+	fleet.Unimplemented: connect.CodeUnimplemented, fleet.DeadlineExceeded: connect.CodeDeadlineExceeded,
+}
+
+// fault turns an error of the runner into one for the wire. An unknown error tells the caller nothing of the inside.
+func fault(err error) *connect.Error {
+	var e *fleet.Error
+	switch {
+	case errors.As(err, &e):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return connect.NewError(connect.CodeCanceled, err)
+	default:
+		e = fleet.Errorf(fleet.ReasonInternal, "something went wrong in the runner: see its log")
+	}
+	out := connect.NewError(codes[e.Code], errors.New(e.Message))
+	detail := &runnerv1.Fault{Reason: string(e.Reason), Field: e.Field, Metadata: e.Metadata}
+	if e.RetryAfter > 0 {
+		detail.RetryAfter = durationpb.New(e.RetryAfter)
+	}
+	if d, err := connect.NewErrorDetail(detail); err == nil {
+		out.AddDetail(d)
+	}
+	return out
+}
+
+// faultOf returns the error of the runner that err carries; nil if err comes from elsewhere, for example from a proxy.
+func faultOf(err error) *fleet.Error {
+	var ce *connect.Error
+	if !errors.As(err, &ce) {
+		return nil
+	}
+	for _, d := range ce.Details() {
+		v, derr := d.Value()
+		if derr != nil {
+			continue
+		}
+		f, ok := v.(*runnerv1.Fault)
+		if !ok || f.GetReason() == "" {
+			continue
+		}
+		e := fleet.Errorf(fleet.Reason(f.GetReason()), "%s", ce.Message())
+		e.Field, e.Metadata, e.RetryAfter = f.GetField(), f.GetMetadata(), f.GetRetryAfter().AsDuration()
+		if f.GetField() != "" {
+			e.Code = fleet.InvalidArgument
+		}
+		return e
+	}
+	return nil
+}

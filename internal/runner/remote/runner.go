@@ -1,0 +1,132 @@
+package remote
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/internal/fleet"
+)
+
+// Connect returns the runner of the agent. It asks nobody.
+func (c *Client) Connect(a fleet.Agent) fleet.Runner { return runner{c, a} }
+
+// runner is a fleet.Runner over a network.
+type runner struct {
+	client *Client
+	agent  fleet.Agent
+}
+
+// Dispatch implements fleet.Runner.
+func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
+	return w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+		_, err := w.client.rpc.Dispatch(ctx, connect.NewRequest(&runnerv1.DispatchRequest{Agent: agentTo(w.agent), Run: runTo(r)}))
+		r.Again = true
+		return err
+	})
+}
+
+// Interrupt implements fleet.Runner.
+func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
+	return w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+		_, err := w.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{Agent: agentTo(w.agent), Run: named(r), Kill: kill}))
+		return err
+	})
+}
+
+// Send implements fleet.Runner.
+func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
+	return w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+		_, err := w.client.rpc.Send(ctx, connect.NewRequest(&runnerv1.SendRequest{
+			Agent: agentTo(w.agent), Run: named(r), MessageId: id, Text: message,
+		}))
+		return err
+	})
+}
+
+// named is what calls about a dispatched run need of it.
+func named(r fleet.Run) *runnerv1.Run {
+	return runTo(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, Started: r.Started, Linger: r.Linger})
+}
+
+// Follow implements fleet.Runner. A stream that breaks is taken up after the last output that sink took.
+func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	f := &following{runner: w, run: r, cursor: cursor, sink: sink}
+	ctx = context.WithValue(ctx, callerKey{}, caller{w.agent.UID})
+	t := w.client.tries(w.agent)
+	for {
+		if err := ctx.Err(); err != nil {
+			return fleet.Outcome{}, err
+		}
+		err := f.once(ctx)
+		switch {
+		case f.sunk != nil:
+			return fleet.Outcome{}, f.sunk
+		case f.outcome != nil:
+			return *f.outcome, nil
+		case f.heard:
+			f.heard, t = false, w.client.tries(w.agent)
+		}
+		if err == nil {
+			continue // max_wait is over
+		}
+		if err := t.again(ctx, err); err != nil {
+			if fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && f.cursor != "" { // the run was there: some of its output is
+				return fleet.Outcome{
+					Status: fleet.TaskFailed, Reason: "the files of the run are gone: its agent was deleted, or its workspace was made anew",
+				}, nil
+			}
+			return fleet.Outcome{}, err
+		}
+	}
+}
+
+// following is a Follow under way.
+type following struct {
+	runner  runner
+	run     fleet.Run
+	cursor  string
+	sink    func(fleet.Output) error
+	heard   bool // the runner has said something since this was reset
+	sunk    error
+	outcome *fleet.Outcome
+}
+
+// once follows the run on one connection. nil means that the stream ended before the run.
+func (f *following) once(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := f.runner.client.config.Silence
+	watchdog := time.AfterFunc(silence, func() { cancel(errLost) })
+	defer watchdog.Stop()
+	req := &runnerv1.FollowRequest{Agent: agentTo(f.runner.agent), Run: named(f.run), Cursor: f.cursor}
+	if wait := f.runner.client.config.MaxWait; wait > 0 {
+		req.MaxWait = durationpb.New(wait)
+	}
+	stream, err := f.runner.client.rpc.Follow(ctx, connect.NewRequest(req))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }()
+	for stream.Receive() {
+		watchdog.Stop() // sink may take its time
+		f.heard = true
+		switch e := stream.Msg().GetEvent().(type) {
+		case *runnerv1.FollowResponse_Output:
+			out := outputFrom(e.Output)
+			if f.sunk = f.sink(out); f.sunk != nil {
+				return nil
+			}
+			f.cursor = out.Cursor
+		case *runnerv1.FollowResponse_Outcome:
+			o := outcomeFrom(e.Outcome)
+			f.outcome = &o
+			return nil
+		}
+		watchdog.Reset(silence)
+	}
+	return stream.Err()
+}

@@ -1,0 +1,159 @@
+package remote
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fleet/gen/fleet/runner/v1/runnerv1connect"
+	"fleet/internal/fleet"
+)
+
+// Headers of a signed request.
+const (
+	headerAgent     = "Fleet-Agent"
+	headerInstance  = "Fleet-Runner-Instance"
+	headerNonce     = "Fleet-Nonce"
+	headerExpires   = "Fleet-Expires" // Unix time in milliseconds, by the runner's clock
+	headerBody      = "Fleet-Body-Sha256"
+	headerSignature = "Fleet-Signature"
+)
+
+const (
+	lifetime    = time.Minute      // how long a signed request is good for
+	maxLifetime = 2 * lifetime     // the most that a runner accepts
+	maxSkew     = 10 * time.Minute // how far the clock of a runner may be off
+	maxRequest  = 32 << 20         // bytes of a request
+)
+
+// Keys of Fault.metadata that tell a client to do the handshake again.
+const (
+	metaRefused = "refused"
+	refusedOld  = "instance" // the runner was restarted
+	refusedTime = "expired"
+)
+
+// claim is what is signed.
+type claim struct {
+	procedure, agent, instance, nonce, body string
+	expires                                 int64
+}
+
+func (c claim) bytes() []byte {
+	return fmt.Appendf(nil, "fleet.runner.v1\n%q\n%q\n%q\n%q\n%d\n%q\n", c.procedure, c.agent, c.instance, c.nonce, c.expires, c.body)
+}
+
+// procedureOf returns the procedure of a URL's path. A proxy may have a prefix of its own.
+func procedureOf(path string) string {
+	if i := strings.LastIndex(path, "/"+runnerv1connect.RunnerServiceName+"/"); i >= 0 {
+		return path[i:]
+	}
+	return ""
+}
+
+// sign signs the request. It reads the body and puts it back.
+func sign(req *http.Request, key ed25519.PrivateKey, agent, instance string, expires time.Time) error {
+	var body []byte
+	if req.Body != nil {
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return err
+		}
+		_ = req.Body.Close()
+	}
+	again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body, _ = again()
+	req.GetBody, req.ContentLength = again, int64(len(body))
+	sum := sha256.Sum256(body)
+	c := claim{
+		procedure: procedureOf(req.URL.Path), agent: agent, instance: instance, nonce: rand.Text(),
+		body: hex.EncodeToString(sum[:]), expires: expires.UnixMilli(),
+	}
+	h := req.Header
+	h.Set(headerAgent, c.agent)
+	h.Set(headerInstance, c.instance)
+	h.Set(headerNonce, c.nonce)
+	h.Set(headerExpires, strconv.FormatInt(c.expires, 10))
+	h.Set(headerBody, c.body)
+	h.Set(headerSignature, base64.StdEncoding.EncodeToString(ed25519.Sign(key, c.bytes())))
+	return nil
+}
+
+// verifier lets requests through that Fleet has signed for this process, each once.
+type verifier struct {
+	key      ed25519.PublicKey
+	instance string
+	now      func() time.Time
+
+	mu   sync.Mutex
+	seen map[string]time.Time // nonces of valid requests, until they have expired
+}
+
+func refuse(why, format string, args ...any) error {
+	return fleet.Errorf(fleet.ReasonUnauthenticated, format, args...).With(metaRefused, why)
+}
+
+// check checks the headers of a request, and then its body, which it replaces by what it has read. A stranger is refused
+// before the body is read.
+func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
+	c := claim{
+		procedure: procedureOf(r.URL.Path), agent: r.Header.Get(headerAgent), instance: r.Header.Get(headerInstance),
+		nonce: r.Header.Get(headerNonce), body: r.Header.Get(headerBody),
+	}
+	signature, err := base64.StdEncoding.DecodeString(r.Header.Get(headerSignature))
+	if err == nil {
+		c.expires, err = strconv.ParseInt(r.Header.Get(headerExpires), 10, 64)
+	}
+	if err != nil || !ed25519.Verify(v.key, c.bytes(), signature) {
+		return refuse("signature", "the request is not signed by this runner's Fleet: give the runner the public key that Fleet shows")
+	}
+	if c.instance != v.instance {
+		return refuse(refusedOld, "the request is for another process of the runner: it was restarted")
+	}
+	now, expires := v.now(), time.UnixMilli(c.expires)
+	if !now.Before(expires) || expires.Sub(now) > maxLifetime {
+		return refuse(refusedTime, "the request has expired, or is good for too long: compare the clocks of Fleet and of the workspace")
+	}
+	if !v.first(c.nonce, now, expires) {
+		return refuse("replayed", "the request was made before")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		return fleet.Errorf(fleet.ReasonLimitReached, "the request is longer than %d bytes", tooLong.Limit)
+	}
+	if err != nil {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the request broke off").Because(err)
+	}
+	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != c.body {
+		return refuse("body", "the body of the request is not the one that was signed")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// first says whether the nonce is new, and remembers it until the request has expired.
+func (v *verifier) first(nonce string, now, expires time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for n, until := range v.seen {
+		if !now.Before(until) {
+			delete(v.seen, n)
+		}
+	}
+	if _, again := v.seen[nonce]; again {
+		return false
+	}
+	v.seen[nonce] = expires
+	return true
+}

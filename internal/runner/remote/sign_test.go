@@ -1,0 +1,196 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/require"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/gen/fleet/runner/v1/runnerv1connect"
+	"fleet/internal/fleet"
+)
+
+// recorder is a runner that counts what it is asked.
+type recorder struct {
+	fleet.Runner
+	interrupts int
+}
+
+func (r *recorder) Connect(fleet.Agent) fleet.Runner { return r }
+
+func (r *recorder) Interrupt(context.Context, fleet.Run, bool) error {
+	r.interrupts++
+	return nil
+}
+
+// tap keeps the requests that pass, and can change them.
+type tap struct {
+	bodies [][]byte
+	reqs   []*http.Request
+	change func(*http.Request)
+}
+
+func (p *tap) RoundTrip(req *http.Request) (*http.Response, error) {
+	if p.change != nil && procedureOf(req.URL.Path) != runnerv1connect.RunnerServiceHandshakeProcedure {
+		p.change(req)
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	p.bodies, p.reqs = append(p.bodies, body), append(p.reqs, req)
+	return http.DefaultTransport.RoundTrip(req)
+}
+
+// repeat sends the last request again, as it was.
+func (p *tap) repeat(t *testing.T) int {
+	t.Helper()
+	last := p.reqs[len(p.reqs)-1]
+	req, err := http.NewRequest(last.Method, last.URL.String(), bytes.NewReader(p.bodies[len(p.bodies)-1]))
+	require.NoError(t, err)
+	req.Header = last.Header.Clone()
+	re, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	_ = re.Body.Close()
+	return re.StatusCode
+}
+
+type bench struct {
+	runner *recorder
+	server *Server
+	tap    *tap
+	client *Client
+	now    time.Time
+}
+
+func newBench(t *testing.T) *bench {
+	public, private, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	b := &bench{runner: &recorder{}, tap: &tap{}, now: time.Now()}
+	b.server, err = NewServer(b.runner, ServerConfig{Key: public, Now: func() time.Time { return b.now }})
+	require.NoError(t, err)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.server.Handler().ServeHTTP(w, r) }))
+	t.Cleanup(s.Close)
+	b.client = NewClient(ClientConfig{URL: s.URL, Key: private, HTTP: &http.Client{Transport: b.tap}, Patience: time.Nanosecond})
+	return b
+}
+
+func (b *bench) interrupt() error {
+	return b.client.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
+}
+
+func TestSigned(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.interrupt())
+	require.NoError(t, b.interrupt())
+	require.Equal(t, 2, b.runner.interrupts)
+}
+
+// TestStranger refuses who has another key, or none.
+func TestStranger(t *testing.T) {
+	b := newBench(t)
+	_, b.client.config.Key, _ = ed25519.GenerateKey(nil)
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(b.interrupt()))
+	b.tap.change = func(r *http.Request) { r.Header.Del(headerSignature) }
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(b.interrupt()))
+	require.Zero(t, b.runner.interrupts)
+}
+
+// TestReplayed refuses a request that was made before, also after the runner was restarted.
+func TestReplayed(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.interrupt())
+	require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
+	var err error
+	b.server, err = NewServer(b.runner, b.server.config)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
+	require.Equal(t, 1, b.runner.interrupts)
+
+	b.client.config.Patience = time.Minute // Fleet itself finds out that the runner was restarted, and goes on
+	require.NoError(t, b.interrupt())
+	require.Equal(t, 2, b.runner.interrupts)
+}
+
+// TestExpired refuses a request that comes late, also one whose nonce was forgotten.
+func TestExpired(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.interrupt())
+	for range 3 {
+		b.now = b.now.Add(lifetime)
+		require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
+	}
+	require.Equal(t, 1, b.runner.interrupts)
+	b.client.config.Patience = time.Minute // Fleet itself looks at the runner's clock again
+	require.NoError(t, b.interrupt())
+
+	b.client.forget()
+	b.now = b.now.Add(time.Hour) // nothing is signed that a program in the runner's place could keep for long
+	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(b.interrupt()))
+	require.Equal(t, 2, b.runner.interrupts)
+}
+
+// TestTampered refuses a request in which anything was changed that is signed.
+func TestTampered(t *testing.T) {
+	for name, change := range map[string]func(*http.Request){
+		"body": func(r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			body = bytes.Replace(body, []byte("task"), []byte("tusk"), 1)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		},
+		"procedure": func(r *http.Request) {
+			r.URL.Path = runnerv1connect.RunnerServiceDispatchProcedure
+		},
+		"agent":   func(r *http.Request) { r.Header.Set(headerAgent, "two") },
+		"expiry":  func(r *http.Request) { r.Header.Set(headerExpires, "99999999999999") },
+		"nonce":   func(r *http.Request) { r.Header.Set(headerNonce, "another") },
+		"process": func(r *http.Request) { r.Header.Set(headerInstance, "another") },
+		"hash":    func(r *http.Request) { r.Header.Set(headerBody, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.tap.change = change
+			require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(b.interrupt()))
+			require.Zero(t, b.runner.interrupts)
+		})
+	}
+}
+
+// TestAgentOfTheBody refuses a request that is signed for one agent and names another.
+func TestAgentOfTheBody(t *testing.T) {
+	b := newBench(t)
+	ctx := context.WithValue(context.Background(), callerKey{}, caller{"two"})
+	_, err := b.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{
+		Agent: &runnerv1.Agent{Uid: "one"}, Run: &runnerv1.Run{TaskId: "task"},
+	}))
+	require.Equal(t, connect.CodeInvalidArgument, connect.CodeOf(err))
+	require.Zero(t, b.runner.interrupts)
+}
+
+// TestTransportErrors returns the errors that a transport has translated, without trying again.
+func TestTransportErrors(t *testing.T) {
+	why := fleet.Errorf(fleet.ReasonAgentOffline, "path apps are disabled")
+	c := NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failing{why}}, Patience: time.Hour})
+	err := c.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
+	require.ErrorIs(t, err, why)
+	_, err = c.Connect(fleet.Agent{UID: "one"}).Follow(context.Background(), fleet.Run{TaskID: "task"}, "", nil)
+	require.ErrorIs(t, err, why)
+
+	c = NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failing{errors.New("refused")}}, Patience: time.Nanosecond})
+	err = c.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+}
+
+type failing struct{ err error }
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }

@@ -1,0 +1,112 @@
+package remote
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/internal/fleet"
+)
+
+func agentTo(a fleet.Agent) *runnerv1.Agent {
+	return &runnerv1.Agent{
+		Uid: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec, OneTask: a.OneTask,
+	}
+}
+
+func agentFrom(a *runnerv1.Agent) fleet.Agent {
+	return fleet.Agent{
+		UID: a.GetUid(), Name: a.GetName(), Owner: a.GetOwner(), Project: a.GetProject(), Role: a.GetRole(), Spec: a.GetSpec(),
+		OneTask: a.GetOneTask(),
+	}
+}
+
+func runTo(r fleet.Run) *runnerv1.Run {
+	p := &runnerv1.Run{
+		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeTo(r.Started), Again: r.Again,
+		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger),
+	}
+	for _, m := range r.Messages {
+		p.Messages = append(p.Messages, &runnerv1.Message{Id: m.ID, Text: m.Text})
+	}
+	return p
+}
+
+func runFrom(p *runnerv1.Run) fleet.Run {
+	r := fleet.Run{
+		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), Started: timeFrom(p.GetStarted()),
+		Again: p.GetAgain(), SelfStarted: p.GetSelfStarted(), Linger: p.GetLinger().AsDuration(),
+	}
+	for _, m := range p.GetMessages() {
+		r.Messages = append(r.Messages, fleet.Message{ID: m.GetId(), TaskID: r.TaskID, Text: m.GetText()})
+	}
+	return r
+}
+
+func outputTo(o fleet.Output) *runnerv1.Output {
+	return &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: o.Text, Data: o.Data}
+}
+
+func outputFrom(p *runnerv1.Output) fleet.Output {
+	return fleet.Output{Cursor: p.GetCursor(), Step: p.GetStep(), Text: p.GetText(), Data: p.GetData()}
+}
+
+var statuses = map[fleet.TaskStatus]runnerv1.Outcome_Status{
+	fleet.TaskCompleted: runnerv1.Outcome_completed,
+	fleet.TaskFailed:    runnerv1.Outcome_failed,
+	fleet.TaskStopped:   runnerv1.Outcome_stopped,
+}
+
+func outcomeTo(o fleet.Outcome) *runnerv1.Outcome {
+	p := &runnerv1.Outcome{
+		Status: statuses[o.Status], Reason: o.Reason, Summary: o.Summary, Reported: o.Reported, Payload: o.Payload,
+		HasPayload: o.Payload != nil, GapOffset: int64(o.Gap.Offset), GapSize: o.Gap.Size, EndedAt: timeTo(o.EndedAt),
+		CostUsd: o.CostUSD, Turns: int32(o.Turns), Model: o.Usage.Model, InputTokens: o.Usage.InputTokens,
+		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls),
+	}
+	if o.ExitCode != nil {
+		code := int32(*o.ExitCode)
+		p.ExitCode = &code
+	}
+	return p
+}
+
+func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
+	o := fleet.Outcome{
+		Status: fleet.TaskFailed, Reason: p.GetReason(), Summary: p.GetSummary(), Reported: p.GetReported(), Payload: p.GetPayload(),
+		Gap: fleet.Gap{Offset: int(p.GetGapOffset()), Size: p.GetGapSize()}, EndedAt: timeFrom(p.GetEndedAt()),
+		CostUSD: p.GetCostUsd(), Turns: int(p.GetTurns()),
+		Usage: fleet.Usage{
+			Model: p.GetModel(), InputTokens: p.GetInputTokens(), OutputTokens: p.GetOutputTokens(), ToolCalls: int(p.GetToolCalls()),
+		},
+	}
+	for status, number := range statuses {
+		if number == p.GetStatus() {
+			o.Status = status
+		}
+	}
+	if p.GetHasPayload() && o.Payload == nil {
+		o.Payload = []byte{}
+	}
+	if p.ExitCode != nil {
+		code := int(p.GetExitCode())
+		o.ExitCode = &code
+	}
+	return o
+}
+
+func timeTo(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func timeFrom(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.AsTime()
+}
