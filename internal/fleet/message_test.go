@@ -71,8 +71,10 @@ func TestMessageRightAfterStart(t *testing.T) {
 func TestMessagesOutliveTheirProcess(t *testing.T) {
 	t.Parallel()
 	var free atomic.Bool
+	hung := make(chan struct{}, 10)
 	h := newHarness(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
 		if c.Method == fake.Send && !free.Load() {
+			hung <- struct{}{}
 			return hang(ctx)
 		}
 		return nil
@@ -84,7 +86,9 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, sentLater, said)
 	}
+	<-hung
 	h.restart()
+	<-hung            // it has the task, so the other replica has not
 	other := h.rec2() // and a replica that does not follow the task takes the last one
 	_, said, err := other.SendMessage(h.ctx(), "papi", "three", "")
 	require.NoError(t, err)
