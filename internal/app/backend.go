@@ -17,6 +17,9 @@ import (
 // shimCommand is the hidden first argument with which the program runs as the supervisor of one run.
 const shimCommand = "shim"
 
+// acpCommand is the hidden first argument with which the program runs as the client of one agent program.
+const acpCommand = "acp"
+
 // newBackend returns the backend that the configuration names.
 func newBackend(cfg Config, log *slog.Logger) (fleet.Place, error) {
 	switch cfg.Backend {
@@ -78,7 +81,7 @@ func newLocal(cfg Config, log *slog.Logger) (fleet.Place, error) {
 		projects = local.Discover(exec.LookPath)
 	}
 	return local.New(local.Config{
-		Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, PassEnv: cfg.Local.PassEnv,
+		Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ACPCommand: []string{self, acpCommand}, PassEnv: cfg.Local.PassEnv,
 		MaxOutput: cfg.MaxOutput, StopGrace: cfg.StopGrace, Logger: log,
 	})
 }

@@ -21,6 +21,9 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == shimCommand {
 		return local.ShimMain(args[1:]...)
 	}
+	if len(args) > 0 && args[0] == acpCommand {
+		return local.ACPMain(args[1:]...)
+	}
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors reach callers anyway
 	p := &program{version: Version(), environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, setLog: slog.SetDefault}
 	return p.run(context.Background(), args)

@@ -147,7 +147,7 @@ type Run struct {
 	Report *Report
 }
 
-// Output is something a run put out.
+// Output is something a run put out. One without Text and Data says that the run makes progress.
 type Output struct {
 	Cursor string // position after it
 	Step   bool   // a step the agent took (a tool it used), not text it wrote
@@ -156,6 +156,8 @@ type Output struct {
 	// name, result, is_error), "usage" (input_tokens, output_tokens) or "warning" (message), or of text "text"; nil when the
 	// backend knows no more than the text. Each can name the one of several agents that did it, as "agent".
 	Data []byte
+	// Open is how many calls of tools are under way after it, where the backend knows: the run is not stalled while they are.
+	Open int
 }
 
 // Outcome is how a run ended.

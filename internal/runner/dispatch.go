@@ -136,7 +136,7 @@ func underWay(run shim.Run) (bool, error) {
 func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	run := h.run(r.TaskID)
 	job := w.Job
-	job.RunDir, job.Session = string(run), h.read("session")
+	job.RunDir, job.Session, job.Helper = string(run), h.read("session"), host.config.ACPCommand
 	c, err := w.Driver.Command(job)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
 		"FLEET_SUMMARY": run.Path("summary"), "FLEET_PAYLOAD": run.Path("payload"),
 	}
-	if c.Messages {
+	if c.Messages && !c.MessagesJSON {
 		own["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
 	}
 	for k, v := range c.Env {
@@ -161,7 +161,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	env := w.Environ(own)
 	spec := shim.Spec{
 		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput,
-		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
+		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, MessagesJSON: c.MessagesJSON, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
 		Requests: c.Requests,
 	}
 	if w.Timeout > 0 && (spec.Timeout <= 0 || w.Timeout < spec.Timeout) {

@@ -279,13 +279,21 @@ func (f *follower) took(n int, said []driver.Piece) error {
 		if !f.after.before(at) {
 			continue
 		}
-		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data}); err != nil {
+		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data, Open: f.open()}); err != nil {
 			return err
 		}
 	}
 	f.offset += int64(n)
 	f.data = f.data[n:]
 	return nil
+}
+
+// open is how many calls of tools are under way in what was parsed.
+func (f *follower) open() int {
+	if o, ok := f.parser.(driver.Opener); ok {
+		return o.Open()
+	}
+	return 0
 }
 
 // position is a place in a run's output: behind so many bytes and, when more than one piece was said in what follows

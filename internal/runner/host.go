@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/acp"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/shim"
 )
@@ -12,6 +13,7 @@ import (
 // Config configures a Host. Only ShimCommand is needed.
 type Config struct {
 	ShimCommand []string      // starts shim.Main, with the directory of a run as one more argument
+	ACPCommand  []string      // starts acp.Main, with the file of its job as one more argument; none: no runs of the driver acp
 	MaxOutput   int64         // bytes of output that a run can have; 0: 16 MiB
 	StopGrace   time.Duration // how long a run gets to end by itself before it is killed; 0: 5 s
 	Logger      *slog.Logger  // nil: none
@@ -57,7 +59,7 @@ type Workspace interface {
 // Work is how a program is started on a run.
 type Work struct {
 	Driver  driver.Driver
-	Job     driver.Job    // all of it but RunDir and Session, which the host fills in
+	Job     driver.Job    // all of it but RunDir, Session and Helper, which the host fills in
 	Dir     string        // where the program is started
 	Timeout time.Duration // the longest that a run may take here; 0: what the run says
 	// Environ returns the environment of the program; own are the variables that tell it about its task.
@@ -80,3 +82,7 @@ func (h *Host) Agent(name string, home Home, ws Workspace) Agent { return Agent{
 // ShimMain is the program that supervises a run. It must be called from main's own goroutine, when the program is started
 // as Config.ShimCommand says. It returns the exit code.
 func ShimMain(args ...string) int { return shim.Main(args) }
+
+// ACPMain is the client of agent programs that speak the Agent Client Protocol. It must be called from main's own goroutine,
+// when the program is started as Config.ACPCommand says. It returns the exit code.
+func ACPMain(args ...string) int { return acp.Main(args) }

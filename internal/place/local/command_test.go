@@ -24,6 +24,12 @@ func TestCommand(t *testing.T) {
 		{Name: "brief", Driver: "command", Command: []string{"cat", "{{.BriefFile}}"}, Roles: roles},
 		{Name: "argument", Driver: "command", Command: []string{"echo", "{{.Prompt}}"}, Roles: roles},
 		cat("stdin", "text", driver.Fields{}),
+		cat("pieces", "jsonl", driver.Fields{
+			Text: "[type=message,role=assistant].content", Delta: true, Step: "[type=tool_use].tool_name", Detail: "parameters", Error: "[type=error].message",
+		}),
+		cat("costs", "jsonl", driver.Fields{
+			Text: "[type=text].part.text", Step: "[type=tool_use].part.tool", Detail: "part.state.title", Cost: "[type=step_finish].part.cost",
+		}),
 	}
 	for _, k := range driver.CLIs() { // what they put out, read as they are
 		if k.Options.Kind == "command" {
@@ -46,7 +52,7 @@ func TestCommand(t *testing.T) {
 		},
 		{"codex", `{"type":"turn.failed","error":{"message":"You have hit your limit"}}`, "", "", "You have hit your limit"},
 		{
-			"gemini", `{"type":"init","session_id":"1"}
+			"pieces", `{"type":"init","session_id":"1"}
 {"type":"message","role":"user","content":"hi"}
 {"type":"message","role":"assistant","content":"Let me ","delta":true}
 {"type":"message","role":"assistant","content":"see.","delta":true}
@@ -56,7 +62,7 @@ func TestCommand(t *testing.T) {
 {"type":"result","status":"success"}`, "Let me see.<read_file: {\"path\":\"x\"}>\nIt works.", "It works.", "",
 		},
 		{
-			"opencode", `{"type":"step_start","part":{}}
+			"costs", `{"type":"step_start","part":{}}
 {"type":"tool_use","part":{"tool":"bash","state":{"status":"completed","title":"go vet"}}}
 {"type":"step_finish","part":{"cost":0.01}}
 {"type":"text","part":{"text":"Done."}}
@@ -71,7 +77,7 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 			require.Equal(t, tc.summary, o.Summary)
 			require.Equal(t, tc.reason, o.Reason)
 			require.Equal(t, tc.reason == "", o.Status == fleet.TaskCompleted)
-			if tc.project == "opencode" {
+			if tc.project == "costs" {
 				require.InDelta(t, 0.03, o.CostUSD, 1e-9)
 			}
 		})

@@ -21,6 +21,7 @@ type Config struct {
 	Dir          string        // where everything is kept; made when it is not there, for the user alone
 	Projects     []Project     // what agents can work on; Discover makes a list
 	ShimCommand  []string      // starts ShimMain, with the directory of a run as one more argument
+	ACPCommand   []string      // starts ACPMain, with the file of its job as one more argument; none: no agents of the driver acp
 	PassEnv      []string      // variables of the server that all agents get too; one that ends in * means all that begin so
 	MaxOutput    int64         // bytes of output that a run can have; 0: 16 MiB
 	StopGrace    time.Duration // how long a run gets to end by itself before it is killed; 0: 5 s
@@ -40,7 +41,7 @@ type Project struct {
 	// Branch is where the branches of agents begin: a branch, tag or commit. None: what the repository has checked out.
 	Branch string `yaml:"branch"`
 
-	Driver  string        `yaml:"driver"`  // shell, claude or command; none: shell
+	Driver  string        `yaml:"driver"`  // shell, claude, acp or command; none: shell
 	Command []string      `yaml:"command"` // the program and its arguments; for the driver command, templates
 	Stdin   string        `yaml:"stdin"`   // command: template of what the program reads
 	Output  string        `yaml:"output"`  // command: text or jsonl; none: text
@@ -130,9 +131,8 @@ func (p Project) check() (project, error) {
 	if p.Driver == "" {
 		p.Driver = "shell"
 	}
-	d, err := driver.New(driver.Options{
-		Kind: p.Driver, Command: p.Command, Stdin: p.Stdin, Output: p.Output, Fields: p.Fields, Keys: knownKeys(p.Command),
-	})
+	o := driver.Options{Kind: p.Driver, Command: p.Command, Stdin: p.Stdin, Output: p.Output, Fields: p.Fields}
+	d, err := driver.New(withKnown(o))
 	if err != nil {
 		return project{}, err
 	}

@@ -61,7 +61,7 @@ func TestDiscover(t *testing.T) {
 	}
 	require.Equal(t, []string{"shell"}, names(local.Discover(func(string) (string, error) { return "", errors.New("none") })))
 	all := local.Discover(func(p string) (string, error) { return "/usr/bin/" + p, nil })
-	require.Equal(t, []string{"shell", "claude", "codex", "gemini", "opencode"}, names(all))
+	require.Equal(t, []string{"shell", "claude", "codex", "gemini", "opencode", "codex-acp", "claude-agent-acp"}, names(all))
 
 	b, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"shim"}, Projects: all})
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"fleet/internal/runner/acp"
 	"fleet/internal/runner/driver"
 )
 
@@ -23,9 +24,9 @@ func Discover(lookPath func(program string) (string, error)) []Project {
 			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: DefaultRoles(),
 			Description: fmt.Sprintf("Agents are %s, each works in an empty directory of its own", k.DisplayName),
 		}
-		if k.Options.Kind == "claude" {
+		if k.Options.Kind == "claude" || k.Options.Kind == "acp" {
 			for i := range p.Roles {
-				p.Roles[i].PermissionMode = "acceptEdits"
+				p.Roles[i].PermissionMode = acp.AcceptEdits
 			}
 		}
 		projects = append(projects, p)
@@ -60,15 +61,15 @@ func DefaultRoles() []Role {
 	}
 }
 
-// knownKeys are the variables that the program of a command needs, when it is one that is known.
-func knownKeys(command []string) []string {
-	if len(command) == 0 {
-		return nil
+// withKnown adds what is known of the program, if it is one that is known.
+func withKnown(o driver.Options) driver.Options {
+	if len(o.Command) == 0 {
+		return o
 	}
 	for _, k := range driver.CLIs() {
-		if filepath.Base(command[0]) == k.Name {
-			return k.Options.Keys
+		if filepath.Base(o.Command[0]) == k.Name {
+			o.Keys, o.Env, o.Tested = k.Options.Keys, k.Options.Env, k.Options.Tested
 		}
 	}
-	return nil
+	return o
 }

@@ -16,6 +16,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/acp/acptest"
 )
 
 // TestMain makes the test binary its own shim, and a server that can be killed.
@@ -24,6 +25,11 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "shim":
 			os.Exit(local.ShimMain(os.Args[2:]...))
+		case "acp":
+			os.Exit(local.ACPMain(os.Args[2:]...))
+		case "peer":
+			acptest.Peer(os.Args[2])
+			os.Exit(0)
 		case "server":
 			serve(os.Args[2])
 		}
@@ -42,7 +48,7 @@ func shimCommand(t testing.TB) []string {
 func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Place {
 	t.Helper()
 	c := local.Config{
-		Dir: dir, ShimCommand: shimCommand(t), StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
+		Dir: dir, ShimCommand: shimCommand(t), ACPCommand: []string{shimCommand(t)[0], "acp"}, StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	}
 	if change != nil {

@@ -32,7 +32,7 @@ func New(c Config) (*Place, error) {
 		return nil, fmt.Errorf("the directory for agents cannot be made: %w", err)
 	}
 	b := &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), host: runner.New(runner.Config{
-		ShimCommand: c.ShimCommand, MaxOutput: c.MaxOutput, StopGrace: c.StopGrace, Logger: c.Logger,
+		ShimCommand: c.ShimCommand, ACPCommand: c.ACPCommand, MaxOutput: c.MaxOutput, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}
 	return b, nil
 }
@@ -40,6 +40,10 @@ func New(c Config) (*Place, error) {
 // ShimMain is the program that supervises a run. The server's binary runs it when it is started as Config.ShimCommand
 // says; it must be called from main's own goroutine. It returns the exit code.
 func ShimMain(args ...string) int { return runner.ShimMain(args...) }
+
+// ACPMain is the client of agent programs that speak the Agent Client Protocol. The server's binary runs it when it is
+// started as Config.ACPCommand says; it must be called from main's own goroutine. It returns the exit code.
+func ACPMain(args ...string) int { return runner.ACPMain(args...) }
 
 // Traits implements fleet.Place.
 func (b *Place) Traits() fleet.Traits {

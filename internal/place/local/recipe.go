@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/acp"
 	"fleet/internal/runner/driver"
 )
 
@@ -69,7 +70,7 @@ func recipeProject(a fleet.Agent) (project, error) {
 	if err != nil {
 		return refuse("the recipe of the agent is not good: %s", err)
 	}
-	if o.Kind != "claude" && (r.Allow != nil || len(r.Deny) > 0 || len(r.MCPServers) > 0 || len(r.Tools) > 0) {
+	if o.Kind != "claude" && (r.Allow != nil || len(r.Deny) > 0 || len(r.MCPServers) > 0 && o.Kind != "acp" || len(r.Tools) > 0) {
 		return refuse("the driver %q cannot hold an agent to tools, or give it MCP servers: leave these out, or use claude", r.Driver)
 	}
 	if len(r.Tools) > 0 {
@@ -88,6 +89,9 @@ func recipeProject(a fleet.Agent) (project, error) {
 		return project{}, err
 	}
 	role.Tools, role.AllowedTools = toolbox(r)
+	if o.Kind == "acp" { // these programs work on files, and ask before they change one
+		role.PermissionMode = acp.AcceptEdits
+	}
 	return project{
 		Project: Project{Name: a.Project, PassEnv: r.PassEnv, Roles: []Role{role}}, driver: d, dir: r.Dir,
 	}, nil
@@ -100,13 +104,13 @@ func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
 		if k.Name == r.Driver && k.Options.Kind != k.Name {
 			o := k.Options
 			o.Command = append(slices.Clone(o.Command), r.Command...)
-			if r.Model != "" {
+			if r.Model != "" && o.Kind == "command" {
 				o.Command = append(o.Command, "--model", "{{.Model}}")
 			}
 			return o, true
 		}
 	}
-	o = driver.Options{Kind: r.Driver, Command: r.Command, Keys: knownKeys(r.Command)}
+	o = withKnown(driver.Options{Kind: r.Driver, Command: r.Command})
 	if r.Driver == "command" && !slices.ContainsFunc(r.Command, func(a string) bool { return strings.Contains(a, "{{") }) {
 		o.Stdin = "{{.Brief}}"
 	}

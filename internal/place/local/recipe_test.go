@@ -135,7 +135,7 @@ func TestRecipeIsRefused(t *testing.T) {
 		want   string
 		recipe fleet.Recipe
 	}{
-		{`no driver "cagent": it has shell, claude, command, codex`, fleet.Recipe{Driver: "cagent"}},
+		{`no driver "cagent": it has shell, claude, acp, command, codex`, fleet.Recipe{Driver: "cagent"}},
 		{`there is no project ""`, fleet.Recipe{Reports: true}},
 		{`needs the option command`, fleet.Recipe{Driver: "command"}},
 		{`is not a good template`, fleet.Recipe{Driver: "command", Command: []string{"x", "{{.Nothing}}"}}},

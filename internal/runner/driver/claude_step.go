@@ -37,23 +37,35 @@ func (p *claudeParser) user(e claudeEvent) []Piece {
 		if name == "" {
 			name = "a tool"
 		}
-		result, verb := clip(valid(textIn(b.Content))), " answered"
-		if b.IsError {
-			verb = " failed"
-		}
-		step := name + verb
-		if first := strings.TrimSpace(result); first != "" {
-			step += ": " + first
-		}
-		said = append(said, Piece{Step: true, Text: oneLine(step), Data: object(struct {
-			Type    string `json:"type"`
-			ID      string `json:"id"`
-			Name    string `json:"name"`
-			Result  string `json:"result"`
-			IsError bool   `json:"is_error"`
-		}{"tool_result", b.ToolUseID, name, result, b.IsError})})
+		result := clip(valid(textIn(b.Content)))
+		said = append(said, Piece{
+			Step: true, Text: toolAnswered(name, result, b.IsError), Data: toolResult(b.ToolUseID, name, result, b.IsError),
+		})
 	}
 	return said
+}
+
+// toolAnswered says in one line what a tool answered.
+func toolAnswered(name, result string, failed bool) string {
+	step := name + " answered"
+	if failed {
+		step = name + " failed"
+	}
+	if first := strings.TrimSpace(result); first != "" {
+		step += ": " + first
+	}
+	return oneLine(step)
+}
+
+// toolResult is the answer of a tool for programs.
+func toolResult(id, name, result string, failed bool) []byte {
+	return object(struct {
+		Type    string `json:"type"`
+		ID      string `json:"id"`
+		Name    string `json:"name"`
+		Result  string `json:"result"`
+		IsError bool   `json:"is_error"`
+	}{"tool_result", id, name, result, failed})
 }
 
 // textIn is the text of a content, which is a string or a list of blocks.

@@ -35,32 +35,26 @@ func CLIs() []Known {
 		},
 		{
 			Name: "gemini", DisplayName: "Gemini CLI", Install: "npm install -g @google/gemini-cli",
-			Options: Options{
-				Kind:    "command",
-				Command: []string{"gemini", "--output-format", "stream-json", "--approval-mode", "auto_edit"},
-				Stdin:   "{{.Brief}}",
-				Output:  "jsonl",
-				Fields: Fields{
-					Text: "[type=message,role=assistant].content", Delta: true,
-					Step: "[type=tool_use].tool_name", Detail: "parameters",
-					Error: "[type=error].message",
-				},
-				Keys: []string{"GEMINI_*", "GOOGLE_*"},
-			},
+			Options: Options{Kind: "acp", Command: []string{"gemini", "--acp"}, Keys: []string{"GEMINI_*", "GOOGLE_*"}, Tested: "0.61.0"},
 		},
 		{
 			Name: "opencode", DisplayName: "opencode", Install: "npm install -g opencode-ai",
 			Options: Options{
-				Kind:    "command",
-				Command: []string{"opencode", "run", "--format", "json"},
-				Stdin:   "{{.Brief}}",
-				Output:  "jsonl",
-				Fields: Fields{
-					Text: "[type=text].part.text",
-					Step: "[type=tool_use].part.tool", Detail: "part.state.title",
-					Error: "[type=error].error.data.message", Cost: "[type=step_finish].part.cost",
-				},
+				Kind: "acp", Command: []string{"opencode", "acp"}, Tested: "1.18.33",
 				Keys: []string{"OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_API_KEY", "GROQ_API_KEY"},
+				// Without this it asks for nothing.
+				Env: map[string]string{"OPENCODE_PERMISSION": `{"edit":"ask","bash":"ask","webfetch":"ask"}`},
+			},
+		},
+		{
+			Name: "codex-acp", DisplayName: "Codex over ACP", Install: "npm install -g @agentclientprotocol/codex-acp",
+			Options: Options{Kind: "acp", Command: []string{"codex-acp"}, Keys: []string{"OPENAI_*", "CODEX_*"}, Tested: "2.6.0"},
+		},
+		{
+			Name: "claude-agent-acp", DisplayName: "Claude Code over ACP", Install: "npm install -g @agentclientprotocol/claude-agent-acp",
+			Options: Options{
+				Kind: "acp", Command: []string{"claude-agent-acp"}, Tested: "0.100.0",
+				Keys: []string{"ANTHROPIC_*", "CLAUDE_*", "DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"},
 			},
 		},
 	}

@@ -25,16 +25,18 @@ type Driver interface {
 
 // Options are what a project says about its driver.
 type Options struct {
-	Kind    string   // shell, claude or command
-	Command []string // the program and its arguments; the command driver needs it, others have a default
-	Stdin   string   // command: a template of what the program reads; none: empty input
-	Output  string   // command: text or jsonl
-	Fields  Fields   // command: where to look in JSON lines
-	Keys    []string // command: environment variables that the program needs
+	Kind    string            // shell, claude, acp or command
+	Command []string          // the program and its arguments; the drivers command and acp need it, others have a default
+	Stdin   string            // command: a template of what the program reads; none: empty input
+	Output  string            // command: text or jsonl
+	Fields  Fields            // command: where to look in JSON lines
+	Keys    []string          // environment variables that the program needs
+	Env     map[string]string // acp: variables that the program is started with
+	Tested  string            // acp: the version of the program that Fleet was tested with
 }
 
 // Kinds are the drivers there are.
-var Kinds = []string{"shell", "claude", "command"}
+var Kinds = []string{"shell", "claude", "acp", "command"}
 
 // New returns the driver of the kind, or an error in words when the options are not good.
 func New(o Options) (Driver, error) {
@@ -46,6 +48,8 @@ func New(o Options) (Driver, error) {
 		return newShell(o), nil
 	case "claude":
 		return newClaude(o), nil
+	case "acp":
+		return newAgentClient(o)
 	case "command":
 		return newCommand(o)
 	}
@@ -63,6 +67,7 @@ type Job struct {
 	RunDir  string // absolute; what Command.Files names lies there
 	Session string // of the agent's conversation so far; empty when there is none
 
+	Helper  []string      // starts acp.Main, with the file of its job as one more argument; none: it cannot be started
 	OneTask bool          // it is the agent's only task, so nobody will go on with its conversation
 	Report  *fleet.Report // how the agent reaches Fleet; nil: it does not
 }
@@ -96,14 +101,15 @@ type MCPServer struct {
 
 // Command is how a program is started.
 type Command struct {
-	Argv        []string
-	Env         map[string]string
-	Files       []File // to be made in the run's directory before
-	StdinFile   string // one of them; none: empty input
-	Messages    bool   // it reads messages while it works
-	SplitStderr bool   // its output is for programs, so its errors must not be mixed in
-	Requests    bool   // it says when it asks its model, in the way of Claude Code, so it can be stopped between two requests
-	Format      Format
+	Argv         []string
+	Env          map[string]string
+	Files        []File // to be made in the run's directory before
+	StdinFile    string // one of them; none: empty input
+	Messages     bool   // it reads messages while it works
+	MessagesJSON bool   // each as a line with a JSON string
+	SplitStderr  bool   // its output is for programs, so its errors must not be mixed in
+	Requests     bool   // it says when it asks its model, in the way of Claude Code, so it can be stopped between two requests
+	Format       Format
 }
 
 // File is a file in the run's directory.

@@ -10,7 +10,7 @@ import (
 // Format says how the output of a run is read. It is kept with the run, so that it can be read whatever becomes of the
 // project.
 type Format struct {
-	Kind   string `json:"kind"` // text, claude or jsonl
+	Kind   string `json:"kind"` // text, claude, codex, acp or jsonl
 	Fields Fields `json:"fields,omitzero"`
 	// Resumed is the conversation that the run goes on with; empty when it begins one.
 	Resumed string `json:"resumed,omitempty"`
@@ -18,6 +18,8 @@ type Format struct {
 	Told string `json:"told,omitempty"`
 	// Results says that what tools answered is passed on too.
 	Results bool `json:"results,omitempty"`
+	// Program is what the program is called in errors.
+	Program string `json:"program,omitempty"`
 }
 
 // Parser reads the output of one run, from its beginning. What it finds depends on the bytes alone, not on the pieces
@@ -44,7 +46,13 @@ type Skipper interface {
 	Skip(data []byte) []Piece
 }
 
-// Piece is something the run said.
+// Opener is a Parser that knows which calls of tools are under way.
+type Opener interface {
+	// Open is how many calls have begun and not ended in what was parsed. A question that waits for its answer is one.
+	Open() int
+}
+
+// Piece is something the run said. One without a text says that the run makes progress.
 type Piece struct {
 	Step bool // what it did, not what it wrote
 	Text string
@@ -72,6 +80,8 @@ func NewParser(f Format) (Parser, error) {
 		return &textParser{}, nil
 	case "claude":
 		return &lines{each: newClaudeParser(f)}, nil
+	case "acp":
+		return &lines{each: newACPParser(f)}, nil
 	case "jsonl":
 		p, err := newJSONParser(f.Fields)
 		if err != nil {
@@ -123,6 +133,14 @@ func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
 func (l *lines) Skip([]byte) []Piece {
 	l.skip = true
 	return nil
+}
+
+// Open implements Opener.
+func (l *lines) Open() int {
+	if o, ok := l.each.(Opener); ok {
+		return o.Open()
+	}
+	return 0
 }
 
 func (l *lines) Result(e Exit) Result { return l.each.Result(e) }

@@ -52,9 +52,13 @@ func TestPieces(t *testing.T) {
 		rapid.SliceOfN(rapid.Byte(), 0, 40),
 		rapid.Map(rapid.String(), func(s string) []byte { return []byte(s) }),
 		rapid.Just([]byte(`{"type":"assistant","message":{"content":[{"type":"text","text":"é"},{"type":"tool_use","name":"X"}]}}`)),
+		rapid.Just([]byte(`{"type":"text","id":"m","text":"é"}`)),
+		rapid.Just([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":"x","status":"in_progress"}}`)),
+		rapid.Just([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"failed"}}`)),
+		rapid.Just([]byte(`{"type":"turn","stop_reason":"end_turn"}`)),
 		rapid.Just([]byte(`{"a":{"b":"text"},"type":"result","result":"r","session_id":"s"}`)),
 	)
-	formats := []Format{{Kind: "text"}, {Kind: "claude"}, {Kind: "jsonl", Fields: Fields{Text: "a.b", Summary: "result"}}}
+	formats := []Format{{Kind: "text"}, {Kind: "claude"}, {Kind: "acp", Results: true}, {Kind: "jsonl", Fields: Fields{Text: "a.b", Summary: "result"}}}
 	rapid.Check(t, func(t *rapid.T) {
 		var data []byte
 		for _, l := range rapid.SliceOf(line).Draw(t, "lines") {
@@ -134,6 +138,18 @@ func TestPath(t *testing.T) {
 		_, err := parsePath(path)
 		require.Error(t, err, path)
 	}
+}
+
+// FuzzACP holds that no line of a client, however strange, does harm.
+func FuzzACP(f *testing.F) {
+	f.Add([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":1,"rawInput":[1],"status":"completed"}}`))
+	f.Add([]byte(`{"type":"permission","id":"t"}`))
+	f.Add([]byte(`{"type":"session","session":"s","text":"\u0000"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		said, r := feed(t, Format{Kind: "acp", Resumed: "x y z", Results: true}, data, func() int { return 7 })
+		require.True(t, utf8.ValidString(whole(said)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
+		require.NotEmpty(t, r.Outcome.Status)
+	})
 }
 
 // FuzzClaude holds that no line, however strange, does harm.

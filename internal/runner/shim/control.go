@@ -48,6 +48,7 @@ type control struct {
 
 	writing  sync.Mutex // one message at a time
 	messages *os.File   // nil: takes no messages
+	encode   bool       // as JSON strings
 	sent     map[string]bool
 	over     bool // the run has ended
 
@@ -129,6 +130,13 @@ func (c *control) message(id, text string) string {
 		return ""
 	case c.over:
 		return errEnded
+	}
+	if c.encode {
+		b, err := json.Marshal(text)
+		if err != nil {
+			return errEnded
+		}
+		text = string(b)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"

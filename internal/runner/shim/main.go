@@ -140,7 +140,7 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		if err != nil {
 			return fail(err)
 		}
-		s.control.messages = w
+		s.control.messages, s.control.encode = w, spec.MessagesJSON
 		childs, files = append(childs, r), append(files, r) // as MessagesFD
 	}
 	sink := func(name string, limit int64) (*os.File, error) {

@@ -1,0 +1,136 @@
+package local_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// acpProjects are projects whose program is the scripted one of the name.
+func acpProjects(t *testing.T, roles ...local.Role) func(*local.Config) {
+	t.Helper()
+	return func(c *local.Config) {
+		for _, how := range []string{"plain", "load", "v2", "deaf"} {
+			c.Projects = append(c.Projects, local.Project{
+				Name: how, Driver: "acp", Command: []string{shimCommand(t)[0], "peer", how}, Roles: roles,
+			})
+		}
+	}
+}
+
+func TestACP(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, acpProjects(t, local.Role{Name: "coder", Prompt: "You write code.", AllowedTools: []string{"Bash(ls *)"}}))
+	a := w.agent("load")
+	output, o := w.do(a, "say Let me see.\ntool t1 execute go test\ndone t1 ok\nask t2 execute ls -l\nask t3 execute rm -rf x\ncost 0.25\nsay All well.")
+	require.Equal(t, "Let me see.\n<execute: go test>\n<terminal: ls -l>\nselected yes\n<terminal: rm -rf x>\n"+
+		"<permission denied: terminal (no rule allows it)>\nselected no\nAll well.\n", output)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Equal(t, "selected no\nAll well.", o.Summary)
+	require.Equal(t, 0, *o.ExitCode)
+	require.InDelta(t, 0.25, o.CostUSD, 1e-9)
+	require.Equal(t, fleet.Usage{InputTokens: 15, OutputTokens: 2, ToolCalls: 3}, o.Usage)
+	require.Equal(t, 1, o.Turns)
+
+	// The next task continues the session, and has a cost of its own.
+	output, o = w.do(a, "say Go on.\ncost 0.75")
+	require.Equal(t, "Go on.\n", output)
+	require.InDelta(t, 0.5, o.CostUSD, 1e-9)
+
+	// A session that is gone is said to be, and what the agent is told is told again.
+	require.NoError(t, os.WriteFile(w.home(a, "session"), []byte("lost 0 0.75"), 0o600))
+	output, o = w.do(a, "say Anew.\ncost 0.1")
+	require.Equal(t, "<the conversation begins anew, since the last one could not be restored: no such session>\nAnew.\n", output)
+	require.InDelta(t, 0.1, o.CostUSD, 1e-9)
+
+	for prompt, reason := range map[string]string{
+		"say x\nfail overloaded": "the prompt failed: overloaded",
+		"die":                    "ended by itself (exit status 3) before it had answered",
+		"stop refusal":           "the model refused the task",
+	} {
+		_, o = w.do(a, prompt)
+		require.Equal(t, fleet.TaskFailed, o.Status)
+		require.Contains(t, o.Reason, reason)
+	}
+	_, o = w.do(w.agent("v2"), "say x")
+	require.Contains(t, o.Reason, "speaks version 2 of the Agent Client Protocol, and Fleet speaks version 1")
+}
+
+func TestACPMessages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, acpProjects(t))
+	a := w.agent("plain")
+	r := w.start(a, "say First.\npause\npause")
+	w.until(a, r, "First.")
+	for range 2 { // the same message is given once
+		require.NoError(t, w.Connect(a).Send(w.ctx, r, "m1", "say Second,\nsay  on two lines."))
+	}
+	output, o := w.follow(a, r)
+	require.Equal(t, "First.\nSecond, on two lines.\n", output)
+	require.Equal(t, 2, o.Turns)
+	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(w.Connect(a).Send(w.ctx, r, "m2", "late")))
+}
+
+func TestACPStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *local.Config) {
+		acpProjects(t)(c)
+		c.StopGrace = 2 * time.Second
+	})
+	for _, how := range []string{"plain", "deaf"} {
+		a := w.agent(how)
+		r := w.start(a, "say Working.\npause\nhang")
+		w.until(a, r, "Working.")
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		if how == "deaf" {
+			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+		}
+		_, o := w.follow(a, r)
+		require.Equal(t, fleet.TaskStopped, o.Status)
+		require.Empty(t, children(t, w.home(a)), "processes that are left")
+	}
+}
+
+// TestACPOpen holds that a follower knows which calls of tools are under way, also one that comes later.
+func TestACPOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, acpProjects(t))
+	a := w.agent("plain")
+	r := w.start(a, "tool t1 execute sleep\ntool t2 fetch page\nthink Hm\npause\ndone t1\ndone t2\nsay Over.")
+	outputs, _ := w.outputs(a, r, "")
+	var open []int
+	for _, o := range outputs {
+		if len(open) == 0 || open[len(open)-1] != o.Open {
+			open = append(open, o.Open)
+		}
+	}
+	require.Equal(t, []int{0, 1, 2, 1, 0}, open)
+	require.True(t, strings.HasSuffix(said(outputs), "Over.\n"))
+}
+
+// TestACPSecrets holds that the headers of MCP servers go with the run.
+func TestACPSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := fleet.Agent{Recipe: &fleet.Recipe{Driver: "acp", Command: []string{shimCommand(t)[0], "peer", "plain"}, MCPServers: []fleet.MCPServer{
+		{Name: "tracker", Command: "tracker", Env: map[string]string{"TOKEN": "s3cret"}},
+	}}, UID: "u1", Name: "papi", Role: "coder"}
+	_, err := w.Provision(w.ctx, a)
+	require.NoError(t, err)
+	r := w.start(a, "say Hi.\npause")
+	w.until(a, r, "Hi.")
+	data, err := os.ReadFile(w.runDir(a, r, "acp.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(data), "s3cret")
+	info, err := os.Stat(w.runDir(a, r, "acp.json"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	w.follow(a, r)
+	require.NoFileExists(t, w.runDir(a, r, "acp.json"))
+}

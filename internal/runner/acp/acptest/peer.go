@@ -1,0 +1,234 @@
+// Package acptest has an agent program for tests that speaks the Agent Client Protocol and does what its prompts say. It is
+// written without the library that the client uses.
+package acptest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// message is a message of the protocol.
+type message struct {
+	ID     json.RawMessage `json:"id,omitempty"`
+	Method string          `json:"method,omitempty"`
+	Params json.RawMessage `json:"params,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// Peer is the program. How it behaves is in its argument: plain, load and resume (what it can do with sessions), key and
+// locked (it wants to be logged in), deaf (it cannot be cancelled), and what does not speak the protocol: v2, refuse, silent,
+// garbage. What it does on a prompt are the lines of the prompt; it passes over others:
+//
+//	say TEXT             a piece of a message
+//	think TEXT
+//	tool ID KIND TITLE   a call of a tool that runs
+//	done ID TEXT         its end
+//	ask ID KIND COMMAND  a permission; the answer is said
+//	nested ID COMMAND    the same, of a session that the client does not know
+//	weird                updates that no version has
+//	read PATH            asks the client for something that it did not offer
+//	cost AMOUNT
+//	stop REASON          ends the turn with another reason
+//	fail TEXT            answers with an error
+//	hang                 until it is cancelled
+//	die                  at once, with an error
+//	pause                for a moment
+func Peer(how string) {
+	switch how {
+	case "silent":
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		}
+		return
+	case "garbage":
+		fmt.Println("unknown command \"acp\"")
+		return
+	case "deaf": // neither cancelling nor TERM nor the end of its input ends it
+		defer func() { select {} }()
+	}
+	p := &program{how: how, in: make(chan message)}
+	go func() {
+		defer close(p.in)
+		in := bufio.NewScanner(os.Stdin)
+		in.Buffer(nil, 1<<20)
+		for in.Scan() {
+			var m message
+			if json.Unmarshal(in.Bytes(), &m) == nil {
+				p.in <- m
+			}
+		}
+	}()
+	for m := range p.in {
+		p.serve(m)
+	}
+}
+
+type program struct {
+	how        string
+	in         chan message
+	authorized bool
+	asked      int
+}
+
+func (p *program) send(m map[string]any) {
+	m["jsonrpc"] = "2.0"
+	b, _ := json.Marshal(m)
+	fmt.Println(string(b))
+}
+
+func (p *program) answer(m message, result any) {
+	p.send(map[string]any{"id": m.ID, "result": result})
+}
+
+func (p *program) refuse(m message, code int, text string) {
+	p.send(map[string]any{"id": m.ID, "error": map[string]any{"code": code, "message": text}})
+}
+
+func (p *program) update(u map[string]any) {
+	p.send(map[string]any{"method": "session/update", "params": map[string]any{"sessionId": "s1", "update": u}})
+}
+
+func text(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
+
+func (p *program) serve(m message) {
+	options := []any{map[string]any{"id": "model", "category": "model", "options": []any{
+		map[string]any{"value": "small"}, map[string]any{"name": "more", "options": []any{map[string]any{"value": "large"}}},
+	}}}
+	switch m.Method {
+	case "initialize":
+		version := 1
+		if p.how == "v2" {
+			version = 2
+		}
+		session := map[string]any{}
+		if p.how == "resume" {
+			session["resume"] = map[string]any{}
+		}
+		if p.how == "refuse" {
+			p.refuse(m, -32601, "no such method")
+			return
+		}
+		p.answer(m, map[string]any{
+			"protocolVersion": version, "agentInfo": map[string]any{"name": "peer", "version": "7.0", "shape": []int{1}},
+			"agentCapabilities": map[string]any{"loadSession": p.how == "load", "sessionCapabilities": session},
+			"authMethods":       []any{map[string]any{"id": "web", "name": "A browser"}, map[string]any{"id": "key", "name": "A key", "_meta": map[string]any{"api-key": map[string]any{}}}},
+		})
+	case "authenticate":
+		if p.how == "locked" {
+			p.refuse(m, -32603, "no key")
+			return
+		}
+		p.authorized = true
+		p.answer(m, map[string]any{})
+	case "session/new":
+		if (p.how == "key" || p.how == "locked") && !p.authorized {
+			p.refuse(m, -32000, "Authentication required")
+			return
+		}
+		p.answer(m, map[string]any{"sessionId": "s1", "configOptions": options})
+	case "session/load", "session/resume":
+		if strings.Contains(string(m.Params), "lost") {
+			p.refuse(m, -32002, "no such session")
+			return
+		}
+		if m.Method == "session/load" {
+			p.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text("of the past")})
+		}
+		p.answer(m, map[string]any{"configOptions": options})
+	case "session/set_config_option":
+		p.say("set " + string(m.Params))
+		p.answer(m, map[string]any{})
+	case "session/prompt":
+		var q struct {
+			Prompt []struct {
+				Text string `json:"text"`
+			} `json:"prompt"`
+		}
+		_ = json.Unmarshal(m.Params, &q)
+		reason := p.play(m, q.Prompt[0].Text)
+		if reason != "" {
+			p.answer(m, map[string]any{"stopReason": reason, "usage": map[string]any{"inputTokens": 10, "cachedReadTokens": 5, "outputTokens": 2}})
+		}
+	}
+}
+
+func (p *program) say(s string) {
+	p.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text(s)})
+}
+
+// play does what the lines of the prompt say, and returns the stop reason; empty: the prompt was answered.
+func (p *program) play(m message, script string) string {
+	for line := range strings.Lines(script) {
+		verb, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
+		id, after, _ := strings.Cut(rest, " ")
+		switch verb {
+		case "say":
+			p.say(rest)
+		case "think":
+			p.update(map[string]any{"sessionUpdate": "agent_thought_chunk", "content": text(rest)})
+		case "tool":
+			kind, title, _ := strings.Cut(after, " ")
+			p.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "kind": kind, "title": title, "status": "in_progress"})
+		case "done":
+			p.update(map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "completed", "content": []any{map[string]any{"type": "content", "content": text(after)}}})
+		case "ask":
+			kind, command, _ := strings.Cut(after, " ")
+			p.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "kind": kind, "title": "terminal", "status": "pending", "rawInput": map[string]any{"command": command}})
+			p.permission("s1", map[string]any{"toolCallId": id})
+		case "nested":
+			p.permission("s9", map[string]any{"toolCallId": id, "kind": "execute", "title": after, "rawInput": map[string]any{"command": after}})
+		case "weird":
+			p.update(map[string]any{"sessionUpdate": "hologram", "depth": 3})
+			p.update(map[string]any{"sessionUpdate": 7})
+			p.send(map[string]any{"method": "session/update", "params": "nothing"})
+			p.send(map[string]any{"method": "session/teleport"})
+			fmt.Println("this is no JSON")
+		case "read":
+			p.asked++
+			p.send(map[string]any{"id": fmt.Sprint("r", p.asked), "method": "fs/read_text_file", "params": map[string]any{"sessionId": "s1", "path": rest}})
+			p.say("read: " + string((<-p.in).Result))
+		case "cost":
+			p.update(map[string]any{"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": map[string]any{"amount": json.Number(rest), "currency": "USD"}})
+		case "stop":
+			return rest
+		case "fail":
+			p.refuse(m, -32603, rest)
+			return ""
+		case "hang":
+			for n := range p.in {
+				if n.Method == "session/cancel" && p.how != "deaf" {
+					return "cancelled"
+				}
+			}
+		case "die":
+			fmt.Fprintln(os.Stderr, "peer: out of memory")
+			os.Exit(3)
+		case "pause":
+			time.Sleep(600 * time.Millisecond) // longer than the client holds texts back
+		}
+	}
+	return "end_turn"
+}
+
+func (p *program) permission(session string, call map[string]any) {
+	p.asked++
+	p.send(map[string]any{"id": p.asked, "method": "session/request_permission", "params": map[string]any{
+		"sessionId": session, "toolCall": call, "options": []any{
+			map[string]any{"optionId": "always", "kind": "allow_always", "name": "Always"},
+			map[string]any{"optionId": "yes", "kind": "allow_once", "name": "Yes"},
+			map[string]any{"optionId": "no", "kind": "reject_once", "name": "No"},
+		},
+	}})
+	m := <-p.in
+	var r struct {
+		Outcome struct {
+			Outcome  string `json:"outcome"`
+			OptionID string `json:"optionId"`
+		} `json:"outcome"`
+	}
+	_ = json.Unmarshal(m.Result, &r)
+	p.say(r.Outcome.Outcome + " " + r.Outcome.OptionID + "\n")
+}

@@ -1,0 +1,296 @@
+package acp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/acp-go-sdk"
+)
+
+// Times that requests may take. Only the prompt may take as long as it likes: the supervisor of the run ends it.
+var (
+	startTime   = 90 * time.Second // the first answer, of a program that may have to unpack itself
+	requestTime = 90 * time.Second
+	cancelTime  = 3 * time.Second // until the turn that was cancelled has ended
+)
+
+// client speaks with the program.
+type client struct {
+	job     *Job
+	out     *output
+	program *program
+	wire    *wire
+	conn    *acp.Connection
+	dir     string
+	version string // of the program, as it says
+
+	mu      sync.Mutex
+	session string
+	quiet   bool            // what the program reports is of the past: it repeats the session
+	calls   map[string]call // tool calls that were announced
+	cancel  bool            // the turn is being cancelled
+	asking  int             // permissions that wait for their answer
+}
+
+// run runs the job. When the context ends, it cancels the turn and ends the program; that is no error.
+func run(ctx context.Context, j *Job, out *output) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	j.Policy.dir = dir
+	p, err := startProgram(j.Argv)
+	if err != nil {
+		return err
+	}
+	c := &client{job: j, out: out, program: p, dir: dir, calls: map[string]call{}}
+	c.wire = &wire{lines: bufio.NewReader(p.out), update: c.update}
+	c.conn = acp.NewConnection(c.handle, p.stdin, c.wire)
+	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // what it would say has the agent's texts in it
+	in := openMessages(j.Messages)
+	err = c.work(ctx, in)
+	in.close()
+	patience := closeTime
+	if ctx.Err() != nil {
+		patience = 0 // it has had its time
+		err = nil
+	}
+	p.end(patience)
+	return err
+}
+
+// work begins a session and gives it the prompt, and after that the messages that came meanwhile.
+func (c *client) work(ctx context.Context, in *messages) error {
+	caps, err := c.initialize(ctx)
+	if err != nil {
+		return err
+	}
+	resumed, err := c.begin(ctx, caps)
+	if err != nil {
+		return err
+	}
+	prompt := c.job.First
+	if resumed {
+		prompt = c.job.Prompt
+	} else if c.job.Session != "" {
+		prompt = "(The conversation that you had before could not be restored. This one begins anew.)\n\n" + prompt
+	}
+	for more := true; more && ctx.Err() == nil; prompt, more = in.next() {
+		if err := c.turn(ctx, prompt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name is what the program is called in errors.
+func (c *client) name() string {
+	name := filepath.Base(c.job.Argv[0])
+	if c.version != "" {
+		name += " " + c.version
+	}
+	return name
+}
+
+// tested says which version is known to work.
+func (c *client) tested() string {
+	if c.job.Tested == "" {
+		return ""
+	}
+	return "; tested with " + c.job.Tested
+}
+
+// request sends a request and waits for its answer within the time. Its error says what went wrong in words.
+func request[T any](ctx context.Context, c *client, limit time.Duration, method string, params any) (T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
+	defer cancel()
+	answer, err := acp.SendRequest[T](c.conn, ctx, method, params)
+	if err == nil {
+		return answer, nil
+	}
+	select {
+	case <-c.conn.Done():
+		return answer, c.gone()
+	default:
+	}
+	if context.Cause(ctx) == errSlow {
+		return answer, fmt.Errorf("%s did not answer %s within %s%s%s", c.name(), method, limit, c.said(), c.tested())
+	}
+	return answer, err
+}
+
+var errSlow = errors.New("the program is too slow")
+
+// said is what the program put out that is not of the protocol.
+func (c *client) said() string {
+	if s := c.wire.strange(); s != "" {
+		return fmt.Sprintf("; it said %q", s)
+	}
+	return ""
+}
+
+// gone is the error of a program that has closed its output.
+func (c *client) gone() error {
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	how := "closed its output"
+	select {
+	case <-c.program.ended:
+		how = "ended by itself"
+		if err := c.program.err; err != nil {
+			how += " (" + err.Error() + ")"
+		}
+	case <-timer.C:
+	}
+	return fmt.Errorf("%s %s before it had answered%s%s", c.name(), how, c.said(), c.tested())
+}
+
+// failure is an error that the program answered with, in words.
+func (c *client) failure(doing string, err error) error {
+	var r *acp.RequestError
+	if !errors.As(err, &r) {
+		return err
+	}
+	return fmt.Errorf("%s: %s: %s", c.name(), doing, words(r))
+}
+
+// words returns the message of the error, with what the program gives as its details.
+func words(r *acp.RequestError) string {
+	text := r.Message
+	if m, ok := r.Data.(map[string]any); ok {
+		for _, key := range []string{"details", "error", "message"} {
+			if s, ok := m[key].(string); ok && !strings.Contains(text, s) {
+				return text + ": " + s
+			}
+		}
+	}
+	if s, ok := r.Data.(string); ok && !strings.Contains(text, s) {
+		text += ": " + s
+	}
+	return text
+}
+
+// handle answers what the program asks.
+func (c *client) handle(ctx context.Context, method string, params json.RawMessage) (any, *acp.RequestError) {
+	if method == acp.ClientMethodSessionRequestPermission {
+		return c.permission(ctx, params)
+	}
+	// Files and terminals were not offered, and questions nobody can answer.
+	return nil, acp.NewMethodNotFound(method)
+}
+
+// update passes on what the program reports.
+func (c *client) update(params json.RawMessage) {
+	var p struct {
+		Update json.RawMessage `json:"update"`
+	}
+	var u struct {
+		Kind    string `json:"sessionUpdate"`
+		Message string `json:"messageId"`
+		Status  string `json:"status"`
+		Content struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	if json.Unmarshal(params, &p) != nil || len(p.Update) == 0 {
+		return
+	}
+	_ = json.Unmarshal(p.Update, &u) // the content of a tool call is a list
+	c.mu.Lock()
+	quiet := c.quiet
+	var now call
+	if strings.HasPrefix(u.Kind, "tool_call") && json.Unmarshal(p.Update, &now) == nil {
+		now.merge(c.calls[now.ID])
+		if c.calls[now.ID] = now; u.Status == "completed" || u.Status == "failed" {
+			delete(c.calls, now.ID)
+		}
+	}
+	c.mu.Unlock()
+	switch {
+	case quiet && u.Kind != "usage_update", u.Kind == "available_commands_update", u.Kind == "user_message_chunk":
+	case u.Kind == "agent_message_chunk" && u.Content.Text != "":
+		c.out.text(Line{Type: LineText, ID: u.Message, Text: u.Content.Text})
+	case u.Kind == "agent_thought_chunk":
+		c.out.text(Line{Type: LineThought, ID: u.Message, Text: u.Content.Text})
+	default:
+		c.out.write(Line{Type: LineUpdate, Update: p.Update})
+	}
+}
+
+// turn gives the session a prompt and waits until the turn has ended.
+func (c *client) turn(ctx context.Context, prompt string) error {
+	c.out.write(Line{Type: LineState, State: StateRunning})
+	type reply struct {
+		StopReason string `json:"stopReason"`
+		Usage      *struct {
+			Input  int64 `json:"inputTokens"`
+			Read   int64 `json:"cachedReadTokens"`
+			Write  int64 `json:"cachedWriteTokens"`
+			Output int64 `json:"outputTokens"`
+		} `json:"usage"`
+		Meta struct {
+			Quota struct {
+				Tokens *struct {
+					Input  int64 `json:"input_tokens"`
+					Output int64 `json:"output_tokens"`
+				} `json:"token_count"`
+			} `json:"quota"`
+		} `json:"_meta"`
+	}
+	// Cancelling a prompt is a message of its own, after which the program still answers the prompt.
+	turn, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		c.cancel = true
+		c.mu.Unlock()
+		_ = c.conn.SendNotification(turn, acp.AgentMethodSessionCancel, acp.CancelNotification{SessionId: acp.SessionId(c.session)})
+		time.AfterFunc(cancelTime, end)
+	})()
+	r, err := acp.SendRequest[reply](c.conn, turn, acp.AgentMethodSessionPrompt, acp.PromptRequest{
+		SessionId: acp.SessionId(c.session), Prompt: []acp.ContentBlock{acp.TextBlock(prompt)},
+	})
+	c.out.write(Line{Type: LineState, State: StateIdle})
+	if err != nil {
+		if ctx.Err() != nil {
+			c.out.write(Line{Type: LineTurn, StopReason: string(acp.StopReasonCancelled)})
+			return nil
+		}
+		select {
+		case <-c.conn.Done():
+			return c.gone()
+		default:
+		}
+		return c.failure("the prompt failed", err)
+	}
+	line := Line{Type: LineTurn, StopReason: r.StopReason}
+	switch u, t := r.Usage, r.Meta.Quota.Tokens; {
+	case u != nil:
+		line.Usage = &Usage{Input: u.Input + u.Read + u.Write, Output: u.Output}
+	case t != nil:
+		line.Usage = &Usage{Input: t.Input, Output: t.Output}
+	}
+	c.out.write(line)
+	switch r.StopReason {
+	case "":
+		return fmt.Errorf("%s ended the turn without a stop reason%s", c.name(), c.tested())
+	case string(acp.StopReasonEndTurn), string(acp.StopReasonCancelled):
+		return nil
+	case string(acp.StopReasonMaxTokens):
+		return fmt.Errorf("%s reached the limit of tokens of its model", c.name())
+	case string(acp.StopReasonMaxTurnRequests):
+		return fmt.Errorf("%s reached its limit of requests to its model", c.name())
+	case string(acp.StopReasonRefusal):
+		return fmt.Errorf("%s: the model refused the task", c.name())
+	}
+	return fmt.Errorf("%s ended the turn with %q, which this version of Fleet does not know%s", c.name(), r.StopReason, c.tested())
+}

@@ -1,0 +1,235 @@
+package acp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/acp/acptest"
+)
+
+// TestMain makes the test binary an agent program too, if it is asked to.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "peer" {
+		acptest.Peer(os.Args[2])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// play runs the job with the scripted program, and returns what came out of it.
+func play(t *testing.T, how string, change func(*Job), prompt ...string) (lines []Line, err error) {
+	t.Helper()
+	return playUntil(t.Context(), t, how, change, nil, prompt...)
+}
+
+// playUntil is play with a function that sees each line as it comes.
+func playUntil(ctx context.Context, t *testing.T, how string, change func(*Job), see func(Line), prompt ...string) (lines []Line, err error) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	script := strings.Join(prompt, "\n")
+	j := &Job{Argv: []string{self, "peer", how}, Tested: "6.0", First: script, Prompt: script}
+	if change != nil {
+		change(j)
+	}
+	var sink lineSink
+	sink.see = see
+	err = run(ctx, j, &output{to: &sink})
+	for l := range bytes.Lines(sink.all.Bytes()) {
+		var line Line
+		require.NoError(t, json.Unmarshal(l, &line), "%s", l)
+		lines = append(lines, line)
+	}
+	return lines, err
+}
+
+type lineSink struct {
+	all bytes.Buffer
+	see func(Line)
+}
+
+func (s *lineSink) Write(p []byte) (int, error) {
+	var l Line
+	if s.see != nil && json.Unmarshal(p, &l) == nil {
+		s.see(l)
+	}
+	return s.all.Write(p)
+}
+
+// of returns the lines of the type.
+func of(lines []Line, kind string) (all []Line) {
+	for _, l := range lines {
+		if l.Type == kind {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func said(lines []Line) string {
+	var b strings.Builder
+	for _, l := range of(lines, LineText) {
+		b.WriteString(l.Text)
+	}
+	return b.String()
+}
+
+func TestTurn(t *testing.T) {
+	lines, err := play(t, "plain", nil, "say Hello, ", "say world.", "think Hm", "tool t1 execute go test", "done t1 ok", "cost 0.5", "say Done.")
+	require.NoError(t, err)
+	require.Equal(t, []Line{
+		{Type: LineAgent, Name: "peer", Version: "7.0"},
+		{Type: LineSession, Session: "s1"},
+		{Type: LineState, State: StateRunning},
+		{Type: LineText, Text: "Hello, world."},
+		{Type: LineThought, Text: "Hm"},
+	}, lines[:5])
+	require.Len(t, of(lines, LineUpdate), 3)
+	last := lines[len(lines)-1]
+	require.Equal(t, Line{Type: LineTurn, StopReason: "end_turn", Usage: &Usage{Input: 15, Output: 2}}, last)
+}
+
+func TestPermissions(t *testing.T) {
+	lines, err := play(t, "plain", func(j *Job) { j.Policy = Policy{Allow: []string{"Bash(ls *)"}} },
+		"ask t1 execute ls -l", "ask t2 execute rm -rf x", "nested t3 ls -a", "nested t4 make")
+	require.NoError(t, err)
+	require.Equal(t, "selected yes\nselected no\nselected yes\nselected no\n", said(lines))
+	asked := of(lines, LinePermission)
+	require.Len(t, asked, 4)
+	require.Equal(t, Line{Type: LinePermission, ID: "t1", Title: "terminal", Allowed: true, Text: "allowed by Bash(ls *)"}, asked[0])
+	require.Equal(t, Line{Type: LinePermission, ID: "t4", Title: "make", Text: "no rule allows it"}, asked[3])
+	var states []string
+	for _, l := range of(lines, LineState) {
+		states = append(states, l.State)
+	}
+	require.Equal(t, []string{"running", "requires_action", "running", "requires_action", "running", "idle"}, states)
+}
+
+func TestStrangeProgram(t *testing.T) {
+	lines, err := play(t, "plain", nil, "weird", "read /etc/passwd", "say  Still here.")
+	require.NoError(t, err)
+	require.Equal(t, "read:  Still here.", strings.ReplaceAll(said(lines), "null", ""))
+}
+
+func TestSession(t *testing.T) {
+	old := func(id string) func(*Job) {
+		return func(j *Job) { j.Session, j.First, j.Prompt = id, "say all anew", "say goes on" }
+	}
+	for _, how := range []string{"load", "resume"} {
+		lines, err := play(t, how, old("s1"))
+		require.NoError(t, err)
+		require.Equal(t, Line{Type: LineSession, Session: "s1", Resumed: true}, of(lines, LineSession)[0])
+		require.Equal(t, "goes on", said(lines), "what was said before is not repeated")
+
+		lines, err = play(t, how, old("lost"))
+		require.NoError(t, err)
+		require.Equal(t, Line{Type: LineSession, Session: "s1", Text: "no such session"}, of(lines, LineSession)[0])
+		require.Equal(t, "all anew", said(lines))
+	}
+	lines, err := play(t, "plain", old("s1"))
+	require.NoError(t, err)
+	require.Equal(t, "the program cannot continue sessions", of(lines, LineSession)[0].Text)
+	require.Equal(t, "all anew", said(lines))
+}
+
+func TestModel(t *testing.T) {
+	lines, err := play(t, "plain", func(j *Job) { j.Model = "large" }, "say \nok")
+	require.NoError(t, err)
+	require.Contains(t, said(lines), `"value":"large"`)
+	_, err = play(t, "plain", func(j *Job) { j.Model = "huge" }, "say ok")
+	require.ErrorContains(t, err, `7.0 has no model "huge": it has small, large`)
+	_, err = play(t, "plain", func(j *Job) { j.Mode = "plan" }, "say ok")
+	require.ErrorContains(t, err, `lets nobody choose its mode`)
+	_, err = play(t, "plain", func(j *Job) { j.Mode = AcceptEdits }, "say ok")
+	require.NoError(t, err)
+	_, err = play(t, "plain", func(j *Job) { j.Servers = []Server{{Name: "tracker", Type: "http", URL: "http://x"}} }, "say ok")
+	require.ErrorContains(t, err, `takes no MCP servers over HTTP, such as "tracker"`)
+}
+
+func TestLogin(t *testing.T) {
+	lines, err := play(t, "key", nil, "say in")
+	require.NoError(t, err)
+	require.Equal(t, "in", said(lines))
+	_, err = play(t, "locked", nil, "say in")
+	require.ErrorContains(t, err, "is not logged in (Authentication required)")
+	require.ErrorContains(t, err, "it knows A browser, A key")
+}
+
+// TestOtherProtocol holds that a program that speaks something else is told apart, and cannot hang the run.
+func TestOtherProtocol(t *testing.T) {
+	defer func(d time.Duration) { startTime = d }(startTime)
+	startTime = 200 * time.Millisecond
+	_, err := play(t, "silent", nil, "say x")
+	require.ErrorContains(t, err, "did not answer initialize within 200ms; tested with 6.0")
+	startTime = time.Minute
+	for how, want := range map[string]string{
+		"v2":      "7.0 speaks version 2 of the Agent Client Protocol, and Fleet speaks version 1; tested with 6.0",
+		"garbage": `ended by itself before it had answered; it said "unknown command \"acp\""; tested with 6.0`,
+		"refuse":  "refused the Agent Client Protocol, version 1: no such method; tested with 6.0",
+	} {
+		_, err := play(t, how, nil, "say x")
+		require.ErrorContains(t, err, want)
+	}
+	_, err = play(t, "plain", func(j *Job) { j.Argv = []string{"/no/such/program"} })
+	require.ErrorContains(t, err, "cannot be started")
+}
+
+func TestFailures(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"fail the model is overloaded": "7.0: the prompt failed: the model is overloaded",
+		"die":                          "ended by itself (exit status 3) before it had answered",
+		"stop max_tokens":              "reached the limit of tokens",
+		"stop max_turn_requests":       "reached its limit of requests",
+		"stop refusal":                 "the model refused the task",
+		"stop moonrise":                `ended the turn with "moonrise", which this version of Fleet does not know; tested with 6.0`,
+	} {
+		_, err := play(t, "plain", nil, "say first", prompt)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	defer func(d time.Duration) { cancelTime = d }(cancelTime)
+	for how, limit := range map[string]time.Duration{"plain": time.Minute, "deaf": 50 * time.Millisecond} {
+		cancelTime = limit
+		ctx, cancel := context.WithCancel(t.Context())
+		lines, err := playUntil(ctx, t, how, nil, func(l Line) {
+			if l.Type == LineText {
+				cancel()
+			}
+		}, "say working\n", "pause", "hang")
+		require.NoError(t, err)
+		last := lines[len(lines)-1]
+		require.Equal(t, []string{LineTurn, "cancelled"}, []string{last.Type, last.StopReason}, how)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // before anything has begun
+	_, err := playUntil(ctx, t, "silent", nil, nil, "say x")
+	require.NoError(t, err)
+}
+
+func TestMessages(t *testing.T) {
+	var pipe [2]int
+	require.NoError(t, syscall.Pipe(pipe[:]))
+	w := os.NewFile(uintptr(pipe[1]), "messages")
+	begun := 0
+	lines, err := playUntil(t.Context(), t, "plain", func(j *Job) { j.Messages = pipe[0] }, func(l Line) {
+		if l.Type == LineText && begun == 0 {
+			begun++
+			_, err := w.WriteString(`"say  and\nsay  more"` + "\n")
+			require.NoError(t, err)
+		}
+	}, "say first", "pause")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.Equal(t, "first and more", said(lines))
+	require.Len(t, of(lines, LineTurn), 2)
+}

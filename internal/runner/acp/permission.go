@@ -1,0 +1,84 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/coder/acp-go-sdk"
+)
+
+// option is an answer that the program offers.
+type option struct {
+	ID   string `json:"optionId"`
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// permission answers a request for a permission, of the agent or of one that it started. It always answers, since a
+// program waits for it without end.
+func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *acp.RequestError) {
+	var p struct {
+		Options []option `json:"options"`
+		Call    call     `json:"toolCall"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, acp.NewInvalidParams(map[string]any{"error": err.Error()})
+	}
+	c.mu.Lock()
+	p.Call.merge(c.calls[p.Call.ID])
+	cancelled := c.cancel
+	c.mu.Unlock()
+	if cancelled {
+		return outcome(""), nil
+	}
+	allowed, decided, why := c.job.Policy.decide(p.Call)
+	if !decided {
+		c.waiting(1)
+		allowed, why = c.ask(ctx, p.Call, p.Options, why)
+		c.waiting(-1)
+	}
+	c.out.write(Line{Type: LinePermission, ID: p.Call.ID, Title: p.Call.Title, Allowed: allowed, Text: why})
+	return outcome(choose(p.Options, allowed)), nil
+}
+
+// ask is where somebody can be asked about a permission that no rule decides. Nobody is: it is denied.
+func (c *client) ask(_ context.Context, _ call, _ []option, why string) (allowed bool, because string) {
+	return false, why
+}
+
+// waiting counts the permissions that wait for an answer.
+func (c *client) waiting(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.asking
+	switch c.asking += n; {
+	case before == 0 && c.asking > 0:
+		c.out.write(Line{Type: LineState, State: StateRequiresAction})
+	case before > 0 && c.asking == 0:
+		c.out.write(Line{Type: LineState, State: StateRunning})
+	}
+}
+
+// choose returns the option that says it: for this once, where that is offered. It is empty when none does.
+func choose(options []option, allowed bool) string {
+	wanted := []acp.PermissionOptionKind{acp.PermissionOptionKindRejectOnce, acp.PermissionOptionKindRejectAlways}
+	if allowed {
+		wanted = []acp.PermissionOptionKind{acp.PermissionOptionKindAllowOnce, acp.PermissionOptionKindAllowAlways}
+	}
+	for _, kind := range wanted {
+		for _, o := range options {
+			if o.Kind == string(kind) {
+				return o.ID
+			}
+		}
+	}
+	return ""
+}
+
+// outcome is the answer; without an option the call is cancelled.
+func outcome(option string) acp.RequestPermissionResponse {
+	if option == "" {
+		return acp.RequestPermissionResponse{Outcome: acp.NewRequestPermissionOutcomeCancelled()}
+	}
+	return acp.RequestPermissionResponse{Outcome: acp.NewRequestPermissionOutcomeSelected(acp.PermissionOptionId(option))}
+}

@@ -1,0 +1,190 @@
+package acp
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Policy says which permissions the program gets. What no list names is denied.
+//
+// A rule is the name of a tool or of a kind of tools, and optionally a pattern in parentheses, in which * stands for any
+// text: "Bash(go test *)", "edit", "mcp__tracker". The pattern is compared with the command, path or URL of the call.
+type Policy struct {
+	Allow []string `json:"allow,omitempty"`
+	Deny  []string `json:"deny,omitempty"`
+	Edits bool     `json:"edits,omitempty"` // files of the directory may be changed
+
+	dir string // where the program works
+}
+
+// call is a call of a tool that needs a permission.
+type call struct {
+	ID       string          `json:"toolCallId"`
+	Title    string          `json:"title"`
+	Kind     string          `json:"kind"`
+	RawInput json.RawMessage `json:"rawInput"`
+	Places   []struct {
+		Path string `json:"path"`
+	} `json:"locations"`
+	Meta struct {
+		Claude struct {
+			Tool string `json:"toolName"`
+		} `json:"claudeCode"`
+	} `json:"_meta"`
+}
+
+// merge fills in what the call does not repeat of what was said about it before.
+func (c *call) merge(o call) {
+	if c.Title == "" {
+		c.Title = o.Title
+	}
+	if c.Kind == "" {
+		c.Kind = o.Kind
+	}
+	if empty(c.RawInput) {
+		c.RawInput = o.RawInput
+	}
+	if len(c.Places) == 0 {
+		c.Places = o.Places
+	}
+	if c.Meta.Claude.Tool == "" {
+		c.Meta = o.Meta
+	}
+}
+
+func empty(input json.RawMessage) bool {
+	s := strings.TrimSpace(string(input))
+	return s == "" || s == "null" || s == "{}"
+}
+
+// kinds are what rules call the kinds of tools besides the protocol's own names.
+var kinds = map[string]string{
+	"bash": "execute", "shell": "execute", "write": "edit", "multiedit": "edit", "notebookedit": "edit",
+	"grep": "search", "glob": "search", "ls": "search", "webfetch": "fetch",
+}
+
+// decide says whether the policy allows the call, and whether it says anything about it.
+func (p Policy) decide(c call) (allowed, decided bool, why string) {
+	if rule := c.match(p.Deny, false); rule != "" {
+		return false, true, "denied by " + rule
+	}
+	if rule := c.match(p.Allow, true); rule != "" {
+		return true, true, "allowed by " + rule
+	}
+	if p.Edits && c.Kind == "edit" && c.within(p.dir) {
+		return true, true, "the agent may change files"
+	}
+	return false, false, "no rule allows it"
+}
+
+// within says whether the files of the call are in the directory, as far as the call names them.
+func (c call) within(dir string) bool {
+	paths := c.subjects()
+	for _, l := range c.Places {
+		paths = append(paths, l.Path)
+	}
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		if rel, err := filepath.Rel(dir, path); err != nil || !filepath.IsLocal(rel) {
+			return false
+		}
+	}
+	return true
+}
+
+// match returns the first rule that names the call. With whole set, a pattern must fit a command as a whole; without, it is
+// enough that it fits one of the commands in it.
+func (c call) match(rules []string, whole bool) string {
+	for _, rule := range rules {
+		name, pattern, _ := strings.Cut(rule, "(")
+		if !c.named(strings.ToLower(strings.TrimSpace(name))) {
+			continue
+		}
+		pattern, patterned := strings.CutSuffix(pattern, ")")
+		if !patterned || pattern == "*" || c.fits(pattern, whole) {
+			return rule
+		}
+	}
+	return ""
+}
+
+func (c call) named(name string) bool {
+	if name == "" {
+		return false
+	}
+	tool, title := strings.ToLower(c.Meta.Claude.Tool), strings.ToLower(c.Title)
+	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
+		server, inner, _ := strings.Cut(server, "__")
+		return strings.HasPrefix(tool+"__", name+"__") || inner == "" && strings.HasPrefix(title, server+"_") && !strings.ContainsAny(title, " \t\n") ||
+			inner != "" && title == server+"_"+inner
+	}
+	if tool != "" && name == tool || name == title {
+		return true
+	}
+	kind := name
+	if k := kinds[name]; k != "" {
+		kind = k
+	}
+	return kind == c.Kind && c.Kind != "other"
+}
+
+// compound finds what makes several commands of one, or puts the output of one into another.
+var compound = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
+
+func (c call) fits(pattern string, whole bool) bool {
+	if strings.HasSuffix(pattern, ":*") { // Claude Code's way to write a prefix
+		pattern = strings.TrimSuffix(pattern, ":*") + "*"
+	}
+	parts := strings.Split(pattern, "*")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	re := regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + "$")
+	for _, s := range c.subjects() {
+		switch {
+		case !whole:
+			for _, part := range compound.Split(s, -1) {
+				if re.MatchString(strings.TrimSpace(part)) {
+					return true
+				}
+			}
+			if re.MatchString(s) {
+				return true
+			}
+		case c.Kind == "execute" && compound.MatchString(s): // it would run more than the rule says
+		case re.MatchString(s):
+			return true
+		}
+	}
+	return false
+}
+
+// subjects are what a pattern is compared with.
+func (c call) subjects() (all []string) {
+	var input map[string]json.RawMessage
+	if json.Unmarshal(c.RawInput, &input) != nil {
+		return nil
+	}
+	for _, key := range []string{"command", "cmd", "file_path", "filePath", "filepath", "path", "url", "pattern"} {
+		var s string
+		var words []string
+		switch {
+		case json.Unmarshal(input[key], &s) == nil && s != "":
+			all = append(all, s)
+		case json.Unmarshal(input[key], &words) == nil && len(words) > 0:
+			// A command as a list of words; a shell's script is the last of them.
+			if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
+				words = words[2:]
+			}
+			all = append(all, strings.Join(words, " "))
+		}
+		if len(all) > 0 {
+			return all // the first says what the call is for
+		}
+	}
+	return nil
+}

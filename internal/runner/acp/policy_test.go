@@ -1,0 +1,57 @@
+package acp
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPolicy(t *testing.T) {
+	bash := func(command string) call {
+		input, _ := json.Marshal(map[string]any{"command": command})
+		return call{Kind: "execute", Title: "`" + command + "`", RawInput: input}
+	}
+	edit := call{Kind: "edit", Title: "Edit a.go", RawInput: json.RawMessage(`{"file_path":"/w/a.go"}`)}
+	mcp := call{Kind: "other", Title: "tracker_search"}
+	named := call{Kind: "other", Title: "search"}
+	named.Meta.Claude.Tool = "mcp__tracker__search"
+	for _, tt := range []struct {
+		name               string
+		policy             Policy
+		call               call
+		allowed, undecided bool
+	}{
+		{name: "nothing is allowed by itself", call: bash("ls"), undecided: true},
+		{name: "a kind", policy: Policy{Allow: []string{"execute"}}, call: bash("ls"), allowed: true},
+		{name: "its other name", policy: Policy{Allow: []string{"Bash"}}, call: bash("ls"), allowed: true},
+		{name: "another kind", policy: Policy{Allow: []string{"Read"}}, call: bash("ls"), undecided: true},
+		{name: "a pattern", policy: Policy{Allow: []string{"Bash(go test *)"}}, call: bash("go test ./..."), allowed: true},
+		{name: "a prefix", policy: Policy{Allow: []string{"Bash(go test:*)"}}, call: bash("go test ./..."), allowed: true},
+		{name: "a pattern that does not fit", policy: Policy{Allow: []string{"Bash(go test *)"}}, call: bash("go run ."), undecided: true},
+		{name: "one command hides another", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bash("echo a; rm -rf /"), undecided: true},
+		{name: "in a substitution", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bash("echo $(rm -rf /)"), undecided: true},
+		{name: "on another line", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bash("echo a\nrm -rf /"), undecided: true},
+		{name: "into a file", policy: Policy{Allow: []string{"Bash(echo *)"}}, call: bash("echo a > ~/.bashrc"), undecided: true},
+		{name: "denied before allowed", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bash("rm x")},
+		{name: "denied within a compound", policy: Policy{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}, call: bash("true && rm x")},
+		{name: "a list of words", policy: Policy{Allow: []string{"Bash(ls -l)"}}, call: call{Kind: "execute", RawInput: json.RawMessage(`{"command":["/bin/bash","-lc","ls -l"]}`)}, allowed: true},
+		{name: "edits", policy: Policy{Edits: true, dir: "/w"}, call: edit, allowed: true},
+		{name: "edits elsewhere", policy: Policy{Edits: true, dir: "/v"}, call: edit, undecided: true},
+		{name: "edits are no commands", policy: Policy{Edits: true}, call: bash("ls"), undecided: true},
+		{name: "a path", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: edit, allowed: true},
+		{name: "another path", policy: Policy{Allow: []string{"Edit(/v/*)"}}, call: edit, undecided: true},
+		{name: "a server by its tool's title", policy: Policy{Allow: []string{"mcp__tracker"}}, call: mcp, allowed: true},
+		{name: "another server", policy: Policy{Allow: []string{"mcp__track"}}, call: mcp, undecided: true},
+		{name: "a server by its tool's name", policy: Policy{Allow: []string{"mcp__tracker"}}, call: named, allowed: true},
+		{name: "another tool of a server", policy: Policy{Allow: []string{"mcp__tracker__delete"}}, call: named, undecided: true},
+		{name: "other is no name", policy: Policy{Allow: []string{"other"}}, call: mcp, undecided: true},
+		{name: "an empty rule", policy: Policy{Allow: []string{""}}, call: call{}, undecided: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			allowed, decided, why := tt.policy.decide(tt.call)
+			require.Equal(t, tt.allowed, allowed, why)
+			require.Equal(t, !tt.undecided, decided, why)
+		})
+	}
+}

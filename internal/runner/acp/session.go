@@ -1,0 +1,290 @@
+package acp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/coder/acp-go-sdk"
+)
+
+// greeting is what the program says about itself. Only what matters is read, so that more of it may change.
+type greeting struct {
+	Version json.RawMessage `json:"protocolVersion"`
+	Agent   struct {
+		Name    string `json:"name"`
+		Title   string `json:"title"`
+		Version string `json:"version"`
+	} `json:"agentInfo"`
+	Capabilities struct {
+		Load bool `json:"loadSession"`
+		MCP  struct {
+			HTTP bool `json:"http"`
+			SSE  bool `json:"sse"`
+		} `json:"mcpCapabilities"`
+		Session struct {
+			Resume *struct{} `json:"resume"`
+		} `json:"sessionCapabilities"`
+	} `json:"agentCapabilities"`
+	Logins []struct {
+		ID   string                     `json:"id"`
+		Name string                     `json:"name"`
+		Meta map[string]json.RawMessage `json:"_meta"`
+	} `json:"authMethods"`
+}
+
+// initialize agrees on the version of the protocol.
+func (c *client) initialize(ctx context.Context) (greeting, error) {
+	title := "Fleet"
+	g, err := request[greeting](ctx, c, startTime, acp.AgentMethodInitialize, acp.InitializeRequest{
+		ProtocolVersion: acp.ProtocolVersionNumber, ClientInfo: &acp.Implementation{Name: "fleet", Title: &title, Version: version()},
+	})
+	if err != nil {
+		var r *acp.RequestError
+		if errors.As(err, &r) {
+			err = fmt.Errorf("%s refused the Agent Client Protocol, version %d: %s%s", c.name(), acp.ProtocolVersionNumber, words(r), c.tested())
+		}
+		return g, err
+	}
+	c.version = g.Agent.Version
+	if version := strings.TrimSpace(string(g.Version)); version != fmt.Sprint(acp.ProtocolVersionNumber) {
+		if version == "" {
+			version = "an unknown version"
+		} else {
+			version = "version " + version
+		}
+		return g, fmt.Errorf("this version of %s speaks %s of the Agent Client Protocol, and Fleet speaks version %d%s",
+			c.name(), version, acp.ProtocolVersionNumber, c.tested())
+	}
+	name := g.Agent.Title
+	if name == "" {
+		name = g.Agent.Name
+	}
+	c.out.write(Line{Type: LineAgent, Name: name, Version: g.Agent.Version})
+	return g, nil
+}
+
+// version is that of this program.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// begun is what the program says of a session that has begun.
+type begun struct {
+	Session string `json:"sessionId"`
+	Models  *struct {
+		Available []struct {
+			ID string `json:"modelId"`
+		} `json:"availableModels"`
+	} `json:"models"`
+	Modes *struct {
+		Available []struct {
+			ID string `json:"id"`
+		} `json:"availableModes"`
+	} `json:"modes"`
+	Options []struct {
+		ID       string            `json:"id"`
+		Category string            `json:"category"`
+		Options  []json.RawMessage `json:"options"`
+	} `json:"configOptions"`
+}
+
+// begin continues the session of the job, or begins a new one. resumed says that it is the old one.
+func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error) {
+	servers, err := c.servers(g)
+	if err != nil {
+		return false, err
+	}
+	var b begun
+	note := ""
+	if c.job.Session != "" {
+		b, err = c.resume(ctx, g, servers)
+		var r *acp.RequestError
+		switch {
+		case err == nil:
+			b.Session, resumed = c.job.Session, true
+		case errors.As(err, &r) && r.Code != authRequired:
+			note = words(r)
+		default:
+			return false, err
+		}
+	}
+	if !resumed {
+		params := acp.NewSessionRequest{Cwd: c.dir, McpServers: servers}
+		b, err = authorized(ctx, c, g, func() (begun, error) {
+			return request[begun](ctx, c, requestTime, acp.AgentMethodSessionNew, params)
+		})
+		if err != nil {
+			return false, c.failure("no session could be begun", err)
+		}
+		if b.Session == "" {
+			return false, fmt.Errorf("%s began a session without an id%s", c.name(), c.tested())
+		}
+	}
+	c.session = b.Session
+	c.out.write(Line{Type: LineSession, Session: b.Session, Resumed: resumed, Text: note})
+	if err := c.choose(ctx, b); err != nil {
+		return false, err
+	}
+	return resumed, nil
+}
+
+var errNoResume = &acp.RequestError{Code: -32601, Message: "the program cannot continue sessions"}
+
+// resume continues the session. What the program repeats of it is not passed on.
+func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer) (begun, error) {
+	c.setQuiet(true)
+	defer c.setQuiet(false)
+	id := acp.SessionId(c.job.Session)
+	return authorized(ctx, c, g, func() (begun, error) {
+		switch {
+		case g.Capabilities.Session.Resume != nil:
+			return request[begun](ctx, c, requestTime, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
+		case g.Capabilities.Load:
+			return request[begun](ctx, c, requestTime, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
+		}
+		return begun{}, errNoResume
+	})
+}
+
+func (c *client) setQuiet(quiet bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quiet = quiet
+}
+
+// authRequired is the code of the error of a program that has no key.
+const authRequired = -32000
+
+// authorized calls f, and once more when the program wants to be told that the key of its environment is to be used.
+func authorized[T any](ctx context.Context, c *client, g greeting, f func() (T, error)) (T, error) {
+	v, err := f()
+	var r *acp.RequestError
+	if err == nil || !errors.As(err, &r) || r.Code != authRequired {
+		return v, err
+	}
+	var names []string
+	for _, login := range g.Logins {
+		names = append(names, login.Name)
+		if _, key := login.Meta["api-key"]; !key && !strings.HasSuffix(login.ID, "api-key") {
+			continue
+		}
+		if _, err := request[json.RawMessage](ctx, c, requestTime, acp.AgentMethodAuthenticate, acp.AuthenticateRequest{MethodId: login.ID}); err == nil {
+			return f()
+		}
+	}
+	return v, fmt.Errorf("%s is not logged in (%s): log in as the server's user, or give the agents its key in the project's env or pass_env; it knows %s",
+		c.name(), words(r), strings.Join(names, ", "))
+}
+
+// choose sets the model and the mode of the session.
+func (c *client) choose(ctx context.Context, b begun) error {
+	if c.job.Model != "" {
+		if err := c.set(ctx, b, "model", c.job.Model); err != nil {
+			return err
+		}
+	}
+	if c.job.Mode != "" {
+		return c.set(ctx, b, "mode", c.job.Mode)
+	}
+	return nil
+}
+
+// set sets the session's model or mode to the value. The newer way are the options of the configuration.
+func (c *client) set(ctx context.Context, b begun, category, value string) error {
+	id := acp.SessionId(c.session)
+	var known []string
+	var method string
+	var params any
+	for _, o := range b.Options {
+		if o.Category == category {
+			known = values(o.Options)
+			method, params = acp.AgentMethodSessionSetConfigOption, map[string]any{"sessionId": id, "configId": o.ID, "value": value}
+		}
+	}
+	switch {
+	case method != "":
+	case category == "model" && b.Models != nil:
+		for _, m := range b.Models.Available {
+			known = append(known, m.ID)
+		}
+		method, params = acp.AgentMethodSessionSetModel, map[string]any{"sessionId": id, "modelId": value}
+	case category == "mode" && b.Modes != nil:
+		for _, m := range b.Modes.Available {
+			known = append(known, m.ID)
+		}
+		method, params = acp.AgentMethodSessionSetMode, map[string]any{"sessionId": id, "modeId": value}
+	}
+	if category == "mode" && value == AcceptEdits && !slices.Contains(known, value) {
+		return nil // Policy.Edits says the same
+	}
+	if method == "" {
+		return fmt.Errorf("%s lets nobody choose its %s: leave %q out of the role", c.name(), category, value)
+	}
+	if !slices.Contains(known, value) {
+		return fmt.Errorf("%s has no %s %q: it has %s", c.name(), category, value, strings.Join(known, ", "))
+	}
+	if _, err := request[json.RawMessage](ctx, c, requestTime, method, params); err != nil {
+		return c.failure("its "+category+" could not be set to "+value, err)
+	}
+	return nil
+}
+
+// AcceptEdits is the mode in which files may be changed without asking, as Claude Code calls it.
+const AcceptEdits = "acceptEdits"
+
+// values are the values of a choice, which may be in groups.
+func values(options []json.RawMessage) (all []string) {
+	for _, raw := range options {
+		var o struct {
+			Value   string            `json:"value"`
+			Options []json.RawMessage `json:"options"`
+		}
+		if json.Unmarshal(raw, &o) != nil {
+			continue
+		}
+		if o.Value != "" {
+			all = append(all, o.Value)
+		}
+		all = append(all, values(o.Options)...)
+	}
+	return all
+}
+
+// servers are the MCP servers as the protocol has them.
+func (c *client) servers(g greeting) ([]acp.McpServer, error) {
+	all := []acp.McpServer{} // the protocol wants a list
+	for _, s := range c.job.Servers {
+		headers := []acp.HttpHeader{}
+		for _, k := range slices.Sorted(maps.Keys(s.Headers)) {
+			headers = append(headers, acp.HttpHeader{Name: k, Value: s.Headers[k]})
+		}
+		switch s.Type {
+		case "http":
+			if !g.Capabilities.MCP.HTTP {
+				return nil, fmt.Errorf("%s takes no MCP servers over HTTP, such as %q", c.name(), s.Name)
+			}
+			all = append(all, acp.McpServer{Http: &acp.McpServerHttpInline{Type: "http", Name: s.Name, Url: s.URL, Headers: headers}})
+		case "sse":
+			if !g.Capabilities.MCP.SSE {
+				return nil, fmt.Errorf("%s takes no MCP servers over SSE, such as %q", c.name(), s.Name)
+			}
+			all = append(all, acp.McpServer{Sse: &acp.McpServerSseInline{Type: "sse", Name: s.Name, Url: s.URL, Headers: headers}})
+		default:
+			env := []acp.EnvVariable{}
+			for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+				env = append(env, acp.EnvVariable{Name: k, Value: s.Env[k]})
+			}
+			all = append(all, acp.McpServer{Stdio: &acp.McpServerStdio{Name: s.Name, Command: s.Command, Args: append([]string{}, s.Args...), Env: env}})
+		}
+	}
+	return all, nil
+}

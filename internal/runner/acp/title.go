@@ -1,0 +1,134 @@
+package acp
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Tool is a call of a tool, as it is told to people and programs.
+type Tool struct {
+	ID    string
+	Name  string
+	Text  string // one line that says what it does
+	Input json.RawMessage
+}
+
+// Calls puts together what updates say about the calls of tools, each of which may come in several.
+type Calls struct {
+	calls map[string]call
+	told  map[string]bool
+	open  map[string]bool
+}
+
+// NewCalls returns an empty Calls.
+func NewCalls() *Calls {
+	return &Calls{calls: map[string]call{}, told: map[string]bool{}, open: map[string]bool{}}
+}
+
+// Update takes an update. begun is the call when enough is known of it to be told, once; ended says that it has ended, with
+// its result.
+func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result string, failed bool) {
+	var u struct {
+		Kind    string          `json:"sessionUpdate"`
+		Status  string          `json:"status"`
+		Content json.RawMessage `json:"content"`
+		Output  json.RawMessage `json:"rawOutput"`
+	}
+	var now call
+	if json.Unmarshal(update, &u) != nil || !strings.HasPrefix(u.Kind, "tool_call") || json.Unmarshal(update, &now) != nil || now.ID == "" {
+		return nil, nil, "", false
+	}
+	before, known := c.calls[now.ID]
+	if !known && u.Kind == "tool_call_update" && c.told[now.ID] { // of a call that has ended
+		return nil, nil, "", false
+	}
+	if known { // its first title is its name
+		now.Title = before.Title
+	}
+	now.merge(before)
+	c.calls[now.ID] = now
+	over := u.Status == "completed" || u.Status == "failed"
+	if !empty(now.RawInput) || u.Status != "" && u.Status != "pending" {
+		begun = c.Begin(now.ID)
+	}
+	if !over {
+		return begun, nil, "", false
+	}
+	delete(c.open, now.ID)
+	delete(c.calls, now.ID)
+	result = contents(u.Content)
+	if result == "" && !empty(u.Output) {
+		result = string(u.Output)
+		var s string
+		if json.Unmarshal(u.Output, &s) == nil {
+			result = s
+		}
+	}
+	return begun, now.tool(), result, u.Status == "failed"
+}
+
+// Begin returns the call if it was not told yet, for example because it needs a permission first.
+func (c *Calls) Begin(id string) *Tool {
+	now, ok := c.calls[id]
+	if !ok || c.told[id] {
+		return nil
+	}
+	c.told[id], c.open[id] = true, true
+	return now.tool()
+}
+
+// Open is how many calls have begun and not ended.
+func (c *Calls) Open() int { return len(c.open) }
+
+// End ends all calls, as the end of the turn does.
+func (c *Calls) End() { clear(c.open) }
+
+func (c call) tool() *Tool {
+	t := &Tool{ID: c.ID, Name: c.Meta.Claude.Tool, Input: c.RawInput}
+	title := strings.Trim(strings.TrimSpace(c.Title), "`")
+	if t.Name == "" {
+		t.Name = title
+	}
+	if t.Name == "" {
+		t.Name = c.Kind
+	}
+	subject := ""
+	if all := c.subjects(); len(all) > 0 {
+		subject = all[0]
+	}
+	switch {
+	case subject != "" && !strings.Contains(title, subject):
+		t.Text = t.Name + ": " + subject
+	case c.Meta.Claude.Tool != "":
+		t.Text = t.Name + ": " + title
+	case c.Kind != "" && c.Kind != "other" && !strings.EqualFold(c.Kind, title):
+		t.Text = c.Kind + ": " + title
+	default:
+		t.Text = t.Name
+	}
+	return t
+}
+
+// contents is the text of what a tool returned.
+func contents(raw json.RawMessage) string {
+	var list []struct {
+		Type    string `json:"type"`
+		Path    string `json:"path"`
+		Content struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	if json.Unmarshal(raw, &list) != nil {
+		return ""
+	}
+	var texts []string
+	for _, b := range list {
+		switch {
+		case b.Content.Text != "":
+			texts = append(texts, b.Content.Text)
+		case b.Type == "diff":
+			texts = append(texts, "changed "+b.Path)
+		}
+	}
+	return strings.Join(texts, "\n")
+}

@@ -1,0 +1,70 @@
+package driver
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/acp"
+	"fleet/internal/runner/shim"
+)
+
+// agentClient runs a program that speaks the Agent Client Protocol. The client of the protocol is a process of the run's
+// own, see package acp. The tasks of an agent are one conversation where the program can continue its sessions.
+type agentClient struct{ o Options }
+
+func newAgentClient(o Options) (agentClient, error) {
+	if len(o.Command) == 0 || strings.TrimSpace(o.Command[0]) == "" {
+		return agentClient{}, fmt.Errorf("the driver \"acp\" needs the option command: the program and its arguments, such as [opencode, acp]")
+	}
+	return agentClient{o}, nil
+}
+
+func (a agentClient) Program() string { return a.o.Command[0] }
+
+func (a agentClient) Keys() []string { return a.o.Keys }
+
+func (a agentClient) Command(j Job) (Command, error) {
+	const file = "acp.json"
+	if len(j.Helper) == 0 {
+		return Command{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"acp\" cannot run here: this place has no client of the protocol")
+	}
+	if j.Role.Tools != nil {
+		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+			"the driver \"acp\" cannot choose which tools there are: leave tools out of the role %q, and use allowed_tools and disallowed_tools", j.Role.Name)
+	}
+	known, told := parseConversation(j.Session), fingerprint(standing(j))
+	known.told, _, _ = strings.Cut(known.told, " ") // the cost is for the parser
+	job := acp.Job{
+		Argv: a.o.Command, Tested: a.o.Tested, Session: known.id, First: brief(j), Prompt: j.Prompt, Model: j.Role.Model,
+		Mode: j.Role.PermissionMode, Messages: shim.MessagesFD, Policy: acp.Policy{
+			Allow: allowed(j), Deny: j.Role.DisallowedTools, Edits: j.Role.PermissionMode == acp.AcceptEdits,
+		},
+	}
+	if known.told != told {
+		job.Prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + brief(j)
+	}
+	servers := serversOf(j)
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		s := servers[name]
+		kind := s.Type
+		if kind == "" {
+			kind = "stdio"
+		}
+		job.Servers = append(job.Servers, acp.Server{Name: name, Type: kind, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
+	}
+	data, err := json.Marshal(job)
+	if err != nil {
+		return Command{}, err
+	}
+	return Command{
+		Argv: append(slices.Clone(j.Helper), j.path(file)), Env: a.o.Env, Messages: true, MessagesJSON: true, SplitStderr: true,
+		// It has the headers of MCP servers, which may be secrets.
+		Files:  []File{{Name: file, Data: string(data), Secret: true}},
+		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Program: filepath.Base(a.o.Command[0])},
+	}, nil
+}

@@ -1,0 +1,195 @@
+package driver
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/acp"
+)
+
+// acpParser reads the lines of the client of the Agent Client Protocol.
+type acpParser struct {
+	format  Format
+	resumed conversation
+	before  float64 // what the session had cost before this run
+	calls   *acp.Calls
+	waits   bool // a permission waits for its answer
+
+	session  string
+	heard    bool
+	said     string // the message that the agent writes, or the last one
+	message  string // its id
+	broken   bool   // the next text begins a message
+	midline  bool   // the output does not end with a newline
+	failed   string
+	turns    int
+	used     tokens
+	tools    int
+	cost     float64 // of the session so far
+	costs    bool    // it is known
+	stranger string  // the last line that is not one of the client
+}
+
+func newACPParser(f Format) *acpParser {
+	p := &acpParser{format: f, resumed: parseConversation(f.Resumed), calls: acp.NewCalls()}
+	told, cost, _ := strings.Cut(p.resumed.told, " ")
+	p.resumed.told = told
+	p.before, _ = strconv.ParseFloat(cost, 64)
+	p.cost = p.before
+	return p
+}
+
+// Open implements Opener.
+func (p *acpParser) Open() int {
+	if p.waits {
+		return p.calls.Open() + 1
+	}
+	return p.calls.Open()
+}
+
+func (p *acpParser) Line(line []byte) []Piece {
+	var l acp.Line
+	if err := json.Unmarshal(line, &l); err != nil || l.Type == "" {
+		text := Clean(line)
+		p.stranger = plain(text)
+		return []Piece{{Text: text + "\n"}}
+	}
+	switch l.Type {
+	case acp.LineText:
+		return p.text(l)
+	case acp.LineThought:
+		return []Piece{{}} // it makes progress
+	case acp.LineUpdate:
+		return p.update(l.Update)
+	case acp.LineSession:
+		p.session = l.Session
+		if !l.Resumed {
+			p.before, p.cost = 0, 0
+		}
+		if l.Text != "" {
+			return []Piece{{Step: true, Text: oneLine(valid("the conversation begins anew, since the last one could not be restored: " + l.Text))}}
+		}
+	case acp.LineState:
+		p.waits = l.State == acp.StateRequiresAction
+		return []Piece{{}}
+	case acp.LinePermission:
+		var said []Piece
+		if t := p.calls.Begin(l.ID); t != nil {
+			said = p.call(t)
+		}
+		if !l.Allowed {
+			said = append(said, p.step("permission denied: "+l.Title+" ("+l.Text+")", nil)...)
+		}
+		return said
+	case acp.LineTurn:
+		p.turns++
+		p.heard, p.broken = true, true
+		p.calls.End()
+		if l.Usage != nil {
+			p.used.add(tokens{in: l.Usage.Input, out: l.Usage.Output})
+		}
+		return p.endLine()
+	case acp.LineError:
+		p.failed = l.Text
+	}
+	return nil
+}
+
+// text takes a piece of what the agent writes.
+func (p *acpParser) text(l acp.Line) []Piece {
+	var said []Piece
+	if p.broken || l.ID != p.message {
+		said = p.endLine()
+		p.said = ""
+	}
+	p.heard, p.broken, p.message = true, false, l.ID
+	if len(p.said)+len(l.Text) <= maxSaid {
+		p.said += l.Text
+	}
+	p.midline = !strings.HasSuffix(l.Text, "\n")
+	return append(said, Piece{Text: valid(l.Text)})
+}
+
+// endLine ends the line that the agent has begun.
+func (p *acpParser) endLine() []Piece {
+	if !p.midline {
+		return nil
+	}
+	p.midline = false
+	return []Piece{{Text: "\n"}}
+}
+
+func (p *acpParser) step(text string, data []byte) []Piece {
+	said := p.endLine()
+	p.broken = true
+	return append(said, Piece{Step: true, Text: oneLine(valid(text)), Data: data})
+}
+
+func (p *acpParser) call(t *acp.Tool) []Piece {
+	p.tools++
+	return p.step(t.Text, toolCall(claudeBlock{ID: t.ID, Name: oneLine(valid(t.Name)), Input: t.Input}))
+}
+
+func (p *acpParser) update(update json.RawMessage) []Piece {
+	var u struct {
+		Kind string `json:"sessionUpdate"`
+		Cost *struct {
+			Amount   float64 `json:"amount"`
+			Currency string  `json:"currency"`
+		} `json:"cost"`
+	}
+	if json.Unmarshal(update, &u) == nil && u.Kind == "usage_update" && u.Cost != nil && u.Cost.Currency == "USD" {
+		p.cost, p.costs = u.Cost.Amount, true
+	}
+	begun, ended, result, failed := p.calls.Update(update)
+	said := []Piece{{}}
+	if begun != nil {
+		said = p.call(begun)
+	}
+	if ended != nil && p.format.Results {
+		said = append(said, p.step(toolAnswered(oneLine(valid(ended.Name)), clip(valid(result)), failed),
+			toolResult(ended.ID, oneLine(valid(ended.Name)), clip(valid(result)), failed))...)
+	}
+	return said
+}
+
+func (p *acpParser) Result(e Exit) Result {
+	why := p.failed
+	if why == "" {
+		why = lastLine(e.Stderr)
+	}
+	if why == "" {
+		why = p.stranger
+	}
+	o := outcome(e, shorten(valid(why), maxReason))
+	switch {
+	case p.failed != "":
+		fail(&o, shorten(valid(p.failed), maxReason))
+		if last := lastLine(e.Stderr); p.turns == 0 && last != "" {
+			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)
+		}
+	case e.Code == 0 && p.turns == 0:
+		fail(&o, p.format.Program+" ended without a result")
+	}
+	report(&o, p.said)
+	o.Turns, o.CostUSD = p.turns, max(0, p.cost-p.before)
+	o.Usage = fleet.Usage{InputTokens: p.used.in, OutputTokens: p.used.out, ToolCalls: p.tools}
+	return Result{Outcome: o, Session: p.conversation()}
+}
+
+// conversation is what the agent's next run goes on with.
+func (p *acpParser) conversation() string {
+	if p.session == "" {
+		return p.format.Resumed
+	}
+	told := p.format.Told
+	if !p.heard && p.session == p.resumed.id {
+		told = p.resumed.told
+	}
+	if p.cost > 0 {
+		told += " " + strconv.FormatFloat(p.cost, 'f', -1, 64)
+	}
+	return conversation{p.session, told}.String()
+}
