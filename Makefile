@@ -17,6 +17,12 @@ help: ## list the targets
 build: ## build bin/fleet
 	$(GO) build -ldflags '-X fleet/internal/app.version=$(VERSION)' -o bin/fleet ./cmd/fleet
 
+fleet-runner: ## build bin/fleet-runner-linux-amd64 and -arm64, static, for workspaces
+	@for arch in amd64 arm64; do \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/fleet-runner-linux-$$arch ./cmd/fleet-runner || exit 1; \
+	done
+	@cd bin && sha256sum fleet-runner-linux-*
+
 run: build ## run a server on the default addresses and say what to do with it
 	@docs/run.sh
 
@@ -101,4 +107,4 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 	@$(CODER_ENV) && $(GO) run ./internal/app/benchcoder $(FLAGS)
 
 .PHONY: coder-up coder-down e2e record chaos bench-coder
-.PHONY: help build run demo test vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude fuzz
+.PHONY: help build fleet-runner run demo test vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude fuzz

@@ -1,0 +1,129 @@
+// Command fleet-runner runs the tasks of an agent where the agent lives, for example in a Coder workspace. Fleet calls it
+// through a proxy; see docs/templates/fleet-runner. It listens on a loopback address only, takes requests that are signed by
+// Fleet only, and keeps everything on disk: runs go on when it is killed, and it finds them again when it is started.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"fleet/internal/runner"
+	"fleet/internal/runner/remote"
+)
+
+var version = "devel" // set by the linker
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+const usage = `fleet-runner runs the tasks of an agent for Fleet.
+
+  fleet-runner serve    serve Fleet; see fleet-runner serve -h
+  fleet-runner version  print the version
+`
+
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		args = []string{""}
+	}
+	switch args[0] {
+	case "serve":
+		if err := serve(args[1:], stderr); err != nil {
+			if !errors.Is(err, flag.ErrHelp) {
+				fmt.Fprintln(stderr, "fleet-runner:", err)
+			}
+			return 1
+		}
+		return 0
+	case "shim": // how this program supervises a run: not for people
+		return runner.ShimMain(args[1:]...)
+	case "version":
+		fmt.Fprintln(stdout, version)
+		return 0
+	}
+	fmt.Fprint(stderr, usage)
+	return 2
+}
+
+// defaultListen is where the template's app looks for the runner.
+const defaultListen = "127.0.0.1:3285"
+
+func serve(args []string, stderr io.Writer) error {
+	var s settings
+	f := flag.NewFlagSet("fleet-runner serve", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	listen := f.String("listen", defaultListen, "loopback address to listen on")
+	key := f.String("key", os.Getenv("FLEET_PUBLIC_KEY"), "Fleet's public key; default $FLEET_PUBLIC_KEY")
+	f.StringVar(&s.state, "state", "", "directory for runs and their output; default ~/.local/state/fleet-runner")
+	f.StringVar(&s.dir, "dir", "", "directory that the agent works in; default the home directory")
+	f.StringVar(&s.driver, "driver", "claude", "what the agent is: claude or shell")
+	f.StringVar(&s.model, "model", "", "model of the agent; default the program's own choice")
+	f.StringVar(&s.permissionMode, "permission-mode", "", "permission mode of Claude Code")
+	f.StringVar(&s.promptFile, "prompt-file", "", "file with what the agent is told about its role; read for each task")
+	f.Int64Var(&s.maxOutput, "max-output", runner.DefaultMaxOutput, "bytes of output that are kept of a run")
+	f.DurationVar(&s.grace, "grace", runner.DefaultStopGrace, "how long a run gets to end by itself before it is killed")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("unknown argument %q: see fleet-runner serve -h", f.Arg(0))
+	}
+	public, err := remote.ParsePublic(*key)
+	if err != nil {
+		return fmt.Errorf("-key: %w", err)
+	}
+	if err := loopback(*listen); err != nil {
+		return fmt.Errorf("-listen: %w", err)
+	}
+	s.logger = slog.New(slog.NewTextHandler(stderr, nil))
+	m, err := newMachine(s)
+	if err != nil {
+		return err
+	}
+	defer m.host.Close()
+	server, err := remote.NewServer(m, remote.ServerConfig{Key: public, Version: version, Logger: s.logger})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", *listen)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	web := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	defer context.AfterFunc(ctx, func() { _ = web.Close() })() // Fleet takes up its calls again
+	s.logger.Info("serving", "address", listener.Addr().String(), "version", version)
+	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// loopback refuses an address that others can reach.
+func loopback(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("%q is not a loopback address: use 127.0.0.1 or [::1]", host)
+	}
+	return nil
+}
+
+// defaultState is where runs are kept.
+func defaultState() (string, error) {
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".local", "state", "fleet-runner"), err
+}

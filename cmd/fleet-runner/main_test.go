@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"debug/elf"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/remote"
+)
+
+// TestMain makes the test binary the program itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "shim") {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
+	os.Exit(m.Run())
+}
+
+// world is a runner that is started, killed and started again at the same address.
+type world struct {
+	t       *testing.T
+	dir     string
+	address string
+	public  string
+	client  *remote.Client
+	process *exec.Cmd
+}
+
+func newWorld(t *testing.T) *world {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	w := &world{t: t, dir: t.TempDir(), address: l.Addr().String(), public: base64.StdEncoding.EncodeToString(public)}
+	require.NoError(t, l.Close())
+	transport := &http.Transport{}
+	w.client = remote.NewClient(remote.ClientConfig{URL: "http://" + w.address, Key: private, HTTP: &http.Client{Transport: transport}})
+	w.start()
+	t.Cleanup(func() {
+		w.kill()
+		transport.CloseIdleConnections()
+	})
+	return w
+}
+
+func (w *world) start() {
+	exe, err := os.Executable()
+	require.NoError(w.t, err)
+	w.process = exec.Command(exe, "serve", "-listen", w.address, "-key", w.public, "-driver", "shell",
+		"-state", filepath.Join(w.dir, "state"), "-dir", filepath.Join(w.dir, "work"))
+	w.process.Stderr = os.Stderr
+	require.NoError(w.t, w.process.Start())
+}
+
+func (w *world) kill() {
+	_ = w.process.Process.Kill()
+	_ = w.process.Wait()
+}
+
+// TestKilled kills the runner again and again while a run puts out lines: none is lost or repeated, and nothing runs twice.
+func TestKilled(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
+	const lines = 100
+	r := fleet.Run{
+		TaskID: "task-1", Timeout: time.Minute,
+		Prompt: fmt.Sprintf("echo begun >>times; for i in $(seq %d); do echo line $i; sleep 0.02; done; echo ended >>times", lines),
+	}
+	require.NoError(t, a.Dispatch(ctx, r))
+	said, kills := "", 0
+	o, err := a.Follow(ctx, r, "", func(out fleet.Output) error {
+		said += out.Text
+		if strings.Count(said, "\n") > 20*(kills+1) && kills < 4 {
+			kills++
+			w.kill()
+			w.start()
+			require.NoError(t, a.Dispatch(ctx, r)) // as a server that does not know whether it has
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Positive(t, kills)
+	var all strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&all, "line %d\n", i+1)
+	}
+	require.Equal(t, all.String(), said)
+	require.Equal(t, all.String(), string(o.Payload))
+	times, err := os.ReadFile(filepath.Join(w.dir, "work", "times"))
+	require.NoError(t, err)
+	require.Equal(t, "begun\nended\n", string(times))
+
+	w.kill() // and the end is known to the next one
+	w.start()
+	require.NoError(t, a.Dispatch(ctx, r))
+	same, err := a.Follow(ctx, r, "", func(fleet.Output) error { return nil })
+	require.NoError(t, err)
+	require.Equal(t, o, same)
+}
+
+// TestEnvironment gives an agent nothing with which it could speak for the workspace's owner.
+func TestEnvironment(t *testing.T) {
+	for _, name := range []string{"FLEET_PUBLIC_KEY", "CODER_AGENT_TOKEN", "GIT_ASKPASS", "GIT_SSH_COMMAND"} {
+		t.Setenv(name, "a secret")
+	}
+	t.Setenv("ANTHROPIC_API_KEY", "its own")
+	env := environ(map[string]string{"FLEET_TASK_ID": "task-1"})
+	require.NotContains(t, strings.Join(env, "\n"), "a secret")
+	require.Contains(t, env, "FLEET_TASK_ID=task-1")
+	require.Contains(t, env, "ANTHROPIC_API_KEY=its own")
+}
+
+func TestRefusals(t *testing.T) {
+	key := base64.StdEncoding.EncodeToString(make([]byte, ed25519.PublicKeySize))
+	for want, args := range map[string][]string{
+		"is not a loopback address":   {"serve", "-key", key, "-listen", "0.0.0.0:0"},
+		"-key: the public key must":   {"serve", "-key", "short"},
+		"-driver: there is no driver": {"serve", "-key", key, "-driver", "nobody", "-state", t.TempDir(), "-dir", t.TempDir()},
+		"unknown argument \"more\"":   {"serve", "more"},
+		"fleet-runner serve":          {"sing"},
+	} {
+		var stderr bytes.Buffer
+		require.NotZero(t, run(args, &stderr, &stderr), want)
+		require.Contains(t, stderr.String(), want)
+	}
+}
+
+// TestProgram holds the program that workspaces get to its size, and to needing no libraries.
+func TestProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the program")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("workspaces are on Linux")
+	}
+	path := filepath.Join(t.TempDir(), "fleet-runner")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v1.2.3", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Less(t, info.Size(), int64(15<<20))
+	f, err := elf.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	for _, p := range f.Progs {
+		require.NotEqual(t, elf.PT_INTERP, p.Type, "it is linked dynamically")
+	}
+	said, err := exec.CommandContext(t.Context(), path, "version").Output()
+	require.NoError(t, err)
+	require.Equal(t, "v1.2.3\n", string(said))
+}
