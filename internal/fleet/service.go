@@ -70,11 +70,11 @@ func (s *Service) agent(ctx context.Context, ref string) (*AgentView, Principal,
 	if ref == "" {
 		return nil, p, Invalid(ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_agents")
 	}
+	known := s.observed.Load() != 0 // before the snapshot is read, which then has what was listed
 	if err := s.snap.refresh(ctx); err != nil {
 		return nil, p, err
 	}
 	name, owner := ParseAgentRef(ref)
-	known := s.observed.Load() != 0
 	v, err := s.snap.find(p, name, owner)
 	if known || ReasonOf(err) != ReasonAgentNotFound {
 		return v, p, err
