@@ -105,6 +105,9 @@ func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message st
 		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
 			return err
 		}
+		if task.Dispatched.IsZero() { // its start comes first: dispatch appends the event
+			return nil
+		}
 		return tx.Append(task.event(EventTaskMessage, now, message))
 	})
 	return task, err

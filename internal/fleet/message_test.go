@@ -66,6 +66,34 @@ func TestMessageRightAfterStart(t *testing.T) {
 	require.Equal(t, "more light", h.output(task.ID))
 }
 
+// TestMessageBeforeTheTaskBegins sends a message that is there before anybody hands the task over: what is told of it comes
+// after the task's start.
+func TestMessageBeforeTheTaskBegins(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, func(c *fleet.Config) { c.MessageWait = 10 * time.Millisecond })
+	h.create("papi")
+	h.rec.Stop()
+	task := h.start("papi", "listen\ndone")
+	for range 2 {
+		said, err := h.message("more light", "m1")
+		require.NoError(t, err)
+		require.Equal(t, sentLater, said)
+	}
+	h.restart()
+	require.Equal(t, fleet.TaskCompleted, h.end(task.ID).Status)
+	var types []fleet.EventType
+	require.NoError(t, h.Watch(h.ctx(), fleet.WatchRequest{TaskID: task.ID}, func(events []fleet.Event, _ string) error {
+		for _, e := range events {
+			types = append(types, e.Type)
+		}
+		return nil
+	}))
+	require.Equal(t, []fleet.EventType{
+		fleet.EventTaskCreated, fleet.EventTaskStarted, fleet.EventTaskMessage, fleet.EventTaskStep, fleet.EventTaskOutput, fleet.EventTaskEnded,
+	}, types)
+	require.Equal(t, []string{"more light"}, h.events(fleet.EventTaskMessage))
+}
+
 // TestMessagesOutliveTheirProcess has an agent that takes messages later, if at all: they are kept, in order, and the next
 // process gives them to it.
 func TestMessagesOutliveTheirProcess(t *testing.T) {

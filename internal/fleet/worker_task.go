@@ -104,7 +104,16 @@ func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) er
 		}
 		if err := w.changeTask(ctx, t.ID, func(tx Tx, t *Task) error {
 			t.Dispatched = w.now()
-			return tx.Append(t.event(EventTaskStarted, t.Dispatched, text))
+			if err := tx.Append(t.event(EventTaskStarted, t.Dispatched, text)); err != nil {
+				return err
+			}
+			early, err := tx.Messages(t.ID)
+			for _, m := range early {
+				if err := tx.Append(t.event(EventTaskMessage, t.Dispatched, m.Text)); err != nil {
+					return err
+				}
+			}
+			return err
 		}); err != nil {
 			return err
 		}
