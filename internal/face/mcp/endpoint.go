@@ -58,13 +58,21 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// read returns the body. One that says itself that it is too large is not waited for.
+func read(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	if r.ContentLength > most {
+		return nil, &http.MaxBytesError{Limit: most}
+	}
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+}
+
 func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	ctx, caller, unknown := e.identify(r.Context(), r.Header.Values("Authorization"))
 	maxBody := e.maxBody
 	if unknown != nil {
 		maxBody = min(maxBody, maxUnknownBody)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := read(w, r, maxBody)
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {

@@ -48,6 +48,11 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 			}
 			r = r.WithContext(ctx)
 		}
+		if r.ContentLength > f.config.MaxBodyBytes { // not a byte of it needs to come
+			w.Header().Set("Connection", "close")
+			writeError(w, tooLarge(f.config.MaxBodyBytes))
+			return
+		}
 		request, err := rt.read(r, inPath)
 		if err != nil {
 			writeError(w, err)
@@ -174,8 +179,7 @@ func (rt *route) readBody(r *http.Request, request proto.Message, inPath map[str
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
 		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(invalidArgument, "",
-				"The body is larger than the %d bytes that the server reads; send less.", large.Limit)}
+			return tooLarge(large.Limit)
 		}
 		return wire.Invalid(invalidArgument, "", "The body ended too early.")
 	}
@@ -194,6 +198,12 @@ func (rt *route) readBody(r *http.Request, request proto.Message, inPath map[str
 		}
 	}
 	return nil
+}
+
+// tooLarge is the error about a body that is larger than the limit.
+func tooLarge(limit int64) error {
+	return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(invalidArgument, "",
+		"The body is larger than the %d bytes that the server reads; send less.", limit)}
 }
 
 // checkContent refuses a body that says it is not JSON. A body that does not say what it is counts as JSON.

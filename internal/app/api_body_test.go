@@ -1,0 +1,54 @@
+package app
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTooLargeBodies sends the header of a request whose body is too large, and none of the body: the refusal comes all the
+// same. A body of unknown size is refused when too much of it has come.
+func TestTooLargeBodies(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{})
+	for _, path := range []string{"/v1/agents", "/mcp"} {
+		for name, sent := range map[string]struct {
+			header string
+			bytes  int
+		}{
+			"said":   {"Content-Length: 99999999999", 0},
+			"unsaid": {"Transfer-Encoding: chunked", 50 << 20},
+		} {
+			t.Run(name+path, func(t *testing.T) {
+				t.Parallel()
+				conn, err := net.Dial("tcp", f.HTTPAddr())
+				require.NoError(t, err)
+				defer func() { _ = conn.Close() }()
+				require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n%s\r\n\r\n",
+					path, f.HTTPAddr(), sent.header)
+				require.NoError(t, err)
+				if sent.bytes > 0 {
+					go func() { // until the server has had enough
+						_, _ = fmt.Fprintf(conn, "%x\r\n", sent.bytes)
+						_, _ = conn.Write(make([]byte, sent.bytes))
+					}()
+				}
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				require.NoError(t, err)
+				defer func() { _ = resp.Body.Close() }()
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode, "%s", body)
+				require.Contains(t, string(body), "larger than")
+				require.True(t, resp.Close)
+			})
+		}
+	}
+}
