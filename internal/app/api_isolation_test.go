@@ -16,7 +16,7 @@ import (
 
 // target is what an attack is about: an agent by a name that the attacker may write, a task, a contract's agent, and a
 // session.
-type target struct{ agent, task, contract, session string }
+type target struct{ agent, task, contract, session, question string }
 
 // attack is a request of the method about the target, with a value for every field that there is. A new field must find
 // its place here.
@@ -35,6 +35,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
 		"offset": json.Number("0"),
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
+		"question_id": x.question, "answer": "attacked", "include_answered": true, "or_question": true,
 		"directory":        "", // beside project there is none
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref":      "127.0.0.1:1/an/attack",
@@ -103,6 +104,10 @@ func TestIsolation(t *testing.T) {
 	do(step{Call: "append_payload", With: map[string]any{"agent_id": "${contract}", "chunk": "classified payload"}, By: "alice"})
 	do(step{Call: "create_agent_session", With: map[string]any{"agent": "echo", "session_name": "classified session"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}})
 	do(step{Call: "send_message", With: map[string]any{"agent_session_id": "${session}", "message": "done classified answer", "request_id": "alice-3"}, By: "alice"})
+	do(step{Agent: map[string]any{"name": "sony"}, By: "alice"})
+	do(step{Task: map[string]any{"agent_name": "sony", "task_description": "ask classified question?"}, By: "alice"})
+	do(step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}})
+	question := s.names["question"]
 	task, contract, session := s.names["task"], s.names["contract"], s.names["session"]
 	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, s.secrets["alice"]}
 	const noTask = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
@@ -118,9 +123,9 @@ func TestIsolation(t *testing.T) {
 				continue
 			}
 			for _, pair := range [][2]target{
-				{{"nopi", noTask, noTask, noTask}, {"papi", task, contract, session}},
-				{{"nopi@alice", noTask, noTask, noTask}, {"papi@alice", task, contract, session}},
-				{{"nopi!", noTask, noTask, noTask}, {"papi!", task, contract, session}},
+				{{"nopi", noTask, noTask, noTask, noTask}, {"papi", task, contract, session, question}},
+				{{"nopi@alice", noTask, noTask, noTask, noTask}, {"papi@alice", task, contract, session, question}},
+				{{"nopi!", noTask, noTask, noTask, noTask}, {"papi!", task, contract, session, question}},
 			} {
 				answer := func(x target) string {
 					r, err := faces[face](s.testFleet, t.Context(), call{method: m, args: x.attack(t, m), by: attacker})
@@ -137,8 +142,8 @@ func TestIsolation(t *testing.T) {
 					require.NotContains(t, got, secret, "%s by %s", name, attacker)
 				}
 				innocent = strings.NewReplacer("nopi", "papi", noTask, task).Replace(innocent)
-				got = strings.NewReplacer(contract, task, session, task).Replace(got) // innocent has the one id for all
-				if !made(name) {                                                      // that makes one each, and gets it by its request id the second time
+				got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // innocent has the one id for all
+				if !made(name) {                                                                      // that makes one each, and gets it by its request id the second time
 					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s tells what there is", name, attacker)
 				}
 			}
@@ -162,6 +167,7 @@ func (s *story) seen(t *testing.T) (all []string) {
 		{"list_tasks", `{"toolset":"every"}`},
 		{"agent_list", `{}`},
 		{"list_agents", `{}`},
+		{"list_questions", `{}`},
 		{"agent_status", `{"agent_ids":["` + s.names["contract"] + `"]}`},
 		{"download_payload", `{"agent_id":"` + s.names["contract"] + `"}`},
 		{"get_agent_session_info", `{"agent_session_id":"` + s.names["session"] + `"}`},

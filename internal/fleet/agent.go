@@ -126,6 +126,9 @@ func (v *AgentView) Status() Status {
 	return StatusIdle
 }
 
+// Waiting says whether the agent waits for an answer to a question.
+func (v *AgentView) Waiting() bool { return v.Task != nil && v.Task.Waiting > 0 }
+
 // MaxNameLength is the longest name of an agent, in characters.
 const MaxNameLength = 20
 

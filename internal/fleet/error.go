@@ -43,6 +43,8 @@ const (
 	ReasonProjectNotFound    Reason = "PROJECT_NOT_FOUND"
 	ReasonRoleNotFound       Reason = "ROLE_NOT_FOUND"
 	ReasonTokenNotFound      Reason = "TOKEN_NOT_FOUND"
+	ReasonQuestionNotFound   Reason = "QUESTION_NOT_FOUND"
+	ReasonQuestionClosed     Reason = "QUESTION_CLOSED"
 	ReasonAgentExists        Reason = "AGENT_EXISTS"
 	ReasonTokenExists        Reason = "TOKEN_EXISTS"
 	ReasonInvalidArgument    Reason = "INVALID_ARGUMENT"
@@ -78,6 +80,8 @@ var reasonCodes = map[Reason]Code{
 	ReasonProjectNotFound:    NotFound,
 	ReasonRoleNotFound:       NotFound,
 	ReasonTokenNotFound:      NotFound,
+	ReasonQuestionNotFound:   NotFound,
+	ReasonQuestionClosed:     FailedPrecondition,
 	ReasonAgentExists:        AlreadyExists,
 	ReasonTokenExists:        AlreadyExists,
 	ReasonInvalidArgument:    InvalidArgument,

@@ -15,6 +15,8 @@ const (
 	EventTaskOutput   EventType = "task_output"
 	EventTaskStep     EventType = "task_step"
 	EventTaskMessage  EventType = "task_message"
+	EventTaskQuestion EventType = "task_question"
+	EventTaskAnswer   EventType = "task_answer"
 	EventTaskStopping EventType = "task_stopping"
 	EventTaskEnded    EventType = "task_ended"
 	EventTaskDeleted  EventType = "task_deleted"

@@ -58,7 +58,7 @@ func (s *Service) await(ctx context.Context, signal <-chan struct{}, t *Task, af
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		ended, err := s.anyEnded(ctx, []*Task{t})
+		ended, err := s.anyChanged(ctx, []*Task{t}, false)
 		if err != nil || ended {
 			return err
 		}

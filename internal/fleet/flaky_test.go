@@ -115,7 +115,7 @@ func TestStoreFails(t *testing.T) {
 	<-h.world.Ended(task.ID)
 	time.AfterFunc(time.Second, func() { flaky.fails.Store(0) })
 	require.Eventually(t, func() bool {
-		tasks, done, err := h.WaitTasks(h.ctx(), []string{task.ID}, false, 0)
+		tasks, done, err := h.WaitTasks(h.ctx(), []string{task.ID}, fleet.Until{}, 0)
 		return err == nil && done && tasks[0].Status == fleet.TaskCompleted
 	}, 20*time.Second, 10*time.Millisecond)
 	flaky.fails.Store(0)

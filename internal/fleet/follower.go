@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // outputQueue is how many pieces of output wait for the store before the run's reader waits for it.
@@ -83,15 +84,24 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 				more = false
 			}
 		}
-		taken, short := 0, false
-		if rest.seen == 0 {
+		left, at, short := batch, cursor, false // left is what comes after the limit
+		if rest.seen == 0 || slices.ContainsFunc(batch, func(o Output) bool { return o.Question != nil }) {
 			err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
 				if t.Cursor != cursor {
 					return errFollowed
 				}
 				lost := false
-				for taken = 0; taken < len(batch) && t.OutputSize <= w.cfg.MaxOutput; taken++ {
-					err := w.take(tx, t, batch[taken])
+				left = nil
+				for _, o := range batch {
+					var err error
+					switch {
+					case o.Question != nil: // whatever the limit, since the run waits for the answer
+						err = w.takeQuestion(tx, t, *o.Question)
+					case rest.seen > 0 || t.OutputSize > w.cfg.MaxOutput:
+						left = append(left, o)
+					default:
+						err = w.take(tx, t, o)
+					}
 					if errors.Is(err, ErrStoreFull) {
 						lost, err = true, nil
 					}
@@ -99,7 +109,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 						return err
 					}
 				}
-				short = lost
+				short, at = lost, t.Cursor
 				if lost && !full { // the run's end matters more than its output
 					return tx.Append(t.event(EventTaskStep, w.now(), "output is not kept: the disk of the server's data is full"))
 				}
@@ -110,11 +120,11 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 			}
 			full = short
 		}
-		if taken > 0 {
-			cursor = batch[taken-1].Cursor
+		if at != cursor {
+			cursor = at
 			w.cfg.Fault(FaultFollowOutput)
 		}
-		for _, o := range batch[taken:] { // after a crash it comes again, since the cursor stays
+		for _, o := range left { // after a crash it comes again, since the cursor stays
 			rest.add(o)
 		}
 	}

@@ -117,7 +117,7 @@ func (h *harness) start(agent, prompt string) *fleet.Task {
 // end waits for the task to end and returns it.
 func (h *harness) end(id string) *fleet.Task {
 	h.t.Helper()
-	tasks, done, err := h.WaitTasks(h.ctx(), []string{id}, false, 20*time.Second)
+	tasks, done, err := h.WaitTasks(h.ctx(), []string{id}, fleet.Until{}, 20*time.Second)
 	require.NoError(h.t, err)
 	require.True(h.t, done, "task %s is %s", id, tasks[0].Status)
 	return tasks[0]

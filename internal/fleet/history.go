@@ -169,9 +169,15 @@ const (
 	MaxWaitTasks = 100
 )
 
-// WaitTasks waits until one of the tasks has ended, or all of them, at most d. It returns the tasks in the order of
-// ids, and whether what was waited for has happened.
-func (s *Service) WaitTasks(ctx context.Context, ids []string, anyOf bool, d time.Duration) ([]*Task, bool, error) {
+// Until says what ends a wait for tasks: that all of them have ended, or else.
+type Until struct {
+	Any      bool // one of them has ended
+	Question bool // also that one of them waits for an answer
+}
+
+// WaitTasks waits until one of the tasks has ended, or all of them, or else as until says, at most d. It returns the
+// tasks in the order of ids, and whether what was waited for has happened.
+func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d time.Duration) ([]*Task, bool, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return nil, false, err
@@ -206,7 +212,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, anyOf bool, d tim
 			return nil, false, err
 		}
 		ended := countEnded(tasks)
-		done := ended == len(ids) || anyOf && ended > 0
+		done := ended == len(ids) || until.Any && ended > 0 || until.Question && countWaiting(tasks) > 0
 		if done || over {
 			return tasks, done, nil
 		}
@@ -218,16 +224,16 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, anyOf bool, d tim
 			case <-ctx.Done():
 				return nil, false, ctx.Err()
 			}
-			if changed, err = s.anyEnded(ctx, tasks); err != nil {
+			if changed, err = s.anyChanged(ctx, tasks, until.Question); err != nil {
 				return nil, false, err
 			}
 		}
 	}
 }
 
-// anyEnded says whether one of the tasks that were active is so no more. It asks the snapshot: much is committed while
-// tasks run, and little of it is the end of one of these.
-func (s *Service) anyEnded(ctx context.Context, tasks []*Task) (bool, error) {
+// anyChanged says whether one of the tasks that were active is so no more or, with questions set, waits for an answer.
+// It asks the snapshot: much is committed while tasks run, and little of it is the end of one of these.
+func (s *Service) anyChanged(ctx context.Context, tasks []*Task, questions bool) (bool, error) {
 	if err := s.snap.refresh(ctx); err != nil {
 		return false, err
 	}
@@ -236,8 +242,17 @@ func (s *Service) anyEnded(ctx context.Context, tasks []*Task) (bool, error) {
 			return false
 		}
 		v := s.snap.get(t.AgentUID)
-		return v == nil || v.Task == nil || v.Task.ID != t.ID
+		return v == nil || v.Task == nil || v.Task.ID != t.ID || questions && v.Task.Waiting > 0
 	}), nil
+}
+
+func countWaiting(tasks []*Task) (waiting int) {
+	for _, t := range tasks {
+		if t.Active() && t.Waiting > 0 {
+			waiting++
+		}
+	}
+	return waiting
 }
 
 func countEnded(tasks []*Task) (ended int) {
@@ -253,6 +268,9 @@ func countEnded(tasks []*Task) (ended int) {
 func WaitMessage(tasks []*Task, done bool) string {
 	ended := countEnded(tasks)
 	text := fmt.Sprintf("%d of %d tasks have ended", ended, len(tasks))
+	if n := countWaiting(tasks); n > 0 {
+		text += fmt.Sprintf(", %d wait for an answer (list_questions)", n)
+	}
 	if !done {
 		text += ": call wait_tasks again to wait on"
 	}

@@ -94,3 +94,4 @@ func (r absentRunner) Follow(context.Context, Run, string, func(Output) error) (
 }
 func (r absentRunner) Interrupt(context.Context, Run, bool) error      { return r.place.err() }
 func (r absentRunner) Send(context.Context, Run, string, string) error { return r.place.err() }
+func (r absentRunner) Answer(context.Context, Run, Question) error     { return r.place.err() }

@@ -83,6 +83,13 @@ type Runner interface {
 	// also by another process, which is told in Run.Messages what the run has by then.
 	// UNIMPLEMENTED when the agent cannot take messages while it works; NO_RUNNING_TASK when the run has ended.
 	Send(ctx context.Context, r Run, id, message string) error
+
+	// Answer gives the run the answer to a question that Follow told of, which it knows by Question.LocalID, and returns
+	// when the run has it. The first answer counts: another one, also the same again, is no error and changes nothing;
+	// Follow tells what the run was told. QUESTION_CLOSED if the question expired or was withdrawn before,
+	// QUESTION_NOT_FOUND if the run never asked it, NO_RUNNING_TASK if the run has ended, UNIMPLEMENTED where
+	// Traits.Asks is not set.
+	Answer(ctx context.Context, r Run, q Question) error
 }
 
 // Traits are facts about a place.
@@ -102,6 +109,8 @@ type Traits struct {
 	TakesReport bool
 	// Keeps says that Delete keeps files as Recipe.Keep says. The place is a Tidier then.
 	Keeps bool
+	// Asks says that its agents can ask questions: Follow tells of them, and Answer answers them.
+	Asks bool
 	// UniqueNames says that the host has one space of names for the agents of all owners.
 	UniqueNames bool
 }
@@ -158,6 +167,11 @@ type Output struct {
 	Data []byte
 	// Open is how many calls of tools are under way after it, where the backend knows: the run is not stalled while they are.
 	Open int
+	// Question is set, and the rest is not, when the agent has asked something, or something has become of
+	// what it asked. Its ID is the runner's own; Status, Kind, Text, Tool, Input, Options, AskedAt and ExpiresAt are set,
+	// and of one that was answered Answer, Message, AnsweredBy and AnsweredAt. Each Follow tells of all questions of the
+	// run that are open, whatever its cursor, since these are not part of what the cursor counts.
+	Question *Question
 }
 
 // Outcome is how a run ended.

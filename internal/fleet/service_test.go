@@ -343,7 +343,7 @@ func TestOwners(t *testing.T) {
 	require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
 	_, err = h.ShowTask(bob, task.ID, &fleet.PortionRequest{})
 	require.Equal(t, fleet.ReasonTaskNotFound, reason(err))
-	_, _, err = h.WaitTasks(bob, []string{task.ID}, false, 0)
+	_, _, err = h.WaitTasks(bob, []string{task.ID}, fleet.Until{}, 0)
 	require.Equal(t, fleet.ReasonTaskNotFound, reason(err))
 	err = h.Watch(bob, fleet.WatchRequest{}, func(events []fleet.Event, _ string) error {
 		require.Empty(t, events)

@@ -49,7 +49,7 @@ type Store interface {
 	PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
 	// Full says whether the store has so little room left that it takes only what ends and removes things, and since
-	// when. Then InsertAgent, InsertTask, InsertMessage, InsertSession, PutTool, PutPayload, AppendPayload and Append of
+	// when. Then InsertAgent, InsertTask, InsertMessage, InsertQuestion, InsertSession, PutTool, PutPayload, AppendPayload and Append of
 	// output or of a large event return ErrStoreFull, and the transaction can go on. Update returns it when there is no
 	// room at all.
 	Full() (since time.Time, full bool)
@@ -126,6 +126,12 @@ type ReadTx interface {
 	// Messages returns the messages to the task, oldest first.
 	Messages(taskID string) ([]*Message, error)
 
+	// Question returns a question by its id.
+	Question(id string) (*Question, error)
+
+	// Questions returns the questions that match, newest first, at most limit, and how many match in all.
+	Questions(f QuestionFilter, limit, offset int) (questions []*Question, total int, err error)
+
 	// Payload returns the task's payload; nil when it has none.
 	Payload(taskID string) ([]byte, error)
 
@@ -182,7 +188,7 @@ type Tx interface {
 	// UpdateTask writes every field of a task that is there, and sets its Revision. A task that has ended is never changed.
 	UpdateTask(t *Task) error
 
-	// DeleteTask removes a task that has ended, with its payload, its messages and its events. A task that has not ended,
+	// DeleteTask removes a task that has ended, with its payload, its messages, its questions and its events. A task that has not ended,
 	// or is not there, is an error. The caller appends an event in the same transaction.
 	DeleteTask(id string) error
 
@@ -191,6 +197,13 @@ type Tx interface {
 
 	// UpdateMessage writes what has become of a message that is there. That it was given, or refused, never changes.
 	UpdateMessage(m *Message) error
+
+	// InsertQuestion adds a question to a task. One of the same id is an error.
+	InsertQuestion(q *Question) error
+
+	// UpdateQuestion writes what has become of a question that is there: its status and its answer. One that is not open
+	// never changes.
+	UpdateQuestion(q *Question) error
 
 	// PutPayload keeps the task's payload, compressed.
 	PutPayload(taskID string, payload []byte) error

@@ -55,6 +55,8 @@ type Task struct {
 	Cursor     string    // how far the run's output is in the event log; the backend's own notation
 	OutputSize int64     // bytes of output in the event log
 
+	Waiting int // questions of the agent that wait for an answer
+
 	// StopAsked is when a stop was asked for, StopReason by whom or by what; zero: not asked.
 	StopAsked  time.Time
 	StopReason string

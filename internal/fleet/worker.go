@@ -19,12 +19,13 @@ const (
 // worker does what is to be done for one agent, one thing at a time, while it holds the agent's lease.
 type worker struct {
 	*Reconciler
-	uid     string
-	poked   chan struct{}
-	follow  *follower     // of the agent's running task
-	stop    stopping      // how far the stop of that task is
-	trouble trouble       // what handing over and following that task met in a row
-	inspect time.Duration // how long until the next look at a moving workspace
+	uid       string
+	poked     chan struct{}
+	follow    *follower // of the agent's running task
+	stop      stopping  // how far the stop of that task is
+	trouble   trouble   // what handing over and following that task met in a row
+	answering answering
+	inspect   time.Duration // how long until the next look at a moving workspace
 }
 
 // run works while there is something to do. The worker leaves only after it has given the lease back: the next worker

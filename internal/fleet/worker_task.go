@@ -77,7 +77,11 @@ func (w *worker) stepTask(ctx context.Context, v *AgentView) (next time.Duration
 		return 0, false, err
 	}
 	if t.StopAsked.IsZero() {
-		return min(left, retryMost), a.State.Moving(), nil
+		again, err := w.stepAnswers(ctx, a, t)
+		if again == 0 {
+			again = retryMost
+		}
+		return min(left, again), a.State.Moving(), err
 	}
 	next, err = w.stepStop(ctx, a, t)
 	// A run that nothing could end goes with its workspace, when that is to stop anyway.
@@ -317,6 +321,9 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 		}
 	}
 	if err := refuseMessages(tx, t, now); err != nil {
+		return err
+	}
+	if err := withdrawQuestions(tx, t, now); err != nil {
 		return err
 	}
 	if err := tx.UpdateTask(t); err != nil {

@@ -205,8 +205,10 @@ type Agent struct {
 	Location string `protobuf:"bytes,15,opt,name=location,proto3" json:"location,omitempty"`
 	// Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows.
 	SpecNextOffset *int32 `protobuf:"varint,20,opt,name=spec_next_offset,json=specNextOffset,proto3,oneof" json:"spec_next_offset,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
+	Waiting       *bool `protobuf:"varint,16,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Agent) Reset() {
@@ -351,6 +353,13 @@ func (x *Agent) GetSpecNextOffset() int32 {
 	return 0
 }
 
+func (x *Agent) GetWaiting() bool {
+	if x != nil && x.Waiting != nil {
+		return *x.Waiting
+	}
+	return false
+}
+
 // AgentSummary is an agent in a list.
 type AgentSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -369,7 +378,9 @@ type AgentSummary struct {
 	// Id of the task the agent works on; null when it has none.
 	CurrentTaskId *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=current_task_id,json=currentTaskId,proto3" json:"current_task_id,omitempty"`
 	// Name of the principal that owns the agent.
-	Owner         string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
+	Waiting       *bool `protobuf:"varint,9,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -460,6 +471,13 @@ func (x *AgentSummary) GetOwner() string {
 	return ""
 }
 
+func (x *AgentSummary) GetWaiting() bool {
+	if x != nil && x.Waiting != nil {
+		return *x.Waiting
+	}
+	return false
+}
+
 // DeletedAgent names an agent that is gone.
 type DeletedAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -519,7 +537,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x8a\b\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xb5\b\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
@@ -540,7 +558,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\x0fcurrent_task_id\x18\r \x01(\v2\x1c.google.protobuf.StringValueR\rcurrentTaskId\x12\x14\n" +
 	"\x05owner\x18\x0e \x01(\tR\x05owner\x12\x1a\n" +
 	"\blocation\x18\x0f \x01(\tR\blocation\x12-\n" +
-	"\x10spec_next_offset\x18\x14 \x01(\x05H\x00R\x0especNextOffset\x88\x01\x01\x1a;\n" +
+	"\x10spec_next_offset\x18\x14 \x01(\x05H\x00R\x0especNextOffset\x88\x01\x01\x12\x1d\n" +
+	"\awaiting\x18\x10 \x01(\bH\x01R\awaiting\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"A\n" +
@@ -564,7 +583,9 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\adeleted\x10\n" +
 	"\x12\r\n" +
 	"\tunhealthy\x10\vB\x13\n" +
-	"\x11_spec_next_offset\"\xca\x02\n" +
+	"\x11_spec_next_offsetB\n" +
+	"\n" +
+	"\b_waiting\"\xf5\x02\n" +
 	"\fAgentSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12?\n" +
@@ -573,7 +594,10 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\x04role\x18\x05 \x01(\tR\x04role\x12\x18\n" +
 	"\aproject\x18\x06 \x01(\tR\aproject\x12D\n" +
 	"\x0fcurrent_task_id\x18\a \x01(\v2\x1c.google.protobuf.StringValueR\rcurrentTaskId\x12\x14\n" +
-	"\x05owner\x18\b \x01(\tR\x05owner\"E\n" +
+	"\x05owner\x18\b \x01(\tR\x05owner\x12\x1d\n" +
+	"\awaiting\x18\t \x01(\bH\x00R\awaiting\x88\x01\x01B\n" +
+	"\n" +
+	"\b_waiting\"E\n" +
 	"\fDeletedAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceIdB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
@@ -628,6 +652,7 @@ func file_fleet_v1_agent_proto_init() {
 	}
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_agent_proto_msgTypes[0].OneofWrappers = []any{}
+	file_fleet_v1_agent_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

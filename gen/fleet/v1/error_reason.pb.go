@@ -97,6 +97,10 @@ const (
 	ErrorReason_OUTPUT_INVALID ErrorReason = 33
 	// The task has not ended yet, and only a task that has can be deleted. Metadata: task_id.
 	ErrorReason_TASK_RUNNING ErrorReason = 34
+	// No question of this id that the caller may see. Metadata: question_id.
+	ErrorReason_QUESTION_NOT_FOUND ErrorReason = 35
+	// The question waits for no answer any more: it was answered, it expired, or its task ended. Metadata: question_id, status.
+	ErrorReason_QUESTION_CLOSED ErrorReason = 36
 )
 
 // Enum value maps for ErrorReason.
@@ -137,6 +141,8 @@ var (
 		32: "TASK_TIMED_OUT",
 		33: "OUTPUT_INVALID",
 		34: "TASK_RUNNING",
+		35: "QUESTION_NOT_FOUND",
+		36: "QUESTION_CLOSED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -174,6 +180,8 @@ var (
 		"TASK_TIMED_OUT":           32,
 		"OUTPUT_INVALID":           33,
 		"TASK_RUNNING":             34,
+		"QUESTION_NOT_FOUND":       35,
+		"QUESTION_CLOSED":          36,
 	}
 )
 
@@ -208,7 +216,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\xdc\x05\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\x89\x06\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -246,7 +254,9 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\vTASK_FAILED\x10\x1f\x12\x12\n" +
 	"\x0eTASK_TIMED_OUT\x10 \x12\x12\n" +
 	"\x0eOUTPUT_INVALID\x10!\x12\x10\n" +
-	"\fTASK_RUNNING\x10\"B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\fTASK_RUNNING\x10\"\x12\x16\n" +
+	"\x12QUESTION_NOT_FOUND\x10#\x12\x13\n" +
+	"\x0fQUESTION_CLOSED\x10$B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -50,6 +50,10 @@ const (
 	Event_task_ended Event_Type = 10
 	// The task was deleted with its payload and its events.
 	Event_task_deleted Event_Type = 11
+	// The agent asks something and waits for the answer; text is the question, with its id.
+	Event_task_question Event_Type = 12
+	// A question was answered, expired or was withdrawn; text says which.
+	Event_task_answer Event_Type = 13
 )
 
 // Enum value maps for Event_Type.
@@ -67,6 +71,8 @@ var (
 		9:  "task_stopping",
 		10: "task_ended",
 		11: "task_deleted",
+		12: "task_question",
+		13: "task_answer",
 	}
 	Event_Type_value = map[string]int32{
 		"type_unspecified": 0,
@@ -81,6 +87,8 @@ var (
 		"task_stopping":    9,
 		"task_ended":       10,
 		"task_deleted":     11,
+		"task_question":    12,
+		"task_answer":      13,
 	}
 )
 
@@ -215,7 +223,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc0\x03\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x03\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12(\n" +
@@ -224,7 +232,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"agent_name\x18\x04 \x01(\tR\tagentName\x12\x17\n" +
 	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x12\x16\n" +
-	"\x06status\x18\a \x01(\tR\x06status\"\xe0\x01\n" +
+	"\x06status\x18\a \x01(\tR\x06status\"\x84\x02\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -239,7 +247,9 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"task_ended\x10\n" +
 	"\x12\x10\n" +
-	"\ftask_deleted\x10\vB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\ftask_deleted\x10\v\x12\x11\n" +
+	"\rtask_question\x10\f\x12\x0f\n" +
+	"\vtask_answer\x10\rB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_event_proto_rawDescOnce sync.Once

@@ -159,6 +159,22 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Send a follow-up message to the task that an agent is running.",
 		}, c.SendTaskMessage),
 		tool.Unary(tool.Spec{
+			Name:     "list_questions",
+			Title:    "List questions",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceListQuestionsInput,
+			Output:      fleetServiceListQuestionsOutput,
+			Description: "List the questions that agents ask while they work: permissions and answers that they wait for, newest first, by pages.",
+		}, c.ListQuestions),
+		tool.Unary(tool.Spec{
+			Name:     "answer_question",
+			Title:    "Answer question",
+			ReadOnly: false, Destructive: false, Idempotent: false,
+			Input:       fleetServiceAnswerQuestionInput,
+			Output:      fleetServiceAnswerQuestionOutput,
+			Description: "Answer a question of an agent, so that it goes on with its task. Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.",
+		}, c.AnswerQuestion),
+		tool.Unary(tool.Spec{
 			Name:     "start_agent",
 			Title:    "Start agent",
 			ReadOnly: false, Destructive: false, Idempotent: false,
@@ -369,6 +385,10 @@ const fleetServiceCreateAgentOutput = `{
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -530,6 +550,10 @@ const fleetServiceListAgentsOutput = `{
         "owner": {
           "type": "string",
           "description": "Name of the principal that owns the agent."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -692,6 +716,10 @@ const fleetServiceShowAgentOutput = `{
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -869,6 +897,10 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "payload_removed": {
           "type": "boolean",
           "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -1089,6 +1121,10 @@ const fleetServiceStartAgentTaskOutput = `{
         "payload_removed": {
           "type": "boolean",
           "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -1239,6 +1275,10 @@ const fleetServiceStopAgentTaskOutput = `{
         "payload_removed": {
           "type": "boolean",
           "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -1499,9 +1539,11 @@ const fleetServiceWatchFleetOutput = `{
             "task_message",
             "task_stopping",
             "task_ended",
-            "task_deleted"
+            "task_deleted",
+            "task_question",
+            "task_answer"
           ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was asked for, or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events."
+          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was asked for, or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which."
         },
         "agent_name": {
           "type": "string",
@@ -1559,6 +1601,10 @@ const fleetServiceWaitTasksInput = `{
       "maximum": 50,
       "minimum": 0,
       "description": "Seconds to wait, 0 to 50; 50 when not given."
+    },
+    "or_question": {
+      "type": "boolean",
+      "description": "Whether to return also when one of the tasks waits for an answer, which list_questions shows."
     }
   },
   "required": [
@@ -1674,6 +1720,10 @@ const fleetServiceWaitTasksOutput = `{
         "payload_removed": {
           "type": "boolean",
           "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -1868,6 +1918,10 @@ const fleetServiceShowTaskOutput = `{
         "description_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the description begins; absent when nothing follows."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -2088,6 +2142,10 @@ const fleetServiceListTasksOutput = `{
         "payload_removed": {
           "type": "boolean",
           "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -2272,6 +2330,10 @@ const fleetServiceSendTaskMessageOutput = `{
         "payload_removed": {
           "type": "boolean",
           "description": "Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent otherwise."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -2290,6 +2352,345 @@ const fleetServiceSendTaskMessageOutput = `{
         "owner"
       ],
       "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
+    }
+  }
+}`
+
+const fleetServiceListQuestionsInput = `{
+  "type": "object",
+  "properties": {
+    "agent_name": {
+      "type": "string",
+      "description": "Only questions of agents of this name."
+    },
+    "task_id": {
+      "type": "string",
+      "description": "Only questions of this task: its id, or the beginning of it that only this task has, at least 6 characters."
+    },
+    "include_answered": {
+      "type": "boolean",
+      "description": "Whether to list also questions that wait for no answer any more."
+    },
+    "page": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Page number from 1; the first when not given."
+    },
+    "page_size": {
+      "type": "integer",
+      "description": "Questions a page, clamped to 1 to 100; 20 when not given."
+    }
+  },
+  "additionalProperties": false
+}`
+
+const fleetServiceListQuestionsOutput = `{
+  "type": "object",
+  "properties": {
+    "questions": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/Question"
+      },
+      "description": "The questions of this page, newest first."
+    },
+    "total_count": {
+      "type": "integer",
+      "description": "Number of questions that match, on all pages."
+    },
+    "page": {
+      "type": "integer",
+      "description": "This page, from 1."
+    },
+    "page_size": {
+      "type": "integer",
+      "description": "Questions a page."
+    },
+    "total_pages": {
+      "type": "integer",
+      "description": "Number of pages."
+    }
+  },
+  "required": [
+    "questions",
+    "total_count",
+    "page",
+    "page_size",
+    "total_pages"
+  ],
+  "$defs": {
+    "Question": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the question. It begins with the id of the task."
+        },
+        "task_id": {
+          "type": "string",
+          "description": "Id of the task that the agent works on."
+        },
+        "agent_name": {
+          "type": "string",
+          "description": "Name of the agent that asks."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the task."
+        },
+        "kind": {
+          "type": "string",
+          "enum": [
+            "permission",
+            "question"
+          ],
+          "description": "What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer in words."
+        },
+        "status": {
+          "type": "string",
+          "enum": [
+            "waiting",
+            "answered",
+            "expired",
+            "withdrawn"
+          ],
+          "description": "What has become of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, which the agent was told as a denial.\n- withdrawn: The agent does not wait any more, or its task has ended."
+        },
+        "text": {
+          "type": "string",
+          "description": "The question in the words of the agent; can be empty when it asks for a permission."
+        },
+        "tool": {
+          "type": "string",
+          "description": "The tool that the agent wants to use; empty when it asks for none."
+        },
+        "input": {
+          "type": [
+            "object",
+            "null"
+          ],
+          "description": "The input that the agent wants to give the tool; absent when there is none. Texts in it that are very long are shortened."
+        },
+        "options": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "Answers that the agent suggests. Any other text is an answer too."
+        },
+        "asked_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent asked."
+        },
+        "expires_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the question expires: an agent that has no answer by then is denied."
+        },
+        "answer": {
+          "type": "string",
+          "description": "The answer; absent until there is one."
+        },
+        "message": {
+          "type": "string",
+          "description": "What the agent was told beside the answer; absent when it was told nothing."
+        },
+        "answered_by": {
+          "type": "string",
+          "description": "Name of the principal that answered, or \"policy\" when the policy of the agent's role did; absent until there is an answer."
+        },
+        "answered_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the question was answered; absent until it was."
+        }
+      },
+      "required": [
+        "id",
+        "task_id",
+        "agent_name",
+        "owner",
+        "kind",
+        "status",
+        "text",
+        "tool",
+        "options",
+        "asked_at",
+        "expires_at"
+      ],
+      "description": "Question is something an agent asks while it works on a task: a permission, or an answer. The agent waits for it."
+    }
+  }
+}`
+
+const fleetServiceAnswerQuestionInput = `{
+  "type": "object",
+  "properties": {
+    "question_id": {
+      "type": "string",
+      "description": "Id of the question, or the beginning of it that only this one has, at least 6 characters: while a task has one question, the beginning of the task's id is enough."
+    },
+    "answer": {
+      "type": "string",
+      "minLength": 1,
+      "maxLength": 65536,
+      "description": "The answer: \"allow\" or \"deny\" when the agent asks for a permission, else any text."
+    },
+    "message": {
+      "type": "string",
+      "maxLength": 65536,
+      "description": "What to tell the agent beside the answer, for example why it is denied."
+    },
+    "request_id": {
+      "type": "string",
+      "maxLength": 128,
+      "description": "An id of the caller's choice: the same id and body again returns the first result and does nothing twice."
+    }
+  },
+  "required": [
+    "question_id",
+    "answer"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceAnswerQuestionOutput = `{
+  "type": "object",
+  "properties": {
+    "question": {
+      "$ref": "#/$defs/Question",
+      "description": "The question with its answer."
+    },
+    "message": {
+      "type": "string",
+      "description": "Whether the agent has the answer, in words."
+    }
+  },
+  "required": [
+    "question",
+    "message"
+  ],
+  "$defs": {
+    "Question": {
+      "type": "object",
+      "properties": {
+        "id": {
+          "type": "string",
+          "description": "Id of the question. It begins with the id of the task."
+        },
+        "task_id": {
+          "type": "string",
+          "description": "Id of the task that the agent works on."
+        },
+        "agent_name": {
+          "type": "string",
+          "description": "Name of the agent that asks."
+        },
+        "owner": {
+          "type": "string",
+          "description": "Name of the principal that owns the task."
+        },
+        "kind": {
+          "type": "string",
+          "enum": [
+            "permission",
+            "question"
+          ],
+          "description": "What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer in words."
+        },
+        "status": {
+          "type": "string",
+          "enum": [
+            "waiting",
+            "answered",
+            "expired",
+            "withdrawn"
+          ],
+          "description": "What has become of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, which the agent was told as a denial.\n- withdrawn: The agent does not wait any more, or its task has ended."
+        },
+        "text": {
+          "type": "string",
+          "description": "The question in the words of the agent; can be empty when it asks for a permission."
+        },
+        "tool": {
+          "type": "string",
+          "description": "The tool that the agent wants to use; empty when it asks for none."
+        },
+        "input": {
+          "type": [
+            "object",
+            "null"
+          ],
+          "description": "The input that the agent wants to give the tool; absent when there is none. Texts in it that are very long are shortened."
+        },
+        "options": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "Answers that the agent suggests. Any other text is an answer too."
+        },
+        "asked_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the agent asked."
+        },
+        "expires_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the question expires: an agent that has no answer by then is denied."
+        },
+        "answer": {
+          "type": "string",
+          "description": "The answer; absent until there is one."
+        },
+        "message": {
+          "type": "string",
+          "description": "What the agent was told beside the answer; absent when it was told nothing."
+        },
+        "answered_by": {
+          "type": "string",
+          "description": "Name of the principal that answered, or \"policy\" when the policy of the agent's role did; absent until there is an answer."
+        },
+        "answered_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the question was answered; absent until it was."
+        }
+      },
+      "required": [
+        "id",
+        "task_id",
+        "agent_name",
+        "owner",
+        "kind",
+        "status",
+        "text",
+        "tool",
+        "options",
+        "asked_at",
+        "expires_at"
+      ],
+      "description": "Question is something an agent asks while it works on a task: a permission, or an answer. The agent waits for it."
     }
   }
 }`
@@ -2431,6 +2832,10 @@ const fleetServiceStartAgentOutput = `{
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -2592,6 +2997,10 @@ const fleetServiceStopAgentOutput = `{
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [
@@ -2757,6 +3166,10 @@ const fleetServiceRestartAgentOutput = `{
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+        },
+        "waiting": {
+          "type": "boolean",
+          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
         }
       },
       "required": [

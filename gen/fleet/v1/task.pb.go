@@ -176,8 +176,10 @@ type Task struct {
 	// Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent
 	// otherwise.
 	PayloadRemoved *bool `protobuf:"varint,14,opt,name=payload_removed,json=payloadRemoved,proto3,oneof" json:"payload_removed,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
+	Waiting       *bool `protobuf:"varint,15,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
@@ -308,6 +310,13 @@ func (x *Task) GetPayloadRemoved() bool {
 	return false
 }
 
+func (x *Task) GetWaiting() bool {
+	if x != nil && x.Waiting != nil {
+		return *x.Waiting
+	}
+	return false
+}
+
 // TaskDetail is a task with all that is known of it.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -361,8 +370,10 @@ type TaskDetail struct {
 	PayloadNextOffset *int32 `protobuf:"varint,25,opt,name=payload_next_offset,json=payloadNextOffset,proto3,oneof" json:"payload_next_offset,omitempty"`
 	// Offset in bytes at which the next portion of the description begins; absent when nothing follows.
 	DescriptionNextOffset *int32 `protobuf:"varint,26,opt,name=description_next_offset,json=descriptionNextOffset,proto3,oneof" json:"description_next_offset,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
+	Waiting       *bool `protobuf:"varint,22,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskDetail) Reset() {
@@ -563,11 +574,18 @@ func (x *TaskDetail) GetDescriptionNextOffset() int32 {
 	return 0
 }
 
+func (x *TaskDetail) GetWaiting() bool {
+	if x != nil && x.Waiting != nil {
+		return *x.Waiting
+	}
+	return false
+}
+
 var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x05\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8c\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -586,7 +604,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\bcost_usd\x18\v \x01(\x01R\acostUsd\x12 \n" +
 	"\vdescription\x18\f \x01(\tR\vdescription\x12\x14\n" +
 	"\x05owner\x18\r \x01(\tR\x05owner\x12,\n" +
-	"\x0fpayload_removed\x18\x0e \x01(\bH\x00R\x0epayloadRemoved\x88\x01\x01\"b\n" +
+	"\x0fpayload_removed\x18\x0e \x01(\bH\x00R\x0epayloadRemoved\x88\x01\x01\x12\x1d\n" +
+	"\awaiting\x18\x0f \x01(\bH\x01R\awaiting\x88\x01\x01\"b\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\v\n" +
 	"\apending\x10\x01\x12\v\n" +
@@ -600,7 +619,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x05agent\x10\x01\x12\t\n" +
 	"\x05human\x10\x02\x12\x11\n" +
 	"\rai_controller\x10\x03B\x12\n" +
-	"\x10_payload_removed\"\xae\t\n" +
+	"\x10_payload_removedB\n" +
+	"\n" +
+	"\b_waiting\"\xd9\t\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -631,7 +652,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x0fpayload_removed\x18\x15 \x01(\bH\x05R\x0epayloadRemoved\x88\x01\x01\x12*\n" +
 	"\x0epayload_offset\x18\x18 \x01(\x05H\x06R\rpayloadOffset\x88\x01\x01\x123\n" +
 	"\x13payload_next_offset\x18\x19 \x01(\x05H\aR\x11payloadNextOffset\x88\x01\x01\x12;\n" +
-	"\x17description_next_offset\x18\x1a \x01(\x05H\bR\x15descriptionNextOffset\x88\x01\x01B\n" +
+	"\x17description_next_offset\x18\x1a \x01(\x05H\bR\x15descriptionNextOffset\x88\x01\x01\x12\x1d\n" +
+	"\awaiting\x18\x16 \x01(\bH\tR\awaiting\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -642,7 +664,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x10_payload_removedB\x11\n" +
 	"\x0f_payload_offsetB\x16\n" +
 	"\x14_payload_next_offsetB\x1a\n" +
-	"\x18_description_next_offsetB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x18_description_next_offsetB\n" +
+	"\n" +
+	"\b_waitingB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_task_proto_rawDescOnce sync.Once

@@ -134,6 +134,22 @@ func (p *program) completeTasks(cmd *cobra.Command, args []string, typed string)
 	})
 }
 
+func (p *program) completeQuestions(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 1 {
+		return []cobra.Completion{"allow", "deny"}, cobra.ShellCompDirectiveNoFileComp
+	}
+	return p.ask(cmd, func(ctx context.Context, s *session) (ids []cobra.Completion) {
+		resp, err := s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{})
+		if err != nil {
+			return nil
+		}
+		for _, q := range resp.GetQuestions() {
+			ids = choice(ids, q.GetId(), q.GetAgentName()+" "+askedOf(q), typed, args)
+		}
+		return ids
+	})
+}
+
 func (p *program) completeTokens(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return p.ask(cmd, func(ctx context.Context, s *session) (names []cobra.Completion) {
 		resp, err := s.tokens.ListTokens(ctx, &fleetv1.ListTokensRequest{})

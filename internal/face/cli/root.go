@@ -83,7 +83,7 @@ Start a server with "fleet serve", then see what agents can work on with
 	root.SetHelpCommandGroupID(GroupMore)
 	root.SetCompletionCommandGroupID(GroupMore)
 	group(root)
-	for _, cmd := range []*cobra.Command{p.newProject(), p.newRole(), p.newAgent(), p.newTask(), p.newWatch()} {
+	for _, cmd := range []*cobra.Command{p.newProject(), p.newRole(), p.newAgent(), p.newTask(), p.newWatch(), p.newQuestions(), p.newAnswer()} {
 		cmd.GroupID = GroupWork
 		root.AddCommand(cmd)
 	}

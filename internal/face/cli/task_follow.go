@@ -125,6 +125,13 @@ func (f *follower) show(e *fleetv1.Event) {
 		f.aside("· " + text)
 	case fleetv1.Event_task_message:
 		f.aside("> " + text)
+	case fleetv1.Event_task_question:
+		f.progress.say(f.task.GetAgentName() + ": waiting for an answer")
+		f.aside("? " + text)
+		s.hint(`What it asks: fleet questions %s; then: fleet answer ID allow, deny or "..."`, f.task.GetAgentName())
+	case fleetv1.Event_task_answer:
+		f.progress.say(f.task.GetAgentName() + ": " + text)
+		f.aside("> " + text)
 	case fleetv1.Event_task_stopping:
 		f.progress.say(f.task.GetAgentName() + ": stopping")
 		f.aside("! " + text)

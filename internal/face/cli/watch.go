@@ -125,7 +125,7 @@ func (s *session) eventLine(e *fleetv1.Event) string {
 	text := strings.TrimRight(e.GetText(), "\r\n")
 	text = printable(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", `\n`))
 	switch e.GetType() {
-	case fleetv1.Event_task_output, fleetv1.Event_task_step, fleetv1.Event_task_message: // they change no status
+	case fleetv1.Event_task_output, fleetv1.Event_task_step, fleetv1.Event_task_message, fleetv1.Event_task_answer: // they change no status
 	default:
 		text = strings.TrimSpace(e.GetStatus() + " " + text)
 	}
@@ -145,9 +145,9 @@ func eventColor(e *fleetv1.Event) color {
 	switch e.GetType() {
 	case fleetv1.Event_task_output:
 		return noColor
-	case fleetv1.Event_task_step, fleetv1.Event_task_message:
+	case fleetv1.Event_task_step, fleetv1.Event_task_message, fleetv1.Event_task_answer:
 		return cyan
-	case fleetv1.Event_task_stopping, fleetv1.Event_agent_deleted:
+	case fleetv1.Event_task_stopping, fleetv1.Event_agent_deleted, fleetv1.Event_task_question:
 		return yellow
 	}
 	return colorOf(e.GetStatus())

@@ -21,7 +21,7 @@ To get work done:
 3. wait_tasks waits up to 50 seconds for any or all of several tasks. A task that still runs is not an error: call wait_tasks again.
 4. show_task with payload_tail 4000 gives the end of the result, which can be long; include_payload gives it from the beginning. show_agent_task_history lists what an agent has done, by pages.
 
-While a task runs, show_task previews its output, watch_fleet reads events after a cursor, send_task_message adds to the task, and stop_agent_task ends it.
+While a task runs, show_task previews its output, watch_fleet reads events after a cursor, send_task_message adds to the task, and stop_agent_task ends it. An agent with "waiting": true waits for a permission or an answer: list_questions shows what it asks, answer_question answers; wait_tasks with or_question returns when that happens.
 stop_agent keeps a workspace, delete_agent destroys it.`
 
 const lifecycleInstructions = `Fleet starts AI agents that work on one contract each, alone.

@@ -115,7 +115,7 @@ func fits(t *testing.T, schema *openapi3.Schema, data []byte) {
 }
 
 // alwaysSet are the times that are never null.
-var alwaysSet = []protoreflect.Name{"created_at", "updated_at", "started_at", "created", "last_used"}
+var alwaysSet = []protoreflect.Name{"created_at", "updated_at", "started_at", "created", "last_used", "asked_at", "expires_at"}
 
 // fill sets every field, or only those that an answer always has: what is not null by its comment, and enums, whose
 // zero value is never sent.

@@ -91,6 +91,8 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		fleetv1.ErrorReason_AGENT_BUSY:          {codes.Aborted, 409},
 		fleetv1.ErrorReason_NO_RUNNING_TASK:     {codes.NotFound, 404},
 		fleetv1.ErrorReason_TASK_RUNNING:        {codes.FailedPrecondition, 400},
+		fleetv1.ErrorReason_QUESTION_NOT_FOUND:  {codes.NotFound, 404},
+		fleetv1.ErrorReason_QUESTION_CLOSED:     {codes.FailedPrecondition, 400},
 		fleetv1.ErrorReason_BACKEND_UNAVAILABLE: {codes.Unavailable, 503},
 		fleetv1.ErrorReason_PROVISIONING_FAILED: {codes.Unavailable, 503},
 		fleetv1.ErrorReason_UNAUTHENTICATED:     {codes.Unauthenticated, 401},

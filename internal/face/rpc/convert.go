@@ -48,7 +48,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 	a := &fleetv1.Agent{
 		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: textOf(v.Spec),
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
-		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location),
+		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Waiting: only(v.Waiting()),
 	}
 	a.CurrentTask, a.CurrentTaskId = currentOf(v)
 	return a
@@ -73,6 +73,7 @@ func currentOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
 func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 	s := &fleetv1.AgentSummary{
 		Name: v.Name, Status: statusOf(v.Status()), State: stateOf(v.State), Role: v.Role, Project: v.Project, Owner: v.Owner,
+		Waiting: only(v.Waiting()),
 	}
 	s.CurrentTask, s.CurrentTaskId = currentOf(v)
 	return s
@@ -83,7 +84,7 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.ShortHeadline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), PayloadRemoved: only(t.PayloadRemoved), CostUsd: t.CostUSD,
-		Description: textOf(t.Excerpt()), Owner: t.Owner,
+		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: only(t.Waiting > 0),
 	}
 }
 
@@ -100,7 +101,7 @@ func detailOf(t *fleet.Shown) *fleetv1.TaskDetail {
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
-		PayloadRemoved: only(t.PayloadRemoved),
+		PayloadRemoved: only(t.PayloadRemoved), Waiting: only(t.Waiting > 0),
 		Description:    textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 	}
 	if p := t.Payload; p != nil {

@@ -139,7 +139,8 @@ func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fl
 	if _, known := fleetv1.WaitTasksRequest_Mode_name[int32(r.GetMode())]; !known {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "mode", "mode %d is none of any, all", r.GetMode())
 	}
-	tasks, done, err := f.svc.WaitTasks(ctx, r.GetTaskIds(), r.GetMode() == fleetv1.WaitTasksRequest_any, d)
+	until := fleet.Until{Any: r.GetMode() == fleetv1.WaitTasksRequest_any, Question: r.GetOrQuestion()}
+	tasks, done, err := f.svc.WaitTasks(ctx, r.GetTaskIds(), until, d)
 	if err != nil {
 		return nil, err
 	}

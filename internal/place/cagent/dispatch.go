@@ -164,6 +164,11 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	return nil
 }
 
+// Answer implements fleet.Runner.
+func (w runner) Answer(context.Context, fleet.Run, fleet.Question) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q asks no questions", w.agent.Name)
+}
+
 // Send implements fleet.Runner.
 func (runner) Send(context.Context, fleet.Run, string, string) error {
 	return fleet.Errorf(fleet.ReasonUnimplemented, "this agent takes no messages while it works: wait until its task has ended, and start another one")

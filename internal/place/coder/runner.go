@@ -1,6 +1,10 @@
 package coder
 
-import "fleet/internal/fleet"
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
 
 // runner runs the tasks of one agent.
 type runner struct {
@@ -10,3 +14,8 @@ type runner struct {
 
 // Connect implements fleet.Place.
 func (b *Place) Connect(a fleet.Agent) fleet.Runner { return runner{b, a} }
+
+// Answer implements fleet.Runner. The terminal of an agent does not tell what it asks.
+func (w runner) Answer(context.Context, fleet.Run, fleet.Question) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q cannot be given answers", w.agent.Name)
+}

@@ -17,19 +17,24 @@ func prompts() placetest.Prompts {
 		Deaf:    placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
 		Payload: placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
 		Listens: placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
+		Asks: placetest.Prompt{
+			Text:  "echo at work\nask-permission Bash {\"command\":\"touch asked\"}\nask tabs or spaces? | tabs | spaces",
+			Lines: []string{"at work"},
+		},
+		AsksInVain: placetest.Prompt{Text: "ask-within 10ms anybody?", Reply: "no answer"},
 	}
 }
 
 func TestBackend(t *testing.T) {
 	deaf := prompts()
-	deaf.Listens = placetest.Prompt{}
+	deaf.Listens, deaf.Asks, deaf.AsksInVain = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
 	tests := []struct {
 		name    string
 		config  fake.Config
 		prompts placetest.Prompts
 	}{
 		{"at once", fake.Config{}, prompts()},
-		{"slow", fake.Config{BuildLooks: 3, BuildTime: 5 * time.Millisecond, NoMessages: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
+		{"slow", fake.Config{BuildLooks: 3, BuildTime: 5 * time.Millisecond, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,6 +12,9 @@
 //	work DURATION     works so long, e.g. 150ms, 2h
 //	wait NAME         waits until the test calls Release(NAME)
 //	listen            waits for a message and writes it
+//	ask TEXT | OPTION | OPTION  asks a question, waits for the answer and writes "answer: " and the answer; options can be left out
+//	ask-within DURATION TEXT  the same; the question expires after the time, and it writes "no answer" then
+//	ask-permission TOOL JSON  asks whether it may use the tool on the input, which can be left out, and writes the answer
 //	payload TEXT      sets the payload; further lines of payload are added, each on a line of its own
 //	binary BASE64     sets the payload to these bytes
 //	gap OFFSET SIZE   says that so many bytes are missing at the offset of the payload

@@ -25,6 +25,7 @@ const (
 	Follow    Method = "Follow"
 	Interrupt Method = "Interrupt"
 	Send      Method = "Send"
+	Answer    Method = "Answer"
 	Log       Method = "Log"
 )
 

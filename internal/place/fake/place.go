@@ -34,6 +34,9 @@ type Config struct {
 	// NoMessages makes Send UNIMPLEMENTED.
 	NoMessages bool
 
+	// NoQuestions makes Answer UNIMPLEMENTED; the trait Asks is set without it.
+	NoQuestions bool
+
 	// Before and After are called in every call of the port, before it does anything and after it has done everything
 	// but answer. An error that they return is the call's.
 	Before, After func(ctx context.Context, c Call) error
@@ -103,6 +106,7 @@ var _ fleet.Place = (*Place)(nil)
 // New makes a world.
 func New(c Config) *Place {
 	c.Traits.Name = or(c.Traits.Name, "fake")
+	c.Traits.Asks = !c.NoQuestions
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -336,8 +340,28 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 		if err != nil {
 			return err
 		}
+		told := map[string]fleet.QuestionStatus{} // what became of questions, as the sink was told
+		tell := func(all []fleet.Question, waiting bool) error {
+			for _, q := range all {
+				if told[q.ID] == q.Status || waiting != (q.Status == fleet.QuestionWaiting) {
+					continue
+				}
+				told[q.ID] = q.Status
+				if err := sink(fleet.Output{Question: &q}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 		for {
+			asked := b.asked(known)
 			outputs, ended, changed := b.after(known, next)
+			if ended {
+				asked = b.asked(known)
+			}
+			if err := tell(asked, false); err != nil {
+				return err
+			}
 			for _, out := range outputs {
 				if err := ctx.Err(); err != nil {
 					return err
@@ -346,6 +370,9 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 					return err
 				}
 				next++
+			}
+			if err := tell(asked, true); err != nil { // after what the agent wrote before it asked
+				return err
 			}
 			if ended {
 				o = b.result(known)
@@ -423,6 +450,37 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error
 		}
 		known.sent[id] = true
 		known.messages = append(known.messages, message)
+		known.wake()
+		return nil
+	})
+}
+
+// Answer gives the run the answer to its question.
+func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
+	b, a := w.place, w.agent
+	return b.call(ctx, Call{Method: Answer, Agent: a, TaskID: r.TaskID}, func() error {
+		if b.config.NoQuestions {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q asks no questions", a.Name)
+		}
+		known, err := b.known(a, r)
+		if err != nil {
+			return err
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		n := slices.IndexFunc(known.questions, func(asked fleet.Question) bool { return asked.ID == q.LocalID() })
+		switch {
+		case n < 0:
+			return fleet.Errorf(fleet.ReasonQuestionNotFound, "agent %q never asked the question %s", a.Name, q.ID)
+		case known.questions[n].Status == fleet.QuestionAnswered:
+			return nil
+		case known.ended():
+			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", a.Name)
+		case known.questions[n].Status != fleet.QuestionWaiting:
+			return fleet.Errorf(fleet.ReasonQuestionClosed, "agent %q does not wait for the answer any more", a.Name)
+		}
+		asked := &known.questions[n]
+		asked.Status, asked.Answer, asked.Message, asked.AnsweredBy, asked.AnsweredAt = fleet.QuestionAnswered, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
 		known.wake()
 		return nil
 	})

@@ -318,7 +318,7 @@ func TestAdoption(t *testing.T) {
 		Traits:     fleet.Traits{Adopts: true, UniqueNames: true},
 		Workspaces: []fleet.Workspace{{Name: "Carl", Owner: "bob", Project: "DataOne", Role: "operator"}},
 	})
-	require.Equal(t, fleet.Traits{Name: "fake", Adopts: true, UniqueNames: true}, b.Traits())
+	require.Equal(t, fleet.Traits{Name: "fake", Adopts: true, UniqueNames: true, Asks: true}, b.Traits())
 	all, err := b.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)

@@ -19,15 +19,16 @@ type run struct {
 	gate      *Gate // that it waits at before it reads its prompt; nil: none
 	claimed   bool  // it was begun without a task, and has one now
 
-	outputs  []fleet.Output
-	messages []string        // that were sent
-	sent     map[string]bool // their ids
-	heard    int             // of them, how many the agent has listened to
-	payload  []byte
-	gap      fleet.Gap
-	cost     float64
-	turns    int
-	usage    fleet.Usage
+	outputs   []fleet.Output
+	questions []fleet.Question // that were asked
+	messages  []string         // that were sent
+	sent      map[string]bool  // their ids
+	heard     int              // of them, how many the agent has listened to
+	payload   []byte
+	gap       fleet.Gap
+	cost      float64
+	turns     int
+	usage     fleet.Usage
 
 	outcome  fleet.Outcome
 	done     chan struct{} // closed at the end
@@ -97,6 +98,11 @@ func (b *Place) end(r *run, o fleet.Outcome) {
 		r.deadline.Stop()
 	}
 	o.Payload, o.Gap, o.CostUSD, o.Turns, o.Usage = r.payload, r.gap, r.cost, r.turns, r.usage
+	for i := range r.questions {
+		if r.questions[i].Status == fleet.QuestionWaiting {
+			r.questions[i].Status = fleet.QuestionWithdrawn
+		}
+	}
 	r.outcome = o
 	r.workspace.note("run %s ended: %s %s", r.task.TaskID, o.Status, o.Reason)
 	close(r.done)
@@ -140,6 +146,8 @@ func (b *Place) work(r *run) {
 			}
 		case "listen":
 			b.listen(r)
+		case "ask", "ask-permission", "ask-within":
+			b.ask(r, in)
 		default:
 			b.mu.Lock()
 			b.do(r, in)
@@ -211,6 +219,72 @@ func (b *Place) listen(r *run) {
 			return
 		}
 	}
+}
+
+// defaultPatience is how long the agent waits for an answer, unless its script says.
+const defaultPatience = time.Hour
+
+// ask asks a question, waits until it is answered or its time is over, and writes what the answer was.
+func (b *Place) ask(r *run, in instruction) {
+	now := b.config.Now()
+	q := fleet.Question{Kind: fleet.AskText, Status: fleet.QuestionWaiting, AskedAt: now}
+	text, options, _ := strings.Cut(in.text, " | ")
+	switch in.verb {
+	case "ask-permission":
+		tool, input, _ := strings.Cut(in.text, " ")
+		q.Kind, q.Tool, q.Input = fleet.AskPermission, tool, []byte(input)
+		if input == "" {
+			q.Input = nil
+		}
+	default:
+		q.Text = text
+		if options != "" {
+			q.Options = strings.Split(options, " | ")
+		}
+	}
+	patience := defaultPatience
+	if in.wait > 0 {
+		patience = in.wait
+	}
+	q.ExpiresAt = now.Add(patience)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(r.questions)
+	q.ID = strconv.Itoa(n + 1)
+	r.questions = append(r.questions, q)
+	r.wake()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for over := false; ; {
+		answered := r.questions[n]
+		switch {
+		case r.ended():
+			return
+		case answered.Status == fleet.QuestionAnswered:
+			b.put(r, "answer: "+strings.TrimSpace(answered.Answer+" "+answered.Message), false)
+			return
+		case over:
+			r.questions[n].Status = fleet.QuestionExpired
+			b.put(r, "no answer", false)
+			return
+		}
+		changed := r.changed
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-r.done:
+		case <-timer.C:
+			over = true
+		}
+		b.mu.Lock()
+	}
+}
+
+// asked returns the questions of the run, as they are. The channel of after tells when they change.
+func (b *Place) asked(r *run) []fleet.Question {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(r.questions)
 }
 
 // after returns the outputs from position n on, whether the run has ended, and a channel that is closed when there is more.

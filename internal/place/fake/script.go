@@ -64,6 +64,16 @@ func parseLine(line string) (instruction, bool) {
 	switch verb {
 	case "echo", "step", "payload":
 		return in, true
+	case "ask", "ask-permission":
+		if text != "" {
+			return in, true
+		}
+	case "ask-within":
+		limit, what, _ := strings.Cut(text, " ")
+		if in.wait, err = time.ParseDuration(limit); err == nil && what != "" {
+			in.text = what
+			return in, true
+		}
 	case "done", "fail":
 		return in, false
 	case "listen", "crash":

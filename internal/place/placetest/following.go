@@ -17,7 +17,8 @@ type following struct {
 
 	mu      sync.Mutex
 	outputs []fleet.Output
-	grown   chan struct{} // closed and made anew with every output
+	asked   []fleet.Question // as the run told, each time
+	grown   chan struct{}    // closed and made anew with every output
 	outcome fleet.Outcome
 	err     error
 }
@@ -31,7 +32,11 @@ func (x *bench) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor s
 		f.outcome, f.err = b.Connect(a).Follow(ctx, r, cursor, func(out fleet.Output) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.outputs = append(f.outputs, out)
+			if out.Question != nil {
+				f.asked = append(f.asked, *out.Question)
+			} else {
+				f.outputs = append(f.outputs, out)
+			}
 			close(f.grown)
 			f.grown = make(chan struct{})
 			return nil
@@ -65,6 +70,33 @@ func (f *following) until(line string) []fleet.Output {
 			return outputs
 		case <-stuck:
 			f.x.FailNow("stuck", "the run has not said %q; it said:\n%s", line, text(outputs))
+		}
+	}
+}
+
+// question waits until the run tells that the question is in the status, and returns it. An empty id is that of the
+// last question.
+func (f *following) question(id string, want fleet.QuestionStatus) fleet.Question {
+	f.x.Helper()
+	stuck := time.After(f.x.h.Patience)
+	for ended := false; ; {
+		f.mu.Lock()
+		asked, grown := slices.Clone(f.asked), f.grown
+		f.mu.Unlock()
+		for _, q := range slices.Backward(asked) {
+			if (id == "" || q.ID == id) && q.Status == want {
+				return q
+			}
+		}
+		if ended {
+			f.x.FailNow("the run ended", "before a question was %s: %+v, %v", want, f.outcome, f.err)
+		}
+		select {
+		case <-grown:
+		case <-f.done:
+			ended = true
+		case <-stuck:
+			f.x.FailNow("stuck", "no question is %s; told was: %+v", want, asked)
 		}
 	}
 }

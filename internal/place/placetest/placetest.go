@@ -78,6 +78,14 @@ type Prompts struct {
 	// Listens writes Lines, at least one, waits for two messages, writes each, and completes. Without it, Send is
 	// UNIMPLEMENTED.
 	Listens Prompt
+
+	// Asks writes Lines, at least one, asks for the permission to use the tool "Bash" with an input that has the text
+	// "touch asked" in it, writes the answer and the message with it, asks the question "tabs or spaces?" with the options
+	// "tabs" and "spaces", writes the answer, and completes. Without it, Answer is UNIMPLEMENTED.
+	Asks Prompt
+
+	// AsksInVain asks a question that expires soon, writes Reply, and completes.
+	AsksInVain Prompt
 }
 
 // Prompt is something for an agent to do, and what is to be seen when it does. Which fields count, Prompts says.
@@ -160,6 +168,10 @@ var cases = []struct {
 	{"a time limit ends a run", timeLimit},
 	{"a time limit ends a deaf run", timeLimitDeaf},
 	{"send", send},
+	{"a run asks and is answered", asks},
+	{"a question expires", asksInVain},
+	{"a run that ends takes its questions with it", asksAndEnds},
+	{"a second backend answers", asksTakeOver},
 	{"log", log},
 	{"an agent by its recipe", recipe},
 	{"a recipe with an unknown driver", recipeUnknownDriver},

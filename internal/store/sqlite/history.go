@@ -25,14 +25,15 @@ const (
 	findTasks  = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
 	onePage    = newestFirst + ` LIMIT ?10 OFFSET ?11)` + newestFirst
 
-	taskIDs      = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3) ORDER BY id LIMIT ?4`
-	newestAgent  = selectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
-	oldPayloads  = `SELECT id FROM tasks WHERE payload_size > 0 AND payload_removed = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`
-	dropPayload  = `DELETE FROM payloads WHERE task_id = ?`
-	markRemoved  = `UPDATE tasks SET payload_removed = 1 WHERE id = ?`
-	dropEvents   = `DELETE FROM events WHERE task_id <> '' AND task_id = ?`
-	dropMessages = `DELETE FROM messages WHERE task_id = ?`
-	dropTask     = `DELETE FROM tasks WHERE id = ?`
+	taskIDs       = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3) ORDER BY id LIMIT ?4`
+	newestAgent   = selectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
+	oldPayloads   = `SELECT id FROM tasks WHERE payload_size > 0 AND payload_removed = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`
+	dropPayload   = `DELETE FROM payloads WHERE task_id = ?`
+	markRemoved   = `UPDATE tasks SET payload_removed = 1 WHERE id = ?`
+	dropEvents    = `DELETE FROM events WHERE task_id <> '' AND task_id = ?`
+	dropMessages  = `DELETE FROM messages WHERE task_id = ?`
+	dropQuestions = `DELETE FROM questions WHERE task_id = ?`
+	dropTask      = `DELETE FROM tasks WHERE id = ?`
 )
 
 // minIndexed is the length of the shortest text that the index of texts can find, in characters.
@@ -97,7 +98,7 @@ func (t *tx) DeleteTask(id string) error {
 	case task.Active():
 		err = errors.New("it has not ended")
 	}
-	for _, query := range []string{dropPayload, dropRest, dropMessages, dropEvents, dropTask} {
+	for _, query := range []string{dropPayload, dropRest, dropMessages, dropQuestions, dropEvents, dropTask} {
 		if err == nil {
 			_, err = t.exec(query, id)
 		}

@@ -131,6 +131,7 @@ func TestQueryPlans(t *testing.T) {
 		{oldPayloads, "SEARCH tasks USING INDEX tasks_payload (ended_at<?)"},
 		{dropEvents, "events_task (task_id=?)"},
 		{dropMessages, "messages_task (task_id=?)"},
+		{dropQuestions, "questions_task (task_id=?)"},
 		{find(fleet.TaskFilter{}), "SEARCH tasks USING COVERING INDEX tasks_listed (created_at>?)"},
 		{find(fleet.TaskFilter{Owner: "x"}), "SEARCH tasks USING COVERING INDEX tasks_listed_owner (owner=? AND created_at>?)"},
 		{find(fleet.TaskFilter{Owner: "x", Text: "fix"}), "SCAN tasks_text VIRTUAL TABLE INDEX"},

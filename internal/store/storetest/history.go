@@ -135,6 +135,7 @@ var historyCases = []testCase{
 			require.NoError(t, tx.InsertTask(task))
 			require.NoError(t, tx.PutPayload(task.ID, []byte("payload")))
 			require.NoError(t, tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: task.ID, Text: "hello", CreatedAt: noon}))
+			require.NoError(t, tx.InsertQuestion(newQuestion("t1-1", task.ID, a)))
 			return tx.Append(e)
 		})
 		remove := func() error { return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.DeleteTask(task.ID) }) }
@@ -147,6 +148,7 @@ var historyCases = []testCase{
 		require.Nil(t, getPayload(t, s, task.ID))
 		require.Empty(t, events(t, s, fleet.EventFilter{TaskID: task.ID}, 0, 10))
 		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) { return tx.Message("m1") }))
+		require.Nil(t, getQuestion(t, s, "t1-1"))
 		found, total := findTasks(t, s, fleet.TaskFilter{Text: "long description"}, 10, 0)
 		require.Empty(t, found)
 		require.Zero(t, total)

@@ -32,6 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"History", historyCases},
 		{"Holdings", holdingCases},
 		{"Messages", messageCases},
+		{"Questions", questionCases},
 		{"Payloads", payloadCases},
 		{"Events", eventCases},
 		{"Subscribe", subscribeCases},

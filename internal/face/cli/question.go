@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newQuestions() *cobra.Command {
+	var pages paging
+	req := &fleetv1.ListQuestionsRequest{}
+	cmd := &cobra.Command{
+		Use:     "questions [AGENT]",
+		Aliases: []string{"question"},
+		Short:   "See what agents ask while they work",
+		Long: `List the questions that agents wait to have answered, newest first: permissions to
+use a tool, and questions in words. An agent that waits is busy until somebody
+answers, or the question expires.
+
+What comes next: "fleet answer ID allow".`,
+		Example: `  fleet questions
+  fleet questions papi --all
+  fleet questions -o json | jq -r '.questions[].id'`,
+		Args:              atMostOne("AGENT"),
+		ValidArgsFunction: p.completeAgent,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			if len(args) == 1 {
+				req.AgentName = args[0]
+			}
+			req.Page, req.PageSize = pages.values(s.cmd)
+			resp, err := s.fleet.ListQuestions(ctx, req)
+			if err != nil {
+				return err
+			}
+			return s.print(resp, func() {
+				s.showQuestions(resp.GetQuestions(), req.GetIncludeAnswered(), beyond(resp, "No agent asks anything."))
+				s.tellPage(resp)
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&req.TaskId, "task", "", "only questions of the task `ID`")
+	cmd.Flags().BoolVar(&req.IncludeAnswered, "all", false, "also questions that wait for no answer any more")
+	pages.addTo(cmd, "questions", "20")
+	complete(cmd, "task", p.completeTasks)
+	return cmd
+}
+
+func (p *program) newAnswer() *cobra.Command {
+	req := &fleetv1.AnswerQuestionRequest{}
+	cmd := &cobra.Command{
+		Use:   "answer ID allow|deny|TEXT|-|@FILE",
+		Short: "Answer a question of an agent",
+		Long: `Answer what an agent asks, so that it goes on with its task. A request for a
+permission is answered with allow or deny, any other question with a text.
+
+The beginning of an id, at least 6 characters, is enough where only one question
+that waits begins so. The first answer counts.`,
+		Example: `  fleet answer 3f2a1b0c allow
+  fleet answer 3f2a1b0c deny --message "Use make clean instead"
+  fleet answer 77b19e21 "Tabs, as everywhere else"`,
+		Args:              args("ID ANSWER"),
+		ValidArgsFunction: p.completeQuestions,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			text, err := s.text(args[1], "answer")
+			if err != nil {
+				return err
+			}
+			req.QuestionId, req.Answer = args[0], text
+			resp, err := s.fleet.AnswerQuestion(ctx, req)
+			if err != nil {
+				return err
+			}
+			return s.print(resp, func() {
+				s.say(resp.GetMessage(), resp.GetQuestion().GetId())
+				s.hint("Follow it: fleet watch --task %s --follow", resp.GetQuestion().GetTaskId())
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&req.Message, "message", "", "tell the agent `TEXT` beside the answer, for example why it is denied")
+	complete(cmd, "message", cobra.NoFileCompletions)
+	addRequestID(cmd, &req.RequestId)
+	return cmd
+}
+
+// showQuestions prints questions as a table.
+func (s *session) showQuestions(questions []*fleetv1.Question, all bool, none string) {
+	head := []string{"ID", "AGENT", "KIND", "AGE"}
+	if all {
+		head = append(head, "STATUS", "ANSWER")
+	}
+	g := newGrid(append(head, "QUESTION")...)
+	for _, q := range questions {
+		row := []any{s.questionID(q, questions), q.GetAgentName(), q.GetKind().String(), s.age(q.GetAskedAt())}
+		if all {
+			row = append(row, statusCell(q.GetStatus().String()), truncate(oneLine(q.GetAnswer()), descriptionWidth))
+		}
+		g.row(append(row, askedOf(q))...)
+	}
+	s.show(g, none)
+}
+
+// questionID is what a table shows of the id: its beginning, where that says which question of those that wait is meant.
+func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) string {
+	if s.quiet || s.output == wide {
+		return q.GetId()
+	}
+	short := q.GetId()[:min(len(q.GetId()), shortID)]
+	for _, other := range all {
+		if other != q && strings.HasPrefix(other.GetId(), short) {
+			return q.GetId()
+		}
+	}
+	return short
+}
+
+// askedOf is the question in one line.
+func askedOf(q *fleetv1.Question) string {
+	parts := []string{}
+	if q.GetTool() != "" {
+		parts = append(parts, q.GetTool())
+	}
+	if q.GetInput() != nil {
+		if b, err := q.GetInput().MarshalJSON(); err == nil {
+			parts = append(parts, string(b))
+		}
+	}
+	if q.GetText() != "" {
+		parts = append(parts, q.GetText())
+	}
+	if len(q.GetOptions()) > 0 {
+		parts = append(parts, "["+strings.Join(q.GetOptions(), " | ")+"]")
+	}
+	return oneLine(strings.Join(parts, " "))
+}
+
+// oneLine returns the text without breaks.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

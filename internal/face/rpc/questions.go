@@ -1,0 +1,66 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// ListQuestions lists questions of agents.
+func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
+	q, err := f.svc.ListQuestions(ctx, fleet.ListQuestionsRequest{
+		Agent: r.GetAgentName(), TaskID: r.GetTaskId(), Answered: r.GetIncludeAnswered(), PageRequest: pageOf(r.Page, r.PageSize),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &fleetv1.ListQuestionsResponse{
+		TotalCount: int32Of(q.Total), Page: int32Of(q.Page), PageSize: int32Of(q.PageSize), TotalPages: int32Of(q.Pages),
+	}
+	for _, question := range q.Questions {
+		out.Questions = append(out.Questions, questionOf(question))
+	}
+	return out, nil
+}
+
+// AnswerQuestion answers a question.
+func (f *Fleet) AnswerQuestion(ctx context.Context, r *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {
+	q, message, err := f.svc.AnswerQuestion(ctx, fleet.AnswerQuestionRequest{
+		ID: r.GetQuestionId(), Answer: r.GetAnswer(), Message: r.GetMessage(), RequestID: r.GetRequestId(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.AnswerQuestionResponse{Question: questionOf(q), Message: message}, nil
+}
+
+func questionOf(q *fleet.Question) *fleetv1.Question {
+	out := &fleetv1.Question{
+		Id: q.ID, TaskId: q.TaskID, AgentName: q.AgentName, Owner: q.Owner,
+		Kind:   fleetv1.Question_Kind(fleetv1.Question_Kind_value[string(q.Kind)]),
+		Status: fleetv1.Question_Status(fleetv1.Question_Status_value[string(q.Status)]),
+		Text:   textOf(q.Text), Tool: textOf(q.Tool), Input: inputOf(q.Input), AskedAt: timeOf(q.AskedAt), ExpiresAt: timeOf(q.ExpiresAt),
+		Answer: some(textOf(q.Answer)), Message: some(textOf(q.Message)), AnsweredBy: some(q.AnsweredBy), AnsweredAt: timeOf(q.AnsweredAt),
+	}
+	for _, o := range q.Options {
+		out.Options = append(out.Options, textOf(o))
+	}
+	return out
+}
+
+// inputOf is the input of a tool; nil for what is not a JSON object.
+func inputOf(b []byte) *structpb.Struct {
+	var m map[string]any
+	if len(b) == 0 || json.Unmarshal(b, &m) != nil { // which replaces what is not UTF-8
+		return nil
+	}
+	s, err := structpb.NewStruct(m)
+	if err != nil {
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,203 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// ListQuestionsRequest says which questions to list.
+type ListQuestionsRequest struct {
+	Agent, TaskID string // of this agent, of this task; empty: of all
+	Answered      bool   // also those that wait for no answer any more
+	PageRequest
+}
+
+// Questions is a page of questions, newest first.
+type Questions struct {
+	Questions                    []*Question
+	Total, Page, PageSize, Pages int
+}
+
+// ListQuestions returns a page of the questions that the caller may answer, newest first.
+func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Questions, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, size, err := r.Resolve(DefaultPageSize)
+	if err != nil {
+		return nil, err
+	}
+	name, owner := ParseAgentRef(r.Agent)
+	f := QuestionFilter{AgentName: name, Owner: owner, Waiting: !r.Answered}
+	q := &Questions{Page: page, PageSize: size}
+	if !p.Admin {
+		if owner != "" && owner != p.Name {
+			return q, nil
+		}
+		f.Owner = p.Name
+	}
+	err = s.store.View(ctx, func(tx ReadTx) error {
+		if r.TaskID != "" {
+			t, err := s.task(tx, p, r.TaskID)
+			if err != nil {
+				return err
+			}
+			f.TaskID = t.ID
+		}
+		q.Questions, q.Total, err = tx.Questions(f, size, (page-1)*size)
+		return err
+	})
+	q.Pages = (q.Total + size - 1) / size
+	return q, err
+}
+
+// AnswerQuestionRequest is an answer to a question.
+type AnswerQuestionRequest struct {
+	ID      string // or the beginning of it, where one question alone that the caller may answer waits
+	Answer  string // to a request for permission AnswerAllow or AnswerDeny, else any text
+	Message string // to the agent beside the answer; may be empty
+
+	RequestID string `json:"-"`
+}
+
+// AnswerQuestion answers a question. It waits, at most Config.MessageWait, until the agent has the answer, and says in
+// words whether it has. The first answer counts: the same one again is no error, another one is QUESTION_CLOSED, as is
+// one to a question that nobody waits for. QUESTION_NOT_FOUND if the caller may not see the question.
+func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (*Question, string, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if p.AgentUID != "" {
+		return nil, "", Errorf(ReasonPermissionDenied, "an agent cannot answer questions: its owner does")
+	}
+	if r.ID == "" {
+		return nil, "", Invalid(ReasonInvalidArgument, "question_id", "question_id is required: list_questions gives ids")
+	}
+	if err := checkText(ReasonInvalidArgument, "answer", "the answer", r.Answer); err != nil {
+		return nil, "", err
+	}
+	if len(r.Answer) > MaxAnswer || len(r.Message) > MaxAnswer {
+		return nil, "", Invalid(ReasonInvalidArgument, "answer", "the answer and its message can have %d bytes each", MaxAnswer)
+	}
+	c, err := newCall(p, "AnswerQuestion", r.RequestID, r)
+	if err != nil {
+		return nil, "", err
+	}
+	var id string
+	err = s.store.Update(ctx, func(tx Tx) error {
+		q, err := s.question(tx, p, r.ID)
+		if err != nil {
+			return err
+		}
+		id = q.ID
+		if old, err := c.done(tx); err != nil || old != nil {
+			return err
+		}
+		if err := s.answer(tx, p, q, r); err != nil {
+			return err
+		}
+		return c.remember(tx, q.AgentUID, q.TaskID, s.now())
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	q, err := s.awaitAnswer(ctx, id)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case q.Status != QuestionAnswered:
+		return nil, "", questionClosed(q)
+	case q.GivenAt.IsZero():
+		return q, "The answer is kept: the agent gets it as soon as its host can be reached, if it still waits then", nil
+	}
+	return q, "The agent has the answer", nil
+}
+
+// question returns the question that p means by an id, or by the beginning of one that only one waiting question has.
+func (s *Service) question(tx ReadTx, p Principal, id string) (*Question, error) {
+	q, err := tx.Question(id)
+	if err != nil || q != nil && p.MaySee(q.Owner) {
+		return q, err
+	}
+	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID {
+		for _, waiting := range []bool{true, false} { // a repeated answer is to a question that waits no more
+			f := QuestionFilter{Prefix: id, Waiting: waiting}
+			if !p.Admin {
+				f.Owner = p.Name
+			}
+			found, total, err := tx.Questions(f, 1, 0)
+			switch {
+			case err != nil:
+				return nil, err
+			case total == 1:
+				return found[0], nil
+			case total > 1:
+				return nil, Invalid(ReasonInvalidArgument, "question_id", "the ids of several questions begin with %q: give more of the id", id)
+			}
+		}
+	}
+	return nil, Errorf(ReasonQuestionNotFound, "question %q not found: list_questions shows the questions that wait for an answer", shorten(id, 80)).
+		With("question_id", shorten(id, 80))
+}
+
+// answer records the principal's answer in tx. The agent's worker gives it to the agent.
+func (s *Service) answer(tx Tx, p Principal, q *Question, r AnswerQuestionRequest) error {
+	if q.Kind == AskPermission && r.Answer != AnswerAllow && r.Answer != AnswerDeny {
+		return Invalid(ReasonInvalidArgument, "answer", "the agent asks for a permission: answer %q or %q, and put what else it should know into message", AnswerAllow, AnswerDeny)
+	}
+	if q.Status == QuestionAnswered && q.AnsweredBy == p.Name && q.Answer == r.Answer && q.Message == r.Message {
+		return nil
+	}
+	t, err := tx.Task(q.TaskID)
+	switch {
+	case err != nil:
+		return err
+	case q.Status != QuestionWaiting || t == nil || !t.Active():
+		return questionClosed(q)
+	}
+	q.Status, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = QuestionAnswered, r.Answer, r.Message, p.Name, s.now()
+	if err := tx.UpdateQuestion(q); err != nil {
+		return err
+	}
+	t.Waiting--
+	if err := tx.UpdateTask(t); err != nil {
+		return err
+	}
+	return tx.Append(t.event(EventTaskAnswer, q.AnsweredAt, q.outcome()))
+}
+
+func questionClosed(q *Question) *Error {
+	return Errorf(ReasonQuestionClosed, "question %q waits for no answer any more: %s", q.ID, q.outcome()).
+		With("question_id", q.ID).With("status", string(q.Status))
+}
+
+// awaitAnswer waits until it is known what has become of the answer, at most Config.MessageWait.
+func (s *Service) awaitAnswer(ctx context.Context, id string) (q *Question, err error) {
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	timer := time.NewTimer(s.cfg.MessageWait)
+	defer timer.Stop()
+	for {
+		err := s.store.View(ctx, func(tx ReadTx) (err error) {
+			q, err = tx.Question(id)
+			return err
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case q == nil: // its task was deleted meanwhile
+			return nil, Errorf(ReasonQuestionNotFound, "question %q was deleted with its task", id).With("question_id", id)
+		case !q.Open():
+			return q, nil
+		}
+		select {
+		case <-signal:
+		case <-timer.C:
+			return q, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// answering is what giving answers to a task's run met in a row.
+type answering struct {
+	taskID string
+	count  int       // failures
+	next   time.Time // when to try again
+}
+
+// maxQuestions is how many questions one task can have. The runner denies more than that itself; this bounds what one
+// that is not to be trusted can put into the store.
+const maxQuestions = 1000
+
+// takeQuestion records what the runner says about a question of the task: that it is asked, or what became of it. The
+// runner says it again whenever it is followed anew.
+func (w *worker) takeQuestion(tx Tx, t *Task, q Question) error {
+	if !localQuestionID.MatchString(q.ID) || q.Kind != AskPermission && q.Kind != AskText {
+		return tx.Append(t.event(EventTaskStep, w.now(), "a question of the agent was not understood"))
+	}
+	q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner = questionID(t.ID, q.ID), t.ID, t.AgentUID, t.AgentName, t.Owner
+	q.cut()
+	old, err := tx.Question(q.ID)
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		_, total, err := tx.Questions(QuestionFilter{TaskID: t.ID}, 0, 0)
+		if err != nil || total >= maxQuestions {
+			return err
+		}
+		return w.newQuestion(tx, t, &q)
+	}
+	if !old.Open() || q.Status == QuestionWaiting {
+		return nil
+	}
+	// What the agent was told counts: its time may have been over before the answer came.
+	answered := old.Status == QuestionAnswered && q.Status == QuestionAnswered
+	if old.Status == QuestionWaiting {
+		t.Waiting--
+	}
+	old.Status, old.GivenAt = q.Status, w.now()
+	if q.Status == QuestionAnswered && old.AnsweredBy == "" {
+		old.Answer, old.Message, old.AnsweredBy, old.AnsweredAt = q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
+	}
+	if err := tx.UpdateQuestion(old); err != nil || answered {
+		return err
+	}
+	return tx.Append(t.event(EventTaskAnswer, w.now(), old.outcome()))
+}
+
+// newQuestion records a question that the store does not know.
+func (w *worker) newQuestion(tx Tx, t *Task, q *Question) error {
+	if q.Status != QuestionWaiting {
+		q.GivenAt = w.now()
+	}
+	if err := tx.InsertQuestion(q); err != nil {
+		return err
+	}
+	if err := tx.Append(t.event(EventTaskQuestion, w.now(), q.words()+" [question "+q.ID+"]")); err != nil {
+		return err
+	}
+	if q.Status == QuestionWaiting {
+		t.Waiting++
+		return nil
+	}
+	return tx.Append(t.event(EventTaskAnswer, w.now(), q.outcome()))
+}
+
+// stepAnswers gives the run the answers to its questions. It returns when to try again, 0 if there is nothing to do.
+func (w *worker) stepAnswers(ctx context.Context, a *Agent, t *Task) (time.Duration, error) {
+	if d := w.answering.next.Sub(w.now()); d > 0 && w.answering.taskID == t.ID {
+		return d, nil
+	}
+	var open []*Question
+	if err := w.store.View(ctx, func(tx ReadTx) (err error) {
+		open, _, err = tx.Questions(QuestionFilter{TaskID: t.ID, NotGiven: true}, maxQuestions, 0)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	for _, q := range open {
+		err := w.ask(ctx, a, func(ctx context.Context) error {
+			return w.host(a).Connect(*a).Answer(ctx, t.run(true), *q)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case errors.Is(err, errSuperseded):
+			return 0, nil
+		case err != nil && waits(err):
+			if w.answering.taskID != t.ID {
+				w.answering = answering{taskID: t.ID}
+			}
+			w.answering.count++
+			d := backoff(w.answering.count, troubleMost)
+			w.answering.next = w.now().Add(d)
+			w.log.WarnContext(ctx, "an answer was not given to its agent and is tried again", slog.String("task", t.ID), slog.Any("error", err))
+			return d, nil
+		case err != nil:
+			w.log.InfoContext(ctx, "an answer was not given to its agent", slog.String("task", t.ID), slog.Any("error", err))
+		}
+		w.answering = answering{}
+		if err := w.answered(ctx, q.ID, err); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+// answered records that the agent has the answer, or, if err is not nil, that it never will.
+func (w *worker) answered(ctx context.Context, id string, err error) error {
+	return w.store.Update(ctx, func(tx Tx) error {
+		q, lost := tx.Question(id)
+		if lost != nil || q == nil || !q.Open() {
+			return lost
+		}
+		q.GivenAt = w.now()
+		if err == nil {
+			return tx.UpdateQuestion(q)
+		}
+		t, lost := tx.Task(q.TaskID)
+		if lost != nil || t == nil {
+			return lost
+		}
+		q.Status = QuestionWithdrawn
+		if err := tx.UpdateQuestion(q); err != nil {
+			return err
+		}
+		return tx.Append(t.event(EventTaskAnswer, q.GivenAt, q.outcome()))
+	})
+}
+
+// withdrawQuestions records, of a task that ends, that nobody waits for answers any more.
+func withdrawQuestions(tx Tx, t *Task, now time.Time) error {
+	t.Waiting = 0
+	for _, f := range []QuestionFilter{{TaskID: t.ID, Waiting: true}, {TaskID: t.ID, NotGiven: true}} {
+		open, _, err := tx.Questions(f, maxQuestions, 0)
+		if err != nil {
+			return err
+		}
+		for _, q := range open {
+			q.Status, q.GivenAt = QuestionWithdrawn, now
+			if err := tx.UpdateQuestion(q); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

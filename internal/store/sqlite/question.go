@@ -1,0 +1,102 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	questionColumns = `id, task_id, agent_uid, agent_name, owner, kind, text, tool, input, options, asked_at, expires_at,
+		status, answer, message, answered_by, answered_at, given_at`
+	selectQuestions = `SELECT ` + questionColumns + ` FROM questions `
+	updateQuestion  = `UPDATE questions SET status = ?, answer = ?, message = ?, answered_by = ?, answered_at = ?, given_at = ?
+		WHERE id = ? RETURNING 1`
+	questionsNewest = ` ORDER BY n DESC LIMIT ? OFFSET ?`
+)
+
+var insertQuestion = `INSERT INTO questions (` + questionColumns + `, name_key) VALUES (` + marks(questionColumns) + `, ?)`
+
+func (t *readTx) Question(id string) (*fleet.Question, error) {
+	return first(t, scanQuestion, selectQuestions+`WHERE id = ?`, id)
+}
+
+func (t *readTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.Question, int, error) {
+	where, args := questionConditions(f)
+	total, err := first(t, scanInt, `SELECT count(*) FROM questions `+where, args...)
+	if err != nil || limit <= 0 || offset >= total {
+		return nil, total, err
+	}
+	questions, err := all(t, scanQuestion, selectQuestions+where+questionsNewest, append(args, limit, max(0, offset))...)
+	return questions, total, err
+}
+
+// questionConditions returns the filter as SQL, and its values. The conditions on the status are in the words of the
+// indexes, without which SQLite would not use them.
+func questionConditions(f fleet.QuestionFilter) (where string, args []any) {
+	where = `WHERE true`
+	add := func(condition string, values ...any) {
+		where += ` AND ` + condition
+		args = append(args, values...)
+	}
+	if f.TaskID != "" {
+		add(`task_id = ?`, f.TaskID)
+	}
+	if f.Owner != "" {
+		add(`owner = ?`, f.Owner)
+	}
+	if f.AgentName != "" {
+		add(`name_key = ?`, key(f.AgentName))
+	}
+	if f.Prefix != "" {
+		add(`id >= ? AND id < ?`, f.Prefix, f.Prefix+"\U0010FFFF")
+	}
+	if f.Waiting {
+		add(`status = 'waiting'`)
+	}
+	if f.NotGiven {
+		add(`status = 'answered' AND given_at IS NULL`)
+	}
+	return where, args
+}
+
+func (t *tx) InsertQuestion(q *fleet.Question) error {
+	if err := t.grow(); err != nil {
+		return err
+	}
+	options, err := json.Marshal(q.Options)
+	if err != nil {
+		return t.failed(err)
+	}
+	if _, err := t.exec(insertQuestion, q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner, string(q.Kind), q.Text, q.Tool, q.Input, string(options),
+		micros(q.AskedAt), micros(q.ExpiresAt), string(q.Status), q.Answer, q.Message, q.AnsweredBy, maybeMicros(q.AnsweredAt),
+		maybeMicros(q.GivenAt), key(q.AgentName)); err != nil {
+		return t.failed(fmt.Errorf("add question %s: %w", q.ID, err))
+	}
+	return nil
+}
+
+func (t *tx) UpdateQuestion(q *fleet.Question) error {
+	if _, err := t.revise(updateQuestion, string(q.Status), q.Answer, q.Message, q.AnsweredBy, maybeMicros(q.AnsweredAt),
+		maybeMicros(q.GivenAt), q.ID); err != nil {
+		return t.failed(fmt.Errorf("write question %s: %w", q.ID, err))
+	}
+	return nil
+}
+
+func scanQuestion(row scanner) (*fleet.Question, error) {
+	var (
+		q                               fleet.Question
+		options                         string
+		asked, expires, answered, given sql.NullInt64
+	)
+	err := row.Scan(&q.ID, &q.TaskID, &q.AgentUID, &q.AgentName, &q.Owner, (*string)(&q.Kind), &q.Text, &q.Tool, &q.Input, &options,
+		&asked, &expires, (*string)(&q.Status), &q.Answer, &q.Message, &q.AnsweredBy, &answered, &given)
+	if err != nil {
+		return nil, err
+	}
+	q.AskedAt, q.ExpiresAt, q.AnsweredAt, q.GivenAt = timeOf(asked), timeOf(expires), timeOf(answered), timeOf(given)
+	return &q, json.Unmarshal([]byte(options), &q.Options)
+}

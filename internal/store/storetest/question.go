@@ -1,0 +1,120 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+func newQuestion(id, taskID string, a *fleet.Agent) *fleet.Question {
+	return &fleet.Question{
+		ID: id, TaskID: taskID, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Kind: fleet.AskText, Status: fleet.QuestionWaiting,
+		Text: "tabs or spaces?", AskedAt: noon, ExpiresAt: noon.Add(time.Hour),
+	}
+}
+
+var questionCases = []testCase{
+	{"every field comes back, newest first", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		full := newQuestion("t1-1", "t1", a)
+		full.Kind, full.Tool, full.Input, full.Options = fleet.AskPermission, "Bash", []byte(`{"command":"日本"}`), []string{"once", "always"}
+		full.Status, full.Answer, full.Message, full.AnsweredBy = fleet.QuestionAnswered, fleet.AnswerDeny, "use 'make' ✓", "alice"
+		full.AnsweredAt, full.GivenAt = noon.Add(time.Minute), noon.Add(2*time.Minute)
+		waiting := newQuestion("t1-2", "t1", a)
+		other := newQuestion("t2-1", "t2", a)
+		other.Status, other.AnsweredAt, other.Answer, other.Owner, other.AgentName = fleet.QuestionAnswered, noon, "tabs", "bob", "Other"
+		update(t, s, func(tx fleet.Tx) error {
+			ended := newTask("t2", a)
+			ended.Status, ended.EndedAt = fleet.TaskCompleted, noon
+			require.NoError(t, tx.InsertTask(ended))
+			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			for _, q := range []*fleet.Question{full, waiting, other} {
+				require.NoError(t, tx.InsertQuestion(q))
+			}
+			return nil
+		})
+		require.Equal(t, full, getQuestion(t, s, "t1-1"))
+		require.Nil(t, getQuestion(t, s, "t1-3"))
+		for _, c := range []struct {
+			filter fleet.QuestionFilter
+			want   []*fleet.Question
+		}{
+			{fleet.QuestionFilter{}, []*fleet.Question{other, waiting, full}},
+			{fleet.QuestionFilter{TaskID: "t1"}, []*fleet.Question{waiting, full}},
+			{fleet.QuestionFilter{Owner: "bob"}, []*fleet.Question{other}},
+			{fleet.QuestionFilter{AgentName: "oTHER"}, []*fleet.Question{other}},
+			{fleet.QuestionFilter{Prefix: "t1-"}, []*fleet.Question{waiting, full}},
+			{fleet.QuestionFilter{Waiting: true}, []*fleet.Question{waiting}},
+			{fleet.QuestionFilter{NotGiven: true}, []*fleet.Question{other}},
+			{fleet.QuestionFilter{TaskID: "t1", NotGiven: true}, nil},
+		} {
+			got, total := getQuestions(t, s, c.filter, 10, 0)
+			require.Equal(t, c.want, got, "%+v", c.filter)
+			require.Equal(t, len(c.want), total)
+		}
+		page, total := getQuestions(t, s, fleet.QuestionFilter{}, 1, 1)
+		require.Equal(t, []*fleet.Question{waiting}, page)
+		require.Equal(t, 3, total)
+		_, total = getQuestions(t, s, fleet.QuestionFilter{TaskID: "t1"}, 0, 0)
+		require.Equal(t, 2, total)
+	}},
+
+	{"what has become of it never changes", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		q := newQuestion("t1-1", "t1", a)
+		gone := newQuestion("t1-2", "t1", a)
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			require.NoError(t, tx.InsertQuestion(q))
+			return tx.InsertQuestion(gone)
+		})
+		q.Status, q.Answer, q.AnsweredBy, q.AnsweredAt = fleet.QuestionAnswered, "tabs", "alice", noon
+		gone.Status = fleet.QuestionWithdrawn
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.UpdateQuestion(gone))
+			return tx.UpdateQuestion(q)
+		})
+		q.GivenAt = noon.Add(time.Second)
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateQuestion(q) })
+		require.Equal(t, q, getQuestion(t, s, q.ID))
+		for _, x := range []fleet.Question{
+			{ID: "t1-1", Status: fleet.QuestionExpired},
+			{ID: "t1-1", Status: fleet.QuestionWaiting},
+			{ID: "t1-2", Status: fleet.QuestionAnswered, AnsweredAt: noon},
+			{ID: "none", Status: fleet.QuestionExpired},
+		} {
+			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.UpdateQuestion(&x) }))
+		}
+		require.Equal(t, q, getQuestion(t, s, q.ID))
+	}},
+
+	{"a question is of one id, of a task that is there, and of a known kind", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertTask(newTask("t1", a)))
+			return tx.InsertQuestion(newQuestion("t1-1", "t1", a))
+		})
+		odd := newQuestion("t1-2", "t1", a)
+		odd.Kind = "riddle"
+		for _, q := range []*fleet.Question{newQuestion("t1-1", "t1", a), newQuestion("t1-2", "none", a), newQuestion("", "t1", a), odd} {
+			requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertQuestion(q) }))
+		}
+	}},
+}
+
+func getQuestion(t tb, s fleet.Store, id string) *fleet.Question {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Question, error) { return tx.Question(id) })
+}
+
+func getQuestions(t tb, s fleet.Store, f fleet.QuestionFilter, limit, offset int) (questions []*fleet.Question, total int) {
+	t.Helper()
+	questions = read(t, s, func(tx fleet.ReadTx) (q []*fleet.Question, err error) {
+		q, total, err = tx.Questions(f, limit, offset)
+		return q, err
+	})
+	return questions, total
+}
