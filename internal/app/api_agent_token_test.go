@@ -52,7 +52,7 @@ func TestAgentsOwnToken(t *testing.T) {
 // everyMethodAs calls every method that is not for agents.
 func (f *testFleet) everyMethodAs(t *testing.T, name string) {
 	t.Helper()
-	x := target{agent: "papi", task: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", contract: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", session: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"}
+	x := target{agent: "papi", task: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", contract: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", session: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", question: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11-1"}
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		for _, method := range slices.Sorted(maps.Keys(methods)) {
 			m := methods[method]

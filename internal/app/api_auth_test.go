@@ -173,7 +173,7 @@ func TestOpenToAll(t *testing.T) {
 			}
 			args := map[string]any{}
 			for i := range m.Input().Fields().Len() { // what a path needs
-				if f := string(m.Input().Fields().Get(i).Name()); f == "agent_name" || f == "task_id" || f == "name" || f == "project" || f == "agent_id" || f == "agent_session_id" {
+				if f := string(m.Input().Fields().Get(i).Name()); f == "agent_name" || f == "task_id" || f == "question_id" || f == "name" || f == "project" || f == "agent_id" || f == "agent_session_id" {
 					args[f] = "x"
 				}
 			}

@@ -35,6 +35,8 @@ var goodRequests = map[string]string{
 	"wait_tasks":                `{"task_ids":["${task}"]}`,
 	"show_task":                 `{"task_id":"${task}"}`,
 	"download_task_payload":     `{"task_id":"${task}"}`,
+	"list_questions":            `{}`,
+	"answer_question":           `{"question_id":"nobody","answer":"allow"}`,
 	"send_task_message":         `{"agent_name":"papi","message":"hello"}`,
 	"start_agent":               `{"agent_name":"papi"}`,
 	"stop_agent":                `{"agent_name":"sony"}`,

@@ -12,25 +12,33 @@ type ListQuestionsRequest struct {
 	PageRequest
 }
 
-// Questions is a page of questions, newest first.
+// Questions is a part of the questions that match, newest first.
 type Questions struct {
-	Questions                    []*Question
-	Total, Page, PageSize, Pages int
+	Questions []*Question
+	Total     int    // that match
+	Next      string // cursor after these; "" when they are the last
 }
 
-// ListQuestions returns a page of the questions that the caller may answer, newest first.
+// ListQuestions returns questions that the caller may answer, newest first.
 func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Questions, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	page, size, err := r.Resolve(DefaultPageSize)
+	if r.Limit != nil && *r.Limit > MaxPageSize {
+		return nil, Invalid(ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", *r.Limit, MaxPageSize)
+	}
+	size := DefaultPageSize
+	if r.Limit != nil {
+		size = MaxPageSize
+	}
+	offset, count, err := r.Window(size)
 	if err != nil {
 		return nil, err
 	}
 	name, owner := ParseAgentRef(r.Agent)
 	f := QuestionFilter{AgentName: name, Owner: owner, Waiting: !r.Answered}
-	q := &Questions{Page: page, PageSize: size}
+	q := &Questions{}
 	if !p.Admin {
 		if owner != "" && owner != p.Name {
 			return q, nil
@@ -45,10 +53,10 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 			}
 			f.TaskID = t.ID
 		}
-		q.Questions, q.Total, err = tx.Questions(f, size, (page-1)*size)
+		q.Questions, q.Total, err = tx.Questions(f, count, offset)
 		return err
 	})
-	q.Pages = (q.Total + size - 1) / size
+	q.Next = nextCursor(offset, len(q.Questions), q.Total)
 	return q, err
 }
 
@@ -78,8 +86,10 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	if err := checkText(ReasonInvalidArgument, "answer", "the answer", r.Answer); err != nil {
 		return nil, "", err
 	}
-	if len(r.Answer) > MaxAnswer || len(r.Message) > MaxAnswer {
-		return nil, "", Invalid(ReasonInvalidArgument, "answer", "the answer and its message can have %d bytes each", MaxAnswer)
+	for field, text := range map[string]string{"answer": r.Answer, "message": r.Message} {
+		if len(text) > MaxAnswer {
+			return nil, "", Invalid(ReasonInvalidArgument, field, "%s has %d bytes: give at most %d", field, len(text), MaxAnswer)
+		}
 	}
 	c, err := newCall(p, "AnswerQuestion", r.RequestID, r)
 	if err != nil {

@@ -1528,8 +1528,10 @@ type WaitTasksRequest struct {
 	Mode WaitTasksRequest_Mode `protobuf:"varint,2,opt,name=mode,proto3,enum=fleet.v1.WaitTasksRequest_Mode" json:"mode,omitempty"`
 	// Optional. Seconds to wait, 0 to 50; 50 when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Optional. Whether to return also when one of the tasks waits for an answer, which list_questions shows.
+	OrQuestion    bool `protobuf:"varint,4,opt,name=or_question,json=orQuestion,proto3" json:"or_question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WaitTasksRequest) Reset() {
@@ -1581,6 +1583,13 @@ func (x *WaitTasksRequest) GetTimeoutSeconds() int32 {
 		return *x.TimeoutSeconds
 	}
 	return 0
+}
+
+func (x *WaitTasksRequest) GetOrQuestion() bool {
+	if x != nil {
+		return x.OrQuestion
+	}
+	return false
 }
 
 // WaitTasksResponse has the tasks as they are.
@@ -2378,6 +2387,281 @@ func (x *SendTaskMessageResponse) GetMessage() string {
 	return ""
 }
 
+// ListQuestionsRequest says which questions to list; without arguments, all that wait for an answer.
+type ListQuestionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Only questions of agents of this name.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// Optional. Only questions of this task: its id, or the beginning of it that only this task has, at least 6 characters.
+	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Whether to list also questions that wait for no answer any more.
+	IncludeAnswered bool `protobuf:"varint,3,opt,name=include_answered,json=includeAnswered,proto3" json:"include_answered,omitempty"`
+	// Optional. Go on from here: the next_cursor of the answer before.
+	Cursor string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many questions, up to 100; 20 when not given. next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQuestionsRequest) Reset() {
+	*x = ListQuestionsRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQuestionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQuestionsRequest) ProtoMessage() {}
+
+func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQuestionsRequest.ProtoReflect.Descriptor instead.
+func (*ListQuestionsRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListQuestionsRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *ListQuestionsRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ListQuestionsRequest) GetIncludeAnswered() bool {
+	if x != nil {
+		return x.IncludeAnswered
+	}
+	return false
+}
+
+func (x *ListQuestionsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListQuestionsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ListQuestionsResponse has questions, newest first.
+type ListQuestionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The questions, newest first.
+	Questions []*Question `protobuf:"bytes,1,rep,name=questions,proto3" json:"questions,omitempty"`
+	// Number of questions that match, also of those beyond this answer.
+	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// Where to go on from, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQuestionsResponse) Reset() {
+	*x = ListQuestionsResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQuestionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQuestionsResponse) ProtoMessage() {}
+
+func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQuestionsResponse.ProtoReflect.Descriptor instead.
+func (*ListQuestionsResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ListQuestionsResponse) GetQuestions() []*Question {
+	if x != nil {
+		return x.Questions
+	}
+	return nil
+}
+
+func (x *ListQuestionsResponse) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
+
+func (x *ListQuestionsResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
+// AnswerQuestionRequest has the answer to a question.
+type AnswerQuestionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the question, or the beginning of it that only this one has, at least 6 characters: while a task has
+	// one question, the beginning of the task's id is enough.
+	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
+	// Required. The answer: "allow" or "deny" when the agent asks for a permission, else any text.
+	Answer string `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
+	// Optional. What to tell the agent beside the answer, for example why it is denied.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
+	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerQuestionRequest) Reset() {
+	*x = AnswerQuestionRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerQuestionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerQuestionRequest) ProtoMessage() {}
+
+func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerQuestionRequest.ProtoReflect.Descriptor instead.
+func (*AnswerQuestionRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *AnswerQuestionRequest) GetQuestionId() string {
+	if x != nil {
+		return x.QuestionId
+	}
+	return ""
+}
+
+func (x *AnswerQuestionRequest) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+func (x *AnswerQuestionRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *AnswerQuestionRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// AnswerQuestionResponse has the question with its answer.
+type AnswerQuestionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The question with its answer.
+	Question *Question `protobuf:"bytes,1,opt,name=question,proto3" json:"question,omitempty"`
+	// Whether the agent has the answer, in words.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerQuestionResponse) Reset() {
+	*x = AnswerQuestionResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerQuestionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerQuestionResponse) ProtoMessage() {}
+
+func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerQuestionResponse.ProtoReflect.Descriptor instead.
+func (*AnswerQuestionResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *AnswerQuestionResponse) GetQuestion() *Question {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+func (x *AnswerQuestionResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // StartAgentRequest names the agent to start.
 type StartAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2391,7 +2675,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2687,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2700,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -2446,7 +2730,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2742,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2755,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -2501,7 +2785,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2797,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2810,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -2556,7 +2840,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2852,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2865,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -2613,7 +2897,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2909,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2922,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -2675,7 +2959,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2971,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2984,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -2730,7 +3014,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +3026,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +3039,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -2785,7 +3069,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +3081,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +3094,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -2831,7 +3115,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x16fleet/v1/project.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
 	"\x12CreateAgentRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\bR\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -2974,11 +3258,13 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\v_max_events\"c\n" +
 	"\x12WatchFleetResponse\x125\n" +
 	"\x06events\x18\x01 \x03(\v2\x0f.fleet.v1.EventB\f\xaa\xf4\x18\b\x1a\x06cursorR\x06events\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xf6\x01\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\x9c\x02\n" +
 	"\x10WaitTasksRequest\x12(\n" +
 	"\btask_ids\x18\x01 \x03(\tB\r\xe0A\x02\xbaH\a\x92\x01\x04\b\x01\x10dR\ataskIds\x128\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1f.fleet.v1.WaitTasksRequest.ModeB\x03\xe0A\x01R\x04mode\x12:\n" +
-	"\x0ftimeout_seconds\x18\x03 \x01(\x05B\f\xe0A\x01\xbaH\x06\x1a\x04\x182(\x00H\x00R\x0etimeoutSeconds\x88\x01\x01\".\n" +
+	"\x0ftimeout_seconds\x18\x03 \x01(\x05B\f\xe0A\x01\xbaH\x06\x1a\x04\x182(\x00H\x00R\x0etimeoutSeconds\x88\x01\x01\x12$\n" +
+	"\vor_question\x18\x04 \x01(\bB\x03\xe0A\x01R\n" +
+	"orQuestion\".\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10mode_unspecified\x10\x00\x12\a\n" +
 	"\x03any\x10\x01\x12\a\n" +
@@ -3067,6 +3353,32 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"W\n" +
 	"\x17SendTaskMessageResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xd6\x01\n" +
+	"\x14ListQuestionsRequest\x12\"\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x12\x1c\n" +
+	"\atask_id\x18\x02 \x01(\tB\x03\xe0A\x01R\x06taskId\x12.\n" +
+	"\x10include_answered\x18\x03 \x01(\bB\x03\xe0A\x01R\x0fincludeAnswered\x12\x1b\n" +
+	"\x06cursor\x18\x04 \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\x05 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
+	"\x06_limit\"\xa0\x01\n" +
+	"\x15ListQuestionsResponse\x120\n" +
+	"\tquestions\x18\x01 \x03(\v2\x12.fleet.v1.QuestionR\tquestions\x12\x1f\n" +
+	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"totalCount\x12$\n" +
+	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
+	"nextCursor\x88\x01\x01B\x0e\n" +
+	"\f_next_cursor\"\xb9\x01\n" +
+	"\x15AnswerQuestionRequest\x12$\n" +
+	"\vquestion_id\x18\x01 \x01(\tB\x03\xe0A\x02R\n" +
+	"questionId\x12&\n" +
+	"\x06answer\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80\x04R\x06answer\x12&\n" +
+	"\amessage\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80\x04R\amessage\x12*\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"b\n" +
+	"\x16AnswerQuestionResponse\x12.\n" +
+	"\bquestion\x18\x01 \x01(\v2\x12.fleet.v1.QuestionR\bquestion\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"c\n" +
 	"\x11StartAgentRequest\x12\"\n" +
 	"\n" +
@@ -3100,7 +3412,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\x9b\x14\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xa7\x16\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12q\n" +
@@ -3133,7 +3445,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05limit\x12\x05tasks\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12h\n" +
 	"\n" +
 	"DeleteTask\x12\x1b.fleet.v1.DeleteTaskRequest\x1a\x1c.fleet.v1.DeleteTaskResponse\"\x1f\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/tasks/{task_id}\x12\x8c\x01\n" +
-	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"4\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x7f\n" +
+	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"4\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x80\x01\n" +
+	"\rListQuestions\x12\x1e.fleet.v1.ListQuestionsRequest\x1a\x1f.fleet.v1.ListQuestionsResponse\".\x92\xf4\x18\x12\n" +
+	"\x05limit\x12\tquestions\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/questions\x90\x02\x01\x12\x86\x01\n" +
+	"\x0eAnswerQuestion\x12\x1f.fleet.v1.AnswerQuestionRequest\x1a .fleet.v1.AnswerQuestionResponse\"1\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/questions/{question_id}:answer\x12\x7f\n" +
 	"\n" +
 	"StartAgent\x12\x1b.fleet.v1.StartAgentRequest\x1a\x1c.fleet.v1.StartAgentResponse\"6\xd2\xf3\x18\n" +
 	"agent_name\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}:start\x12{\n" +
@@ -3157,7 +3472,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -3193,101 +3508,112 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*DeleteTaskResponse)(nil),           // 31: fleet.v1.DeleteTaskResponse
 	(*SendTaskMessageRequest)(nil),       // 32: fleet.v1.SendTaskMessageRequest
 	(*SendTaskMessageResponse)(nil),      // 33: fleet.v1.SendTaskMessageResponse
-	(*StartAgentRequest)(nil),            // 34: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 35: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 36: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 37: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 38: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 39: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 40: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 41: fleet.v1.ShowAgentLogResponse
-	(*Agent)(nil),                        // 42: fleet.v1.Agent
-	(Agent_Status)(0),                    // 43: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 44: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 45: google.protobuf.Timestamp
-	(*Task)(nil),                         // 46: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 47: fleet.v1.DeletedAgent
-	(*Role)(nil),                         // 48: fleet.v1.Role
-	(*Project)(nil),                      // 49: fleet.v1.Project
-	(*Event)(nil),                        // 50: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 51: fleet.v1.TaskDetail
-	(Task_Status)(0),                     // 52: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 53: fleet.v1.Task.Source
-	(*httpbody.HttpBody)(nil),            // 54: google.api.HttpBody
+	(*ListQuestionsRequest)(nil),         // 34: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 35: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 36: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 37: fleet.v1.AnswerQuestionResponse
+	(*StartAgentRequest)(nil),            // 38: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 39: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 40: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 41: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 42: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 43: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 44: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 45: fleet.v1.ShowAgentLogResponse
+	(*Agent)(nil),                        // 46: fleet.v1.Agent
+	(Agent_Status)(0),                    // 47: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 48: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 49: google.protobuf.Timestamp
+	(*Task)(nil),                         // 50: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 51: fleet.v1.DeletedAgent
+	(*Role)(nil),                         // 52: fleet.v1.Role
+	(*Project)(nil),                      // 53: fleet.v1.Project
+	(*Event)(nil),                        // 54: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 55: fleet.v1.TaskDetail
+	(Task_Status)(0),                     // 56: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 57: fleet.v1.Task.Source
+	(*Question)(nil),                     // 58: fleet.v1.Question
+	(*httpbody.HttpBody)(nil),            // 59: google.api.HttpBody
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	42, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	43, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	44, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	45, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	42, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	45, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	46, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	47, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	46, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	43, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	46, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	43, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	48, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	49, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	50, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	46, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	47, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	48, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	49, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	46, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	49, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	50, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	51, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	50, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	47, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	50, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	47, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	52, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	53, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	54, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,  // 15: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	46, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	51, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	52, // 18: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	53, // 19: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	45, // 20: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	50, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	55, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	56, // 18: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	57, // 19: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	49, // 20: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
 	1,  // 21: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	46, // 22: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	46, // 23: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	42, // 24: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	42, // 25: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	42, // 26: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	2,  // 27: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,  // 28: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,  // 29: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,  // 30: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10, // 31: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12, // 32: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	14, // 33: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	16, // 34: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	18, // 35: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	20, // 36: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	22, // 37: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	24, // 38: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	26, // 39: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	28, // 40: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	30, // 41: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	32, // 42: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	34, // 43: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	36, // 44: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	38, // 45: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	40, // 46: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 47: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 48: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 49: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 50: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 51: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 52: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	15, // 53: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	17, // 54: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	19, // 55: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	21, // 56: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	23, // 57: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	25, // 58: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	54, // 59: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	29, // 60: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	31, // 61: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	33, // 62: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	35, // 63: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	37, // 64: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	39, // 65: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	41, // 66: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	47, // [47:67] is the sub-list for method output_type
-	27, // [27:47] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	50, // 22: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	50, // 23: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	58, // 24: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	58, // 25: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	46, // 26: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	46, // 27: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	46, // 28: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	2,  // 29: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,  // 30: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,  // 31: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,  // 32: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10, // 33: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12, // 34: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	14, // 35: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	16, // 36: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	18, // 37: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	20, // 38: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	22, // 39: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	24, // 40: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	26, // 41: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	28, // 42: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	30, // 43: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	32, // 44: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	34, // 45: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	36, // 46: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	38, // 47: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	40, // 48: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	42, // 49: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	44, // 50: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 51: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 52: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 53: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 54: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 55: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 56: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	15, // 57: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	17, // 58: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	19, // 59: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	21, // 60: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	23, // 61: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	25, // 62: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	59, // 63: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	29, // 64: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	31, // 65: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	33, // 66: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	35, // 67: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	37, // 68: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	39, // 69: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	41, // 70: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	43, // 71: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	45, // 72: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	51, // [51:73] is the sub-list for method output_type
+	29, // [29:51] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -3299,6 +3625,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_event_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_project_proto_init()
+	file_fleet_v1_question_proto_init()
 	file_fleet_v1_task_proto_init()
 	file_fleet_v1_fleet_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[3].OneofWrappers = []any{}
@@ -3316,14 +3643,16 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[22].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[26].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[27].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[38].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[32].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[33].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   40,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

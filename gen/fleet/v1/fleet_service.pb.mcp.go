@@ -164,7 +164,8 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceListQuestionsInput,
 			Output:      fleetServiceListQuestionsOutput,
-			Description: "List the questions that agents ask while they work: permissions and answers that they wait for, newest first, by pages.",
+			Portion:     tool.Portion{Limit: "limit", Of: "questions", Unless: ""},
+			Description: "List the questions that agents ask while they work: permissions and answers that they wait for, newest first.\nA long answer has the first questions only: call again with next_cursor as cursor for more.",
 		}, c.ListQuestions),
 		tool.Unary(tool.Spec{
 			Name:     "answer_question",
@@ -2371,14 +2372,14 @@ const fleetServiceListQuestionsInput = `{
       "type": "boolean",
       "description": "Whether to list also questions that wait for no answer any more."
     },
-    "page": {
+    "cursor": {
+      "type": "string",
+      "description": "Go on from here: the next_cursor of the answer before."
+    },
+    "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Page number from 1; the first when not given."
-    },
-    "page_size": {
-      "type": "integer",
-      "description": "Questions a page, clamped to 1 to 100; 20 when not given."
+      "description": "Return at most this many questions, up to 100; 20 when not given. next_cursor says where to go on."
     }
   },
   "additionalProperties": false
@@ -2392,31 +2393,20 @@ const fleetServiceListQuestionsOutput = `{
       "items": {
         "$ref": "#/$defs/Question"
       },
-      "description": "The questions of this page, newest first."
+      "description": "The questions, newest first."
     },
     "total_count": {
       "type": "integer",
-      "description": "Number of questions that match, on all pages."
+      "description": "Number of questions that match, also of those beyond this answer."
     },
-    "page": {
-      "type": "integer",
-      "description": "This page, from 1."
-    },
-    "page_size": {
-      "type": "integer",
-      "description": "Questions a page."
-    },
-    "total_pages": {
-      "type": "integer",
-      "description": "Number of pages."
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
     }
   },
   "required": [
     "questions",
-    "total_count",
-    "page",
-    "page_size",
-    "total_pages"
+    "total_count"
   ],
   "$defs": {
     "Question": {

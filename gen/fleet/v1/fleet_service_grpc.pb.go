@@ -36,6 +36,8 @@ const (
 	FleetService_ListTasks_FullMethodName            = "/fleet.v1.FleetService/ListTasks"
 	FleetService_DeleteTask_FullMethodName           = "/fleet.v1.FleetService/DeleteTask"
 	FleetService_SendTaskMessage_FullMethodName      = "/fleet.v1.FleetService/SendTaskMessage"
+	FleetService_ListQuestions_FullMethodName        = "/fleet.v1.FleetService/ListQuestions"
+	FleetService_AnswerQuestion_FullMethodName       = "/fleet.v1.FleetService/AnswerQuestion"
 	FleetService_StartAgent_FullMethodName           = "/fleet.v1.FleetService/StartAgent"
 	FleetService_StopAgent_FullMethodName            = "/fleet.v1.FleetService/StopAgent"
 	FleetService_RestartAgent_FullMethodName         = "/fleet.v1.FleetService/RestartAgent"
@@ -94,6 +96,11 @@ type FleetServiceClient interface {
 	DeleteTask(ctx context.Context, in *DeleteTaskRequest, opts ...grpc.CallOption) (*DeleteTaskResponse, error)
 	// Send a follow-up message to the task that an agent is running.
 	SendTaskMessage(ctx context.Context, in *SendTaskMessageRequest, opts ...grpc.CallOption) (*SendTaskMessageResponse, error)
+	// List the questions that agents ask while they work: permissions and answers that they wait for, newest first.
+	ListQuestions(ctx context.Context, in *ListQuestionsRequest, opts ...grpc.CallOption) (*ListQuestionsResponse, error)
+	// Answer a question of an agent, so that it goes on with its task.
+	// Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.
+	AnswerQuestion(ctx context.Context, in *AnswerQuestionRequest, opts ...grpc.CallOption) (*AnswerQuestionResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
 	StartAgent(ctx context.Context, in *StartAgentRequest, opts ...grpc.CallOption) (*StartAgentResponse, error)
 	// Stop the workspace of an agent and keep what is in it. A running task is stopped first.
@@ -291,6 +298,26 @@ func (c *fleetServiceClient) SendTaskMessage(ctx context.Context, in *SendTaskMe
 	return out, nil
 }
 
+func (c *fleetServiceClient) ListQuestions(ctx context.Context, in *ListQuestionsRequest, opts ...grpc.CallOption) (*ListQuestionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListQuestionsResponse)
+	err := c.cc.Invoke(ctx, FleetService_ListQuestions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) AnswerQuestion(ctx context.Context, in *AnswerQuestionRequest, opts ...grpc.CallOption) (*AnswerQuestionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnswerQuestionResponse)
+	err := c.cc.Invoke(ctx, FleetService_AnswerQuestion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) StartAgent(ctx context.Context, in *StartAgentRequest, opts ...grpc.CallOption) (*StartAgentResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StartAgentResponse)
@@ -383,6 +410,11 @@ type FleetServiceServer interface {
 	DeleteTask(context.Context, *DeleteTaskRequest) (*DeleteTaskResponse, error)
 	// Send a follow-up message to the task that an agent is running.
 	SendTaskMessage(context.Context, *SendTaskMessageRequest) (*SendTaskMessageResponse, error)
+	// List the questions that agents ask while they work: permissions and answers that they wait for, newest first.
+	ListQuestions(context.Context, *ListQuestionsRequest) (*ListQuestionsResponse, error)
+	// Answer a question of an agent, so that it goes on with its task.
+	// Only the owner of the agent and admins can; the agent itself cannot. The first answer counts.
+	AnswerQuestion(context.Context, *AnswerQuestionRequest) (*AnswerQuestionResponse, error)
 	// Start the workspace of a stopped or failed agent, and wait until the agent is ready.
 	StartAgent(context.Context, *StartAgentRequest) (*StartAgentResponse, error)
 	// Stop the workspace of an agent and keep what is in it. A running task is stopped first.
@@ -449,6 +481,12 @@ func (UnimplementedFleetServiceServer) DeleteTask(context.Context, *DeleteTaskRe
 }
 func (UnimplementedFleetServiceServer) SendTaskMessage(context.Context, *SendTaskMessageRequest) (*SendTaskMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SendTaskMessage not implemented")
+}
+func (UnimplementedFleetServiceServer) ListQuestions(context.Context, *ListQuestionsRequest) (*ListQuestionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListQuestions not implemented")
+}
+func (UnimplementedFleetServiceServer) AnswerQuestion(context.Context, *AnswerQuestionRequest) (*AnswerQuestionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AnswerQuestion not implemented")
 }
 func (UnimplementedFleetServiceServer) StartAgent(context.Context, *StartAgentRequest) (*StartAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartAgent not implemented")
@@ -757,6 +795,42 @@ func _FleetService_SendTaskMessage_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FleetService_ListQuestions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListQuestionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ListQuestions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ListQuestions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ListQuestions(ctx, req.(*ListQuestionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_AnswerQuestion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnswerQuestionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).AnswerQuestion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_AnswerQuestion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).AnswerQuestion(ctx, req.(*AnswerQuestionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_StartAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StartAgentRequest)
 	if err := dec(in); err != nil {
@@ -891,6 +965,14 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SendTaskMessage",
 			Handler:    _FleetService_SendTaskMessage_Handler,
+		},
+		{
+			MethodName: "ListQuestions",
+			Handler:    _FleetService_ListQuestions_Handler,
+		},
+		{
+			MethodName: "AnswerQuestion",
+			Handler:    _FleetService_AnswerQuestion_Handler,
 		},
 		{
 			MethodName: "StartAgent",

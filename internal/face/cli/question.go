@@ -10,7 +10,7 @@ import (
 )
 
 func (p *program) newQuestions() *cobra.Command {
-	var pages paging
+	var limit int32
 	req := &fleetv1.ListQuestionsRequest{}
 	cmd := &cobra.Command{
 		Use:     "questions [AGENT]",
@@ -30,20 +30,27 @@ What comes next: "fleet answer ID allow".`,
 			if len(args) == 1 {
 				req.AgentName = args[0]
 			}
-			req.Page, req.PageSize = pages.values(s.cmd)
+			if s.cmd.Flags().Changed("limit") {
+				req.Limit = &limit
+			}
 			resp, err := s.fleet.ListQuestions(ctx, req)
 			if err != nil {
 				return err
 			}
 			return s.print(resp, func() {
-				s.showQuestions(resp.GetQuestions(), req.GetIncludeAnswered(), beyond(resp, "No agent asks anything."))
-				s.tellPage(resp)
+				s.showQuestions(resp.GetQuestions(), req.GetIncludeAnswered(), "No agent asks anything.")
+				if next := resp.GetNextCursor(); next != "" {
+					s.hint("More of them, %d in all: --cursor %s", resp.GetTotalCount(), next)
+				}
 			})
 		}),
 	}
 	cmd.Flags().StringVar(&req.TaskId, "task", "", "only questions of the task `ID`")
 	cmd.Flags().BoolVar(&req.IncludeAnswered, "all", false, "also questions that wait for no answer any more")
-	pages.addTo(cmd, "questions", "20")
+	cmd.Flags().Int32Var(&limit, "limit", 0, "list at most `N` questions, up to 100 (default 20)")
+	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "go on after an earlier list, from its `CURSOR`")
+	complete(cmd, "limit", cobra.NoFileCompletions)
+	complete(cmd, "cursor", cobra.NoFileCompletions)
 	complete(cmd, "task", p.completeTasks)
 	return cmd
 }

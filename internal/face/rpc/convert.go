@@ -102,7 +102,7 @@ func detailOf(t *fleet.Shown) *fleetv1.TaskDetail {
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
 		PayloadRemoved: only(t.PayloadRemoved), Waiting: only(t.Waiting > 0),
-		Description:    textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
+		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 	}
 	if p := t.Payload; p != nil {
 		text, encoding := payloadOf(p.Bytes)

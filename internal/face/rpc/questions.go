@@ -13,14 +13,12 @@ import (
 // ListQuestions lists questions of agents.
 func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
 	q, err := f.svc.ListQuestions(ctx, fleet.ListQuestionsRequest{
-		Agent: r.GetAgentName(), TaskID: r.GetTaskId(), Answered: r.GetIncludeAnswered(), PageRequest: pageOf(r.Page, r.PageSize),
+		Agent: r.GetAgentName(), TaskID: r.GetTaskId(), Answered: r.GetIncludeAnswered(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)},
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.ListQuestionsResponse{
-		TotalCount: int32Of(q.Total), Page: int32Of(q.Page), PageSize: int32Of(q.PageSize), TotalPages: int32Of(q.Pages),
-	}
+	out := &fleetv1.ListQuestionsResponse{TotalCount: int32Of(q.Total), NextCursor: some(q.Next)}
 	for _, question := range q.Questions {
 		out.Questions = append(out.Questions, questionOf(question))
 	}

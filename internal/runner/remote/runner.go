@@ -47,6 +47,11 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error
 	})
 }
 
+// Answer implements fleet.Runner. The service does not tell of questions yet.
+func (w runner) Answer(context.Context, fleet.Run, fleet.Question) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q cannot be given answers", w.agent.Name)
+}
+
 // named is what calls about a dispatched run need of it.
 func named(r fleet.Run) *runnerv1.Run {
 	return runTo(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, Started: r.Started, Linger: r.Linger})

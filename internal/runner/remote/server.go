@@ -158,6 +158,9 @@ func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.Follo
 		}
 	}()
 	o, err := r.Follow(ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
+		if out.Question != nil { // clients do not know of them
+			return nil
+		}
 		return send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputTo(out)}})
 	})
 	waited := ctx.Err() != nil && caller.Err() == nil
