@@ -104,6 +104,7 @@ func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (prot
 // lower repeats the call with lower limits until the answer fits, or until the limit is not what makes it large.
 func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int, again func() (proto.Message, error)) (proto.Message, []byte, error) {
 	limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
+	end := unknownEnd
 	for range 30 {
 		n := countAt(m.ProtoReflect(), s.Portion.Of)
 		if q.Has(limit) {
@@ -113,13 +114,13 @@ func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int,
 		if err != nil {
 			return nil, nil, err
 		}
-		mine := len(b) - rest
 		room := most - noteRoom - min(rest, most/2) // what is beside it can be shortened to half of the result
-		if n <= 1 || mine <= room {
-			return m, b, nil
+		fits, err := s.fitting(m, n, len(b)-rest, room, most, end)
+		if err != nil || n <= 1 || fits >= n {
+			return m, b, err
 		}
-		n = max(1, min(n-1, int(int64(n)*int64(room)/int64(mine))))
-		q.Set(limit, protoreflect.ValueOfInt32(int32(n))) //nolint:gosec // it was less before
+		q.Set(limit, protoreflect.ValueOfInt32(int32(max(1, fits)))) //nolint:gosec // it was less before
+		before := m
 		if m, err = again(); err != nil {
 			return nil, nil, err
 		}
@@ -129,8 +130,75 @@ func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int,
 		if len(b) <= most {
 			return m, b, nil
 		}
+		if end == unknownEnd {
+			end = s.keptEnd(before, m)
+		}
 	}
 	return m, b, nil
+}
+
+// keptEnd is the end of a list of which a lower limit keeps the items.
+type keptEnd int
+
+const (
+	unknownEnd keptEnd = iota
+	firstItems
+	lastItems // as of the newest events
+)
+
+// keptEnd finds out from an answer, and the one to a lower limit, which items of the list a lower limit keeps.
+func (s Spec) keptEnd(before, after proto.Message) keptEnd {
+	items := func(m proto.Message) protoreflect.List {
+		if in, f := parentAt(m.ProtoReflect(), s.Portion.Of); f != nil && f.IsList() && in.Has(f) {
+			return in.Get(f).List()
+		}
+		return nil
+	}
+	a, b := items(before), items(after)
+	if a == nil || b == nil || a.Get(0).Equal(b.Get(0)) {
+		return firstItems
+	}
+	return lastItems
+}
+
+// fitting is how many of the n items of the list, or bytes of the text, that have a size in all, fit into the room.
+func (s Spec) fitting(m proto.Message, n, size, room, most int, end keptEnd) (int, error) {
+	in, f := parentAt(m.ProtoReflect(), s.Portion.Of)
+	if f == nil || !f.IsList() || f.Message() == nil {
+		if size <= room {
+			return n, nil
+		}
+		return min(n-1, int(int64(n)*int64(room)/int64(size))), nil
+	}
+	list := in.Get(f).List()
+	first, err := itemsThatFit(list, room, most, false)
+	if err != nil || end == firstItems {
+		return first, err
+	}
+	last, err := itemsThatFit(list, room, most, true)
+	if end == unknownEnd {
+		last = max(first, last)
+	}
+	return last, err
+}
+
+// itemsThatFit is how many items at the beginning of the list, or at its end, fit into the room. Of one that is so large
+// that it would keep many others out, a text is shortened later: it counts as a quarter of the result.
+func itemsThatFit(list protoreflect.List, room, most int, fromEnd bool) (n int, err error) {
+	for used := 0; n < list.Len(); n++ {
+		i := n
+		if fromEnd {
+			i = list.Len() - 1 - n
+		}
+		size, err := itemSize(list.Get(i))
+		if err != nil {
+			return 0, err
+		}
+		if used += min(size, most/4); used > room {
+			break
+		}
+	}
+	return n, nil
 }
 
 // sizeWithout is how long the JSON of the message is without the field.

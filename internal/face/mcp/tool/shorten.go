@@ -112,18 +112,10 @@ func (s *shortener) keepFirst(c Cut) error {
 	if err != nil {
 		return err
 	}
-	list, used, kept := in.Get(f).List(), rest, 0
-	for ; kept < list.Len(); kept++ {
-		n, err := itemSize(list.Get(kept))
-		if err != nil {
-			return err
-		}
-		if used += n; used > s.most && kept > 0 {
-			break
-		}
-	}
-	if kept == list.Len() {
-		return nil
+	list := in.Get(f).List()
+	kept, err := itemsThatFit(list, s.most-rest, s.most, false)
+	if kept = max(1, kept); err != nil || kept >= list.Len() {
+		return err
 	}
 	list.Truncate(kept)
 	item := list.Get(kept - 1).Message()
