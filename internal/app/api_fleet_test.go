@@ -31,9 +31,10 @@ type fleetConfig struct {
 	MaxResult  int           // bytes of the result of a tool; 0: as by default
 	StopGrace  time.Duration // 0: 50 ms
 	// MessageWait is how long the sender of a message waits; 0: a minute.
-	MessageWait time.Duration
-	World       fake.Config
-	Limits      fleet.Limits
+	MessageWait  time.Duration
+	StallTimeout time.Duration // 0: as by default
+	World        fake.Config
+	Limits       fleet.Limits
 
 	MaxContracts int                    // of one principal at a time; 0: as many as by default
 	Tokens       map[string]tokenConfig // by name; any make it a fleet that asks for tokens
@@ -92,6 +93,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	cfg.LogLevel, cfg.Sessions.AgentsDir = "debug", filepath.Join("..", "..", "testdata", "sessions")
 	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder", MaxRunning: c.MaxContracts}
 	cfg.MCP.MaxResult = cmp.Or(c.MaxResult, cfg.MCP.MaxResult)
+	cfg.StallTimeout = cmp.Or(c.StallTimeout, cfg.StallTimeout)
 	cfg.CreateWait, cfg.StopGrace = cmp.Or(c.CreateWait, time.Minute), cmp.Or(c.StopGrace, 50*time.Millisecond)
 	if len(c.Tokens) > 0 {
 		cfg.Auth = AuthTokens

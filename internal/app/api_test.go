@@ -31,14 +31,15 @@ type behaviour struct {
 	Faces  []string               `yaml:"faces"`
 	Tokens map[string]tokenConfig `yaml:"tokens"`
 	Server struct {
-		CreateWait  string `yaml:"create_wait"`
-		MaxResult   int    `yaml:"max_result"`
-		StopGrace   string `yaml:"stop_grace"`
-		MessageWait string `yaml:"message_wait"`
-		UniqueNames bool   `yaml:"unique_names"`
-		NoMessages  bool   `yaml:"no_messages"`
-		Adopts      bool   `yaml:"adopts"`
-		Unlisted    string `yaml:"unlisted"`
+		CreateWait   string `yaml:"create_wait"`
+		MaxResult    int    `yaml:"max_result"`
+		StopGrace    string `yaml:"stop_grace"`
+		MessageWait  string `yaml:"message_wait"`
+		StallTimeout string `yaml:"stall_timeout"`
+		UniqueNames  bool   `yaml:"unique_names"`
+		NoMessages   bool   `yaml:"no_messages"`
+		Adopts       bool   `yaml:"adopts"`
+		Unlisted     string `yaml:"unlisted"`
 
 		Limits       fleet.Limits `yaml:"limits"`
 		MaxContracts int          `yaml:"max_contracts"`
@@ -152,7 +153,7 @@ func (b *behaviour) run(t *testing.T, face string) {
 		NoMessages: b.Server.NoMessages, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames, Adopts: b.Server.Adopts},
 	}}
 	c.MaxResult = b.Server.MaxResult
-	for given, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace, b.Server.MessageWait: &c.MessageWait} {
+	for given, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace, b.Server.MessageWait: &c.MessageWait, b.Server.StallTimeout: &c.StallTimeout} {
 		if given != "" {
 			var err error
 			*d, err = time.ParseDuration(given)

@@ -106,7 +106,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	core := fleet.Config{
-		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, MaxOutput: cfg.MaxOutput, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
 		Logger: log, Fault: o.Fault, Hosts: a.hosts, MCPURL: a.mcpURL,
 	}
 	if o.Core != nil {

@@ -35,6 +35,7 @@ type Config struct {
 	CreateWait   time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`
 	TaskTimeout  time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
 	StopGrace    time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed; 0s means what suits the backend"`
+	StallTimeout time.Duration `yaml:"stall_timeout" help:"how long a task may put nothing out before it is shown as stalled; less than 0: it never is"`
 	MaxOutput    int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
 	Retention    time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0 for ever"`
 	// PayloadRetention does not concern tasks themselves, which are kept until they are deleted.
@@ -80,7 +81,7 @@ type MCP struct {
 func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
-		Auth: AuthNone, Backend: "local", CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour,
+		Auth: AuthNone, Backend: "local", CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
 		MaxOutput: 16 << 20, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30},
 		MCP:    MCP{MaxResult: tool.DefaultMaxResult},
@@ -111,6 +112,9 @@ func (c Config) Validate() error {
 		if d <= 0 {
 			return fmt.Errorf("%s is %s: it is more than 0", key, d)
 		}
+	}
+	if c.StallTimeout == 0 {
+		return fmt.Errorf("stall_timeout is 0: it is more, or less for tasks that are never shown as stalled")
 	}
 	if c.StopGrace < 0 {
 		return fmt.Errorf("stop_grace is %s: it is 0, for what suits the backend, or more", c.StopGrace)

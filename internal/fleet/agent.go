@@ -129,6 +129,9 @@ func (v *AgentView) Status() Status {
 // Waiting says whether the agent waits for an answer to a question.
 func (v *AgentView) Waiting() bool { return v.Task != nil && v.Task.Waiting > 0 }
 
+// Stalled says whether the run of the agent's task makes no progress.
+func (v *AgentView) Stalled() bool { return v.Task != nil && v.Task.Stalled() }
+
 // MaxNameLength is the longest name of an agent, in characters.
 const MaxNameLength = 20
 

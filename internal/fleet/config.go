@@ -19,6 +19,9 @@ type Config struct {
 	// StopGrace is how long a run gets to end by itself after it was interrupted, before it is killed; 0 means the
 	// backend's own, else 5 s.
 	StopGrace time.Duration
+	// StallTimeout is how long a run may put nothing out before its task counts as stalled, while no tool is at work; 0 means
+	// 10 min, negative never.
+	StallTimeout time.Duration
 	// PollInterval is how often the backend is asked for the state of all workspaces when nothing moves; 0 means the
 	// backend's own, else 5 s.
 	PollInterval time.Duration
@@ -65,6 +68,7 @@ func (c Config) withDefaults(t Traits) Config {
 	set(&c.MessageWait, 2*time.Second)
 	set(&c.TaskTimeout, 24*time.Hour)
 	set(&c.StopGrace, t.StopGrace, 5*time.Second)
+	set(&c.StallTimeout, 10*time.Minute)
 	set(&c.PollInterval, t.PollInterval, 5*time.Second)
 	set(&c.LeaseTTL, 10*time.Second)
 	set(&c.OpTimeout, 15*time.Minute)

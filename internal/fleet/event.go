@@ -7,19 +7,21 @@ type EventType string
 
 // The types of events.
 const (
-	EventAgentCreated EventType = "agent_created"
-	EventAgentChanged EventType = "agent_changed"
-	EventAgentDeleted EventType = "agent_deleted"
-	EventTaskCreated  EventType = "task_created"
-	EventTaskStarted  EventType = "task_started"
-	EventTaskOutput   EventType = "task_output"
-	EventTaskStep     EventType = "task_step"
-	EventTaskMessage  EventType = "task_message"
-	EventTaskQuestion EventType = "task_question"
-	EventTaskAnswer   EventType = "task_answer"
-	EventTaskStopping EventType = "task_stopping"
-	EventTaskEnded    EventType = "task_ended"
-	EventTaskDeleted  EventType = "task_deleted"
+	EventAgentCreated  EventType = "agent_created"
+	EventAgentChanged  EventType = "agent_changed"
+	EventAgentDeleted  EventType = "agent_deleted"
+	EventTaskCreated   EventType = "task_created"
+	EventTaskStarted   EventType = "task_started"
+	EventTaskOutput    EventType = "task_output"
+	EventTaskStep      EventType = "task_step"
+	EventTaskMessage   EventType = "task_message"
+	EventTaskQuestion  EventType = "task_question"
+	EventTaskAnswer    EventType = "task_answer"
+	EventTaskStalled   EventType = "task_stalled"
+	EventTaskRecovered EventType = "task_recovered"
+	EventTaskStopping  EventType = "task_stopping"
+	EventTaskEnded     EventType = "task_ended"
+	EventTaskDeleted   EventType = "task_deleted"
 )
 
 // Event is one row of the append-only log.

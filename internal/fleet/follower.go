@@ -27,6 +27,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
+	w.progress.begin(t.ID, w.now())
 	host, agent, run, cursor := w.host(a), *a, t.run(true), t.Cursor
 	queue, written := make(chan Output, outputQueue), make(chan error, 1)
 	go func() {
@@ -39,6 +40,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 			return
 		}
 		f.outcome, f.err = host.Connect(agent).Follow(ctx, run, cursor, func(o Output) error {
+			w.progress.saw(o, w.now())
 			select {
 			case queue <- o:
 				return nil
@@ -178,6 +180,9 @@ func (o Output) size() int64 { return int64(len(o.Text) + len(o.Data)) }
 func (w *worker) take(tx Tx, t *Task, o Output) error {
 	t.Cursor = o.Cursor
 	t.OutputSize += o.size()
+	if err := w.recovered(tx, t); err != nil {
+		return err
+	}
 	if err := w.append(tx, t, o); err != nil || t.OutputSize <= w.cfg.MaxOutput {
 		return err
 	}

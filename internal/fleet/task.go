@@ -56,6 +56,10 @@ type Task struct {
 	OutputSize int64     // bytes of output in the event log
 
 	Waiting int // questions of the agent that wait for an answer
+	// StalledAt is when the run was found to make no progress; zero: it does, or has ended. LastStep is the last that was
+	// known of it then.
+	StalledAt time.Time
+	LastStep  string
 
 	// StopAsked is when a stop was asked for, StopReason by whom or by what; zero: not asked.
 	StopAsked  time.Time
@@ -84,6 +88,9 @@ type Gap struct {
 
 // Active says whether the task keeps its agent busy.
 func (t *Task) Active() bool { return !t.Status.Ended() }
+
+// Stalled says whether the task's run makes no progress.
+func (t *Task) Stalled() bool { return !t.StalledAt.IsZero() }
 
 // MaxTitle is the longest title of a task, in characters.
 const MaxTitle = 120

@@ -23,6 +23,7 @@ type worker struct {
 	poked     chan struct{}
 	follow    *follower // of the agent's running task
 	stop      stopping  // how far the stop of that task is
+	progress  progress  // how that task goes on
 	trouble   trouble   // what handing over and following that task met in a row
 	answering answering
 	inspect   time.Duration // how long until the next look at a moving workspace

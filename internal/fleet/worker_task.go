@@ -81,7 +81,8 @@ func (w *worker) stepTask(ctx context.Context, v *AgentView) (next time.Duration
 		if again == 0 {
 			again = retryMost
 		}
-		return min(left, again), a.State.Moving(), err
+		look, serr := w.stepStalled(ctx, t)
+		return min(left, again, look), a.State.Moving(), errors.Join(err, serr)
 	}
 	next, err = w.stepStop(ctx, a, t)
 	// A run that nothing could end goes with its workspace, when that is to stop anyway.
@@ -286,7 +287,7 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 		t.Reason = "the agent does not say why"
 	}
 	now := s.now()
-	t.EndedAt = now
+	t.EndedAt, t.StalledAt, t.LastStep = now, time.Time{}, ""
 	if !o.EndedAt.IsZero() && o.EndedAt.Before(now) { // Fleet may have noticed much later, for example after its own restart
 		t.EndedAt = o.EndedAt
 		if t.EndedAt.Before(t.StartedAt) { // by another clock

@@ -64,6 +64,8 @@ type follower struct {
 	sink   func(fleet.Output) error
 	after  position // what is up to here was passed on before
 
+	caughtUp bool // everything up to there was read, and something passed on after it or the calls under way
+
 	spec   shim.Spec
 	reader *shim.Reader
 	offset int64  // of the end of what was parsed
@@ -154,6 +156,9 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 		if err := f.pass(ctx, exit != nil); err != nil || exit != nil {
 			return exit, err
 		}
+		if err := f.catchUp(); err != nil {
+			return nil, err
+		}
 		var wait, idle <-chan time.Time
 		if _, holds := f.parser.(driver.Flusher); holds && len(f.data) > 0 {
 			idle = time.After(patience)
@@ -185,6 +190,16 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 			}
 		}
 	}
+}
+
+// catchUp tells a follower that begins in the midst of the run once which calls of tools are under way.
+func (f *follower) catchUp() error {
+	if f.caughtUp || f.after == (position{}) || f.open() == 0 {
+		f.caughtUp = true
+		return nil
+	}
+	f.caughtUp = true
+	return f.sink(fleet.Output{Cursor: f.after.String(), Open: f.open()})
 }
 
 // pass passes on what is there; final says that nothing more will come.
@@ -279,6 +294,7 @@ func (f *follower) took(n int, said []driver.Piece) error {
 		if !f.after.before(at) {
 			continue
 		}
+		f.caughtUp = true
 		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data, Open: f.open()}); err != nil {
 			return err
 		}

@@ -206,7 +206,12 @@ type Agent struct {
 	// Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows.
 	SpecNextOffset *int32 `protobuf:"varint,20,opt,name=spec_next_offset,json=specNextOffset,proto3,oneof" json:"spec_next_offset,omitempty"`
 	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
-	Waiting       *bool `protobuf:"varint,16,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	Waiting *bool `protobuf:"varint,16,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	// Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while
+	// no tool was at work; absent otherwise.
+	Stalled *bool `protobuf:"varint,21,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
+	// The last step that the stalled task took; absent when it is not stalled, or took none.
+	LastStep      *string `protobuf:"bytes,22,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,6 +365,20 @@ func (x *Agent) GetWaiting() bool {
 	return false
 }
 
+func (x *Agent) GetStalled() bool {
+	if x != nil && x.Stalled != nil {
+		return *x.Stalled
+	}
+	return false
+}
+
+func (x *Agent) GetLastStep() string {
+	if x != nil && x.LastStep != nil {
+		return *x.LastStep
+	}
+	return ""
+}
+
 // AgentSummary is an agent in a list.
 type AgentSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -380,7 +399,9 @@ type AgentSummary struct {
 	// Name of the principal that owns the agent.
 	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
-	Waiting       *bool `protobuf:"varint,9,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	Waiting *bool `protobuf:"varint,9,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	// Whether the task the agent works on makes no progress, see show_agent; absent otherwise.
+	Stalled       *bool `protobuf:"varint,10,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -478,6 +499,13 @@ func (x *AgentSummary) GetWaiting() bool {
 	return false
 }
 
+func (x *AgentSummary) GetStalled() bool {
+	if x != nil && x.Stalled != nil {
+		return *x.Stalled
+	}
+	return false
+}
+
 // DeletedAgent names an agent that is gone.
 type DeletedAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -537,7 +565,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xb5\b\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x90\t\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
@@ -559,7 +587,9 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\x05owner\x18\x0e \x01(\tR\x05owner\x12\x1a\n" +
 	"\blocation\x18\x0f \x01(\tR\blocation\x12-\n" +
 	"\x10spec_next_offset\x18\x14 \x01(\x05H\x00R\x0especNextOffset\x88\x01\x01\x12\x1d\n" +
-	"\awaiting\x18\x10 \x01(\bH\x01R\awaiting\x88\x01\x01\x1a;\n" +
+	"\awaiting\x18\x10 \x01(\bH\x01R\awaiting\x88\x01\x01\x12\x1d\n" +
+	"\astalled\x18\x15 \x01(\bH\x02R\astalled\x88\x01\x01\x12 \n" +
+	"\tlast_step\x18\x16 \x01(\tH\x03R\blastStep\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"A\n" +
@@ -585,7 +615,11 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\tunhealthy\x10\vB\x13\n" +
 	"\x11_spec_next_offsetB\n" +
 	"\n" +
-	"\b_waiting\"\xf5\x02\n" +
+	"\b_waitingB\n" +
+	"\n" +
+	"\b_stalledB\f\n" +
+	"\n" +
+	"_last_step\"\xa0\x03\n" +
 	"\fAgentSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12?\n" +
@@ -595,9 +629,13 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\aproject\x18\x06 \x01(\tR\aproject\x12D\n" +
 	"\x0fcurrent_task_id\x18\a \x01(\v2\x1c.google.protobuf.StringValueR\rcurrentTaskId\x12\x14\n" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12\x1d\n" +
-	"\awaiting\x18\t \x01(\bH\x00R\awaiting\x88\x01\x01B\n" +
+	"\awaiting\x18\t \x01(\bH\x00R\awaiting\x88\x01\x01\x12\x1d\n" +
+	"\astalled\x18\n" +
+	" \x01(\bH\x01R\astalled\x88\x01\x01B\n" +
 	"\n" +
-	"\b_waiting\"E\n" +
+	"\b_waitingB\n" +
+	"\n" +
+	"\b_stalled\"E\n" +
 	"\fDeletedAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceIdB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"

@@ -390,6 +390,14 @@ const fleetServiceCreateAgentOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -555,6 +563,10 @@ const fleetServiceListAgentsOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the task the agent works on makes no progress, see show_agent; absent otherwise."
         }
       },
       "required": [
@@ -721,6 +733,14 @@ const fleetServiceShowAgentOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -902,6 +922,14 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -1126,6 +1154,14 @@ const fleetServiceStartAgentTaskOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -1280,6 +1316,14 @@ const fleetServiceStopAgentTaskOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -1542,9 +1586,11 @@ const fleetServiceWatchFleetOutput = `{
             "task_ended",
             "task_deleted",
             "task_question",
-            "task_answer"
+            "task_answer",
+            "task_stalled",
+            "task_recovered"
           ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was asked for, or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which."
+          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was asked for, or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task goes on."
         },
         "agent_name": {
           "type": "string",
@@ -1725,6 +1771,14 @@ const fleetServiceWaitTasksOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -1923,6 +1977,14 @@ const fleetServiceShowTaskOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -2147,6 +2209,14 @@ const fleetServiceListTasksOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -2335,6 +2405,14 @@ const fleetServiceSendTaskMessageOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -2826,6 +2904,14 @@ const fleetServiceStartAgentOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -2991,6 +3077,14 @@ const fleetServiceStopAgentOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [
@@ -3160,6 +3254,14 @@ const fleetServiceRestartAgentOutput = `{
         "waiting": {
           "type": "boolean",
           "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+        },
+        "stalled": {
+          "type": "boolean",
+          "description": "Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise."
+        },
+        "last_step": {
+          "type": "string",
+          "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
         }
       },
       "required": [

@@ -177,7 +177,12 @@ type Task struct {
 	// otherwise.
 	PayloadRemoved *bool `protobuf:"varint,14,opt,name=payload_removed,json=payloadRemoved,proto3,oneof" json:"payload_removed,omitempty"`
 	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
-	Waiting       *bool `protobuf:"varint,15,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	Waiting *bool `protobuf:"varint,15,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	// Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool
+	// was at work; absent otherwise.
+	Stalled *bool `protobuf:"varint,17,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
+	// The last step that the stalled task took; absent when it is not stalled, or took none.
+	LastStep      *string `protobuf:"bytes,18,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -317,6 +322,20 @@ func (x *Task) GetWaiting() bool {
 	return false
 }
 
+func (x *Task) GetStalled() bool {
+	if x != nil && x.Stalled != nil {
+		return *x.Stalled
+	}
+	return false
+}
+
+func (x *Task) GetLastStep() string {
+	if x != nil && x.LastStep != nil {
+		return *x.LastStep
+	}
+	return ""
+}
+
 // TaskDetail is a task with all that is known of it.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -371,7 +390,12 @@ type TaskDetail struct {
 	// Offset in bytes at which the next portion of the description begins; absent when nothing follows.
 	DescriptionNextOffset *int32 `protobuf:"varint,26,opt,name=description_next_offset,json=descriptionNextOffset,proto3,oneof" json:"description_next_offset,omitempty"`
 	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
-	Waiting       *bool `protobuf:"varint,22,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	Waiting *bool `protobuf:"varint,22,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
+	// Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool
+	// was at work; absent otherwise.
+	Stalled *bool `protobuf:"varint,29,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
+	// The last step that the stalled task took; absent when it is not stalled, or took none.
+	LastStep      *string `protobuf:"bytes,30,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -581,11 +605,25 @@ func (x *TaskDetail) GetWaiting() bool {
 	return false
 }
 
+func (x *TaskDetail) GetStalled() bool {
+	if x != nil && x.Stalled != nil {
+		return *x.Stalled
+	}
+	return false
+}
+
+func (x *TaskDetail) GetLastStep() string {
+	if x != nil && x.LastStep != nil {
+		return *x.LastStep
+	}
+	return ""
+}
+
 var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8c\x06\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -605,7 +643,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\vdescription\x18\f \x01(\tR\vdescription\x12\x14\n" +
 	"\x05owner\x18\r \x01(\tR\x05owner\x12,\n" +
 	"\x0fpayload_removed\x18\x0e \x01(\bH\x00R\x0epayloadRemoved\x88\x01\x01\x12\x1d\n" +
-	"\awaiting\x18\x0f \x01(\bH\x01R\awaiting\x88\x01\x01\"b\n" +
+	"\awaiting\x18\x0f \x01(\bH\x01R\awaiting\x88\x01\x01\x12\x1d\n" +
+	"\astalled\x18\x11 \x01(\bH\x02R\astalled\x88\x01\x01\x12 \n" +
+	"\tlast_step\x18\x12 \x01(\tH\x03R\blastStep\x88\x01\x01\"b\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\v\n" +
 	"\apending\x10\x01\x12\v\n" +
@@ -621,7 +661,12 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\rai_controller\x10\x03B\x12\n" +
 	"\x10_payload_removedB\n" +
 	"\n" +
-	"\b_waiting\"\xd9\t\n" +
+	"\b_waitingB\n" +
+	"\n" +
+	"\b_stalledB\f\n" +
+	"\n" +
+	"_last_step\"\xb4\n" +
+	"\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -653,7 +698,10 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x0epayload_offset\x18\x18 \x01(\x05H\x06R\rpayloadOffset\x88\x01\x01\x123\n" +
 	"\x13payload_next_offset\x18\x19 \x01(\x05H\aR\x11payloadNextOffset\x88\x01\x01\x12;\n" +
 	"\x17description_next_offset\x18\x1a \x01(\x05H\bR\x15descriptionNextOffset\x88\x01\x01\x12\x1d\n" +
-	"\awaiting\x18\x16 \x01(\bH\tR\awaiting\x88\x01\x01B\n" +
+	"\awaiting\x18\x16 \x01(\bH\tR\awaiting\x88\x01\x01\x12\x1d\n" +
+	"\astalled\x18\x1d \x01(\bH\n" +
+	"R\astalled\x88\x01\x01\x12 \n" +
+	"\tlast_step\x18\x1e \x01(\tH\vR\blastStep\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -666,7 +714,11 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x14_payload_next_offsetB\x1a\n" +
 	"\x18_description_next_offsetB\n" +
 	"\n" +
-	"\b_waitingB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\b_waitingB\n" +
+	"\n" +
+	"\b_stalledB\f\n" +
+	"\n" +
+	"_last_stepB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_task_proto_rawDescOnce sync.Once

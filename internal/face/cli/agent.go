@@ -87,7 +87,7 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, filtered bool) {
 	g := newGrid(head...)
 	for _, a := range resp.GetAgents() {
 		row := []any{
-			a.GetName(), statusCell(a.GetStatus().String()), statusCell(a.GetState().String()),
+			a.GetName(), busyCell(a.GetStatus().String(), a.GetStalled()), statusCell(a.GetState().String()),
 			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue(),
 		}
 		if owners {
@@ -140,6 +140,14 @@ func (s *session) tellStale(answer interface {
 	}
 }
 
+// busyCell is the status of an agent, or of a task, that may be stalled.
+func busyCell(status string, stalled bool) cell {
+	if stalled {
+		return cell{status + " (stalled)", yellow}
+	}
+	return statusCell(status)
+}
+
 func (s *session) showAgent(a *fleetv1.Agent) {
 	if s.quiet {
 		s.screen.raw(printable(a.GetName()) + "\n")
@@ -150,6 +158,9 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	var c card
 	c.line("Name", printable(a.GetName()))
 	c.line("Status", paint(colors, colorOf(status), status))
+	if a.GetStalled() {
+		c.line("Stalled", paint(colors, yellow, "yes")+because(a.GetLastStep()))
+	}
 	c.line("State", paint(colors, colorOf(state), state)+because(a.GetStateReason()))
 	c.line("Task", printable(a.GetCurrentTask().GetValue()))
 	c.line("Task id", a.GetCurrentTaskId().GetValue())

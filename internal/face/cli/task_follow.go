@@ -132,6 +132,9 @@ func (f *follower) show(e *fleetv1.Event) {
 	case fleetv1.Event_task_answer:
 		f.progress.say(f.task.GetAgentName() + ": " + text)
 		f.aside("> " + text)
+	case fleetv1.Event_task_stalled, fleetv1.Event_task_recovered:
+		f.progress.say(f.task.GetAgentName() + ": " + text)
+		f.aside("! " + text)
 	case fleetv1.Event_task_stopping:
 		f.progress.say(f.task.GetAgentName() + ": stopping")
 		f.aside("! " + text)

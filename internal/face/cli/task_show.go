@@ -61,6 +61,9 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	c.line("Id", t.GetId())
 	c.line("Agent", printable(t.GetAgentName()))
 	c.line("Status", paint(s.screen.onOut.colored(s.noColor), colorOf(status), status)+because(t.GetReason()))
+	if t.GetStalled() {
+		c.line("Stalled", paint(s.screen.onOut.colored(s.noColor), yellow, "yes")+because(t.GetLastStep()))
+	}
 	c.line("Source", t.GetSource().String())
 	c.line("Owner", printable(t.GetOwner()))
 	c.line("Created", s.when(t.GetCreatedAt()))

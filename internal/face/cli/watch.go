@@ -147,7 +147,7 @@ func eventColor(e *fleetv1.Event) color {
 		return noColor
 	case fleetv1.Event_task_step, fleetv1.Event_task_message, fleetv1.Event_task_answer:
 		return cyan
-	case fleetv1.Event_task_stopping, fleetv1.Event_agent_deleted, fleetv1.Event_task_question:
+	case fleetv1.Event_task_stopping, fleetv1.Event_task_stalled, fleetv1.Event_agent_deleted, fleetv1.Event_task_question:
 		return yellow
 	}
 	return colorOf(e.GetStatus())

@@ -44,11 +44,23 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: t.Unix()}
 }
 
+// someText is a text, absent when it is empty.
+func someText(s string) *string {
+	if s = textOf(s); s == "" {
+		return nil
+	}
+	return &s
+}
+
 func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 	a := &fleetv1.Agent{
 		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: textOf(v.Spec),
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
 		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Waiting: only(v.Waiting()),
+		Stalled: only(v.Stalled()),
+	}
+	if v.Stalled() {
+		a.LastStep = someText(v.Task.LastStep)
 	}
 	a.CurrentTask, a.CurrentTaskId = currentOf(v)
 	return a
@@ -73,7 +85,7 @@ func currentOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
 func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 	s := &fleetv1.AgentSummary{
 		Name: v.Name, Status: statusOf(v.Status()), State: stateOf(v.State), Role: v.Role, Project: v.Project, Owner: v.Owner,
-		Waiting: only(v.Waiting()),
+		Waiting: only(v.Waiting()), Stalled: only(v.Stalled()),
 	}
 	s.CurrentTask, s.CurrentTaskId = currentOf(v)
 	return s
@@ -85,6 +97,7 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), PayloadRemoved: only(t.PayloadRemoved), CostUsd: t.CostUSD,
 		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: only(t.Waiting > 0),
+		Stalled: only(t.Stalled()), LastStep: someText(t.LastStep),
 	}
 }
 
@@ -102,6 +115,7 @@ func detailOf(t *fleet.Shown) *fleetv1.TaskDetail {
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), CostUsd: t.CostUSD,
 		PayloadRemoved: only(t.PayloadRemoved), Waiting: only(t.Waiting > 0),
+		Stalled: only(t.Stalled()), LastStep: someText(t.LastStep),
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
 	}
 	if p := t.Payload; p != nil {

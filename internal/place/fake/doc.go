@@ -20,6 +20,7 @@
 //	gap OFFSET SIZE   says that so many bytes are missing at the offset of the payload
 //	cost USD TURNS    sets what the run cost and how many turns it took, e.g. 0.25 3
 //	usage MODEL IN OUT  sets which model was used and how many tokens it read and wrote, e.g. claude-x 100 50
+//	open COUNT        from now on so many calls of tools are under way
 //	done SUMMARY      ends, completed; \n in the summary begins a new line
 //	fail REASON       ends, failed
 //	exit CODE         ends, failed unless CODE is 0

@@ -21,6 +21,7 @@ type run struct {
 
 	outputs   []fleet.Output
 	questions []fleet.Question // that were asked
+	open      int              // calls of tools that are under way
 	messages  []string         // that were sent
 	sent      map[string]bool  // their ids
 	heard     int              // of them, how many the agent has listened to
@@ -114,7 +115,7 @@ func (b *Place) put(r *run, text string, step bool) {
 	if r.ended() {
 		return
 	}
-	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text})
+	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text, Open: r.open})
 	r.workspace.note("%s", text)
 	r.wake()
 }
@@ -167,6 +168,9 @@ func (b *Place) do(r *run, in instruction) {
 	switch in.verb {
 	case "echo":
 		b.put(r, in.text, false)
+	case "open":
+		r.open = in.count
+		b.put(r, "", false)
 	case "step":
 		b.put(r, in.text, true)
 	case "repeat":

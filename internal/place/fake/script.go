@@ -92,6 +92,10 @@ func parseLine(line string) (instruction, bool) {
 		if in.count, err = strconv.Atoi(text); err == nil {
 			return in, false
 		}
+	case "open":
+		if in.count, err = strconv.Atoi(text); err == nil {
+			return in, true
+		}
 	case "repeat":
 		n, what, _ := strings.Cut(text, " ")
 		if in.count, err = strconv.Atoi(n); err == nil {

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -112,6 +113,32 @@ func TestACPOpen(t *testing.T) {
 	}
 	require.Equal(t, []int{0, 1, 2, 1, 0}, open)
 	require.True(t, strings.HasSuffix(said(outputs), "Over.\n"))
+}
+
+// TestACPOpenAgain holds that a follower that begins in the midst of a call knows of it.
+func TestACPOpenAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, acpProjects(t))
+	a := w.agent("plain")
+	r := w.start(a, "tool t1 execute sleep\nhang")
+	open := func(cursor string) (last fleet.Output) {
+		ctx, cancel := context.WithCancel(w.ctx)
+		defer cancel()
+		_, err := w.Connect(a).Follow(ctx, r, cursor, func(o fleet.Output) error {
+			if last = o; o.Open > 0 {
+				cancel()
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		return last
+	}
+	first := open("")
+	require.Equal(t, "execute: sleep", first.Text)
+	require.Equal(t, fleet.Output{Cursor: first.Cursor, Open: 1}, open(first.Cursor))
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+	_, o := w.outputs(a, r, first.Cursor)
+	require.Equal(t, fleet.TaskStopped, o.Status)
 }
 
 // TestACPSecrets holds that the headers of MCP servers go with the run.

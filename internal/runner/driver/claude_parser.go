@@ -21,11 +21,12 @@ type claudeParser struct {
 	result  *claudeEvent
 	cost    float64
 	turns   int
+	open    map[string]bool // calls of tools without a result yet
 	usage   claudeUsage
 }
 
 func newClaudeParser(f Format) *claudeParser {
-	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, results: f.Results, usage: claudeUsage{names: map[string]string{}}}
+	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, results: f.Results, open: map[string]bool{}, usage: claudeUsage{names: map[string]string{}}}
 }
 
 type claudeEvent struct {
@@ -67,6 +68,9 @@ type claudeBlock struct {
 	IsError   bool            `json:"is_error"`
 }
 
+// Open implements Opener.
+func (p *claudeParser) Open() int { return len(p.open) }
+
 func (p *claudeParser) Line(line []byte) []Piece {
 	var e claudeEvent
 	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
@@ -90,9 +94,7 @@ func (p *claudeParser) Line(line []byte) []Piece {
 		p.usage.message(&e)
 		return p.assistant(e)
 	case "user":
-		if p.results {
-			return p.user(e)
-		}
+		return p.user(e)
 	}
 	return nil
 }
@@ -100,6 +102,7 @@ func (p *claudeParser) Line(line []byte) []Piece {
 // took takes a result.
 func (p *claudeParser) took(e *claudeEvent) {
 	p.result = e
+	clear(p.open)
 	p.turns += e.Turns
 	p.usage.result(e)
 	if e.Since == nil {
@@ -120,6 +123,7 @@ func (p *claudeParser) assistant(e claudeEvent) []Piece {
 		switch {
 		case b.Type == "tool_use" && b.Name != "":
 			p.usage.call(b)
+			p.open[b.ID] = true
 			said = append(said, Piece{Step: true, Text: toolStep(b.Name, b.Input), Data: toolCall(b)})
 		case b.Type == "text" && e.Parent == nil && strings.TrimSpace(b.Text) != "":
 			p.said = b.Text

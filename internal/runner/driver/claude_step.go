@@ -22,7 +22,7 @@ func toolCall(b claudeBlock) []byte {
 	}{"tool_call", b.ID, toolName(b.Name), arguments})
 }
 
-// user passes on what tools answered.
+// user passes on what tools answered, where that is wanted.
 func (p *claudeParser) user(e claudeEvent) []Piece {
 	var blocks []claudeBlock
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
@@ -31,6 +31,11 @@ func (p *claudeParser) user(e claudeEvent) []Piece {
 	var said []Piece
 	for _, b := range blocks {
 		if b.Type != "tool_result" {
+			continue
+		}
+		delete(p.open, b.ToolUseID)
+		if !p.results {
+			said = append(said, Piece{}) // it makes progress
 			continue
 		}
 		name := toolName(p.usage.names[b.ToolUseID])

@@ -79,6 +79,24 @@ func TestPieces(t *testing.T) {
 	})
 }
 
+// TestOpen holds that a call of a tool is under way until its result is there.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	p := newClaudeParser(Format{})
+	for _, step := range []struct {
+		line string
+		open int
+	}{
+		{`{"type":"assistant","message":{"content":[{"type":"tool_use","id":"1","name":"Bash"},{"type":"tool_use","id":"2","name":"Read"}]}}`, 2},
+		{`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"2","content":"x"}]}}`, 1},
+		{`{"type":"user","message":{"content":"text"}}`, 1},
+		{`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":"x"}]}}`, 0},
+	} {
+		p.Line([]byte(step.line))
+		require.Equal(t, step.open, p.Open(), step.line)
+	}
+}
+
 func TestClean(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

@@ -17,7 +17,7 @@ const maxHead = 4 << 10
 const (
 	taskColumns = `agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
 		dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, session_id,
-		model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting, description`
+		model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting, stalled_at, last_step, description`
 	selectTasks = `SELECT id, ` + taskColumns + `, payload_removed, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
 	listTasks   = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL FROM tasks
 		WHERE agent_uid = ? ORDER BY created_at DESC, n DESC LIMIT ? OFFSET ?`
@@ -140,28 +140,29 @@ func taskArgs(t *fleet.Task) []any {
 		t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
 		micros(t.CreatedAt), maybeMicros(t.StartedAt), maybeMicros(t.EndedAt), maybeMicros(t.Dispatched), t.Cursor,
 		t.OutputSize, maybeMicros(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, exit, t.CostUSD, t.Turns,
-		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported, t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, head(t.Description),
+		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported, t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, maybeMicros(t.StalledAt), t.LastStep, head(t.Description),
 	}
 }
 
 func scanTask(row scanner) (*fleet.Task, error) {
 	var (
-		t                                             fleet.Task
-		rest                                          sql.NullString
-		exit                                          sql.NullInt64
-		timeout                                       int64
-		created, started, ended, dispatched, stopping sql.NullInt64
+		t                                                      fleet.Task
+		rest                                                   sql.NullString
+		exit                                                   sql.NullInt64
+		timeout                                                int64
+		created, started, ended, dispatched, stopping, stalled sql.NullInt64
 	)
 	err := row.Scan(&t.ID, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason, &timeout,
 		&created, &started, &ended, &dispatched, &t.Cursor, &t.OutputSize, &stopping, &t.StopReason, &t.Summary, &t.PayloadSize,
 		&exit, &t.CostUSD, &t.Turns, &t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls,
-		&t.SelfStarted, &t.Reported, &t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, &t.Description, &t.PayloadRemoved, &t.Revision, &rest)
+		&t.SelfStarted, &t.Reported, &t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, &stalled, &t.LastStep, &t.Description, &t.PayloadRemoved, &t.Revision, &rest)
 	if err != nil {
 		return nil, err
 	}
 	t.Timeout = time.Duration(timeout)
 	t.CreatedAt, t.StartedAt, t.EndedAt = timeOf(created), timeOf(started), timeOf(ended)
 	t.Dispatched, t.StopAsked = timeOf(dispatched), timeOf(stopping)
+	t.StalledAt = timeOf(stalled)
 	t.Description += rest.String
 	if exit.Valid {
 		t.ExitCode = new(int(exit.Int64))

@@ -1,0 +1,9 @@
+-- Since when a task makes no progress, and what the last step of its run was. No time: it makes progress, or has ended.
+
+-- +goose Up
+ALTER TABLE tasks ADD COLUMN stalled_at INTEGER;
+ALTER TABLE tasks ADD COLUMN last_step TEXT NOT NULL DEFAULT '';
+
+-- +goose Down
+ALTER TABLE tasks DROP COLUMN last_step;
+ALTER TABLE tasks DROP COLUMN stalled_at;
