@@ -20,6 +20,7 @@ import (
 	"fleet/internal/fleet/subagents"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/sandbox"
 )
 
 // Config is all that can be set of a server. Each scalar field is a key of fleet.yaml, a flag and an environment
@@ -67,6 +68,8 @@ type Config struct {
 type Local struct {
 	// Projects are what agents can work on. Without any there is a project "shell", and one for each agent CLI on PATH.
 	Projects []local.Project `yaml:"projects"`
+	// Sandbox says how the programs of agents are confined where their project does not say.
+	Sandbox sandbox.Mode `yaml:"sandbox"`
 	// PassEnv names the environment variables of the server that all agents get too.
 	PassEnv []string `yaml:"pass_env"`
 }

@@ -96,6 +96,9 @@ func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest)
 			UID: s.cfg.NewID(), Name: r.Name, Owner: owner, Project: project.Name, Role: role.Name, Spec: r.Spec,
 			State: StatePending, Desired: DesiredRunning, CreatedAt: now, UpdatedAt: now,
 		}
+		if err := s.checkConfined(c.principal, a); err != nil {
+			return err
+		}
 		if err := tx.InsertAgent(a); err != nil {
 			return err
 		}

@@ -87,6 +87,9 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, erro
 			prompt = joinTexts(r.Spec, r.Prompt)
 			a.Spec = prompt
 		}
+		if err := s.checkConfined(p, a); err != nil {
+			return err
+		}
 		if err := tx.InsertAgent(a); err != nil {
 			return err
 		}
@@ -255,6 +258,9 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (task *Task, err erro
 			return agentOffline(a)
 		}
 		if err := s.cfg.Limits.admit(tx, a.Owner, more{tasks: 1}); err != nil {
+			return err
+		}
+		if err := s.checkConfined(p, a); err != nil {
 			return err
 		}
 		now := s.now()

@@ -115,6 +115,12 @@ type Traits struct {
 	UniqueNames bool
 }
 
+// Confiner is a place whose agents may run programs beside what other people have. Unconfined says why programs of the
+// agent could reach what is not the agent's own, and what to do about it; empty: they cannot.
+type Confiner interface {
+	Unconfined(a Agent) string
+}
+
 // Tidier is a place that keeps things for a limited time. Tidy removes those whose time is over; it is called now and
 // then, and what it cannot remove it tries again.
 type Tidier interface {

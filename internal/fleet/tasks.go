@@ -52,6 +52,9 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*Task, err
 		if err != nil {
 			return err
 		}
+		if err := s.checkConfined(p, a); err != nil {
+			return err
+		}
 		active, err := tx.ActiveTask(a.UID)
 		if err != nil {
 			return err

@@ -27,6 +27,12 @@ const formatFile = "format.json"
 // reportFile is where a run has the token with which it reports.
 const reportFile = "report-token"
 
+// What a program writes of its result.
+const (
+	summaryFile = shim.FilesDir + "/summary"
+	payloadFile = shim.FilesDir + "/payload"
+)
+
 // startTime is how long a shim may take to start a program, on a machine that is very busy.
 const startTime = 30 * time.Second
 
@@ -142,9 +148,9 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		return nil, err
 	}
 	own := map[string]string{
-		"FLEET_RUN_DIR": string(run), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": job.Agent, "FLEET_PROJECT": job.Project, "FLEET_ROLE": job.Role.Name,
+		"FLEET_RUN_DIR": run.Path(shim.FilesDir), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": job.Agent, "FLEET_PROJECT": job.Project, "FLEET_ROLE": job.Role.Name,
 		"FLEET_PROMPT_FILE": run.Path(driver.PromptFile), "FLEET_SPEC_FILE": run.Path(driver.SpecFile), "FLEET_ROLE_FILE": run.Path(driver.RoleFile),
-		"FLEET_SUMMARY": run.Path("summary"), "FLEET_PAYLOAD": run.Path("payload"),
+		"FLEET_SUMMARY": run.Path(summaryFile), "FLEET_PAYLOAD": run.Path(payloadFile),
 	}
 	if c.Messages && !c.MessagesJSON {
 		own["FLEET_MESSAGES"] = fmt.Sprintf("/dev/fd/%d", shim.MessagesFD)
@@ -172,6 +178,9 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		if spec.Program, err = Find(c.Argv[0], env, w.Dir); err != nil {
 			return nil, err
 		}
+	}
+	if w.Sandbox != nil {
+		spec.Sandbox = confined(*w.Sandbox, run, spec.Program, env)
 	}
 	for _, f := range files {
 		if f.Secret {
@@ -201,6 +210,9 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 func (h Home) place(run shim.Run, files []driver.File) error {
 	tmp, err := os.MkdirTemp(h.path("runs"), newPrefix+"*")
 	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(tmp, shim.FilesDir), 0o700); err != nil {
 		return err
 	}
 	for _, f := range files {

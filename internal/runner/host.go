@@ -7,6 +7,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 )
 
@@ -62,6 +63,8 @@ type Work struct {
 	Job     driver.Job    // all of it but RunDir, Session and Helper, which the host fills in
 	Dir     string        // where the program is started
 	Timeout time.Duration // the longest that a run may take here; 0: what the run says
+	// Sandbox is what the program may reach besides its run's files; nil: everything that this user may.
+	Sandbox *sandbox.Policy
 	// Environ returns the environment of the program; own are the variables that tell it about its task.
 	Environ func(own map[string]string) []string
 }

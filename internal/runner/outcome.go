@@ -27,14 +27,14 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 	}
 	o := result.Outcome
 	o.EndedAt = exit.Ended
-	summary, err := run.Head("summary", maxSummary)
+	summary, err := run.Head(summaryFile, maxSummary)
 	if err != nil {
 		return fleet.Outcome{}, HostError("the summary of the run cannot be read", err)
 	}
 	if s := strings.TrimSpace(driver.Clean(summary)); s != "" {
 		o.Summary = shorten(s)
 	}
-	for _, name := range []string{"payload", "output"} {
+	for _, name := range []string{payloadFile, "output"} {
 		if name == "output" && f.format.Kind != "text" {
 			break // it is for programs, and the parser has found the payload in it
 		}

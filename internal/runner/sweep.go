@@ -104,6 +104,6 @@ func (host *Host) End(ctx context.Context, h Home, reason string) error {
 			return HostError("the run "+filepath.Base(string(run))+" cannot be ended", err)
 		}
 	}
-	process.KillMarked(shim.Mark(shim.Run(h.path("runs"))) + "/") // the agent may have removed the directory of a run
+	process.KillMarked(shim.Mark(shim.Run(h.path("runs")))) // the agent may have removed the directory of a run
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
 )
 
 // fakeClaude is a program that writes down how it was called and then says what $SCRIPT says, in the form that Claude
@@ -53,6 +54,7 @@ func newClaudeWorldWith(t *testing.T, role local.Role, change func(*local.Config
 	w := newWorld(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "ANTHROPIC_API_KEY=key", "OPENAI_API_KEY=other", "FLEET_TOKEN=secret"}
 		c.Projects = []local.Project{{Name: "claude", Driver: "claude", Roles: []local.Role{role}}}
+		c.Sandbox = sandbox.None // the fake reads its script from the home that these tests share
 		change(c)
 	})
 	return &claudeWorld{world: w, homeDir: dir}

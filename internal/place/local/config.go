@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
 )
 
 // Config configures a Place. Dir and ShimCommand are needed.
@@ -23,6 +25,7 @@ type Config struct {
 	ShimCommand  []string      // starts ShimMain, with the directory of a run as one more argument
 	ACPCommand   []string      // starts ACPMain, with the file of its job as one more argument; none: no agents of the driver acp
 	PassEnv      []string      // variables of the server that all agents get too; one that ends in * means all that begin so
+	Sandbox      sandbox.Mode  // how the programs of projects are confined that do not say; empty: sandbox.Auto
 	MaxOutput    int64         // bytes of output that a run can have; 0: 16 MiB
 	StopGrace    time.Duration // how long a run gets to end by itself before it is killed; 0: 5 s
 	Environ      []string      // the server's environment; nil: os.Environ()
@@ -50,7 +53,12 @@ type Project struct {
 	Env     map[string]string `yaml:"env"`      // variables for its agents
 	PassEnv []string          `yaml:"pass_env"` // variables of the server that its agents get too
 	Timeout time.Duration     `yaml:"timeout"`  // the longest a task may take here; 0: what the task says
-	Roles   []Role            `yaml:"roles"`    // none: coder, operator and manager
+
+	Sandbox sandbox.Mode    `yaml:"sandbox"` // how its programs are confined; none: Config.Sandbox
+	Network sandbox.Network `yaml:"network"` // what its programs may connect to; none: full
+	Read    []string        `yaml:"read"`    // what its programs may read besides the system and their own files
+
+	Roles []Role `yaml:"roles"` // none: coder, operator and manager
 }
 
 // Role is how an agent behaves.
@@ -109,8 +117,12 @@ func (c *Config) check() ([]project, error) {
 	if err := checkVariables("pass_env", c.PassEnv); err != nil {
 		return nil, err
 	}
+	if _, err := sandbox.Choose(c.Sandbox, ""); err != nil {
+		return nil, err
+	}
 	var ready []project
 	for i, p := range c.Projects {
+		p.Sandbox = cmp.Or(p.Sandbox, c.Sandbox)
 		r, err := p.check()
 		if err != nil {
 			return nil, fmt.Errorf("project %d %q: %w", i+1, p.Name, err)
@@ -144,6 +156,15 @@ func (p Project) check() (project, error) {
 	}
 	if p.Repository, err = resolve(p.Repository); err != nil {
 		return project{}, err
+	}
+	if _, err := sandbox.Choose(p.Sandbox, p.Network); err != nil {
+		return project{}, err
+	}
+	p.Read = slices.Clone(p.Read)
+	for i := range p.Read {
+		if p.Read[i], err = resolve(p.Read[i]); err != nil {
+			return project{}, err
+		}
 	}
 	if err := checkVariables("pass_env", p.PassEnv); err != nil {
 		return project{}, err

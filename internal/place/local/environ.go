@@ -39,8 +39,12 @@ func pick(environ []string, patterns ...[]string) map[string]string {
 
 // environ is the environment of a run: what programs need, what the driver needs, what the configuration gives, and
 // what tells the program about its task. Nothing else of the server's environment is in it.
-func (b *Place) environ(p project, own map[string]string) []string {
+func (b *Place) environ(p project, c *confinement, own map[string]string) []string {
 	env := pick(b.config.Environ, basics, p.driver.Keys(), b.config.PassEnv, p.PassEnv)
+	if c != nil {
+		maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "XDG_") }) // they lead to the user's own home
+		maps.Copy(env, c.env)
+	}
 	maps.Copy(env, p.Env)
 	maps.Copy(env, own)
 	if env["PATH"] == "" {

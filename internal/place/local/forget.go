@@ -27,7 +27,7 @@ func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 	if err != nil {
 		return
 	}
-	root, path := keeper.Conversations(b.environ(p, nil), filepath.Join(own, filepath.Base(h.work())))
+	root, path := keeper.Conversations(b.environ(p, nil, nil), filepath.Join(own, filepath.Base(h.work())))
 	if path == "" {
 		return
 	}

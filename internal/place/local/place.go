@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -17,10 +18,14 @@ type Place struct {
 	config   Config
 	projects []project
 	git      *worktree.Git
+	identity func() string // see readIdentity
 	host     *runner.Host
 }
 
-var _ fleet.Place = (*Place)(nil)
+var (
+	_ fleet.Place    = (*Place)(nil)
+	_ fleet.Confiner = (*Place)(nil)
+)
 
 // New makes a backend from a configuration, or says what is wrong with that. Close it.
 func New(c Config) (*Place, error) {
@@ -34,6 +39,7 @@ func New(c Config) (*Place, error) {
 	b := &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), host: runner.New(runner.Config{
 		ShimCommand: c.ShimCommand, ACPCommand: c.ACPCommand, MaxOutput: c.MaxOutput, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}
+	b.identity = sync.OnceValue(func() string { return readIdentity(gitEnviron(c)) })
 	return b, nil
 }
 

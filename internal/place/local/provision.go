@@ -43,7 +43,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	if err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.Words(err))
 	}
-	if _, err := runner.Find(p.driver.Program(), b.environ(p, nil), ""); err != nil {
+	if _, err := runner.Find(p.driver.Program(), b.environ(p, nil, nil), ""); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(h.path("runs"), 0o700); err != nil {

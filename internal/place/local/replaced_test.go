@@ -17,6 +17,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/process"
+	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 )
 
@@ -32,21 +33,22 @@ func TestReplacedFiles(t *testing.T) {
 	} {
 		for _, file := range []string{
 			"agent.json", "active", "session", "stopped", "log", "runs", "work/.git", "run/run.json", "run/claim", "run/child", "run/control",
-			"run/output", "run/stderr", "run/exit.json", "run/format.json", "run/summary", "run/payload", "run/shim.log", "run/output.99",
+			"run/output", "run/stderr", "run/exit.json", "run/format.json", "run/files/summary", "run/files/payload", "run/shim.log", "run/output.99",
 		} {
 			if how != "pipe" && !slices.Contains([]string{"agent.json", "runs", "run/run.json", "run/claim", "run/exit.json", "run/output"}, file) {
 				continue
 			}
 			t.Run(how+" "+file, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, nil)
+				// An agent that is confined cannot; the sandbox is not the only defence.
+				w := newWorld(t, func(c *local.Config) { c.Sandbox = sandbox.None })
 				a := w.agent("shell")
 				marker := filepath.Join(t.TempDir(), "replaced")
 				path := filepath.Join(w.home(a), file)
 				if name, own := strings.CutPrefix(file, "run/"); own {
-					path = "$FLEET_RUN_DIR/" + name
+					path = "$FLEET_RUN_DIR/../" + name
 				}
-				r := w.start(a, fmt.Sprintf(`until [ -e $FLEET_RUN_DIR/child ]; do :; done; f=%s; echo begun; %s; touch %s; sleep 3600`, path, script, marker))
+				r := w.start(a, fmt.Sprintf(`until [ -e $FLEET_RUN_DIR/../child ]; do :; done; f=%s; echo begun; %s; touch %s; sleep 3600`, path, script, marker))
 				for _, err := os.Stat(marker); err != nil; _, err = os.Stat(marker) {
 					require.NoError(t, w.ctx.Err())
 					runtime.Gosched()

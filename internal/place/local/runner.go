@@ -51,10 +51,22 @@ func (s workspace) Work(r fleet.Run) (runner.Work, error) {
 	if p.dir != "" {
 		dir = p.dir
 	}
-	return runner.Work{
+	record, err := s.home.record()
+	if err != nil {
+		return runner.Work{}, runner.HostError("the record of the agent cannot be read", err)
+	}
+	c, err := s.place.confine(p, s.home, record)
+	if err != nil {
+		return runner.Work{}, err
+	}
+	w := runner.Work{
 		Driver: p.driver, Job: job, Dir: dir, Timeout: p.Timeout,
-		Environ: func(own map[string]string) []string { return s.place.environ(p, own) },
-	}, nil
+		Environ: func(own map[string]string) []string { return s.place.environ(p, c, own) },
+	}
+	if c != nil {
+		w.Sandbox = &c.policy
+	}
+	return w, nil
 }
 
 // job is the task as the driver sees it.

@@ -163,6 +163,9 @@ func TestEnvironment(t *testing.T) {
 	files, err := os.ReadDir(w.runDir(a, r))
 	require.NoError(t, err)
 	for _, f := range files {
+		if f.IsDir() {
+			continue
+		}
 		data, err := os.ReadFile(w.runDir(a, r, f.Name()))
 		require.NoError(t, err)
 		require.NotContains(t, string(data), "given", f.Name())

@@ -16,6 +16,7 @@ type Policy struct {
 	Write []string `json:"write,omitempty"` // directories and files that it may read, change and execute; each must exist
 	Read  []string `json:"read,omitempty"`  // directories and files that it may read and execute; those that do not exist are left out
 
+	// Network is empty for Full.
 	Network Network `json:"network,omitempty"`
 
 	// Processes is how many processes and threads the user of the program may have before the program cannot start more;

@@ -15,6 +15,7 @@
 //	output     the beginning of what the child put out; output.N holds what came from byte N on. Of these files, the
 //	           last ones are kept, see output
 //	stderr     what it put out as errors, where they are kept apart, in the same way
+//	files/     the program's own: its summary and its payload. A program that is confined can write nothing else here
 //	exit.json  how the run ended; made once, after everything else is in place
 //	.spare-*   disk space for claim, child and exit.json
 //	shim.log   what the shim itself had to say

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fleet/internal/runner/process"
+	"fleet/internal/runner/sandbox"
 )
 
 // HandshakeFD is the file descriptor on which the shim tells the server whether it has started the child: one Handshake
@@ -172,9 +173,7 @@ func start(run Run, spec Spec) (*supervisor, error) {
 	}
 	files[1], files[2] = stdout, stderr
 	s.started = time.Now().UTC()
-	p, err := os.StartProcess(spec.Program, spec.Argv, &os.ProcAttr{
-		Dir: spec.Dir, Env: os.Environ(), Files: files, Sys: process.Attributes(),
-	})
+	p, err := startChild(spec, &os.ProcAttr{Dir: spec.Dir, Env: os.Environ(), Files: files, Sys: process.Attributes()})
 	if err != nil {
 		return fail(err)
 	}
@@ -190,6 +189,13 @@ func start(run Run, spec Spec) (*supervisor, error) {
 	}
 	go s.control.serve()
 	return s, nil
+}
+
+func startChild(spec Spec, attr *os.ProcAttr) (*os.Process, error) {
+	if spec.Sandbox != nil {
+		return sandbox.Start(*spec.Sandbox, spec.Program, spec.Argv, attr)
+	}
+	return os.StartProcess(spec.Program, spec.Argv, attr)
 }
 
 // MessagesFD is the file descriptor from which a child that takes messages reads them, a line each.

@@ -23,8 +23,11 @@ type Claim struct {
 	Shim process.ID `json:"shim"`
 }
 
-// Mark is the variable in the environment of everything that the run starts.
-func Mark(r Run) string { return "FLEET_RUN_DIR=" + string(r) }
+// FilesDir is the directory in a run's directory that belongs to the program: what it writes there, Fleet reads as its own.
+const FilesDir = "files"
+
+// Mark is what the environment of everything that the run starts begins a variable with: see process.KillMarked.
+func Mark(r Run) string { return "FLEET_RUN_DIR=" + string(r) + "/" }
 
 // Path is where the run keeps the file.
 func (r Run) Path(name string) string { return filepath.Join(string(r), name) }

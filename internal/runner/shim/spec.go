@@ -1,6 +1,10 @@
 package shim
 
-import "time"
+import (
+	"time"
+
+	"fleet/internal/runner/sandbox"
+)
 
 // Spec is what to run. It is no place for secrets.
 type Spec struct {
@@ -15,10 +19,12 @@ type Spec struct {
 	Messages     bool          `json:"messages,omitempty"`      // it reads messages, from MessagesFD
 	MessagesJSON bool          `json:"messages_json,omitempty"` // a message is a line with a JSON string
 	Requests     bool          `json:"requests,omitempty"`      // its output tells when it asks its model, see requests
-	Secrets      []string      `json:"secrets,omitempty"`       // files in the run's directory that are removed when it ends
-	Log          string        `json:"log,omitempty"`           // file that gets a line when it ends
-	Mark         string        `json:"mark"`                    // variable of the child's environment that tells its descendants
-	Name         string        `json:"name"`                    // of the run, for the log
+	// Sandbox is what the program may reach; nil: everything that this user may.
+	Sandbox *sandbox.Policy `json:"sandbox,omitempty"`
+	Secrets []string        `json:"secrets,omitempty"` // files in the run's directory that are removed when it ends
+	Log     string          `json:"log,omitempty"`     // file that gets a line when it ends
+	Mark    string          `json:"mark"`              // variable of the child's environment that tells its descendants
+	Name    string          `json:"name"`              // of the run, for the log
 }
 
 // End says why a run ended.

@@ -1,0 +1,61 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// systemDirs are where a system keeps its programs, their libraries, and what both need to know of the machine.
+var systemDirs = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store", "/snap", "/proc", "/sys",
+	"/var/lib/ca-certificates",
+}
+
+// System returns what every program may read: the programs of the system and what all users of it may know. What only
+// root or a group may read is left out, since the user of the agents may be root.
+var System = sync.OnceValue(func() []string {
+	paths := append([]string{}, systemDirs...)
+	public, whole := publicOf("/etc")
+	if whole {
+		public = []string{"/etc"}
+	}
+	paths = append(paths, public...)
+	for _, link := range []string{"/etc/resolv.conf", "/etc/localtime", "/etc/hosts"} {
+		if target, err := filepath.EvalSymlinks(link); err == nil {
+			paths = append(paths, target)
+		}
+	}
+	return paths
+})
+
+const othersRead = 0o004
+
+// publicOf returns the paths in the directory that all users may read; whole says that these are all there are.
+func publicOf(dir string) (public []string, whole bool) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, false
+	}
+	whole = true
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		info, err := e.Info()
+		switch {
+		case err != nil:
+			whole = false
+		case info.Mode()&os.ModeSymlink != 0: // what it leads to has rights of its own
+		case info.Mode().Perm()&othersRead == 0:
+			whole = false
+		case info.IsDir():
+			inside, all := publicOf(path)
+			if all {
+				inside = []string{path}
+			}
+			public, whole = append(public, inside...), whole && all
+		default:
+			public = append(public, path)
+		}
+	}
+	return public, whole
+}
