@@ -82,7 +82,7 @@ func newLocal(cfg Config, log *slog.Logger) (fleet.Place, error) {
 	}
 	return local.New(local.Config{
 		Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ACPCommand: []string{self, acpCommand}, PassEnv: cfg.Local.PassEnv,
-		Sandbox:   cfg.Local.Sandbox,
+		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
 		MaxOutput: cfg.MaxOutput, StopGrace: cfg.StopGrace, Logger: log,
 	})
 }

@@ -70,6 +70,9 @@ type Local struct {
 	Projects []local.Project `yaml:"projects"`
 	// Sandbox says how the programs of agents are confined where their project does not say.
 	Sandbox sandbox.Mode `yaml:"sandbox"`
+	// Read and Write are what the programs of all agents may read and write besides the system and their own files.
+	Read  []string `yaml:"read"`
+	Write []string `yaml:"write"`
 	// PassEnv names the environment variables of the server that all agents get too.
 	PassEnv []string `yaml:"pass_env"`
 }

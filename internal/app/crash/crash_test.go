@@ -47,9 +47,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// witness is a directory beside the data, in which tasks leave what outlives them.
+func witness(data string) string { return filepath.Join(filepath.Dir(data), "witness") }
+
 func serve(data, point string) error {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", data, 200*time.Millisecond
+	cfg.Local.Projects = []local.Project{{Name: "shell", Write: []string{witness(data)}}}
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log:  os.Stderr,
 		Core: func(c *fleet.Config) { c.LeaseTTL = 500 * time.Millisecond },
@@ -85,7 +89,9 @@ type supervisor struct {
 }
 
 func supervise(t *testing.T, point string) *supervisor {
-	s := &supervisor{t: t, data: t.TempDir(), done: make(chan struct{})}
+	dir := t.TempDir()
+	s := &supervisor{t: t, data: filepath.Join(dir, "data"), done: make(chan struct{})}
+	require.NoError(t, os.Mkdir(witness(s.data), 0o700))
 	s.begin(point)
 	go func() {
 		defer close(s.done)
@@ -181,7 +187,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			s := supervise(t, point)
-			count := filepath.Join(t.TempDir(), "count")
+			count := filepath.Join(witness(s.data), "count")
 
 			created := call(s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "x", RequestId: "create"})
 			require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created.GetMessage())

@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 				Name: "shout", Kind: providers.KindCLI, Driver: providers.DriverCommand, Command: []string{shout(t), "{{.Prompt}}"},
 			}}
 			cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
+			cfg.Local.Write = []string{e.WorkDir} // where scripts and tasks meet
 			a, err := app.Open(context.Background(), cfg, app.Options{})
 			if err != nil {
 				return err

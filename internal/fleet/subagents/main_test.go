@@ -145,12 +145,12 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 	}
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "claude"), []byte("#!/bin/sh\nexec '"+exe+"' claude \"$@\"\n"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "claude"), []byte("#!/bin/sh\nHOME='"+filepath.Join(dir, "home")+"' exec '"+exe+"' claude \"$@\"\n"), 0o700))
 
 	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "fleet.db"), sqlite.Config{})
 	require.NoError(t, err)
 	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
-	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{exe, "shim"}, StopGrace: 200 * time.Millisecond, Environ: environ, PassEnv: []string{"GORACE"}})
+	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{exe, "shim"}, StopGrace: 200 * time.Millisecond, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{dir}})
 	require.NoError(t, err)
 	w := &world{t: t, store: store, remote: fake.New(fake.Config{}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))

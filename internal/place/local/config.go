@@ -26,6 +26,8 @@ type Config struct {
 	ACPCommand   []string      // starts ACPMain, with the file of its job as one more argument; none: no agents of the driver acp
 	PassEnv      []string      // variables of the server that all agents get too; one that ends in * means all that begin so
 	Sandbox      sandbox.Mode  // how the programs of projects are confined that do not say; empty: sandbox.Auto
+	Read         []string      // what programs of all agents may read besides the system and their own files
+	Write        []string      // what they may write besides their own files; each must exist
 	MaxOutput    int64         // bytes of output that a run can have; 0: 16 MiB
 	StopGrace    time.Duration // how long a run gets to end by itself before it is killed; 0: 5 s
 	Environ      []string      // the server's environment; nil: os.Environ()
@@ -57,6 +59,7 @@ type Project struct {
 	Sandbox sandbox.Mode    `yaml:"sandbox"` // how its programs are confined; none: Config.Sandbox
 	Network sandbox.Network `yaml:"network"` // what its programs may connect to; none: full
 	Read    []string        `yaml:"read"`    // what its programs may read besides the system and their own files
+	Write   []string        `yaml:"write"`   // what they may write besides their own files; each must exist
 
 	Roles []Role `yaml:"roles"` // none: coder, operator and manager
 }
@@ -120,6 +123,9 @@ func (c *Config) check() ([]project, error) {
 	if _, err := sandbox.Choose(c.Sandbox, ""); err != nil {
 		return nil, err
 	}
+	if err := resolveAll(&c.Read, &c.Write); err != nil {
+		return nil, err
+	}
 	var ready []project
 	for i, p := range c.Projects {
 		p.Sandbox = cmp.Or(p.Sandbox, c.Sandbox)
@@ -160,11 +166,8 @@ func (p Project) check() (project, error) {
 	if _, err := sandbox.Choose(p.Sandbox, p.Network); err != nil {
 		return project{}, err
 	}
-	p.Read = slices.Clone(p.Read)
-	for i := range p.Read {
-		if p.Read[i], err = resolve(p.Read[i]); err != nil {
-			return project{}, err
-		}
+	if err := resolveAll(&p.Read, &p.Write); err != nil {
+		return project{}, err
 	}
 	if err := checkVariables("pass_env", p.PassEnv); err != nil {
 		return project{}, err
@@ -247,4 +250,17 @@ func resolve(path string) (string, error) {
 		path = filepath.Join(home, path[1:])
 	}
 	return filepath.Abs(path)
+}
+
+// resolveAll resolves the paths of the lists.
+func resolveAll(lists ...*[]string) (err error) {
+	for _, list := range lists {
+		*list = slices.Clone(*list)
+		for i, path := range *list {
+			if (*list)[i], err = resolve(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -82,7 +82,8 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 		// A worktree's commits are written into the repository until agents have git directories of their own.
 		c.policy.Write = append(c.policy.Write, gitDir(r.Repository))
 	}
-	c.policy.Read = append(c.policy.Read, p.Read...)
+	c.policy.Read = slices.Concat(c.policy.Read, b.config.Read, p.Read)
+	c.policy.Write = slices.Concat(c.policy.Write, b.config.Write, p.Write)
 	for _, dir := range []string{own, tmp, filepath.Join(own, ".claude")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, runner.HostError("the agent's own directory cannot be made", err)
