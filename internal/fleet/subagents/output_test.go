@@ -89,7 +89,7 @@ func TestOutputOfCommand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *subagents.Config) { c.Retries = 1 })
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "bin", "tool"), []byte(`#!/bin/sh
-in=$(cat); case "$in" in *"You were asked:"*) echo "$in" >"'`+w.dir+`'/home/again"; echo '{"ok": true}';; *) echo no;; esac
+in=$(cat); case "$in" in *"You were asked:"*) echo "$in" >"`+w.dir+`/home/again"; echo '{"ok": true}';; *) echo no;; esac
 `), 0o700))
 	w.define("t", "driver: command\ncommand: [tool]\noutput_format: json", "You are a tool.")
 	require.JSONEq(t, `{"ok":true}`, w.does("t", "Do it.").Text)
