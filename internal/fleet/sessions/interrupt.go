@@ -42,13 +42,13 @@ func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error)
 type listeners struct {
 	mu      sync.Mutex
 	closed  bool
-	count   map[string]int         // by task
-	late    map[string]*time.Timer // of turns that nobody waits for, by task
-	running sync.WaitGroup         // what the timers do
+	count   map[string]int       // by task
+	late    map[string]*lateCall // of turns that nobody waits for, by task
+	running sync.WaitGroup       // what the timers do
 }
 
 func newListeners() *listeners {
-	return &listeners{count: map[string]int{}, late: map[string]*time.Timer{}}
+	return &listeners{count: map[string]int{}, late: map[string]*lateCall{}}
 }
 
 // join counts a call that waits for the turn.
@@ -56,8 +56,8 @@ func (l *listeners) join(task string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count[task]++
-	if t := l.late[task]; t != nil {
-		t.Stop()
+	if c := l.late[task]; c != nil {
+		c.timer.Stop()
 		delete(l.late, task)
 	}
 }
@@ -74,21 +74,24 @@ func (l *listeners) leave(task string, grace time.Duration, then func()) {
 	if then == nil || l.closed {
 		return
 	}
-	var timer *time.Timer
-	timer = time.AfterFunc(grace, func() {
-		if l.take(task, timer) {
+	c := &lateCall{}
+	c.timer = time.AfterFunc(grace, func() {
+		if l.take(task, c) {
 			defer l.running.Done()
 			then()
 		}
 	})
-	l.late[task] = timer
+	l.late[task] = c
 }
 
-// take says whether the timer still counts. It makes close wait until running.Done.
-func (l *listeners) take(task string, timer *time.Timer) bool {
+// lateCall is what leave calls after its grace.
+type lateCall struct{ timer *time.Timer }
+
+// take says whether the call still counts. It makes close wait until running.Done.
+func (l *listeners) take(task string, c *lateCall) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.late[task] != timer {
+	if l.closed || l.late[task] != c {
 		return false
 	}
 	delete(l.late, task)
@@ -100,8 +103,8 @@ func (l *listeners) take(task string, timer *time.Timer) bool {
 func (l *listeners) close() {
 	l.mu.Lock()
 	l.closed = true
-	for _, t := range l.late {
-		t.Stop()
+	for _, c := range l.late {
+		c.timer.Stop()
 	}
 	l.mu.Unlock()
 	l.running.Wait()

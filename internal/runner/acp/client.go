@@ -249,12 +249,13 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 	// Cancelling a prompt is a message of its own, after which the program still answers the prompt.
 	turn, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	patience := cancelTime
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		c.cancel = true
 		c.mu.Unlock()
 		_ = c.conn.SendNotification(turn, acp.AgentMethodSessionCancel, acp.CancelNotification{SessionId: acp.SessionId(c.session)})
-		time.AfterFunc(cancelTime, end)
+		time.AfterFunc(patience, end)
 	})()
 	r, err := acp.SendRequest[reply](c.conn, turn, acp.AgentMethodSessionPrompt, acp.PromptRequest{
 		SessionId: acp.SessionId(c.session), Prompt: []acp.ContentBlock{acp.TextBlock(prompt)},
