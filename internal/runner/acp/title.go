@@ -48,7 +48,8 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 	now.merge(before)
 	c.calls[now.ID] = now
 	over := u.Status == "completed" || u.Status == "failed"
-	if !empty(now.RawInput) || u.Status != "" && u.Status != "pending" {
+	// One that is pending may come with its arguments later: opencode begins with the directory alone.
+	if len(now.subjects()) > 0 || u.Status != "" && u.Status != "pending" {
 		begun = c.Begin(now.ID)
 	}
 	if !over {
