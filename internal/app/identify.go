@@ -65,6 +65,9 @@ func localUser(cfg Config, o Options) func(context.Context) error {
 			return errors.New("a call without a token came over no connection")
 		}
 		user, err := c.User()
+		if errors.Is(err, inbound.ErrConfined) {
+			return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's program does not count as the user who runs this server: use the agent's own token, from the file in FLEET_REPORT_TOKEN_FILE")
+		}
 		if err != nil {
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherWays).Because(err)
 		}

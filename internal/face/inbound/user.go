@@ -9,6 +9,9 @@ import (
 // errNotFound means that no socket of a program is the other end of the connection.
 var errNotFound = errors.New("the caller's socket is not in this machine's tables")
 
+// ErrConfined means that the caller is a program in a sandbox, which has its user's id but not its rights.
+var ErrConfined = errors.New("the caller is confined")
+
 // userOf returns the user of the program at the other end of the connection.
 func userOf(c net.Conn) (int, error) {
 	local, err := netip.ParseAddrPort(c.LocalAddr().String())

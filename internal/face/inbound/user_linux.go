@@ -32,9 +32,15 @@ func socketUser(local, remote netip.AddrPort) (int, error) {
 			errs = append(errs, err) // such as of a machine without IPv6
 			continue
 		}
-		user, err := findSocket(f, local, remote)
+		user, inode, err := findSocket(f, local, remote)
 		_ = f.Close()
 		if err == nil {
+			switch kept, err := confined(inode); {
+			case err != nil:
+				return 0, err
+			case kept:
+				return 0, ErrConfined
+			}
 			return user, nil
 		}
 		errs = append(errs, err)
@@ -59,9 +65,9 @@ const (
 // timeWait is the state of a socket that has been closed.
 const timeWait = "06"
 
-// findSocket returns the user of the socket in the table. A socket that no program has open any more counts as absent:
+// findSocket returns the user and the inode of the socket in the table. A socket that no program has open any more counts as absent:
 // the kernel shows it as root's.
-func findSocket(table io.Reader, local, remote netip.AddrPort) (int, error) {
+func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode string, err error) {
 	ends := [2][]string{inTable(local), inTable(remote)}
 	rows := bufio.NewScanner(table)
 	for rows.Scan() {
@@ -73,18 +79,18 @@ func findSocket(table io.Reader, local, remote netip.AddrPort) (int, error) {
 			continue
 		}
 		if f[fieldState] == timeWait || f[fieldInode] == "0" {
-			return 0, errNotFound
+			return 0, "", errNotFound
 		}
 		user, err := strconv.Atoi(f[fieldUser])
 		if err != nil {
-			return 0, fmt.Errorf("read the table of sockets: %w", err)
+			return 0, "", fmt.Errorf("read the table of sockets: %w", err)
 		}
-		return user, nil
+		return user, f[fieldInode], nil
 	}
 	if err := rows.Err(); err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	return 0, errNotFound
+	return 0, "", errNotFound
 }
 
 func oneOf(all []string, s string) bool {

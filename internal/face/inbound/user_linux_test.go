@@ -43,7 +43,7 @@ func TestFindSocket(t *testing.T) {
 		"another connection":       {"0: 0100007F:D431 0100007F:1FA6 01" + rest + "0 0 552 1", "127.0.0.1:54321", "127.0.0.1:8101", 0, errNotFound},
 		"a short row":              {"0: 0100007F:D431 0100007F:1FA5 01", "127.0.0.1:54321", "127.0.0.1:8101", 0, errNotFound},
 	} {
-		user, err := findSocket(table("9: 0100007F:9999 00000000:0000 0A"+rest+"0 0 1 1", c.row), end(c.local), end(c.remote))
+		user, _, err := findSocket(table("9: 0100007F:9999 00000000:0000 0A"+rest+"0 0 1 1", c.row), end(c.local), end(c.remote))
 		require.ErrorIs(t, err, c.err, name)
 		require.Equal(t, c.user, user, name)
 	}

@@ -1,0 +1,42 @@
+package inbound
+
+import (
+	"net"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/sandbox"
+)
+
+// TestConfinedCaller holds that a program in the sandbox does not count as the user whose program it is.
+func TestConfinedCaller(t *testing.T) {
+	t.Parallel()
+	l := listen(t, Limits{})
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	argv := []string{"bash", "-c", "exec 9<>/dev/tcp/127.0.0.1/" + port + "; exec sleep 3600"}
+	check := func(p *os.Process, want int) {
+		t.Cleanup(func() { _ = p.Kill(); _, _ = p.Wait() })
+		c, err := l.Accept()
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		user, err := c.(*Conn).User()
+		if want < 0 {
+			require.ErrorIs(t, err, ErrConfined)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, want, user)
+	}
+	plain, err := os.StartProcess("/bin/bash", argv, &os.ProcAttr{})
+	require.NoError(t, err)
+	check(plain, os.Geteuid())
+	if err := sandbox.Available(); err != nil {
+		t.Skip(err)
+	}
+	kept, err := sandbox.Start(sandbox.Policy{Read: sandbox.System()}, "/bin/bash", argv, &os.ProcAttr{})
+	require.NoError(t, err)
+	check(kept, -1)
+}
