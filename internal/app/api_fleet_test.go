@@ -121,6 +121,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		}
 		return nil
 	}
+	c.World.Traits.Changes = true
 	if c.World.Traits.Drivers == nil {
 		c.World.Traits.Drivers = []string{"cagent", "claude", "command", "codex", "gemini", "opencode"}
 	}

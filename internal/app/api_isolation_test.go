@@ -30,6 +30,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"since": "2020-01-01T00:00:00Z", "text": "classified", "toolset": "every",
 		"payload_offset": json.Number("0"), "payload_limit": json.Number("1000000"), "payload_tail": json.Number("1000000"),
 		"description_offset": json.Number("0"), "spec_offset": json.Number("0"),
+		"patch": true, "path": "", "patch_offset": json.Number("0"), "patch_limit": json.Number("1000"),
 		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",

@@ -37,6 +37,7 @@ var goodRequests = map[string]string{
 	"download_task_payload":     `{"task_id":"${task}"}`,
 	"list_questions":            `{}`,
 	"answer_question":           `{"question_id":"nobody","answer":"allow"}`,
+	"show_task_changes":         `{"task_id":"${task}"}`,
 	"send_task_message":         `{"agent_name":"papi","message":"hello"}`,
 	"start_agent":               `{"agent_name":"papi"}`,
 	"stop_agent":                `{"agent_name":"sony"}`,

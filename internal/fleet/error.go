@@ -64,6 +64,7 @@ const (
 	ReasonLimitReached       Reason = "LIMIT_REACHED"
 	ReasonSessionExists      Reason = "SESSION_EXISTS"
 	ReasonPayloadNotFound    Reason = "PAYLOAD_NOT_FOUND"
+	ReasonChangesNotFound    Reason = "CHANGES_NOT_FOUND"
 	ReasonSubagentNotFound   Reason = "SUBAGENT_NOT_FOUND"
 	ReasonDefinitionInvalid  Reason = "DEFINITION_INVALID"
 	ReasonTaskFailed         Reason = "TASK_FAILED"
@@ -101,6 +102,7 @@ var reasonCodes = map[Reason]Code{
 	ReasonLimitReached:       ResourceExhausted,
 	ReasonSessionExists:      AlreadyExists,
 	ReasonPayloadNotFound:    NotFound,
+	ReasonChangesNotFound:    NotFound,
 	ReasonSubagentNotFound:   NotFound,
 	ReasonDefinitionInvalid:  FailedPrecondition,
 	ReasonTaskFailed:         Aborted,

@@ -64,6 +64,7 @@ type Shown struct {
 	*Task
 	Payload *Portion // nil when it was not asked for, or when there is none
 	Preview string   // the last of its output while it runs
+	Changes *Changes // nil while it runs, and when they are not known
 }
 
 // ShowTask returns the task, and the part of its payload that is asked for; nil is none of it.
@@ -90,7 +91,8 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *PortionReque
 			}
 		}
 		if !shown.Active() {
-			return nil
+			shown.Changes, err = tx.Changes(shown.ID)
+			return err
 		}
 		shown.Preview, err = preview(tx, shown.ID)
 		return err

@@ -92,6 +92,10 @@ func (r absentRunner) Dispatch(context.Context, Run) error { return r.place.err(
 func (r absentRunner) Follow(context.Context, Run, string, func(Output) error) (Outcome, error) {
 	return Outcome{}, r.place.err()
 }
+func (r absentRunner) Changes(context.Context, Run) (*Changes, error) { return nil, r.place.err() }
+func (r absentRunner) Patch(context.Context, Changes, string, int64, int) ([]byte, bool, error) {
+	return nil, false, r.place.err()
+}
 func (r absentRunner) Interrupt(context.Context, Run, bool) error      { return r.place.err() }
 func (r absentRunner) Send(context.Context, Run, string, string) error { return r.place.err() }
 func (r absentRunner) Answer(context.Context, Run, Question) error     { return r.place.err() }

@@ -90,6 +90,17 @@ type Runner interface {
 	// QUESTION_NOT_FOUND if the run never asked it, NO_RUNNING_TASK if the run has ended, UNIMPLEMENTED where
 	// Traits.Asks is not set.
 	Answer(ctx context.Context, r Run, q Question) error
+
+	// Changes keeps the tree that the agent works in as it is now, committed or not, for the run, and returns what the run
+	// changed since it was dispatched. It is called when the run has ended. Called again, it does the same with the tree
+	// as it is then. Nil when the agent does not work in a repository.
+	// UNIMPLEMENTED unless Traits.Changes is set.
+	Changes(ctx context.Context, r Run) (*Changes, error)
+
+	// Patch returns at most limit bytes of the patch from Base to Commit of what Changes returned, from the offset on, of
+	// one file when path is set, and whether there is more. It works as long as the place has the repository, also when
+	// the workspace does not run or is deleted. CHANGES_NOT_FOUND when the place has it no more.
+	Patch(ctx context.Context, c Changes, path string, offset int64, limit int) (text []byte, more bool, err error)
 }
 
 // Traits are facts about a place.
@@ -111,6 +122,8 @@ type Traits struct {
 	Keeps bool
 	// Asks says that its agents can ask questions: Follow tells of them, and Answer answers them.
 	Asks bool
+	// Changes says that its runners can tell what a run changed: Changes and Patch.
+	Changes bool
 	// UniqueNames says that the host has one space of names for the agents of all owners.
 	UniqueNames bool
 }

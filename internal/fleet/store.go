@@ -139,6 +139,9 @@ type ReadTx interface {
 	// piece; nil when it has none.
 	PackedPayload(taskID string) ([]byte, error)
 
+	// Changes returns what the task changed; nil when that was not recorded.
+	Changes(taskID string) (*Changes, error)
+
 	// Events returns the events after seq that match, oldest first, at most limit.
 	Events(f EventFilter, after int64, limit int) ([]Event, error)
 
@@ -188,7 +191,7 @@ type Tx interface {
 	// UpdateTask writes every field of a task that is there, and sets its Revision. A task that has ended is never changed.
 	UpdateTask(t *Task) error
 
-	// DeleteTask removes a task that has ended, with its payload, its messages, its questions and its events. A task that has not ended,
+	// DeleteTask removes a task that has ended, with its payload, its changes, its messages, its questions and its events. A task that has not ended,
 	// or is not there, is an error. The caller appends an event in the same transaction.
 	DeleteTask(id string) error
 
@@ -210,6 +213,9 @@ type Tx interface {
 
 	// AppendPayload adds a piece to the end of the task's payload.
 	AppendPayload(taskID string, piece []byte) error
+
+	// PutChanges keeps what the task changed, also of a task that has ended, in place of what was kept before.
+	PutChanges(taskID string, c *Changes) error
 
 	// Append adds an event to the log and sets its Seq.
 	Append(e *Event) error

@@ -165,6 +165,9 @@ func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error
 			return 0, err
 		}
 	}
+	if err := w.keepLastChanges(ctx, a); err != nil {
+		return 0, err
+	}
 	w.cfg.Fault(FaultDeleteBefore)
 	var kept string
 	err := w.op(ctx, a, func(ctx context.Context) (err error) {

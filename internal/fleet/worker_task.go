@@ -61,6 +61,9 @@ func (w *worker) stepTask(ctx context.Context, v *AgentView) (next time.Duration
 		return 0, false, w.finish(ctx, t.ID, Outcome{Status: TaskStopped})
 	case a.State == StateStopped || a.State == StateFailed || a.State == StateCanceled:
 		w.unfollow()
+		if err := w.keepChanges(ctx, a, t); err != nil {
+			return 0, false, err
+		}
 		return 0, false, w.finish(ctx, t.ID, Outcome{Status: TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason)})
 	case t.Dispatched.IsZero() && a.State == StateRunning:
 		return 0, false, w.dispatch(ctx, a, t, false)
@@ -158,6 +161,9 @@ func (w *worker) followed(ctx context.Context, v *AgentView, f *follower) error 
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
 		if err := w.lastCall(ctx, a, t); err != nil {
+			return err
+		}
+		if err := w.keepChanges(ctx, a, t); err != nil {
 			return err
 		}
 		return w.finish(ctx, t.ID, a.outcome(f.outcome))

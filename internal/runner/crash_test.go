@@ -54,6 +54,8 @@ func newBench(t *testing.T) (*bench, context.Context) {
 
 func (x *bench) Ready() error { return nil }
 
+func (x *bench) Tree() (*Tree, error) { return nil, nil }
+
 func (x *bench) Work(r fleet.Run) (Work, error) {
 	d, err := driver.New(driver.Options{Kind: "shell"})
 	return Work{

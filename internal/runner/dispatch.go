@@ -67,6 +67,7 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err != nil {
 		return err
 	}
+	w.begin(ctx, r)
 	return w.host.launch(ctx, w.name, h, run, env)
 }
 

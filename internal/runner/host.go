@@ -9,6 +9,7 @@ import (
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
+	"fleet/internal/runner/worktree"
 )
 
 // Config configures a Host. Only ShimCommand is needed.
@@ -55,6 +56,15 @@ type Workspace interface {
 	Ready() error
 	// Work says how the agent's program is started on the run. Dispatch alone calls it.
 	Work(r fleet.Run) (Work, error)
+	// Tree returns the repository that the agent works in, also of an agent that was deleted; nil if there is none.
+	Tree() (*Tree, error)
+}
+
+// Tree is the repository that an agent works in.
+type Tree struct {
+	worktree.Tree
+	Git *worktree.Git
+	UID string // of the agent
 }
 
 // Work is how a program is started on a run.

@@ -101,6 +101,8 @@ const (
 	ErrorReason_QUESTION_NOT_FOUND ErrorReason = 35
 	// The question waits for no answer any more: it was answered, it expired, or its task ended. Metadata: question_id, status.
 	ErrorReason_QUESTION_CLOSED ErrorReason = 36
+	// Nothing is known of what the task changed, or the repository does not have it any more. Metadata: task_id.
+	ErrorReason_CHANGES_NOT_FOUND ErrorReason = 37
 )
 
 // Enum value maps for ErrorReason.
@@ -143,6 +145,7 @@ var (
 		34: "TASK_RUNNING",
 		35: "QUESTION_NOT_FOUND",
 		36: "QUESTION_CLOSED",
+		37: "CHANGES_NOT_FOUND",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -182,6 +185,7 @@ var (
 		"TASK_RUNNING":             34,
 		"QUESTION_NOT_FOUND":       35,
 		"QUESTION_CLOSED":          36,
+		"CHANGES_NOT_FOUND":        37,
 	}
 )
 
@@ -216,7 +220,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\x89\x06\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\xa0\x06\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -256,7 +260,8 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\x0eOUTPUT_INVALID\x10!\x12\x10\n" +
 	"\fTASK_RUNNING\x10\"\x12\x16\n" +
 	"\x12QUESTION_NOT_FOUND\x10#\x12\x13\n" +
-	"\x0fQUESTION_CLOSED\x10$B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0fQUESTION_CLOSED\x10$\x12\x15\n" +
+	"\x11CHANGES_NOT_FOUND\x10%B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

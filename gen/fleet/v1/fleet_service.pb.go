@@ -144,7 +144,7 @@ func (x ListTasksRequest_Toolset) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ListTasksRequest_Toolset.Descriptor instead.
 func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -1931,6 +1931,197 @@ func (x *PayloadInfo) GetFileName() string {
 	return ""
 }
 
+// ShowTaskChangesRequest names the task and says what to show of its changes.
+type ShowTaskChangesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Whether to return the patch in place of the list of files.
+	Patch bool `protobuf:"varint,2,opt,name=patch,proto3" json:"patch,omitempty"`
+	// Optional. With patch: only the changes of the file of this path.
+	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	// Optional. With patch: return it from this byte on, the patch_next_offset of the answer before.
+	PatchOffset *int32 `protobuf:"varint,4,opt,name=patch_offset,json=patchOffset,proto3,oneof" json:"patch_offset,omitempty"`
+	// Optional. With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.
+	PatchLimit *int32 `protobuf:"varint,5,opt,name=patch_limit,json=patchLimit,proto3,oneof" json:"patch_limit,omitempty"`
+	// Optional. Go on with the files from here: the next_cursor of the answer before.
+	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Optional. Return at most this many files; next_cursor says where to go on.
+	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowTaskChangesRequest) Reset() {
+	*x = ShowTaskChangesRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowTaskChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowTaskChangesRequest) ProtoMessage() {}
+
+func (x *ShowTaskChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowTaskChangesRequest.ProtoReflect.Descriptor instead.
+func (*ShowTaskChangesRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ShowTaskChangesRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ShowTaskChangesRequest) GetPatch() bool {
+	if x != nil {
+		return x.Patch
+	}
+	return false
+}
+
+func (x *ShowTaskChangesRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ShowTaskChangesRequest) GetPatchOffset() int32 {
+	if x != nil && x.PatchOffset != nil {
+		return *x.PatchOffset
+	}
+	return 0
+}
+
+func (x *ShowTaskChangesRequest) GetPatchLimit() int32 {
+	if x != nil && x.PatchLimit != nil {
+		return *x.PatchLimit
+	}
+	return 0
+}
+
+func (x *ShowTaskChangesRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ShowTaskChangesRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+// ShowTaskChangesResponse has the changes of the task.
+type ShowTaskChangesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the task changed, in numbers.
+	Changes *TaskChanges `protobuf:"bytes,1,opt,name=changes,proto3" json:"changes,omitempty"`
+	// The changed files, by path, at most the first 1000; none with patch.
+	Files []*FileChange `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
+	// The patch, or a part of it; absent unless it was asked for. patch_encoding says how its bytes are written.
+	Patch *string `protobuf:"bytes,3,opt,name=patch,proto3,oneof" json:"patch,omitempty"`
+	// How the patch is written: "base64" when its bytes are not text in UTF-8; absent when it is the text itself.
+	PatchEncoding *string `protobuf:"bytes,4,opt,name=patch_encoding,json=patchEncoding,proto3,oneof" json:"patch_encoding,omitempty"`
+	// Where the next part of the patch begins; absent when this is the last.
+	PatchNextOffset *int32 `protobuf:"varint,5,opt,name=patch_next_offset,json=patchNextOffset,proto3,oneof" json:"patch_next_offset,omitempty"`
+	// Where to go on with the files, as cursor of the next call; absent when these are the last.
+	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowTaskChangesResponse) Reset() {
+	*x = ShowTaskChangesResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowTaskChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowTaskChangesResponse) ProtoMessage() {}
+
+func (x *ShowTaskChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowTaskChangesResponse.ProtoReflect.Descriptor instead.
+func (*ShowTaskChangesResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ShowTaskChangesResponse) GetChanges() *TaskChanges {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *ShowTaskChangesResponse) GetFiles() []*FileChange {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *ShowTaskChangesResponse) GetPatch() string {
+	if x != nil && x.Patch != nil {
+		return *x.Patch
+	}
+	return ""
+}
+
+func (x *ShowTaskChangesResponse) GetPatchEncoding() string {
+	if x != nil && x.PatchEncoding != nil {
+		return *x.PatchEncoding
+	}
+	return ""
+}
+
+func (x *ShowTaskChangesResponse) GetPatchNextOffset() int32 {
+	if x != nil && x.PatchNextOffset != nil {
+		return *x.PatchNextOffset
+	}
+	return 0
+}
+
+func (x *ShowTaskChangesResponse) GetNextCursor() string {
+	if x != nil && x.NextCursor != nil {
+		return *x.NextCursor
+	}
+	return ""
+}
+
 // ListTasksRequest says which tasks to list; without arguments, all of the fleet's agents.
 type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1962,7 +2153,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2165,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2178,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListTasksRequest) GetAgentName() string {
@@ -2088,7 +2279,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2291,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2304,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2171,7 +2362,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2374,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2387,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeleteTaskRequest) GetTaskId() string {
@@ -2226,7 +2417,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2429,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2442,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteTaskResponse) GetMessage() string {
@@ -2283,7 +2474,7 @@ type SendTaskMessageRequest struct {
 
 func (x *SendTaskMessageRequest) Reset() {
 	*x = SendTaskMessageRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2486,7 @@ func (x *SendTaskMessageRequest) String() string {
 func (*SendTaskMessageRequest) ProtoMessage() {}
 
 func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2499,7 @@ func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageRequest.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SendTaskMessageRequest) GetAgentName() string {
@@ -2345,7 +2536,7 @@ type SendTaskMessageResponse struct {
 
 func (x *SendTaskMessageResponse) Reset() {
 	*x = SendTaskMessageResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2548,7 @@ func (x *SendTaskMessageResponse) String() string {
 func (*SendTaskMessageResponse) ProtoMessage() {}
 
 func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2561,7 @@ func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageResponse.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SendTaskMessageResponse) GetTask() *Task {
@@ -2406,7 +2597,7 @@ type ListQuestionsRequest struct {
 
 func (x *ListQuestionsRequest) Reset() {
 	*x = ListQuestionsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2609,7 @@ func (x *ListQuestionsRequest) String() string {
 func (*ListQuestionsRequest) ProtoMessage() {}
 
 func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2622,7 @@ func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsRequest.ProtoReflect.Descriptor instead.
 func (*ListQuestionsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListQuestionsRequest) GetAgentName() string {
@@ -2484,7 +2675,7 @@ type ListQuestionsResponse struct {
 
 func (x *ListQuestionsResponse) Reset() {
 	*x = ListQuestionsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2687,7 @@ func (x *ListQuestionsResponse) String() string {
 func (*ListQuestionsResponse) ProtoMessage() {}
 
 func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2700,7 @@ func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsResponse.ProtoReflect.Descriptor instead.
 func (*ListQuestionsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListQuestionsResponse) GetQuestions() []*Question {
@@ -2551,7 +2742,7 @@ type AnswerQuestionRequest struct {
 
 func (x *AnswerQuestionRequest) Reset() {
 	*x = AnswerQuestionRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +2754,7 @@ func (x *AnswerQuestionRequest) String() string {
 func (*AnswerQuestionRequest) ProtoMessage() {}
 
 func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +2767,7 @@ func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionRequest.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AnswerQuestionRequest) GetQuestionId() string {
@@ -2620,7 +2811,7 @@ type AnswerQuestionResponse struct {
 
 func (x *AnswerQuestionResponse) Reset() {
 	*x = AnswerQuestionResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2823,7 @@ func (x *AnswerQuestionResponse) String() string {
 func (*AnswerQuestionResponse) ProtoMessage() {}
 
 func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2836,7 @@ func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionResponse.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AnswerQuestionResponse) GetQuestion() *Question {
@@ -2675,7 +2866,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2878,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2891,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -2730,7 +2921,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2742,7 +2933,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2755,7 +2946,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -2785,7 +2976,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2988,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +3001,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -2840,7 +3031,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +3043,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +3056,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -2897,7 +3088,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3100,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3113,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -2959,7 +3150,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +3162,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +3175,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -3014,7 +3205,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3026,7 +3217,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3039,7 +3230,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -3069,7 +3260,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +3272,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +3285,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -3115,7 +3306,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
 	"\x12CreateAgentRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\bR\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -3300,7 +3491,35 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12)\n" +
 	"\x10content_encoding\x18\x04 \x01(\tR\x0fcontentEncoding\x12\x1b\n" +
-	"\tfile_name\x18\x05 \x01(\tR\bfileName\"\x8a\x05\n" +
+	"\tfile_name\x18\x05 \x01(\tR\bfileName\"\xc5\x02\n" +
+	"\x16ShowTaskChangesRequest\x12\x1c\n" +
+	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12\x19\n" +
+	"\x05patch\x18\x02 \x01(\bB\x03\xe0A\x01R\x05patch\x12\x17\n" +
+	"\x04path\x18\x03 \x01(\tB\x03\xe0A\x01R\x04path\x122\n" +
+	"\fpatch_offset\x18\x04 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x00H\x00R\vpatchOffset\x88\x01\x01\x126\n" +
+	"\vpatch_limit\x18\x05 \x01(\x05B\x10\xe0A\x01\xbaH\x04\x1a\x02(\x01\xe0\xf3\x18\x80\x80\x01H\x01R\n" +
+	"patchLimit\x88\x01\x01\x12\x1b\n" +
+	"\x06cursor\x18\n" +
+	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x05limit\x88\x01\x01B\x0f\n" +
+	"\r_patch_offsetB\x0e\n" +
+	"\f_patch_limitB\b\n" +
+	"\x06_limit\"\xfe\x02\n" +
+	"\x17ShowTaskChangesResponse\x12/\n" +
+	"\achanges\x18\x01 \x01(\v2\x15.fleet.v1.TaskChangesR\achanges\x12*\n" +
+	"\x05files\x18\x02 \x03(\v2\x14.fleet.v1.FileChangeR\x05files\x12@\n" +
+	"\x05patch\x18\x03 \x01(\tB%\xaa\xf4\x18!\n" +
+	"\x11patch_next_offset\x12\fpatch_offsetH\x00R\x05patch\x88\x01\x01\x12*\n" +
+	"\x0epatch_encoding\x18\x04 \x01(\tH\x01R\rpatchEncoding\x88\x01\x01\x12/\n" +
+	"\x11patch_next_offset\x18\x05 \x01(\x05H\x02R\x0fpatchNextOffset\x88\x01\x01\x12$\n" +
+	"\vnext_cursor\x18\x15 \x01(\tH\x03R\n" +
+	"nextCursor\x88\x01\x01B\b\n" +
+	"\x06_patchB\x11\n" +
+	"\x0f_patch_encodingB\x14\n" +
+	"\x12_patch_next_offsetB\x0e\n" +
+	"\f_next_cursor\"\x8a\x05\n" +
 	"\x10ListTasksRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x122\n" +
@@ -3412,7 +3631,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xa7\x16\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xba\x17\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12q\n" +
@@ -3440,7 +3659,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\" \xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12\x82\x01\n" +
 	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"?\x92\xf4\x18\x1d\n" +
 	"\rpayload_limit\x12\ftask.payload\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12\x7f\n" +
-	"\x13DownloadTaskPayload\x12$.fleet.v1.DownloadTaskPayloadRequest\x1a\x14.google.api.HttpBody\"*\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/payload\x90\x02\x010\x01\x12l\n" +
+	"\x13DownloadTaskPayload\x12$.fleet.v1.DownloadTaskPayloadRequest\x1a\x14.google.api.HttpBody\"*\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/payload\x90\x02\x010\x01\x12\x90\x01\n" +
+	"\x0fShowTaskChanges\x12 .fleet.v1.ShowTaskChangesRequest\x1a!.fleet.v1.ShowTaskChangesResponse\"8\x92\xf4\x18\x0e\n" +
+	"\x05limit\x12\x05files\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/changes\x90\x02\x01\x12l\n" +
 	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\"&\x92\xf4\x18\x0e\n" +
 	"\x05limit\x12\x05tasks\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12h\n" +
 	"\n" +
@@ -3472,7 +3693,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -3502,118 +3723,126 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowTaskResponse)(nil),             // 25: fleet.v1.ShowTaskResponse
 	(*DownloadTaskPayloadRequest)(nil),   // 26: fleet.v1.DownloadTaskPayloadRequest
 	(*PayloadInfo)(nil),                  // 27: fleet.v1.PayloadInfo
-	(*ListTasksRequest)(nil),             // 28: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 29: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 30: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 31: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 32: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 33: fleet.v1.SendTaskMessageResponse
-	(*ListQuestionsRequest)(nil),         // 34: fleet.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 35: fleet.v1.ListQuestionsResponse
-	(*AnswerQuestionRequest)(nil),        // 36: fleet.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil),       // 37: fleet.v1.AnswerQuestionResponse
-	(*StartAgentRequest)(nil),            // 38: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 39: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 40: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 41: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 42: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 43: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 44: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 45: fleet.v1.ShowAgentLogResponse
-	(*Agent)(nil),                        // 46: fleet.v1.Agent
-	(Agent_Status)(0),                    // 47: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 48: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 49: google.protobuf.Timestamp
-	(*Task)(nil),                         // 50: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 51: fleet.v1.DeletedAgent
-	(*Role)(nil),                         // 52: fleet.v1.Role
-	(*Project)(nil),                      // 53: fleet.v1.Project
-	(*Event)(nil),                        // 54: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 55: fleet.v1.TaskDetail
-	(Task_Status)(0),                     // 56: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 57: fleet.v1.Task.Source
-	(*Question)(nil),                     // 58: fleet.v1.Question
-	(*httpbody.HttpBody)(nil),            // 59: google.api.HttpBody
+	(*ShowTaskChangesRequest)(nil),       // 28: fleet.v1.ShowTaskChangesRequest
+	(*ShowTaskChangesResponse)(nil),      // 29: fleet.v1.ShowTaskChangesResponse
+	(*ListTasksRequest)(nil),             // 30: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 31: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 32: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 33: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 34: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 35: fleet.v1.SendTaskMessageResponse
+	(*ListQuestionsRequest)(nil),         // 36: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 37: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 38: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 39: fleet.v1.AnswerQuestionResponse
+	(*StartAgentRequest)(nil),            // 40: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 41: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 42: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 43: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 44: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 45: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 46: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 47: fleet.v1.ShowAgentLogResponse
+	(*Agent)(nil),                        // 48: fleet.v1.Agent
+	(Agent_Status)(0),                    // 49: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 50: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 51: google.protobuf.Timestamp
+	(*Task)(nil),                         // 52: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 53: fleet.v1.DeletedAgent
+	(*Role)(nil),                         // 54: fleet.v1.Role
+	(*Project)(nil),                      // 55: fleet.v1.Project
+	(*Event)(nil),                        // 56: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 57: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 58: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 59: fleet.v1.FileChange
+	(Task_Status)(0),                     // 60: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 61: fleet.v1.Task.Source
+	(*Question)(nil),                     // 62: fleet.v1.Question
+	(*httpbody.HttpBody)(nil),            // 63: google.api.HttpBody
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	46, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	47, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	48, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	49, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	46, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	49, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	50, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	51, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	50, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	47, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	50, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	47, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	52, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	53, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	54, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	48, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	49, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	50, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	51, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	48, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	51, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	52, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	53, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	52, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	49, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	52, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	49, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	54, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	55, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	56, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
 	0,  // 15: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	50, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	55, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	56, // 18: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	57, // 19: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	49, // 20: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,  // 21: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	50, // 22: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	50, // 23: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	58, // 24: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	58, // 25: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	46, // 26: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	46, // 27: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	46, // 28: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	2,  // 29: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,  // 30: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,  // 31: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,  // 32: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10, // 33: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12, // 34: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	14, // 35: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	16, // 36: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	18, // 37: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	20, // 38: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	22, // 39: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	24, // 40: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	26, // 41: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	28, // 42: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	30, // 43: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	32, // 44: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	34, // 45: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	36, // 46: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	38, // 47: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	40, // 48: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	42, // 49: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	44, // 50: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 51: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 52: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 53: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 54: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 55: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 56: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	15, // 57: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	17, // 58: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	19, // 59: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	21, // 60: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	23, // 61: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	25, // 62: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	59, // 63: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	29, // 64: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	31, // 65: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	33, // 66: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	35, // 67: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	37, // 68: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	39, // 69: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	41, // 70: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	43, // 71: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	45, // 72: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	51, // [51:73] is the sub-list for method output_type
-	29, // [29:51] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	52, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	57, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	58, // 18: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	59, // 19: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	60, // 20: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	61, // 21: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	51, // 22: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,  // 23: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	52, // 24: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	52, // 25: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	62, // 26: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	62, // 27: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	48, // 28: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	48, // 29: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	48, // 30: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	2,  // 31: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,  // 32: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,  // 33: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,  // 34: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10, // 35: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12, // 36: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	14, // 37: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	16, // 38: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	18, // 39: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	20, // 40: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	22, // 41: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	24, // 42: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	26, // 43: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	28, // 44: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	30, // 45: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	32, // 46: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	34, // 47: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	36, // 48: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	38, // 49: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	40, // 50: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	42, // 51: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	44, // 52: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	46, // 53: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 54: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 55: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 56: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 57: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 58: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 59: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	15, // 60: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	17, // 61: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	19, // 62: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	21, // 63: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	23, // 64: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	25, // 65: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	63, // 66: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	29, // 67: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	31, // 68: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	33, // 69: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	35, // 70: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	37, // 71: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	39, // 72: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	41, // 73: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	43, // 74: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	45, // 75: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	47, // 76: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	54, // [54:77] is the sub-list for method output_type
+	31, // [31:54] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -3622,6 +3851,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 		return
 	}
 	file_fleet_v1_agent_proto_init()
+	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_event_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_project_proto_init()
@@ -3643,16 +3873,18 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[22].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[26].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[27].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[32].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[33].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[42].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[28].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[29].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[34].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[35].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   44,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -134,6 +134,20 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Description: "Show one task with all that is known of it: description, result, and its payload when asked for. A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.\nA long payload comes in portions: call again with payload_next_offset as payload_offset for more.",
 		}, c.ShowTask),
 		tool.Unary(tool.Spec{
+			Name:     "show_task_changes",
+			Title:    "Show task changes",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:   fleetServiceShowTaskChangesInput,
+			Output:  fleetServiceShowTaskChangesOutput,
+			Portion: tool.Portion{Limit: "limit", Of: "files", Unless: ""},
+			Cuts: []tool.Cut{
+				{Field: "patch", NextOffset: "patch_next_offset", Offset: "patch_offset"},
+			},
+			Description: "Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself. It is kept when the task ends, in whatever way, also what the agent did not commit, and outlives the agent.\nA long answer has the first files only: call again with next_cursor as cursor for more.",
+		}, c.ShowTaskChanges, tool.Defaults(func(q *ShowTaskChangesRequest) {
+			tool.Default(&q.PatchLimit, 16384)
+		})),
+		tool.Unary(tool.Spec{
 			Name:     "list_tasks",
 			Title:    "List tasks",
 			ReadOnly: true, Destructive: false, Idempotent: true,
@@ -1985,6 +1999,17 @@ const fleetServiceShowTaskOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "changes": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/TaskChanges",
+              "description": "What the task changed in the repository that its agent works in; absent while it runs, and where that is not known. show_task_changes shows the files."
+            },
+            {
+              "type": "null"
+            }
+          ]
         }
       },
       "required": [
@@ -2005,6 +2030,288 @@ const fleetServiceShowTaskOutput = `{
         "turns"
       ],
       "description": "TaskDetail is a task with all that is known of it."
+    },
+    "TaskChanges": {
+      "type": "object",
+      "properties": {
+        "base": {
+          "type": "string",
+          "description": "Commit that the task began at. Where an earlier task left changes uncommitted, they are part of it."
+        },
+        "commit": {
+          "type": "string",
+          "description": "Commit that has the tree as it was when the task ended, with what the agent did not commit."
+        },
+        "ref": {
+          "type": "string",
+          "description": "Git ref that keeps the commit in the repository."
+        },
+        "branch": {
+          "type": "string",
+          "description": "Branch that the agent was on; empty when it was on none."
+        },
+        "commits": {
+          "type": "integer",
+          "description": "Number of commits that the agent made."
+        },
+        "dirty": {
+          "type": "boolean",
+          "description": "Whether the agent left changes that it did not commit."
+        },
+        "pushed": {
+          "type": "boolean",
+          "description": "Whether a branch of a remote has all of the agent's commits."
+        },
+        "files": {
+          "type": "integer",
+          "description": "Number of files that changed."
+        },
+        "insertions": {
+          "type": "integer",
+          "description": "Number of lines that were added."
+        },
+        "deletions": {
+          "type": "integer",
+          "description": "Number of lines that were removed."
+        },
+        "left_out": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "Files that are not kept because they are too large or are repositories of their own; at most 100."
+        },
+        "observed_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the tree was looked at."
+        },
+        "problem": {
+          "type": "string",
+          "description": "Why the changes are not known; absent when they are."
+        }
+      },
+      "required": [
+        "base",
+        "commit",
+        "ref",
+        "branch",
+        "commits",
+        "dirty",
+        "pushed",
+        "files",
+        "insertions",
+        "deletions",
+        "left_out",
+        "observed_at"
+      ],
+      "description": "TaskChanges is what a task changed in the repository that its agent works in."
+    }
+  }
+}`
+
+const fleetServiceShowTaskChangesInput = `{
+  "type": "object",
+  "properties": {
+    "task_id": {
+      "type": "string",
+      "description": "Id of the task, or the beginning of it that only this task has, at least 6 characters."
+    },
+    "patch": {
+      "type": "boolean",
+      "description": "Whether to return the patch in place of the list of files."
+    },
+    "path": {
+      "type": "string",
+      "description": "With patch: only the changes of the file of this path."
+    },
+    "patch_offset": {
+      "type": "integer",
+      "minimum": 0,
+      "description": "With patch: return it from this byte on, the patch_next_offset of the answer before."
+    },
+    "patch_limit": {
+      "type": "integer",
+      "minimum": 1,
+      "default": 16384,
+      "description": "With patch: return at most this many bytes of it, 64 KiB when not given and at most 1 MiB.\nIn a call of this tool 16384, when not given."
+    },
+    "cursor": {
+      "type": "string",
+      "description": "Go on with the files from here: the next_cursor of the answer before."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return at most this many files; next_cursor says where to go on."
+    }
+  },
+  "required": [
+    "task_id"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceShowTaskChangesOutput = `{
+  "type": "object",
+  "properties": {
+    "changes": {
+      "$ref": "#/$defs/TaskChanges",
+      "description": "What the task changed, in numbers."
+    },
+    "files": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/FileChange"
+      },
+      "description": "The changed files, by path, at most the first 1000; none with patch."
+    },
+    "patch": {
+      "type": "string",
+      "description": "The patch, or a part of it; absent unless it was asked for. patch_encoding says how its bytes are written."
+    },
+    "patch_encoding": {
+      "type": "string",
+      "description": "How the patch is written: \"base64\" when its bytes are not text in UTF-8; absent when it is the text itself."
+    },
+    "patch_next_offset": {
+      "type": "integer",
+      "description": "Where the next part of the patch begins; absent when this is the last."
+    },
+    "next_cursor": {
+      "type": "string",
+      "description": "Where to go on with the files, as cursor of the next call; absent when these are the last."
+    }
+  },
+  "required": [
+    "changes",
+    "files"
+  ],
+  "$defs": {
+    "TaskChanges": {
+      "type": "object",
+      "properties": {
+        "base": {
+          "type": "string",
+          "description": "Commit that the task began at. Where an earlier task left changes uncommitted, they are part of it."
+        },
+        "commit": {
+          "type": "string",
+          "description": "Commit that has the tree as it was when the task ended, with what the agent did not commit."
+        },
+        "ref": {
+          "type": "string",
+          "description": "Git ref that keeps the commit in the repository."
+        },
+        "branch": {
+          "type": "string",
+          "description": "Branch that the agent was on; empty when it was on none."
+        },
+        "commits": {
+          "type": "integer",
+          "description": "Number of commits that the agent made."
+        },
+        "dirty": {
+          "type": "boolean",
+          "description": "Whether the agent left changes that it did not commit."
+        },
+        "pushed": {
+          "type": "boolean",
+          "description": "Whether a branch of a remote has all of the agent's commits."
+        },
+        "files": {
+          "type": "integer",
+          "description": "Number of files that changed."
+        },
+        "insertions": {
+          "type": "integer",
+          "description": "Number of lines that were added."
+        },
+        "deletions": {
+          "type": "integer",
+          "description": "Number of lines that were removed."
+        },
+        "left_out": {
+          "type": "array",
+          "items": {
+            "type": "string"
+          },
+          "description": "Files that are not kept because they are too large or are repositories of their own; at most 100."
+        },
+        "observed_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the tree was looked at."
+        },
+        "problem": {
+          "type": "string",
+          "description": "Why the changes are not known; absent when they are."
+        }
+      },
+      "required": [
+        "base",
+        "commit",
+        "ref",
+        "branch",
+        "commits",
+        "dirty",
+        "pushed",
+        "files",
+        "insertions",
+        "deletions",
+        "left_out",
+        "observed_at"
+      ],
+      "description": "TaskChanges is what a task changed in the repository that its agent works in."
+    },
+    "FileChange": {
+      "type": "object",
+      "properties": {
+        "path": {
+          "type": "string",
+          "description": "Path of the file in the repository."
+        },
+        "from": {
+          "type": "string",
+          "description": "Path that a renamed file had before; absent otherwise."
+        },
+        "kind": {
+          "type": "string",
+          "enum": [
+            "added",
+            "modified",
+            "deleted",
+            "renamed"
+          ],
+          "description": "What happened to it.\n- added: It is new.\n- modified: Its content or mode changed.\n- deleted: It was removed.\n- renamed: It has another path."
+        },
+        "insertions": {
+          "type": "integer",
+          "description": "Number of lines that were added."
+        },
+        "deletions": {
+          "type": "integer",
+          "description": "Number of lines that were removed."
+        },
+        "binary": {
+          "type": "boolean",
+          "description": "Whether its content is not text, so that its lines are not counted."
+        }
+      },
+      "required": [
+        "path",
+        "kind",
+        "insertions",
+        "deletions",
+        "binary"
+      ],
+      "description": "FileChange is one changed file."
     }
   }
 }`

@@ -33,6 +33,7 @@ const (
 	FleetService_WaitTasks_FullMethodName            = "/fleet.v1.FleetService/WaitTasks"
 	FleetService_ShowTask_FullMethodName             = "/fleet.v1.FleetService/ShowTask"
 	FleetService_DownloadTaskPayload_FullMethodName  = "/fleet.v1.FleetService/DownloadTaskPayload"
+	FleetService_ShowTaskChanges_FullMethodName      = "/fleet.v1.FleetService/ShowTaskChanges"
 	FleetService_ListTasks_FullMethodName            = "/fleet.v1.FleetService/ListTasks"
 	FleetService_DeleteTask_FullMethodName           = "/fleet.v1.FleetService/DeleteTask"
 	FleetService_SendTaskMessage_FullMethodName      = "/fleet.v1.FleetService/SendTaskMessage"
@@ -89,6 +90,9 @@ type FleetServiceClient interface {
 	// The extensions of the first message have a PayloadInfo. On REST the answer is the payload itself: Range asks for a part
 	// of it, If-Range and the ETag for the rest of the same one, and HEAD for its size.
 	DownloadTaskPayload(ctx context.Context, in *DownloadTaskPayloadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself.
+	// It is kept when the task ends, in whatever way, also what the agent did not commit, and outlives the agent.
+	ShowTaskChanges(ctx context.Context, in *ShowTaskChangesRequest, opts ...grpc.CallOption) (*ShowTaskChangesResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters these are all tasks of the fleet's agents.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
@@ -268,6 +272,16 @@ func (c *fleetServiceClient) DownloadTaskPayload(ctx context.Context, in *Downlo
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type FleetService_DownloadTaskPayloadClient = grpc.ServerStreamingClient[httpbody.HttpBody]
 
+func (c *fleetServiceClient) ShowTaskChanges(ctx context.Context, in *ShowTaskChangesRequest, opts ...grpc.CallOption) (*ShowTaskChangesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowTaskChangesResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowTaskChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *fleetServiceClient) ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListTasksResponse)
@@ -403,6 +417,9 @@ type FleetServiceServer interface {
 	// The extensions of the first message have a PayloadInfo. On REST the answer is the payload itself: Range asks for a part
 	// of it, If-Range and the ETag for the rest of the same one, and HEAD for its size.
 	DownloadTaskPayload(*DownloadTaskPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself.
+	// It is kept when the task ends, in whatever way, also what the agent did not commit, and outlives the agent.
+	ShowTaskChanges(context.Context, *ShowTaskChangesRequest) (*ShowTaskChangesResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters these are all tasks of the fleet's agents.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
@@ -472,6 +489,9 @@ func (UnimplementedFleetServiceServer) ShowTask(context.Context, *ShowTaskReques
 }
 func (UnimplementedFleetServiceServer) DownloadTaskPayload(*DownloadTaskPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	return status.Error(codes.Unimplemented, "method DownloadTaskPayload not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowTaskChanges(context.Context, *ShowTaskChangesRequest) (*ShowTaskChangesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowTaskChanges not implemented")
 }
 func (UnimplementedFleetServiceServer) ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTasks not implemented")
@@ -741,6 +761,24 @@ func _FleetService_DownloadTaskPayload_Handler(srv interface{}, stream grpc.Serv
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type FleetService_DownloadTaskPayloadServer = grpc.ServerStreamingServer[httpbody.HttpBody]
 
+func _FleetService_ShowTaskChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowTaskChangesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowTaskChanges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowTaskChanges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowTaskChanges(ctx, req.(*ShowTaskChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FleetService_ListTasks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListTasksRequest)
 	if err := dec(in); err != nil {
@@ -953,6 +991,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ShowTask",
 			Handler:    _FleetService_ShowTask_Handler,
+		},
+		{
+			MethodName: "ShowTaskChanges",
+			Handler:    _FleetService_ShowTaskChanges_Handler,
 		},
 		{
 			MethodName: "ListTasks",

@@ -395,7 +395,10 @@ type TaskDetail struct {
 	// was at work; absent otherwise.
 	Stalled *bool `protobuf:"varint,29,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
-	LastStep      *string `protobuf:"bytes,30,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
+	LastStep *string `protobuf:"bytes,30,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
+	// What the task changed in the repository that its agent works in; absent while it runs, and where that is not known.
+	// show_task_changes shows the files.
+	Changes       *TaskChanges `protobuf:"bytes,33,opt,name=changes,proto3,oneof" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -619,11 +622,18 @@ func (x *TaskDetail) GetLastStep() string {
 	return ""
 }
 
+func (x *TaskDetail) GetChanges() *TaskChanges {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
 var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x06\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -665,7 +675,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_stalledB\f\n" +
 	"\n" +
-	"_last_step\"\xb4\n" +
+	"_last_step\"\xf6\n" +
 	"\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
@@ -701,7 +711,8 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\awaiting\x18\x16 \x01(\bH\tR\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\x1d \x01(\bH\n" +
 	"R\astalled\x88\x01\x01\x12 \n" +
-	"\tlast_step\x18\x1e \x01(\tH\vR\blastStep\x88\x01\x01B\n" +
+	"\tlast_step\x18\x1e \x01(\tH\vR\blastStep\x88\x01\x01\x124\n" +
+	"\achanges\x18! \x01(\v2\x15.fleet.v1.TaskChangesH\fR\achanges\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -718,7 +729,9 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_stalledB\f\n" +
 	"\n" +
-	"_last_stepB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"_last_stepB\n" +
+	"\n" +
+	"\b_changesB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_task_proto_rawDescOnce sync.Once
@@ -740,6 +753,7 @@ var file_fleet_v1_task_proto_goTypes = []any{
 	(*Task)(nil),                  // 2: fleet.v1.Task
 	(*TaskDetail)(nil),            // 3: fleet.v1.TaskDetail
 	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*TaskChanges)(nil),           // 5: fleet.v1.TaskChanges
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
@@ -752,11 +766,12 @@ var file_fleet_v1_task_proto_depIdxs = []int32{
 	4,  // 7: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
 	4,  // 9: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	5,  // 10: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }
@@ -764,6 +779,7 @@ func file_fleet_v1_task_proto_init() {
 	if File_fleet_v1_task_proto != nil {
 		return
 	}
+	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_task_proto_msgTypes[1].OneofWrappers = []any{}

@@ -478,6 +478,23 @@ func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out gr
 	return err
 }
 
+// ShowTaskChanges answers with one file and a patch in parts of 10 bytes, the second of which is not UTF-8.
+func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
+	resp := &fleetv1.ShowTaskChangesResponse{Changes: &fleetv1.TaskChanges{Files: 2, Insertions: 3, Deletions: 1, Commits: 1, Branch: "fleet/papi"}}
+	switch {
+	case !r.GetPatch() && r.GetCursor() == "":
+		resp.Files = []*fleetv1.FileChange{{Path: "main.go", Kind: fleetv1.FileChange_added, Insertions: 3}}
+		resp.NextCursor = proto.String("1")
+	case !r.GetPatch():
+		resp.Files = []*fleetv1.FileChange{{Path: "b.png", From: proto.String("a.png"), Kind: fleetv1.FileChange_renamed, Binary: true}}
+	case r.GetPatchOffset() == 0:
+		resp.Patch, resp.PatchNextOffset = proto.String("diff "+r.GetPath()+"\n"), proto.Int32(10)
+	default:
+		resp.Patch, resp.PatchEncoding = proto.String("K1z/Cg=="), proto.String("base64")
+	}
+	return resp, nil
+}
+
 func (s *stub) SendTaskMessage(_ context.Context, r *fleetv1.SendTaskMessageRequest) (*fleetv1.SendTaskMessageResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ what the agent writes, and ends when the task does.`,
   fleet task list papi`,
 	})
 	cmd.AddCommand(
-		p.newTaskRun(), p.newTaskStart(), p.newTaskShow(), p.newTaskDownload(), p.newTaskLogs(), p.newTaskList(),
+		p.newTaskRun(), p.newTaskStart(), p.newTaskShow(), p.newTaskDiff(), p.newTaskDownload(), p.newTaskLogs(), p.newTaskList(),
 		p.newTaskStop(), p.newTaskWait(), p.newTaskMessage(), p.newTaskDelete(),
 	)
 	return cmd

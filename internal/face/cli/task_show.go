@@ -81,6 +81,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		c.line("Payload", fmt.Sprintf("%s (fleet task show %s --payload)", size(t.GetPayloadSize()), t.GetId()))
 		c.line("Missing", gapOf(t))
 	}
+	c.line("Changes", printable(changesText(t.GetChanges())))
 	c.text("Summary", t.GetSummary())
 	c.text("Description", t.GetDescription())
 	c.text("Last output", t.GetPreview())

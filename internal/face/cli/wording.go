@@ -9,7 +9,7 @@ import (
 var commands = map[string]string{
 	"create_agent": "agent create", "list_agents": "agent list", "show_agent": "agent show", "delete_agent": "agent delete",
 	"start_agent": "agent start", "stop_agent": "agent stop", "restart_agent": "agent restart", "show_agent_log": "agent log",
-	"start_agent_task": "task run", "stop_agent_task": "task stop", "show_agent_task_history": "task list", "list_tasks": "task list", "delete_task": "task delete", "show_task": "task show", "download_task_payload": "task download",
+	"start_agent_task": "task run", "stop_agent_task": "task stop", "show_agent_task_history": "task list", "list_tasks": "task list", "delete_task": "task delete", "show_task": "task show", "show_task_changes": "task diff", "download_task_payload": "task download",
 	"wait_tasks": "task wait", "send_task_message": "task message", "watch_fleet": "watch",
 	"list_questions": "questions", "answer_question": "answer",
 	"list_agent_projects": "project list", "list_agent_roles": "role list",

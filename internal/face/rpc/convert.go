@@ -117,6 +117,7 @@ func detailOf(t *fleet.Shown) *fleetv1.TaskDetail {
 		PayloadRemoved: only(t.PayloadRemoved), Waiting: only(t.Waiting > 0),
 		Stalled: only(t.Stalled()), LastStep: someText(t.LastStep),
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
+		Changes: changesOf(t.Changes),
 	}
 	if p := t.Payload; p != nil {
 		text, encoding := payloadOf(p.Bytes)

@@ -16,6 +16,7 @@ func prompts() placetest.Prompts {
 		Fails:   placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
 		Deaf:    placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
 		Payload: placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
+		Changes: placetest.Prompt{Text: "change dir/file.go package one", Lines: []string{"+package one"}, Summary: "dir/file.go"},
 		Listens: placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
 		Asks: placetest.Prompt{
 			Text:  "echo at work\nask-permission Bash {\"command\":\"touch asked\"}\nask tabs or spaces? | tabs | spaces",
@@ -27,13 +28,13 @@ func prompts() placetest.Prompts {
 
 func TestBackend(t *testing.T) {
 	deaf := prompts()
-	deaf.Listens, deaf.Asks, deaf.AsksInVain = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
+	deaf.Listens, deaf.Changes, deaf.Asks, deaf.AsksInVain = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
 	tests := []struct {
 		name    string
 		config  fake.Config
 		prompts placetest.Prompts
 	}{
-		{"at once", fake.Config{}, prompts()},
+		{"at once", fake.Config{Traits: fleet.Traits{Changes: true}}, prompts()},
 		{"slow", fake.Config{BuildLooks: 3, BuildTime: 5 * time.Millisecond, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
 	}
 	for _, tt := range tests {

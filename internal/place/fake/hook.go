@@ -27,6 +27,8 @@ const (
 	Send      Method = "Send"
 	Answer    Method = "Answer"
 	Log       Method = "Log"
+	Changes   Method = "Changes"
+	Patch     Method = "Patch"
 )
 
 // Call is one call of the port.

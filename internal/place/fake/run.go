@@ -20,11 +20,13 @@ type run struct {
 	claimed   bool  // it was begun without a task, and has one now
 
 	outputs   []fleet.Output
-	questions []fleet.Question // that were asked
-	open      int              // calls of tools that are under way
-	messages  []string         // that were sent
-	sent      map[string]bool  // their ids
-	heard     int              // of them, how many the agent has listened to
+	questions []fleet.Question  // that were asked
+	open      int               // calls of tools that are under way
+	messages  []string          // that were sent
+	sent      map[string]bool   // their ids
+	heard     int               // of them, how many the agent has listened to
+	changes   *fleet.Changes    // nil: the script has changed nothing
+	patch     map[string]string // by path
 	payload   []byte
 	gap       fleet.Gap
 	cost      float64
@@ -186,6 +188,8 @@ func (b *Place) do(r *run, in instruction) {
 		r.payload = in.bytes
 	case "gap":
 		r.gap = in.gap
+	case "change":
+		r.change(in.text)
 	case "cost":
 		r.cost, r.turns = in.cost, in.count
 	case "usage":

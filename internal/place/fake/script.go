@@ -62,7 +62,7 @@ func parseLine(line string) (instruction, bool) {
 	in := instruction{verb: verb, text: text}
 	var err error
 	switch verb {
-	case "echo", "step", "payload":
+	case "echo", "step", "payload", "change":
 		return in, true
 	case "ask", "ask-permission":
 		if text != "" {

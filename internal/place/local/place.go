@@ -55,7 +55,7 @@ func ACPMain(args ...string) int { return runner.ACPMain(args...) }
 func (b *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "local", PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: recipeDrivers(), TakesReport: true,
-		Keeps: true,
+		Keeps: true, Changes: true,
 	}
 }
 

@@ -70,7 +70,17 @@ func (x *bench) own(a fleet.Agent) {
 // ready returns an agent whose workspace runs.
 func (x *bench) ready() fleet.Agent {
 	x.Helper()
-	a := x.agent()
+	return x.provisioned(x.agent())
+}
+
+// readyIn returns an agent of the project whose workspace runs.
+func (x *bench) readyIn(project string) fleet.Agent {
+	x.Helper()
+	return x.provisioned(x.agentOf(project, x.h.Role, "Do as the tests say."))
+}
+
+func (x *bench) provisioned(a fleet.Agent) fleet.Agent {
+	x.Helper()
 	w, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
 	a.WorkspaceID, a.Location = w.ID, w.Location

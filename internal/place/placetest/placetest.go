@@ -29,7 +29,9 @@ type Harness struct {
 	Role    string // one of its roles
 	// Begins is a project whose agents begin to work on their spec by themselves; empty when there is none.
 	Begins string
-	Owner  string // "alice" unless it is set
+	// Repository is a project whose agents work in a git repository; Project unless it is set.
+	Repository string
+	Owner      string // "alice" unless it is set
 
 	Prompts Prompts
 
@@ -75,6 +77,10 @@ type Prompts struct {
 	// Payload completes with Payload. Without it, the backend has no payloads.
 	Payload Prompt
 
+	// Changes changes one file of the repository that the agent works in, and completes; Lines are in its patch, and Summary
+	// is the path of the file. Without it, Changes is UNIMPLEMENTED.
+	Changes Prompt
+
 	// Listens writes Lines, at least one, waits for two messages, writes each, and completes. Without it, Send is
 	// UNIMPLEMENTED.
 	Listens Prompt
@@ -106,6 +112,9 @@ func Run(t *testing.T, h Harness) {
 	require.NotEmpty(t, h.Prompts.Fails.Reason, "the harness needs Prompts.Fails with a reason")
 	if h.Owner == "" {
 		h.Owner = "alice"
+	}
+	if h.Repository == "" {
+		h.Repository = h.Project
 	}
 	if h.TimeLimit == 0 {
 		h.TimeLimit = time.Second
@@ -173,6 +182,7 @@ var cases = []struct {
 	{"a run that ends takes its questions with it", asksAndEnds},
 	{"a second backend answers", asksTakeOver},
 	{"log", log},
+	{"changes", changes},
 	{"an agent by its recipe", recipe},
 	{"a recipe with an unknown driver", recipeUnknownDriver},
 	{"calls that are cut off at the start", canceled},

@@ -37,9 +37,10 @@ type place struct {
 
 func (p *place) Connect(a fleet.Agent) fleet.Runner { return p.client.Connect(a) }
 
-// Traits takes recipes out: they do not cross the network.
+// Traits takes out what does not cross the network: recipes and changes.
 func (p *place) Traits() fleet.Traits {
 	t := p.Place.Traits()
+	t.Changes = false
 	t.Drivers, t.TakesReport = nil, false
 	return t
 }

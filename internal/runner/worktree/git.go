@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,14 +66,24 @@ func (g *Git) run(ctx context.Context, dir string, args ...string) (string, erro
 
 // runWith is run with more variables in the environment.
 func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...string) (string, error) {
+	var out bytes.Buffer
+	err := g.pipe(ctx, env, dir, nil, &out, args...)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// pipe is runWith with what git reads, which may be nil, and where its output goes.
+func (g *Git) pipe(ctx context.Context, env []string, dir string, in io.Reader, out io.Writer, args ...string) error {
 	// Hooks are for people's work in the repository, not for making and removing worktrees.
 	args = append([]string{
 		"-C", dir, "-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
 	}, args...)
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Env = append(slices.Clone(g.env), env...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	var errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &errs
 	gentle(cmd)
 	// A git that outlived its server would be in the way of the next one's; see gentle.
 	runtime.LockOSThread()
@@ -80,17 +91,17 @@ func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...str
 	runtime.UnlockOSThread()
 	switch {
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return "", &Error{Words: "git was not found: install the package \"git\" of your system, or leave the project's repository out"}
+		return &Error{Words: "git was not found: install the package \"git\" of your system, or leave the project's repository out"}
 	case err != nil:
 		said := strings.TrimSpace(Scrub(errs.String()))
 		if said == "" {
 			said = err.Error()
 		}
-		return "", &Error{Words: said}
+		return &Error{Words: said}
 	}
-	return strings.TrimSpace(out.String()), nil
+	return nil
 }
 
 // lock keeps everybody else from changing the repository.

@@ -31,6 +31,7 @@ const (
 	dropPayload   = `DELETE FROM payloads WHERE task_id = ?`
 	markRemoved   = `UPDATE tasks SET payload_removed = 1 WHERE id = ?`
 	dropEvents    = `DELETE FROM events WHERE task_id <> '' AND task_id = ?`
+	dropChanges   = `DELETE FROM task_changes WHERE task_id = ?`
 	dropMessages  = `DELETE FROM messages WHERE task_id = ?`
 	dropQuestions = `DELETE FROM questions WHERE task_id = ?`
 	dropTask      = `DELETE FROM tasks WHERE id = ?`
@@ -98,7 +99,7 @@ func (t *tx) DeleteTask(id string) error {
 	case task.Active():
 		err = errors.New("it has not ended")
 	}
-	for _, query := range []string{dropPayload, dropRest, dropMessages, dropQuestions, dropEvents, dropTask} {
+	for _, query := range []string{dropPayload, dropRest, dropChanges, dropMessages, dropQuestions, dropEvents, dropTask} {
 		if err == nil {
 			_, err = t.exec(query, id)
 		}

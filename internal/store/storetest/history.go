@@ -134,6 +134,7 @@ var historyCases = []testCase{
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.InsertTask(task))
 			require.NoError(t, tx.PutPayload(task.ID, []byte("payload")))
+			require.NoError(t, tx.PutChanges(task.ID, &fleet.Changes{Base: "b"}))
 			require.NoError(t, tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: task.ID, Text: "hello", CreatedAt: noon}))
 			require.NoError(t, tx.InsertQuestion(newQuestion("t1-1", task.ID, a)))
 			return tx.Append(e)
@@ -146,6 +147,7 @@ var historyCases = []testCase{
 		require.NoError(t, remove())
 		require.Nil(t, getTask(t, s, task.ID))
 		require.Nil(t, getPayload(t, s, task.ID))
+		require.Nil(t, getChanges(t, s, task.ID))
 		require.Empty(t, events(t, s, fleet.EventFilter{TaskID: task.ID}, 0, 10))
 		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) { return tx.Message("m1") }))
 		require.Nil(t, getQuestion(t, s, "t1-1"))
@@ -154,6 +156,27 @@ var historyCases = []testCase{
 		require.Zero(t, total)
 		require.Equal(t, before, holdings(t, s, a.Owner))
 		requireBroken(t, remove())
+	}},
+
+	{"what a task changed, also when it has ended", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		task := newTask("t1", a)
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		require.Nil(t, getChanges(t, s, task.ID))
+		put := func(c *fleet.Changes) {
+			update(t, s, func(tx fleet.Tx) error { return tx.PutChanges(task.ID, c) })
+			require.Equal(t, c, getChanges(t, s, task.ID))
+		}
+		put(&fleet.Changes{Problem: "the tree is gone", At: noon})
+		task.Status, task.EndedAt = fleet.TaskCompleted, noon
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		put(&fleet.Changes{
+			Base: "b", Commit: "c", Ref: "r", Branch: "main", Commits: 1, Dirty: true, Pushed: true, Files: 2, Insertions: 3, Deletions: 4, At: noon,
+			List: []fleet.FileChange{
+				{Path: "new", From: "old", Kind: fleet.FileRenamed, Insertions: 3, Deletions: 4}, {Path: "bin", Kind: fleet.FileAdded, Binary: true},
+			},
+			LeftOut: []string{"large"},
+		})
 	}},
 
 	{"payloads are removed after their retention", func(t *testing.T, s fleet.Store) {
@@ -236,4 +259,9 @@ func BenchmarkFindTasks(b *testing.B, s fleet.Store, tasks int) {
 			}
 		})
 	}
+}
+
+func getChanges(t *testing.T, s fleet.Store, taskID string) *fleet.Changes {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(taskID) })
 }

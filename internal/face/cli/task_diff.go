@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newTaskDiff() *cobra.Command {
+	var stat bool
+	var path string
+	cmd := &cobra.Command{
+		Use:   "diff ID",
+		Short: "Show what a task changed",
+		Long: `Show what a task changed in the repository that its agent works in, as a patch that
+"git apply" takes. With --stat, list the changed files instead.
+
+The changes are kept when the task ends, in whatever way, also what the agent did not
+commit, and are still there when the agent is deleted.`,
+		Example: `  fleet task diff 3f2a...
+  fleet task diff 3f2a... --stat
+  fleet task diff 3f2a... --path main.go | git apply`,
+		Args:              args("ID"),
+		ValidArgsFunction: first(p.completeTasks),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			switch {
+			case stat && path != "":
+				return Fail(ExitUsage, "", "--path is for the patch: leave --stat out")
+			case stat:
+				return s.taskFiles(ctx, args[0])
+			}
+			return s.taskPatch(ctx, args[0], path)
+		}),
+	}
+	cmd.Flags().BoolVar(&stat, "stat", false, "list the changed files")
+	cmd.Flags().StringVar(&path, "path", "", "only the changes of the file at `PATH`")
+	return cmd
+}
+
+// taskFiles lists all changed files.
+func (s *session) taskFiles(ctx context.Context, id string) error {
+	all := &fleetv1.ShowTaskChangesResponse{}
+	for cursor := ""; ; {
+		resp, err := s.fleet.ShowTaskChanges(ctx, &fleetv1.ShowTaskChangesRequest{TaskId: id, Cursor: cursor})
+		if err != nil {
+			return err
+		}
+		all.Changes, all.Files = resp.GetChanges(), append(all.GetFiles(), resp.GetFiles()...)
+		if cursor = resp.GetNextCursor(); cursor == "" {
+			break
+		}
+	}
+	return s.print(all, func() {
+		g := newGrid("CHANGE", "ADDED", "REMOVED", "FILE")
+		for _, f := range all.GetFiles() {
+			added, removed, file := fmt.Sprint(f.GetInsertions()), fmt.Sprint(f.GetDeletions()), f.GetPath()
+			if f.GetBinary() {
+				added, removed = "binary", "binary"
+			}
+			if f.From != nil {
+				file = f.GetFrom() + " -> " + file
+			}
+			g.row(f.GetKind().String(), added, removed, file)
+		}
+		s.show(g, "The task changed no files.")
+		s.hint("%s", changesText(all.GetChanges()))
+		if n := int(all.GetChanges().GetFiles()); n > len(all.GetFiles()) {
+			s.hint("Only the first %d files are listed.", len(all.GetFiles()))
+		}
+	})
+}
+
+// taskPatch prints the patch, part by part.
+func (s *session) taskPatch(ctx context.Context, id, path string) error {
+	const most = 1 << 20
+	req := &fleetv1.ShowTaskChangesRequest{TaskId: id, Patch: true, Path: path, PatchLimit: proto.Int32(most)}
+	var all *fleetv1.ShowTaskChangesResponse
+	var whole []byte
+	for {
+		resp, err := s.fleet.ShowTaskChanges(ctx, req)
+		if err != nil {
+			return err
+		}
+		patch := []byte(resp.GetPatch())
+		switch e := resp.GetPatchEncoding(); e {
+		case "":
+		case "base64":
+			if patch, err = base64.StdEncoding.DecodeString(resp.GetPatch()); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("the server sent the patch in the encoding %q, which this version of fleet does not know", e)
+		}
+		if s.output.forPeople() {
+			s.screen.output(string(patch))
+			if err := s.screen.failed(); err != nil {
+				return err
+			}
+		} else {
+			all, whole = resp, append(whole, patch...)
+		}
+		if resp.PatchNextOffset == nil {
+			break
+		}
+		req.PatchOffset = resp.PatchNextOffset
+	}
+	if all == nil {
+		return nil
+	}
+	all.Patch, all.PatchEncoding = proto.String(strings.ToValidUTF8(string(whole), "")), nil
+	if string(whole) != all.GetPatch() {
+		all.Patch, all.PatchEncoding = proto.String(base64.StdEncoding.EncodeToString(whole)), proto.String("base64")
+	}
+	return s.print(all, func() {})
+}
+
+// changesText is what a task changed, in one line; empty when that is not known.
+func changesText(c *fleetv1.TaskChanges) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Problem != nil:
+		return "not known: " + c.GetProblem()
+	}
+	text := fmt.Sprintf("%s, +%d -%d, %s", counted(c.GetFiles(), "file"), c.GetInsertions(), c.GetDeletions(), counted(c.GetCommits(), "commit"))
+	if c.GetBranch() != "" {
+		text += " on " + c.GetBranch()
+	}
+	switch {
+	case c.GetDirty():
+		text += ", not all committed"
+	case c.GetCommits() > 0 && c.GetPushed():
+		text += ", pushed"
+	case c.GetCommits() > 0:
+		text += ", not pushed"
+	}
+	if n := len(c.GetLeftOut()); n > 0 {
+		text += fmt.Sprintf(", without %s too large to keep", counted(int32(n), "file")) //nolint:gosec // at most 100
+	}
+	return text
+}
+
+func counted(n int32, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

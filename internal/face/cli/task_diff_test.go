@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTaskDiff(t *testing.T) {
+	t.Parallel()
+	server, _ := newStub(t).listen(t, "")
+	c := newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "diff", "t-1", "--path", "main.go"), c.err.String())
+	require.Equal(t, "diff main.go\n+\\\xff\n", c.out.String())
+
+	c = newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "diff", "t-1", "-o", "json"), c.err.String())
+	require.Contains(t, c.out.String(), `"patch_encoding": "base64"`)
+
+	c = newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "diff", "t-1", "--stat"), c.err.String())
+	require.Regexp(t, `(?m)^added +3 +0 +main.go$`, c.out.String())
+	require.Regexp(t, `(?m)^renamed +binary +binary +a.png -> b.png$`, c.out.String())
+
+	c = newCommand(server)
+	require.Equal(t, ExitUsage, c.run("task", "diff", "t-1", "--stat", "--path", "x"))
+}

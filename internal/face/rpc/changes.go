@@ -1,0 +1,69 @@
+package rpc
+
+import (
+	"context"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// ShowTaskChanges shows what a task changed.
+func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
+	if r.GetPatch() {
+		return f.showPatch(ctx, r)
+	}
+	for field, given := range map[string]bool{"path": r.GetPath() != "", "patch_offset": r.PatchOffset != nil} {
+		if given {
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is for the patch: set patch too", field)
+		}
+	}
+	c, err := f.svc.TaskChanges(ctx, r.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	part, next, err := fleet.Cut(c.List, partOf(r.GetCursor(), r.Limit), 0)
+	if err != nil {
+		return nil, err
+	}
+	resp := &fleetv1.ShowTaskChangesResponse{Changes: changesOf(c), Files: make([]*fleetv1.FileChange, len(part)), NextCursor: some(next)}
+	for i, file := range part {
+		resp.Files[i] = &fleetv1.FileChange{
+			Path: textOf(file.Path), From: some(textOf(file.From)), Kind: fleetv1.FileChange_Kind(fleetv1.FileChange_Kind_value[string(file.Kind)]),
+			Insertions: int32Of(file.Insertions), Deletions: int32Of(file.Deletions), Binary: file.Binary,
+		}
+	}
+	return resp, nil
+}
+
+func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
+	if err := portionOf(r.PatchOffset, r.PatchLimit, nil).Check("patch_"); err != nil {
+		return nil, err
+	}
+	offset := int(r.GetPatchOffset())
+	c, patch, more, err := f.svc.TaskPatch(ctx, fleet.PatchRequest{
+		TaskID: r.GetTaskId(), Path: r.GetPath(), Offset: offset, Limit: int(r.GetPatchLimit()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	text, encoding := payloadOf(patch)
+	resp := &fleetv1.ShowTaskChangesResponse{Changes: changesOf(c), Patch: &text, PatchEncoding: encoding}
+	if more {
+		resp.PatchNextOffset = some32(offset + len(patch))
+	}
+	return resp, nil
+}
+
+func changesOf(c *fleet.Changes) *fleetv1.TaskChanges {
+	if c == nil {
+		return nil
+	}
+	out := &fleetv1.TaskChanges{
+		Base: c.Base, Commit: c.Commit, Ref: c.Ref, Branch: textOf(c.Branch), Commits: int32Of(c.Commits), Dirty: c.Dirty, Pushed: c.Pushed,
+		Files: int32Of(c.Files), Insertions: int32Of(c.Insertions), Deletions: int32Of(c.Deletions), ObservedAt: timeOf(c.At), Problem: some(textOf(c.Problem)),
+	}
+	for _, path := range c.LeftOut {
+		out.LeftOut = append(out.LeftOut, textOf(path))
+	}
+	return out
+}

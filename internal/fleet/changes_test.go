@@ -1,0 +1,78 @@
+package fleet_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+)
+
+// changed is the path of the file that the task changed, or why that is not known.
+func (h *harness) changed(id string) string {
+	h.t.Helper()
+	var c *fleet.Changes
+	require.NoError(h.t, h.store.View(h.t.Context(), func(tx fleet.ReadTx) (err error) {
+		c, err = tx.Changes(id)
+		return err
+	}))
+	switch {
+	case c == nil:
+		return ""
+	case c.Problem != "":
+		return c.Problem
+	}
+	require.False(h.t, c.At.IsZero())
+	return c.List[0].Path
+}
+
+func TestChangesAreKept(t *testing.T) {
+	t.Parallel()
+	world := fake.Config{Traits: fleet.Traits{Changes: true}}
+	t.Run("however the task ends", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, world, nil)
+		h.create("papi")
+		for _, prompt := range []string{"done", "fail", "crash", "exit 3"} {
+			task := h.start("papi", "change "+prompt[:4]+" a line\n"+prompt)
+			h.end(task.ID)
+			require.Equal(t, prompt[:4], h.changed(task.ID))
+		}
+		task := h.start("papi", "change stopped a line\nwait for-ever")
+		<-h.world.Reached("for-ever")
+		_, _, _, err := h.StopTask(h.ctx(), "papi", "")
+		require.NoError(t, err)
+		require.Equal(t, "stopped", h.changed(task.ID))
+		require.Empty(t, h.changed(h.end(h.start("papi", "done").ID).ID), "a task that changed nothing")
+	})
+	t.Run("when the agent is deleted", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, world, nil)
+		h.create("papi")
+		task := h.start("papi", "change before a line\nwait on")
+		<-h.world.Reached("on")
+		_, _, err := h.DeleteAgent(h.ctx(), "papi", "")
+		require.NoError(t, err)
+		require.Equal(t, "before", h.changed(task.ID))
+	})
+	t.Run("when the workspace is stopped behind the fleet's back", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, world, nil)
+		h.create("papi")
+		task := h.start("papi", "change before a line\nwait on")
+		<-h.world.Reached("on")
+		h.world.StopWorkspace("papi")
+		require.Equal(t, fleet.TaskFailed, h.end(task.ID).Status)
+		require.Equal(t, "before", h.changed(task.ID))
+	})
+	t.Run("a runner that cannot tell keeps no task from its end", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, world, nil)
+		h.create("papi")
+		h.world.Fail(fake.Changes, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "the tree is gone"))
+		task := h.end(h.start("papi", "change a line\ndone").ID)
+		require.Equal(t, fleet.TaskCompleted, task.Status)
+		require.Equal(t, "the tree is gone", h.changed(task.ID))
+	})
+}

@@ -1,0 +1,17 @@
+package cagent
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+var errChanges = fleet.Errorf(fleet.ReasonUnimplemented, "the agent works in no repository that Fleet knows: look at the agent's files yourself")
+
+// Changes implements fleet.Runner.
+func (runner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) { return nil, errChanges }
+
+// Patch implements fleet.Runner.
+func (runner) Patch(context.Context, fleet.Changes, string, int64, int) ([]byte, bool, error) {
+	return nil, false, errChanges
+}

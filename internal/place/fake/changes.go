@@ -1,0 +1,79 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// change adds a line to a file, as "PATH LINE" says, that the agent does not commit.
+func (r *run) change(text string) {
+	path, line, _ := strings.Cut(text, " ")
+	if r.changes == nil {
+		r.changes, r.patch = &fleet.Changes{
+			Base: "base-" + r.task.TaskID, Commit: "tree-" + r.task.TaskID, Ref: "refs/fleet/" + r.workspace.AgentUID + "/" + r.task.TaskID,
+			Branch: "fleet/" + r.workspace.Name, Dirty: true,
+		}, map[string]string{}
+	}
+	c := r.changes
+	c.Insertions++
+	i := slices.IndexFunc(c.List, func(f fleet.FileChange) bool { return f.Path == path })
+	if i < 0 {
+		i = len(c.List)
+		c.List, c.Files = append(c.List, fleet.FileChange{Path: path, Kind: fleet.FileAdded}), c.Files+1
+		r.patch[path] = fmt.Sprintf("diff --git a/%[1]s b/%[1]s\n", path)
+	}
+	c.List[i].Insertions++
+	r.patch[path] += "+" + line + "\n"
+}
+
+// Changes returns what the run's script changed.
+func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
+	b := w.place
+	err = b.call(ctx, Call{Method: Changes, Agent: w.agent, TaskID: r.TaskID}, func() error {
+		if !b.config.Traits.Changes {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "nobody can tell what agent %q changed", w.agent.Name)
+		}
+		known, err := b.known(w.agent, r)
+		if err != nil {
+			return err
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if known.changes != nil {
+			changes := *known.changes
+			changes.List = slices.Clone(changes.List)
+			c = &changes
+		}
+		return nil
+	})
+	return c, err
+}
+
+// Patch returns a page of what the script wrote.
+func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
+	b := w.place
+	taskID := strings.TrimPrefix(c.Commit, "tree-")
+	err = b.call(ctx, Call{Method: Patch, Agent: w.agent, TaskID: taskID}, func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		known := b.runs[taskID]
+		if known == nil || known.changes == nil {
+			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s are not there any more", taskID)
+		}
+		for _, f := range known.changes.List {
+			if path == "" || path == f.Path {
+				text = append(text, known.patch[f.Path]...)
+			}
+		}
+		text = text[min(int(offset), len(text)):]
+		if more = len(text) > limit; more {
+			text = text[:limit]
+		}
+		return nil
+	})
+	return text, more, err
+}

@@ -1,0 +1,297 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+)
+
+// What a snapshot takes of the files that the agent did not commit, in bytes.
+const (
+	maxSnapshotFile = 50 << 20
+	maxSnapshot     = 500 << 20
+	maxIndex        = 256 << 20
+)
+
+// maxLeftOut is how many files fleet.Changes.LeftOut names.
+const maxLeftOut = 100
+
+// Work of an agent is kept below refs/fleet/AGENT_UID: TASK has the tree at the end of a task, TASK.base the commit that
+// the task began at, last the newest tree of all and last.head the commit that the agent was on then.
+const refs = "refs/fleet/"
+
+var plainRef = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+
+// AgentRefs returns what the names of the agent's refs begin with.
+func AgentRefs(uid string) string { return refs + refPart(uid) + "/" }
+
+func taskRef(uid, taskID string) string { return AgentRefs(uid) + refPart(taskID) }
+
+// refPart returns a part of a ref's name for an id: the id itself, unless it is unfit for that.
+func refPart(id string) string {
+	if plainRef.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "x" + hex.EncodeToString(sum[:16])
+}
+
+// Begin records the commit that a task begins at. Changes that an earlier task left uncommitted do not count for this one.
+func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
+	// Neither command looks at objects, so that the repository's own configuration does no harm.
+	base, err := g.run(ctx, t.Dir, "rev-parse", "--verify", "HEAD")
+	if err != nil {
+		return err
+	}
+	known, err := g.run(ctx, t.Dir, "for-each-ref", "--format=%(objectname)", AgentRefs(uid)+"last", AgentRefs(uid)+"last.head")
+	if err != nil {
+		return err
+	}
+	if last, head, _ := strings.Cut(known, "\n"); head == base {
+		base = last
+	}
+	_, err = g.run(ctx, t.Dir, "update-ref", taskRef(uid, taskID)+".base", base)
+	return err
+}
+
+// Snapshot writes the tree as it is, committed or not, to the task's ref in the repository, and returns what the task
+// changed. Ignored files are left out, and large ones. The agent's own index stays as it is.
+func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.Changes, error) {
+	v, err := g.view(ctx, t.Dir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	c := &fleet.Changes{Ref: taskRef(uid, taskID)}
+	head, err := v.run(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	c.Branch, _ = v.run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
+	if err := v.privateIndex(ctx, head); err != nil {
+		return nil, err
+	}
+	if c.LeftOut, err = v.stage(ctx); err != nil {
+		return nil, err
+	}
+	if err := v.commit(ctx, c, head); err != nil {
+		return nil, err
+	}
+	if c.Base, err = v.run(ctx, "rev-parse", "--quiet", "--verify", c.Ref+".base^{commit}"); err != nil {
+		if c.Base = head; head == "" {
+			c.Base = c.Commit
+		}
+	}
+	refs := fmt.Sprintf("update %s %s\nupdate %slast %s\n", c.Ref, c.Commit, AgentRefs(uid), c.Commit)
+	if head != "" {
+		refs += fmt.Sprintf("update %slast.head %s\n", AgentRefs(uid), head)
+		if c.Commits, err = v.count(ctx, head, "--not", c.Base); err != nil {
+			return nil, err
+		}
+		ahead, err := v.run(ctx, "rev-list", "--max-count=1", head, "--not", "--remotes")
+		if err != nil {
+			return nil, err
+		}
+		c.Pushed = ahead == ""
+	}
+	if err := g.pipe(ctx, nil, t.Repository, strings.NewReader(refs), io.Discard, "update-ref", "--stdin"); err != nil {
+		return nil, err
+	}
+	return c, v.compare(ctx, c)
+}
+
+// privateIndex gives the view a copy of the agent's index, to be changed; without one it begins as the commit.
+func (v *view) privateIndex(ctx context.Context, head string) error {
+	from := ""
+	for _, e := range v.env {
+		if path, ok := strings.CutPrefix(e, "GIT_INDEX_FILE="); ok {
+			from = path
+		}
+	}
+	to := filepath.Join(v.tmp, "index")
+	v.env = append(v.env, "GIT_INDEX_FILE="+to, // the last one counts
+		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL=fleet@localhost", "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL=fleet@localhost")
+	info, err := os.Lstat(from)
+	if err == nil {
+		var index []byte
+		if index, err = agentfile.Read(from, maxIndex); err == nil {
+			err = os.WriteFile(to, index, 0o600)
+		}
+	}
+	if err == nil {
+		// git reads files again that are not older than the index.
+		return os.Chtimes(to, info.ModTime(), info.ModTime())
+	}
+	if head == "" {
+		return nil
+	}
+	_, err = v.run(ctx, "read-tree", head)
+	return err
+}
+
+// stage takes the files of the working tree into the index, and returns those that it left out.
+func (v *view) stage(ctx context.Context) (leftOut []string, err error) {
+	var list bytes.Buffer // run would trim names with spaces
+	err = v.git.pipe(ctx, v.env, v.dir, nil, &list, "ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard", "--deduplicate")
+	if err != nil {
+		return nil, err
+	}
+	var take strings.Builder
+	total := int64(0)
+	for path := range strings.SplitSeq(list.String(), "\x00") {
+		if path == "" {
+			continue
+		}
+		// A path cannot lead out of the tree: git lists none below a symbolic link.
+		info, err := os.Lstat(filepath.Join(v.dir, path))
+		nested := strings.HasSuffix(path, "/") // a repository of its own that is not a submodule
+		if err == nil && info.Mode().IsRegular() {
+			if info.Size() <= maxSnapshotFile {
+				total += info.Size()
+			}
+			nested = info.Size() > maxSnapshotFile || total > maxSnapshot
+		}
+		if nested {
+			if len(leftOut) < maxLeftOut {
+				leftOut = append(leftOut, path)
+			}
+			continue
+		}
+		take.WriteString(path + "\x00")
+	}
+	if take.Len() == 0 {
+		return leftOut, nil
+	}
+	err = v.git.pipe(ctx, v.env, v.dir, strings.NewReader(take.String()), io.Discard, "update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+	return leftOut, err
+}
+
+// commit makes a commit of the index, unless it is the same as the commit that the agent is on.
+func (v *view) commit(ctx context.Context, c *fleet.Changes, head string) error {
+	tree, err := v.run(ctx, "write-tree")
+	if err != nil {
+		return err
+	}
+	args := []string{"commit-tree", tree, "-m", "Working tree at the end of a task"}
+	if head != "" {
+		same, err := v.run(ctx, "rev-parse", "--verify", head+"^{tree}")
+		if err != nil {
+			return err
+		}
+		if same == tree {
+			c.Commit, c.Dirty = head, len(c.LeftOut) > 0
+			return nil
+		}
+		args = append(args, "-p", head)
+	}
+	c.Dirty = true
+	c.Commit, err = v.run(ctx, args...)
+	return err
+}
+
+// compare fills in which files differ between the commits.
+func (v *view) compare(ctx context.Context, c *fleet.Changes) error {
+	var out bytes.Buffer
+	if err := v.git.pipe(ctx, v.env, v.dir, nil, &out, append(slices.Clone(diff), "-z", "--raw", "--numstat", c.Base, c.Commit)...); err != nil {
+		return err
+	}
+	kinds := map[string]fleet.FileChangeKind{}
+	fields := strings.Split(out.String(), "\x00")
+	next := func() (f string) {
+		if len(fields) > 0 {
+			f, fields = fields[0], fields[1:]
+		}
+		return f
+	}
+	for len(fields) > 0 {
+		f := next()
+		if strings.HasPrefix(f, ":") { // :100644 100644 sha1 sha2 M
+			status := f[strings.LastIndexByte(f, ' ')+1:]
+			path, kind := next(), fleet.FileModified
+			switch {
+			case strings.HasPrefix(status, "A"):
+				kind = fleet.FileAdded
+			case strings.HasPrefix(status, "D"):
+				kind = fleet.FileDeleted
+			case strings.HasPrefix(status, "R"):
+				path, kind = next(), fleet.FileRenamed
+			}
+			kinds[path] = kind
+			continue
+		}
+		counts := strings.SplitN(f, "\t", 3)
+		if len(counts) < 3 {
+			continue
+		}
+		file := fleet.FileChange{Path: counts[2], Binary: counts[0] == "-"}
+		if file.Path == "" {
+			file.From, file.Path = next(), next()
+		}
+		file.Kind = kinds[file.Path]
+		file.Insertions, _ = strconv.Atoi(counts[0])
+		file.Deletions, _ = strconv.Atoi(counts[1])
+		c.Files++
+		c.Insertions += file.Insertions
+		c.Deletions += file.Deletions
+		if len(c.List) < fleet.MaxChangedFiles {
+			c.List = append(c.List, file)
+		}
+	}
+	return nil
+}
+
+// diff compares two commits, without programs.
+var diff = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
+
+// Patch returns at most limit bytes of the patch between the commits from the offset on, of one file when path is set,
+// and whether there is more.
+func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, offset int64, limit int) (text []byte, more bool, err error) {
+	v, err := g.view(ctx, repository, false)
+	if err != nil {
+		return nil, false, err
+	}
+	defer v.close()
+	args := append(slices.Clone(diff), "-p", "--full-index", "--end-of-options", base, commit)
+	if path != "" {
+		args = append(args, "--", ":(top,literal)"+path)
+	}
+	p := &page{skip: offset, limit: limit}
+	if err := g.pipe(ctx, v.env, v.dir, nil, p, args...); err != nil && !p.more {
+		return nil, false, err
+	}
+	return p.text, p.more, nil
+}
+
+// page takes some of what is written to it, and refuses the rest.
+type page struct {
+	skip  int64
+	limit int
+	text  []byte
+	more  bool
+}
+
+func (p *page) Write(b []byte) (int, error) {
+	n := len(b)
+	if skip := min(p.skip, int64(len(b))); skip > 0 {
+		p.skip -= skip
+		b = b[skip:]
+	}
+	take := min(len(b), p.limit-len(p.text))
+	p.text = append(p.text, b[:take]...)
+	if p.more = take < len(b); p.more {
+		return 0, io.ErrShortWrite
+	}
+	return n, nil
+}

@@ -1,0 +1,143 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	t.Run("nothing was done", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.Equal(t, c.Base, c.Commit)
+		require.Equal(t, tree.Branch, c.Branch)
+		require.False(t, c.Dirty)
+		require.Zero(t, c.Files)
+	})
+	t.Run("commits, changes and new files", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		sh(t, tree.Dir, `seq 40 >old; echo 'ignored' >.gitignore; git add -A; git commit -qm before`)
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		sh(t, tree.Dir, `
+			git mv old new; git commit -qm renamed
+			printf 'one\ntwo\n' >file; git add file; printf 'three\n' >>file
+			echo made >' a "quoted"
+name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm .gitignore; echo ignored >.gitignore`)
+		index := must(os.ReadFile(filepath.Join(gitDir(t, tree), "index")))
+		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.Equal(t, index, must(os.ReadFile(filepath.Join(gitDir(t, tree), "index"))), "the agent's index")
+		require.True(t, c.Dirty)
+		require.False(t, c.Pushed)
+		require.Equal(t, 1, c.Commits)
+		require.Equal(t, "refs/fleet/agent/task", c.Ref)
+		require.Equal(t, []fleet.FileChange{
+			{Path: " a \"quoted\"\nname ", Kind: fleet.FileAdded, Insertions: 1},
+			{Path: "binary", Kind: fleet.FileAdded, Binary: true},
+			{Path: "file", Kind: fleet.FileModified, Insertions: 2},
+			{Path: "link", Kind: fleet.FileAdded, Insertions: 1},
+			{Path: "new", From: "old", Kind: fleet.FileRenamed},
+		}, c.List)
+		require.Equal(t, []int{5, 4, 0}, []int{c.Files, c.Insertions, c.Deletions})
+		require.Equal(t, "one\ntwo\nthree\n", sh(t, tree.Repository, "git show refs/fleet/agent/task:file"))
+
+		// The next task begins with what this one left.
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "next"))
+		sh(t, tree.Dir, `echo four >>file`)
+		next, err := g.Snapshot(t.Context(), tree, "agent", "next")
+		require.NoError(t, err)
+		require.Equal(t, c.Commit, next.Base)
+		require.Equal(t, []fleet.FileChange{{Path: "file", Kind: fleet.FileModified, Insertions: 1}}, next.List)
+	})
+	t.Run("large files and repositories are left out", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		sh(t, tree.Dir, `truncate -s 51M large; git init -q inner; cd inner; git -c user.name=a -c user.email=a commit -q --allow-empty -m inner`)
+		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.Equal(t, []string{"inner/", "large"}, c.LeftOut)
+		require.True(t, c.Dirty)
+		require.Zero(t, c.Files)
+	})
+	t.Run("a file in the place of a directory, no index, no commit", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		sh(t, tree.Dir, `mkdir dir; echo a >dir/a; git add -A; git commit -qm before`)
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		sh(t, tree.Dir, `rm -r dir; echo now a file >dir; rm "$(git rev-parse --git-path index)"`)
+		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.Equal(t, 2, c.Files)
+		sh(t, tree.Dir, `git symbolic-ref HEAD refs/heads/none`)
+		c, err = g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.Equal(t, "none", c.Branch)
+		require.Equal(t, 2, c.Files)
+	})
+	t.Run("pushed", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		sh(t, tree.Dir, `git init -q --bare ../remote.git; git remote add origin "$PWD/../remote.git"
+			git commit -q --allow-empty -m one; git push -q origin HEAD`)
+		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.True(t, c.Pushed)
+		require.Equal(t, 1, c.Commits)
+	})
+	t.Run("no program of the agent runs", func(t *testing.T) {
+		t.Parallel()
+		g, tree := plant(t)
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+		sh(t, tree.Dir, attribute)
+		snare(t, tree.Dir)
+		require.NoError(t, g.Begin(t.Context(), tree, "agent", "again"))
+		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+		require.NoError(t, err)
+		require.Equal(t, 2, c.Files)
+		patch, _, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", 0, 1<<20)
+		require.NoError(t, err)
+		require.Contains(t, string(patch), "+two")
+	})
+}
+
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	g, tree := plant(t)
+	require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
+	sh(t, tree.Dir, `seq 200000 >numbers; echo x >'*'`)
+	c, err := g.Snapshot(t.Context(), tree, "agent", "task")
+	require.NoError(t, err)
+	var all strings.Builder
+	for more := true; more; {
+		var piece []byte
+		piece, more, err = g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", int64(all.Len()), 500_000)
+		require.NoError(t, err)
+		require.True(t, !more || len(piece) == 500_000)
+		all.Write(piece)
+	}
+	require.Contains(t, all.String(), "\n+200000\n")
+	require.True(t, sh(t, tree.Repository, "git diff-tree -r -p --full-index "+c.Base+" "+c.Commit) == all.String(), "the pages together are the patch")
+	one, more, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "*", 0, 500_000)
+	require.NoError(t, err)
+	require.False(t, more)
+	require.NotContains(t, string(one), "numbers")
+	require.Contains(t, string(one), "+x")
+}
+
+// gitDir returns the git directory of the tree.
+func gitDir(t *testing.T, tree Tree) string {
+	return strings.TrimSpace(sh(t, tree.Dir, "git rev-parse --absolute-git-dir"))
+}
