@@ -30,6 +30,9 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 	if id == "" {
 		return nil, Invalid(ReasonInvalidArgument, "task_id", "task_id is required: start_agent_task and list_tasks give ids")
 	}
+	if offset < 0 {
+		return nil, Invalid(ReasonInvalidArgument, "offset", "offset is %d: give 0 or more", offset)
+	}
 	d := &Download{}
 	var packed []byte
 	err = s.store.View(ctx, func(tx ReadTx) (err error) {
@@ -48,7 +51,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 	if err := d.examine(packed); err != nil {
 		return nil, err
 	}
-	if offset < 0 || offset > d.Size {
+	if offset > d.Size {
 		return nil, Invalid(ReasonInvalidArgument, "offset", "offset is %d: give 0 to %d, the size of the payload in bytes", offset, d.Size)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed))
