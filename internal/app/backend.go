@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/remote"
 )
 
 // shimCommand is the hidden first argument with which the program runs as the supervisor of one run.
@@ -101,5 +103,11 @@ func newCoder(cfg Config, log *slog.Logger) (fleet.Place, error) {
 		return nil, errors.New("there is no Coder to talk to: set CODER_URL or coder.url, or log in with `coder login`")
 	}
 	c.Token, c.Logger = coder.FindToken(os.Getenv, home, c.TokenFile), log
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return nil, err
+	}
+	if c.RunnerKey, err = remote.LoadKey(filepath.Join(cfg.Data, "runner.key")); err != nil {
+		return nil, err
+	}
 	return coder.New(c)
 }

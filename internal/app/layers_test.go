@@ -30,7 +30,7 @@ var layers = []layer{
 	{"fleet/internal/place/local", []string{"fleet/internal/fleet", "fleet/internal/place/local", "fleet/internal/place/agentfile", "fleet/internal/runner"}, nil},
 	{"fleet/internal/runner/remote", []string{"fleet/internal/fleet", "fleet/gen/fleet/runner"}, []string{"connectrpc.com/connect"}},
 	{"fleet/internal/runner", []string{"fleet/internal/fleet", "fleet/internal/runner", "fleet/internal/place/agentfile"}, nil},
-	{"fleet/internal/place/coder", []string{"fleet/internal/fleet", "fleet/internal/place/coder"}, []string{"github.com/coder/coder"}},
+	{"fleet/internal/place/coder", []string{"fleet/internal/fleet", "fleet/internal/place/coder", "fleet/internal/runner/remote"}, []string{"github.com/coder/coder"}},
 	{"fleet/internal/place/cagent", []string{"fleet/internal/fleet", "fleet/internal/place/cagent", "fleet/internal/place/agentfile"}, []string{"github.com/docker/cagent"}},
 	{"fleet/internal/place/probe", []string{"fleet/internal/fleet", "fleet/internal/place/probe"}, nil},
 	{"fleet/internal/store/sqlite", []string{"fleet/internal/fleet", "fleet/internal/store/sqlite"}, []string{"modernc.org/sqlite", "github.com/pressly/goose"}},

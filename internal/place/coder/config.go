@@ -2,6 +2,7 @@ package coder
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,8 @@ type Config struct {
 
 	// Token returns the session token. It is asked before every request, so that it can change. Its errors are shown.
 	Token func(context.Context) (string, error) `yaml:"-"`
+	// RunnerKey signs requests to fleet-runner in workspaces; nil: workspaces with a fleet-runner cannot be used.
+	RunnerKey ed25519.PrivateKey `yaml:"-"`
 	// Transport carries the requests; nil means one of the backend's own.
 	Transport http.RoundTripper `yaml:"-"`
 	Logger    *slog.Logger      `yaml:"-"` // nil: none
@@ -49,7 +52,7 @@ type Config struct {
 type Settings struct {
 	RoleParameter string `yaml:"role_parameter"` // none: the first there is of role, agent_role and fleet_role
 	SpecParameter string `yaml:"spec_parameter"` // none: the first there is of spec, fleet_spec, AI Prompt and ai_prompt
-	App           string `yaml:"app"`            // slug of AgentAPI; none: the first there is of agentapi, ccw and claude-code
+	App           string `yaml:"app"`            // slug of the app to speak to; none: the first there is of fleet-runner and, for AgentAPI, agentapi, ccw and claude-code
 	// SpecIsTask says that the spec's parameter is the prompt itself, on which the agent begins to work at once; none:
 	// where it is AI Prompt or ai_prompt.
 	SpecIsTask *bool   `yaml:"spec_is_task"`
@@ -89,8 +92,8 @@ const defaultPollInterval = 3 * time.Second
 var (
 	roleParameters = []string{"role", "agent_role", "fleet_role"}
 	specParameters = []string{"spec", "fleet_spec", "AI Prompt", "ai_prompt"}
-	hostParameters = []string{"system_prompt"}
-	appSlugs       = []string{"agentapi", "ccw", "claude-code"}
+	hostParameters = []string{"system_prompt", keyParameter}
+	appSlugs       = []string{runnerSlug, "agentapi", "ccw", "claude-code"}
 )
 
 // ownerParameter takes the name of the agent's owner, where all workspaces belong to one Coder user: who an agent belongs to

@@ -30,6 +30,13 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err != nil {
 		return err
 	}
+	if at != nil && at.hasRunner() {
+		next, err := b.remote(a, at)
+		if err != nil {
+			return err
+		}
+		return next.Dispatch(ctx, r)
+	}
 	api, err := b.reach(a, at)
 	if err != nil {
 		return err
@@ -65,18 +72,27 @@ func (b *Place) reach(a fleet.Agent, at *place) (*agentAPI, error) {
 	if at == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
 	}
-	if state, reason := b.state(at); state != fleet.StateRunning {
-		words := string(state)
-		if reason != "" {
-			words += ": " + reason
-		}
-		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, its workspace is %s", a.Name, words).With("state", string(state))
+	if err := b.offline(a, at); err != nil {
+		return nil, err
 	}
 	api, ok := b.api(at)
 	if !ok {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, its workspace has no AgentAPI", a.Name)
 	}
 	return api, nil
+}
+
+// offline says why the agent cannot be reached; nil if it can.
+func (b *Place) offline(a fleet.Agent, at *place) error {
+	state, reason := b.state(at)
+	if state == fleet.StateRunning {
+		return nil
+	}
+	words := string(state)
+	if reason != "" {
+		words += ": " + reason
+	}
+	return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, its workspace is %s", a.Name, words).With("state", string(state))
 }
 
 // restarted says whether the workspace was started after the run was: what was said before is not known any more.

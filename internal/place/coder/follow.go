@@ -29,6 +29,10 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
+	from, known := isRemote(cursor)
+	if known {
+		cursor = ""
+	}
 	t := b.runs.of(r.TaskID)
 	select {
 	case t.turn <- struct{}{}:
@@ -36,7 +40,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	case <-ctx.Done():
 		return fleet.Outcome{}, ctx.Err()
 	}
-	f := &follower{b: b, agent: a, run: r, sink: sink, transcript: t, resumed: cursor != ""}
+	f := &follower{b: b, agent: a, run: r, sink: sink, transcript: t, resumed: cursor != "", from: from}
 	var err error
 	if f.next, err = t.after(cursor); err != nil {
 		return fleet.Outcome{}, err
@@ -64,8 +68,9 @@ type follower struct {
 	run        fleet.Run
 	sink       func(fleet.Output) error
 	transcript *transcript
-	next       int  // of the transcript's outputs, the first that sink has not taken
-	resumed    bool // something of the run was passed on before
+	next       int    // of the transcript's outputs, the first that sink has not taken
+	resumed    bool   // something of the run was passed on before
+	from       string // the cursor, if a fleet-runner has the run
 
 	at  *place
 	api *agentAPI
@@ -96,6 +101,9 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 	}
 	if f.at == nil {
 		return failed("its workspace was deleted"), nil
+	}
+	if f.at.hasRunner() {
+		return f.followRemote(ctx, f.from)
 	}
 	for {
 		if o, ended := f.gone(); ended {

@@ -137,6 +137,12 @@ func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Wo
 
 // probe asks AgentAPI how a workspace is of which Coder says that it runs.
 func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, error) {
+	if at.hasRunner() { // Coder itself asks it how it is
+		b.verdict.change(at.ws, func(v *verdict) {
+			v.probed, v.state, v.reason, v.ready = b.config.Now(), fleet.StateRunning, "", true
+		})
+		return fleet.StateRunning, "", ctx.Err()
+	}
 	api, ok := b.api(at)
 	if !ok {
 		return fleet.StateUnhealthy, "its workspace has no AgentAPI", nil

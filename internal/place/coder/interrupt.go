@@ -15,6 +15,16 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err != nil || at == nil {
 		return err
 	}
+	if at.hasRunner() {
+		next, err := b.remote(a, at)
+		if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
+			return nil // a workspace that does not run has ended its runs
+		}
+		if err != nil {
+			return err
+		}
+		return next.Interrupt(ctx, r, kill)
+	}
 	api, err := b.reach(a, at)
 	if err != nil {
 		return nil //nolint:nilerr // a workspace that does not run has ended its runs

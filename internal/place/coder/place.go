@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/remote"
 )
 
 // Place is a fleet.Place on a Coder deployment.
@@ -25,6 +26,7 @@ type Place struct {
 	verdict verdicts
 	crowd   crowd
 	runs    runs
+	remotes remotes
 
 	// wait waits for something to change that tells nobody. Tests that replay do not wait.
 	wait func(context.Context, time.Duration) error
@@ -52,6 +54,7 @@ func New(c Config) (*Place, error) {
 	b.verdict.init()
 	b.crowd.init()
 	b.runs.init()
+	b.remotes.clients = map[string]*remote.Client{}
 	return b, nil
 }
 

@@ -93,6 +93,7 @@ func (b *Place) createRequest(ctx context.Context, a fleet.Agent, p *project) (c
 	if b.config.Owner == OwnerSelf && v.parameter(ownerParameter) != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: ownerParameter, Value: a.Owner})
 	}
+	request.RichParameterValues = b.withKey(v, nil, request.RichParameterValues)
 	return request, nil
 }
 
@@ -141,8 +142,12 @@ func (b *Place) roleNow(ctx context.Context, a fleet.Agent, at *place) ([]coders
 	if err != nil {
 		return nil, uuid.Nil, err
 	}
-	if p.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID) == a.Role {
-		return nil, uuid.Nil, nil
+	var changed []codersdk.WorkspaceBuildParameter
+	preset := uuid.Nil
+	if p.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID) != a.Role {
+		if changed, preset, err = p.asRole(v, a.Role); err != nil {
+			return nil, uuid.Nil, err
+		}
 	}
-	return p.asRole(v, a.Role)
+	return b.withKey(v, values, changed), preset, nil
 }

@@ -12,6 +12,7 @@ import (
 // letter is a message on its way to a run. As long as it is, the run does not end by coming to rest.
 type letter struct {
 	id, text string        // as it is typed
+	raw      string        // as it was sent
 	dropped  chan struct{} // closed when the run is not to have it any more
 }
 
@@ -86,7 +87,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	if _, ended := t.result(); ended { // and what was on its way to it was not forgotten
 		return over
 	}
-	l := &letter{id: id, text: typed(text), dropped: make(chan struct{})}
+	l := &letter{id: id, text: typed(text), raw: text, dropped: make(chan struct{})}
 	if l.text == "" {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "there is nothing in it that could be typed into a terminal")
 	}
@@ -125,6 +126,13 @@ func (b *Place) post(ctx context.Context, a fleet.Agent, r fleet.Run, t *transcr
 	at, err := b.find(ctx, a)
 	if err != nil {
 		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable, err
+	}
+	if at != nil && at.hasRunner() {
+		next, err := b.remote(a, at)
+		if err == nil {
+			err = next.Send(ctx, r, l.id, l.raw)
+		}
+		return false, err
 	}
 	api, err := b.reach(a, at)
 	if err != nil {

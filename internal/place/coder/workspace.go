@@ -201,6 +201,14 @@ func (b *Place) state(p *place) (fleet.State, string) {
 	return fleet.StateUnhealthy, fmt.Sprintf("Coder calls it %q, which Fleet does not know", plain(string(build.Status)))
 }
 
+// speaker is what the app is called in texts.
+func speaker(app *codersdk.WorkspaceApp) string {
+	if app.Slug == runnerSlug {
+		return runnerSlug
+	}
+	return "AgentAPI"
+}
+
 func jobError(j codersdk.ProvisionerJob) string {
 	if e := plain(j.Error); e != "" {
 		return e
@@ -239,7 +247,7 @@ func (b *Place) agentState(p *place) (fleet.State, string) {
 		return fleet.StateUnhealthy, fmt.Sprintf("its workspace's agent is %s", strings.ReplaceAll(string(agent.LifecycleState), "_", " "))
 	}
 	if app == nil {
-		return fleet.StateUnhealthy, fmt.Sprintf("its workspace has no app %s: the template needs a coder_app for AgentAPI", strings.Join(p.slugs(), " or "))
+		return fleet.StateUnhealthy, fmt.Sprintf("its workspace has no app %s: the template needs a coder_app for fleet-runner or AgentAPI", strings.Join(p.slugs(), " or "))
 	}
 	failed := ""
 	if agent.LifecycleState == codersdk.WorkspaceAgentLifecycleStartError {
@@ -248,11 +256,11 @@ func (b *Place) agentState(p *place) (fleet.State, string) {
 	switch app.Health {
 	case codersdk.WorkspaceAppHealthInitializing:
 		if failed == "" && age <= neverConnected {
-			return fleet.StateStarting, "AgentAPI is starting"
+			return fleet.StateStarting, speaker(app) + " is starting"
 		}
-		return fleet.StateUnhealthy, "AgentAPI does not answer" + failed
+		return fleet.StateUnhealthy, speaker(app) + " does not answer" + failed
 	case codersdk.WorkspaceAppHealthUnhealthy:
-		return fleet.StateUnhealthy, "AgentAPI does not answer" + failed
+		return fleet.StateUnhealthy, speaker(app) + " does not answer" + failed
 	}
 	return fleet.StateRunning, ""
 }

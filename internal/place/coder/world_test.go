@@ -2,6 +2,7 @@ package coder_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ type world struct {
 	*require.Assertions
 	server *httptest.Server
 	ws     codersdk.Workspace
+	key    ed25519.PrivateKey
 	clock  atomic.Int64 // what was added to the time
 
 	// fault answers a request in the place of the world, when it returns true.
@@ -72,7 +74,8 @@ func newWorld(t *testing.T) *world {
 func (x *world) backend() *coder.Place {
 	b, err := coder.New(coder.Config{
 		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
-		Now: func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) },
+		RunnerKey: x.key,
+		Now:       func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) },
 	})
 	x.NoError(err)
 	b.SetWait(func(ctx context.Context, d time.Duration) error {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -67,6 +68,9 @@ func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	}, nil
 }
 
+// Header is in every answer of a runner, which tells it from the answers of proxies.
+const Header = "Fleet-Runner"
+
 // Handler serves the protocol, and /healthz for who watches the process.
 func (s *Server) Handler() http.Handler {
 	_, rpc := runnerv1connect.NewRunnerServiceHandler(s, connect.WithReadMaxBytes(maxRequest), connect.WithRecover(
@@ -87,7 +91,10 @@ func (s *Server) Handler() http.Handler {
 		}
 		rpc.ServeHTTP(w, r)
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(Header, cmp.Or(s.config.Version, "unknown"))
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // Handshake implements the service.

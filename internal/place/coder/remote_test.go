@@ -1,0 +1,266 @@
+package coder_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/remote"
+)
+
+// scripted is the runner of a workspace. Its run says two lines, waits for a message, and ends.
+type scripted struct {
+	mu        sync.Mutex
+	runs      []fleet.Run
+	cursors   []string
+	said      chan string
+	interrupt chan bool
+}
+
+func (s *scripted) Connect(fleet.Agent) fleet.Runner { return s }
+
+func (s *scripted) Dispatch(_ context.Context, r fleet.Run) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs = append(s.runs, r)
+	return nil
+}
+
+func (s *scripted) Follow(ctx context.Context, _ fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	s.mu.Lock()
+	s.cursors = append(s.cursors, cursor)
+	s.mu.Unlock()
+	if cursor == "" {
+		if err := sink(fleet.Output{Cursor: "17", Text: table}); err != nil {
+			return fleet.Outcome{}, err
+		}
+	}
+	select {
+	case m := <-s.said:
+		return fleet.Outcome{Status: fleet.TaskCompleted, Summary: m, Payload: []byte(table)}, nil
+	case <-s.interrupt:
+		return fleet.Outcome{Status: fleet.TaskStopped}, nil
+	case <-ctx.Done():
+		return fleet.Outcome{}, ctx.Err()
+	}
+}
+
+func (s *scripted) Interrupt(_ context.Context, _ fleet.Run, kill bool) error {
+	s.interrupt <- kill
+	return nil
+}
+
+func (s *scripted) Send(_ context.Context, _ fleet.Run, _, text string) error {
+	s.said <- text
+	return nil
+}
+
+// table is what a terminal of 80 columns cannot show as it is.
+var table = "| a |\n|---|\n```go\nfmt.Println(\"hi\")\n```\n" + strings.Repeat("long ", 40) + "\n"
+
+const runnerPath = "/@fleet/agent-papi.main/apps/fleet-runner"
+
+// withRunner puts a fleet-runner into the world's workspace, beside AgentAPI.
+func (x *world) withRunner() *scripted {
+	public, key, err := ed25519.GenerateKey(nil)
+	x.NoError(err)
+	x.key = key
+	s := &scripted{said: make(chan string, 1), interrupt: make(chan bool, 1)}
+	server, err := remote.NewServer(s, remote.ServerConfig{Key: public})
+	x.NoError(err)
+	app := http.StripPrefix(runnerPath, server.Handler())
+	apps := &x.ws.LatestBuild.Resources[0].Agents[0].Apps
+	*apps = append(*apps, codersdk.WorkspaceApp{Slug: "fleet-runner", Health: codersdk.WorkspaceAppHealthHealthy})
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, runnerPath) {
+			return false
+		}
+		app.ServeHTTP(w, r)
+		return true
+	}
+	return s
+}
+
+// TestRunner speaks to a workspace's fleet-runner rather than to its AgentAPI.
+func TestRunner(t *testing.T) {
+	x := newWorld(t)
+	s := x.withRunner()
+	b := x.backend()
+	ws, err := b.Inspect(t.Context(), x.agent())
+	x.NoError(err)
+	x.Equal(fleet.StateRunning, ws.State, ws.Reason)
+	r := x.run("Say it.")
+	x.NoError(b.Connect(x.agent()).Dispatch(t.Context(), r))
+	x.Len(s.runs, 1)
+	x.Equal("Say it.", s.runs[0].Prompt)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var seen []fleet.Output
+	_, err = b.Connect(x.agent()).Follow(ctx, r, "", func(out fleet.Output) error {
+		seen = append(seen, out)
+		cancel()
+		return nil
+	})
+	x.ErrorIs(err, context.Canceled)
+	x.Equal([]fleet.Output{{Cursor: "r17", Text: table}}, seen)
+
+	b.ForgetRuns() // as another process
+	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "message-1", "Raw\x1b text."))
+	o, err := b.Connect(x.agent()).Follow(t.Context(), r, "r17", func(fleet.Output) error { return nil })
+	x.NoError(err)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Equal("Raw\x1b text.", o.Summary)
+	x.Equal(table, string(o.Payload))
+	x.Equal("17", s.cursors[len(s.cursors)-1])
+
+	next := x.run("Again.")
+	x.NoError(b.Connect(x.agent()).Interrupt(t.Context(), next, true))
+	o, err = b.Connect(x.agent()).Follow(t.Context(), next, "", func(fleet.Output) error { return nil })
+	x.NoError(err)
+	x.Equal(fleet.TaskStopped, o.Status)
+	for _, request := range []string{"GET status", "GET messages", "POST message", "GET events"} {
+		x.Zero(x.count(request), "%s: AgentAPI is not asked", request)
+	}
+}
+
+// TestPathAppsDisabled says what to do about a Coder that does not serve apps by path.
+func TestPathAppsDisabled(t *testing.T) {
+	x := newWorld(t)
+	x.withRunner()
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasPrefix(r.URL.Path, runnerPath) {
+			page(w, http.StatusForbidden)
+			return true
+		}
+		return false
+	}
+	b := x.backend()
+	err := b.Connect(x.agent()).Dispatch(t.Context(), x.run("Say it."))
+	x.Equal(fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
+	x.Contains(err.Error(), "--disable-path-apps")
+	_, err = b.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error { return nil })
+	x.Contains(err.Error(), "--disable-path-apps")
+}
+
+// TestRunnerGone ends a run whose workspace was stopped meanwhile.
+func TestRunnerGone(t *testing.T) {
+	x := newWorld(t)
+	x.withRunner()
+	b := x.backend()
+	o, err := b.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error {
+		x.change(func() {
+			x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
+			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+				if strings.HasPrefix(r.URL.Path, runnerPath) {
+					page(w, http.StatusNotFound)
+					return true
+				}
+				return false
+			}
+		})
+		x.server.CloseClientConnections()
+		return nil
+	})
+	x.NoError(err)
+	x.Equal(fleet.TaskFailed, o.Status)
+	x.Contains(o.Reason, "stopped")
+}
+
+// TestDeadline extends the deadline of a workspace while a run is under way, and warns where it cannot.
+func TestDeadline(t *testing.T) {
+	for name, latest := range map[string]time.Duration{"extended": 0, "as far as it goes": 50 * time.Minute, "not at all": 10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			x := newWorld(t)
+			s := x.withRunner()
+			now := time.Now()
+			build := &x.ws.LatestBuild
+			build.Deadline = codersdk.NewNullTime(now.Add(10*time.Minute), true)
+			if latest > 0 {
+				build.MaxDeadline = codersdk.NewNullTime(now.Add(latest), true)
+			}
+			asked := make(chan time.Time, 1)
+			runner := x.fault
+			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/extend") {
+					return runner(w, r)
+				}
+				var req codersdk.PutExtendWorkspaceRequest
+				_ = json.NewDecoder(r.Body).Decode(&req)
+				x.change(func() { x.ws.LatestBuild.Deadline = codersdk.NewNullTime(req.Deadline, true) })
+				select {
+				case asked <- req.Deadline:
+				default:
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte("{}"))
+				return true
+			}
+			var warned []string
+			warning := make(chan struct{})
+			done := make(chan error)
+			go func() {
+				_, err := x.backend().Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(out fleet.Output) error {
+					if out.Step {
+						warned = append(warned, string(out.Data))
+						close(warning)
+					}
+					return nil
+				})
+				done <- err
+			}()
+			if name == "not at all" {
+				<-warning
+			} else {
+				want := now.Add(90 * time.Minute)
+				if latest > 0 {
+					want = now.Add(latest)
+				}
+				require.WithinDuration(t, want, <-asked, time.Minute)
+			}
+			s.said <- "done"
+			require.NoError(t, <-done)
+			if name == "not at all" {
+				require.Len(t, warned, 1)
+				require.Contains(t, warned[0], `"type":"warning"`)
+				require.Contains(t, warned[0], "the latest that its template allows")
+			} else {
+				require.Empty(t, warned)
+			}
+		})
+	}
+}
+
+// TestPublicKey gives a workspace the key of Fleet, where its template takes it.
+func TestPublicKey(t *testing.T) {
+	x := newWorld(t)
+	x.withRunner()
+	var got codersdk.CreateWorkspaceRequest
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/rich-parameters"):
+			_ = json.NewEncoder(w).Encode([]codersdk.TemplateVersionParameter{{Name: "fleet_public_key"}})
+		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/workspaces"):
+			_ = json.NewDecoder(r.Body).Decode(&got)
+			w.WriteHeader(http.StatusCreated)
+			_ = json.NewEncoder(w).Encode(x.ws)
+		default:
+			return false
+		}
+		return true
+	}
+	a := x.agent()
+	a.WorkspaceID, a.Role = "", "Coder"
+	_, err := x.backend().Provision(t.Context(), a)
+	x.NoError(err)
+	x.Contains(got.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: "fleet_public_key", Value: remote.PublicText(x.key)})
+}
