@@ -113,7 +113,9 @@ func (f *follower) followRemote(ctx context.Context, cursor string) (fleet.Outco
 		if out.Cursor != "" {
 			cursor = out.Cursor
 		}
-		out.Cursor = cursorMark + cursor
+		if out.Question == nil { // which is no part of what cursors count
+			out.Cursor = cursorMark + cursor
+		}
 		return f.sink(out)
 	}
 	kept := make(chan struct{})

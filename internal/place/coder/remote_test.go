@@ -19,6 +19,7 @@ import (
 
 // scripted is the runner of a workspace. Its run says two lines, waits for a message, and ends.
 type scripted struct {
+	fleet.Runner
 	mu        sync.Mutex
 	runs      []fleet.Run
 	cursors   []string

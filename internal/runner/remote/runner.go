@@ -47,9 +47,14 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error
 	})
 }
 
-// Answer implements fleet.Runner. The service does not tell of questions yet.
-func (w runner) Answer(context.Context, fleet.Run, fleet.Question) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q cannot be given answers", w.agent.Name)
+// Answer implements fleet.Runner.
+func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
+	return w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+		_, err := w.client.rpc.Answer(ctx, connect.NewRequest(&runnerv1.AnswerRequest{
+			Agent: agentTo(w.agent), Run: named(r), Question: questionTo(q),
+		}))
+		return err
+	})
 }
 
 // named is what calls about a dispatched run need of it.
@@ -125,7 +130,9 @@ func (f *following) once(ctx context.Context) error {
 			if f.sunk = f.sink(out); f.sunk != nil {
 				return nil
 			}
-			f.cursor = out.Cursor
+			if out.Cursor != "" { // a question has none
+				f.cursor = out.Cursor
+			}
 		case *runnerv1.FollowResponse_Outcome:
 			o := outcomeFrom(e.Outcome)
 			f.outcome = &o

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -207,6 +208,22 @@ func (s *Server) Send(ctx context.Context, req *connect.Request[runnerv1.SendReq
 		return nil, s.failed(ctx, err)
 	}
 	return connect.NewResponse(&runnerv1.SendResponse{}), nil
+}
+
+// Answer implements the service.
+func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.AnswerRequest]) (*connect.Response[runnerv1.AnswerResponse], error) {
+	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	if err != nil {
+		return nil, err
+	}
+	q := questionFrom(req.Msg.GetQuestion())
+	if q.TaskID = run.TaskID; len(q.ID) < len(q.TaskID)+2 || !strings.HasPrefix(q.ID, q.TaskID) {
+		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "question.id", "question.id must be that of a question of the run"))
+	}
+	if err := r.Answer(ctx, run, q); err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	return connect.NewResponse(&runnerv1.AnswerResponse{}), nil
 }
 
 // runner returns the runner of the agent that the request was signed for, and the run.

@@ -46,11 +46,36 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 }
 
 func outputTo(o fleet.Output) *runnerv1.Output {
-	return &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: o.Text, Data: o.Data}
+	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: o.Text, Data: o.Data, Open: int32(o.Open)}
+	if o.Question != nil {
+		p.Question = questionTo(*o.Question)
+	}
+	return p
 }
 
 func outputFrom(p *runnerv1.Output) fleet.Output {
-	return fleet.Output{Cursor: p.GetCursor(), Step: p.GetStep(), Text: p.GetText(), Data: p.GetData()}
+	o := fleet.Output{Cursor: p.GetCursor(), Step: p.GetStep(), Text: p.GetText(), Data: p.GetData(), Open: int(p.GetOpen())}
+	if q := p.GetQuestion(); q != nil {
+		known := questionFrom(q)
+		o.Question = &known
+	}
+	return o
+}
+
+func questionTo(q fleet.Question) *runnerv1.Question {
+	return &runnerv1.Question{
+		Id: q.ID, Kind: string(q.Kind), Status: string(q.Status), Text: q.Text, Tool: q.Tool, Input: q.Input, Options: q.Options,
+		AskedAt: timeTo(q.AskedAt), ExpiresAt: timeTo(q.ExpiresAt), Answer: q.Answer, Message: q.Message, AnsweredBy: q.AnsweredBy,
+		AnsweredAt: timeTo(q.AnsweredAt),
+	}
+}
+
+func questionFrom(p *runnerv1.Question) fleet.Question {
+	return fleet.Question{
+		ID: p.GetId(), Kind: fleet.QuestionKind(p.GetKind()), Status: fleet.QuestionStatus(p.GetStatus()), Text: p.GetText(), Tool: p.GetTool(),
+		Input: p.GetInput(), Options: p.GetOptions(), AskedAt: timeFrom(p.GetAskedAt()), ExpiresAt: timeFrom(p.GetExpiresAt()),
+		Answer: p.GetAnswer(), Message: p.GetMessage(), AnsweredBy: p.GetAnsweredBy(), AnsweredAt: timeFrom(p.GetAnsweredAt()),
+	}
 }
 
 var statuses = map[fleet.TaskStatus]runnerv1.Outcome_Status{

@@ -77,7 +77,7 @@ func (x Outcome_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Status.Descriptor instead.
 func (Outcome_Status) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{4, 0}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5, 0}
 }
 
 // Agent is whom a run is for.
@@ -354,7 +354,11 @@ type Output struct {
 	// What it says, for people.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	// The same for programs, a JSON object; empty when there is no more than the text.
-	Data          []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	Data []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	// Calls of tools that are under way after it.
+	Open int32 `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`
+	// What the agent has asked, or what has become of that; the rest is not set then.
+	Question      *Question `protobuf:"bytes,6,opt,name=question,proto3" json:"question,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -417,6 +421,174 @@ func (x *Output) GetData() []byte {
 	return nil
 }
 
+func (x *Output) GetOpen() int32 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+func (x *Output) GetQuestion() *Question {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// Question is something that an agent asks, as its runner knows it.
+type Question struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The runner's own id of the question.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Kind, as in fleet.v1.Question.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Status, as in fleet.v1.Question.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// What is asked.
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Tool that the agent wants to use.
+	Tool string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Input of that tool, a JSON object.
+	Input []byte `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
+	// Answers that the agent suggests.
+	Options []string `protobuf:"bytes,7,rep,name=options,proto3" json:"options,omitempty"`
+	// When it was asked.
+	AskedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=asked_at,json=askedAt,proto3" json:"asked_at,omitempty"`
+	// When it expires.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The answer.
+	Answer string `protobuf:"bytes,10,opt,name=answer,proto3" json:"answer,omitempty"`
+	// What the agent is told beside the answer.
+	Message string `protobuf:"bytes,11,opt,name=message,proto3" json:"message,omitempty"`
+	// Who answered.
+	AnsweredBy string `protobuf:"bytes,12,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	// When it was answered.
+	AnsweredAt    *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=answered_at,json=answeredAt,proto3" json:"answered_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Question) Reset() {
+	*x = Question{}
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Question) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Question) ProtoMessage() {}
+
+func (x *Question) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Question.ProtoReflect.Descriptor instead.
+func (*Question) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Question) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Question) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Question) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Question) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Question) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *Question) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Question) GetOptions() []string {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *Question) GetAskedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AskedAt
+	}
+	return nil
+}
+
+func (x *Question) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Question) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+func (x *Question) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Question) GetAnsweredBy() string {
+	if x != nil {
+		return x.AnsweredBy
+	}
+	return ""
+}
+
+func (x *Question) GetAnsweredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AnsweredAt
+	}
+	return nil
+}
+
 // Outcome is how a run ended.
 type Outcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -458,7 +630,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +642,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[4]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +655,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Outcome) GetStatus() Outcome_Status {
@@ -616,7 +788,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +800,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_runner_v1_run_proto_msgTypes[5]
+	mi := &file_fleet_runner_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +813,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_fleet_runner_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Fault) GetReason() string {
@@ -696,12 +868,32 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\x06linger\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06linger\"-\n" +
 	"\aMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\\\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xa7\x01\n" +
 	"\x06Output\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\bR\x04step\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"\xe4\x04\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\x12\x12\n" +
+	"\x04open\x18\x05 \x01(\x05R\x04open\x125\n" +
+	"\bquestion\x18\x06 \x01(\v2\x19.fleet.runner.v1.QuestionR\bquestion\"\xa0\x03\n" +
+	"\bQuestion\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x12\n" +
+	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x14\n" +
+	"\x05input\x18\x06 \x01(\fR\x05input\x12\x18\n" +
+	"\aoptions\x18\a \x03(\tR\aoptions\x125\n" +
+	"\basked_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aaskedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x16\n" +
+	"\x06answer\x18\n" +
+	" \x01(\tR\x06answer\x12\x18\n" +
+	"\amessage\x18\v \x01(\tR\amessage\x12\x1f\n" +
+	"\vanswered_by\x18\f \x01(\tR\n" +
+	"answeredBy\x12;\n" +
+	"\vanswered_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"answeredAt\"\xe4\x04\n" +
 	"\aOutcome\x127\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1f.fleet.runner.v1.Outcome.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -754,33 +946,38 @@ func file_fleet_runner_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_runner_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_runner_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_fleet_runner_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_fleet_runner_v1_run_proto_goTypes = []any{
 	(Outcome_Status)(0),           // 0: fleet.runner.v1.Outcome.Status
 	(*Agent)(nil),                 // 1: fleet.runner.v1.Agent
 	(*Run)(nil),                   // 2: fleet.runner.v1.Run
 	(*Message)(nil),               // 3: fleet.runner.v1.Message
 	(*Output)(nil),                // 4: fleet.runner.v1.Output
-	(*Outcome)(nil),               // 5: fleet.runner.v1.Outcome
-	(*Fault)(nil),                 // 6: fleet.runner.v1.Fault
-	nil,                           // 7: fleet.runner.v1.Fault.MetadataEntry
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*Question)(nil),              // 5: fleet.runner.v1.Question
+	(*Outcome)(nil),               // 6: fleet.runner.v1.Outcome
+	(*Fault)(nil),                 // 7: fleet.runner.v1.Fault
+	nil,                           // 8: fleet.runner.v1.Fault.MetadataEntry
+	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_fleet_runner_v1_run_proto_depIdxs = []int32{
-	8, // 0: fleet.runner.v1.Run.timeout:type_name -> google.protobuf.Duration
-	9, // 1: fleet.runner.v1.Run.started:type_name -> google.protobuf.Timestamp
-	3, // 2: fleet.runner.v1.Run.messages:type_name -> fleet.runner.v1.Message
-	8, // 3: fleet.runner.v1.Run.linger:type_name -> google.protobuf.Duration
-	0, // 4: fleet.runner.v1.Outcome.status:type_name -> fleet.runner.v1.Outcome.Status
-	9, // 5: fleet.runner.v1.Outcome.ended_at:type_name -> google.protobuf.Timestamp
-	7, // 6: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
-	8, // 7: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	9,  // 0: fleet.runner.v1.Run.timeout:type_name -> google.protobuf.Duration
+	10, // 1: fleet.runner.v1.Run.started:type_name -> google.protobuf.Timestamp
+	3,  // 2: fleet.runner.v1.Run.messages:type_name -> fleet.runner.v1.Message
+	9,  // 3: fleet.runner.v1.Run.linger:type_name -> google.protobuf.Duration
+	5,  // 4: fleet.runner.v1.Output.question:type_name -> fleet.runner.v1.Question
+	10, // 5: fleet.runner.v1.Question.asked_at:type_name -> google.protobuf.Timestamp
+	10, // 6: fleet.runner.v1.Question.expires_at:type_name -> google.protobuf.Timestamp
+	10, // 7: fleet.runner.v1.Question.answered_at:type_name -> google.protobuf.Timestamp
+	0,  // 8: fleet.runner.v1.Outcome.status:type_name -> fleet.runner.v1.Outcome.Status
+	10, // 9: fleet.runner.v1.Outcome.ended_at:type_name -> google.protobuf.Timestamp
+	8,  // 10: fleet.runner.v1.Fault.metadata:type_name -> fleet.runner.v1.Fault.MetadataEntry
+	9,  // 11: fleet.runner.v1.Fault.retry_after:type_name -> google.protobuf.Duration
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_fleet_runner_v1_run_proto_init() }
@@ -788,14 +985,14 @@ func file_fleet_runner_v1_run_proto_init() {
 	if File_fleet_runner_v1_run_proto != nil {
 		return
 	}
-	file_fleet_runner_v1_run_proto_msgTypes[4].OneofWrappers = []any{}
+	file_fleet_runner_v1_run_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_runner_v1_run_proto_rawDesc), len(file_fleet_runner_v1_run_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -671,6 +671,107 @@ func (*SendResponse) Descriptor() ([]byte, []int) {
 	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{10}
 }
 
+// AnswerRequest is the answer to a question.
+type AnswerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The run.
+	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
+	// The question with its answer.
+	Question      *Question `protobuf:"bytes,3,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerRequest) Reset() {
+	*x = AnswerRequest{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerRequest) ProtoMessage() {}
+
+func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
+func (*AnswerRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AnswerRequest) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *AnswerRequest) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *AnswerRequest) GetQuestion() *Question {
+	if x != nil {
+		return x.Question
+	}
+	return nil
+}
+
+// AnswerResponse says that the run has an answer.
+type AnswerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerResponse) Reset() {
+	*x = AnswerResponse{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerResponse) ProtoMessage() {}
+
+func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerResponse.ProtoReflect.Descriptor instead.
+func (*AnswerResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{12}
+}
+
 var File_fleet_runner_v1_runner_service_proto protoreflect.FileDescriptor
 
 const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
@@ -710,13 +811,19 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\n" +
 	"message_id\x18\x03 \x01(\tR\tmessageId\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\"\x0e\n" +
-	"\fSendResponse2\x9f\x03\n" +
+	"\fSendResponse\"\x9c\x01\n" +
+	"\rAnswerRequest\x12,\n" +
+	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
+	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\x125\n" +
+	"\bquestion\x18\x03 \x01(\v2\x19.fleet.runner.v1.QuestionR\bquestion\"\x10\n" +
+	"\x0eAnswerResponse2\xea\x03\n" +
 	"\rRunnerService\x12W\n" +
 	"\tHandshake\x12!.fleet.runner.v1.HandshakeRequest\x1a\".fleet.runner.v1.HandshakeResponse\"\x03\x90\x02\x01\x12O\n" +
 	"\bDispatch\x12 .fleet.runner.v1.DispatchRequest\x1a!.fleet.runner.v1.DispatchResponse\x12K\n" +
 	"\x06Follow\x12\x1e.fleet.runner.v1.FollowRequest\x1a\x1f.fleet.runner.v1.FollowResponse0\x01\x12R\n" +
 	"\tInterrupt\x12!.fleet.runner.v1.InterruptRequest\x1a\".fleet.runner.v1.InterruptResponse\x12C\n" +
-	"\x04Send\x12\x1c.fleet.runner.v1.SendRequest\x1a\x1d.fleet.runner.v1.SendResponseB$Z\"fleet/gen/fleet/runner/v1;runnerv1b\x06proto3"
+	"\x04Send\x12\x1c.fleet.runner.v1.SendRequest\x1a\x1d.fleet.runner.v1.SendResponse\x12I\n" +
+	"\x06Answer\x12\x1e.fleet.runner.v1.AnswerRequest\x1a\x1f.fleet.runner.v1.AnswerResponseB$Z\"fleet/gen/fleet/runner/v1;runnerv1b\x06proto3"
 
 var (
 	file_fleet_runner_v1_runner_service_proto_rawDescOnce sync.Once
@@ -730,7 +837,7 @@ func file_fleet_runner_v1_runner_service_proto_rawDescGZIP() []byte {
 	return file_fleet_runner_v1_runner_service_proto_rawDescData
 }
 
-var file_fleet_runner_v1_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_fleet_runner_v1_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_fleet_runner_v1_runner_service_proto_goTypes = []any{
 	(*HandshakeRequest)(nil),      // 0: fleet.runner.v1.HandshakeRequest
 	(*HandshakeResponse)(nil),     // 1: fleet.runner.v1.HandshakeResponse
@@ -743,42 +850,50 @@ var file_fleet_runner_v1_runner_service_proto_goTypes = []any{
 	(*InterruptResponse)(nil),     // 8: fleet.runner.v1.InterruptResponse
 	(*SendRequest)(nil),           // 9: fleet.runner.v1.SendRequest
 	(*SendResponse)(nil),          // 10: fleet.runner.v1.SendResponse
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*Agent)(nil),                 // 12: fleet.runner.v1.Agent
-	(*Run)(nil),                   // 13: fleet.runner.v1.Run
-	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
-	(*Output)(nil),                // 15: fleet.runner.v1.Output
-	(*Outcome)(nil),               // 16: fleet.runner.v1.Outcome
+	(*AnswerRequest)(nil),         // 11: fleet.runner.v1.AnswerRequest
+	(*AnswerResponse)(nil),        // 12: fleet.runner.v1.AnswerResponse
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*Agent)(nil),                 // 14: fleet.runner.v1.Agent
+	(*Run)(nil),                   // 15: fleet.runner.v1.Run
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(*Output)(nil),                // 17: fleet.runner.v1.Output
+	(*Outcome)(nil),               // 18: fleet.runner.v1.Outcome
+	(*Question)(nil),              // 19: fleet.runner.v1.Question
 }
 var file_fleet_runner_v1_runner_service_proto_depIdxs = []int32{
-	11, // 0: fleet.runner.v1.HandshakeResponse.now:type_name -> google.protobuf.Timestamp
-	12, // 1: fleet.runner.v1.DispatchRequest.agent:type_name -> fleet.runner.v1.Agent
-	13, // 2: fleet.runner.v1.DispatchRequest.run:type_name -> fleet.runner.v1.Run
-	12, // 3: fleet.runner.v1.FollowRequest.agent:type_name -> fleet.runner.v1.Agent
-	13, // 4: fleet.runner.v1.FollowRequest.run:type_name -> fleet.runner.v1.Run
-	14, // 5: fleet.runner.v1.FollowRequest.max_wait:type_name -> google.protobuf.Duration
-	15, // 6: fleet.runner.v1.FollowResponse.output:type_name -> fleet.runner.v1.Output
-	16, // 7: fleet.runner.v1.FollowResponse.outcome:type_name -> fleet.runner.v1.Outcome
+	13, // 0: fleet.runner.v1.HandshakeResponse.now:type_name -> google.protobuf.Timestamp
+	14, // 1: fleet.runner.v1.DispatchRequest.agent:type_name -> fleet.runner.v1.Agent
+	15, // 2: fleet.runner.v1.DispatchRequest.run:type_name -> fleet.runner.v1.Run
+	14, // 3: fleet.runner.v1.FollowRequest.agent:type_name -> fleet.runner.v1.Agent
+	15, // 4: fleet.runner.v1.FollowRequest.run:type_name -> fleet.runner.v1.Run
+	16, // 5: fleet.runner.v1.FollowRequest.max_wait:type_name -> google.protobuf.Duration
+	17, // 6: fleet.runner.v1.FollowResponse.output:type_name -> fleet.runner.v1.Output
+	18, // 7: fleet.runner.v1.FollowResponse.outcome:type_name -> fleet.runner.v1.Outcome
 	6,  // 8: fleet.runner.v1.FollowResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
-	12, // 9: fleet.runner.v1.InterruptRequest.agent:type_name -> fleet.runner.v1.Agent
-	13, // 10: fleet.runner.v1.InterruptRequest.run:type_name -> fleet.runner.v1.Run
-	12, // 11: fleet.runner.v1.SendRequest.agent:type_name -> fleet.runner.v1.Agent
-	13, // 12: fleet.runner.v1.SendRequest.run:type_name -> fleet.runner.v1.Run
-	0,  // 13: fleet.runner.v1.RunnerService.Handshake:input_type -> fleet.runner.v1.HandshakeRequest
-	2,  // 14: fleet.runner.v1.RunnerService.Dispatch:input_type -> fleet.runner.v1.DispatchRequest
-	4,  // 15: fleet.runner.v1.RunnerService.Follow:input_type -> fleet.runner.v1.FollowRequest
-	7,  // 16: fleet.runner.v1.RunnerService.Interrupt:input_type -> fleet.runner.v1.InterruptRequest
-	9,  // 17: fleet.runner.v1.RunnerService.Send:input_type -> fleet.runner.v1.SendRequest
-	1,  // 18: fleet.runner.v1.RunnerService.Handshake:output_type -> fleet.runner.v1.HandshakeResponse
-	3,  // 19: fleet.runner.v1.RunnerService.Dispatch:output_type -> fleet.runner.v1.DispatchResponse
-	5,  // 20: fleet.runner.v1.RunnerService.Follow:output_type -> fleet.runner.v1.FollowResponse
-	8,  // 21: fleet.runner.v1.RunnerService.Interrupt:output_type -> fleet.runner.v1.InterruptResponse
-	10, // 22: fleet.runner.v1.RunnerService.Send:output_type -> fleet.runner.v1.SendResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	14, // 9: fleet.runner.v1.InterruptRequest.agent:type_name -> fleet.runner.v1.Agent
+	15, // 10: fleet.runner.v1.InterruptRequest.run:type_name -> fleet.runner.v1.Run
+	14, // 11: fleet.runner.v1.SendRequest.agent:type_name -> fleet.runner.v1.Agent
+	15, // 12: fleet.runner.v1.SendRequest.run:type_name -> fleet.runner.v1.Run
+	14, // 13: fleet.runner.v1.AnswerRequest.agent:type_name -> fleet.runner.v1.Agent
+	15, // 14: fleet.runner.v1.AnswerRequest.run:type_name -> fleet.runner.v1.Run
+	19, // 15: fleet.runner.v1.AnswerRequest.question:type_name -> fleet.runner.v1.Question
+	0,  // 16: fleet.runner.v1.RunnerService.Handshake:input_type -> fleet.runner.v1.HandshakeRequest
+	2,  // 17: fleet.runner.v1.RunnerService.Dispatch:input_type -> fleet.runner.v1.DispatchRequest
+	4,  // 18: fleet.runner.v1.RunnerService.Follow:input_type -> fleet.runner.v1.FollowRequest
+	7,  // 19: fleet.runner.v1.RunnerService.Interrupt:input_type -> fleet.runner.v1.InterruptRequest
+	9,  // 20: fleet.runner.v1.RunnerService.Send:input_type -> fleet.runner.v1.SendRequest
+	11, // 21: fleet.runner.v1.RunnerService.Answer:input_type -> fleet.runner.v1.AnswerRequest
+	1,  // 22: fleet.runner.v1.RunnerService.Handshake:output_type -> fleet.runner.v1.HandshakeResponse
+	3,  // 23: fleet.runner.v1.RunnerService.Dispatch:output_type -> fleet.runner.v1.DispatchResponse
+	5,  // 24: fleet.runner.v1.RunnerService.Follow:output_type -> fleet.runner.v1.FollowResponse
+	8,  // 25: fleet.runner.v1.RunnerService.Interrupt:output_type -> fleet.runner.v1.InterruptResponse
+	10, // 26: fleet.runner.v1.RunnerService.Send:output_type -> fleet.runner.v1.SendResponse
+	12, // 27: fleet.runner.v1.RunnerService.Answer:output_type -> fleet.runner.v1.AnswerResponse
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_fleet_runner_v1_runner_service_proto_init() }
@@ -798,7 +913,7 @@ func file_fleet_runner_v1_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_runner_v1_runner_service_proto_rawDesc), len(file_fleet_runner_v1_runner_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

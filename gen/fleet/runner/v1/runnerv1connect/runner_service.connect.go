@@ -45,6 +45,8 @@ const (
 	RunnerServiceInterruptProcedure = "/fleet.runner.v1.RunnerService/Interrupt"
 	// RunnerServiceSendProcedure is the fully-qualified name of the RunnerService's Send RPC.
 	RunnerServiceSendProcedure = "/fleet.runner.v1.RunnerService/Send"
+	// RunnerServiceAnswerProcedure is the fully-qualified name of the RunnerService's Answer RPC.
+	RunnerServiceAnswerProcedure = "/fleet.runner.v1.RunnerService/Answer"
 )
 
 // RunnerServiceClient is a client for the fleet.runner.v1.RunnerService service.
@@ -59,6 +61,8 @@ type RunnerServiceClient interface {
 	Interrupt(context.Context, *connect.Request[v1.InterruptRequest]) (*connect.Response[v1.InterruptResponse], error)
 	// Give a message to a run that is under way. A message that the run has is not given again.
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
+	// Give the run the answer to a question. The first answer counts, and another one changes nothing.
+	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
 }
 
 // NewRunnerServiceClient constructs a client for the fleet.runner.v1.RunnerService service. By
@@ -103,6 +107,12 @@ func NewRunnerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(runnerServiceMethods.ByName("Send")),
 			connect.WithClientOptions(opts...),
 		),
+		answer: connect.NewClient[v1.AnswerRequest, v1.AnswerResponse](
+			httpClient,
+			baseURL+RunnerServiceAnswerProcedure,
+			connect.WithSchema(runnerServiceMethods.ByName("Answer")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -113,6 +123,7 @@ type runnerServiceClient struct {
 	follow    *connect.Client[v1.FollowRequest, v1.FollowResponse]
 	interrupt *connect.Client[v1.InterruptRequest, v1.InterruptResponse]
 	send      *connect.Client[v1.SendRequest, v1.SendResponse]
+	answer    *connect.Client[v1.AnswerRequest, v1.AnswerResponse]
 }
 
 // Handshake calls fleet.runner.v1.RunnerService.Handshake.
@@ -140,6 +151,11 @@ func (c *runnerServiceClient) Send(ctx context.Context, req *connect.Request[v1.
 	return c.send.CallUnary(ctx, req)
 }
 
+// Answer calls fleet.runner.v1.RunnerService.Answer.
+func (c *runnerServiceClient) Answer(ctx context.Context, req *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error) {
+	return c.answer.CallUnary(ctx, req)
+}
+
 // RunnerServiceHandler is an implementation of the fleet.runner.v1.RunnerService service.
 type RunnerServiceHandler interface {
 	// Tell which version of the protocol the runner speaks. A caller calls it first, and again after the runner was restarted.
@@ -152,6 +168,8 @@ type RunnerServiceHandler interface {
 	Interrupt(context.Context, *connect.Request[v1.InterruptRequest]) (*connect.Response[v1.InterruptResponse], error)
 	// Give a message to a run that is under way. A message that the run has is not given again.
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
+	// Give the run the answer to a question. The first answer counts, and another one changes nothing.
+	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
 }
 
 // NewRunnerServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -192,6 +210,12 @@ func NewRunnerServiceHandler(svc RunnerServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(runnerServiceMethods.ByName("Send")),
 		connect.WithHandlerOptions(opts...),
 	)
+	runnerServiceAnswerHandler := connect.NewUnaryHandler(
+		RunnerServiceAnswerProcedure,
+		svc.Answer,
+		connect.WithSchema(runnerServiceMethods.ByName("Answer")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/fleet.runner.v1.RunnerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RunnerServiceHandshakeProcedure:
@@ -204,6 +228,8 @@ func NewRunnerServiceHandler(svc RunnerServiceHandler, opts ...connect.HandlerOp
 			runnerServiceInterruptHandler.ServeHTTP(w, r)
 		case RunnerServiceSendProcedure:
 			runnerServiceSendHandler.ServeHTTP(w, r)
+		case RunnerServiceAnswerProcedure:
+			runnerServiceAnswerHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -231,4 +257,8 @@ func (UnimplementedRunnerServiceHandler) Interrupt(context.Context, *connect.Req
 
 func (UnimplementedRunnerServiceHandler) Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Send is not implemented"))
+}
+
+func (UnimplementedRunnerServiceHandler) Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Answer is not implemented"))
 }

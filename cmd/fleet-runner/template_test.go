@@ -1,0 +1,120 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTemplate runs the script of docs/templates/fleet-runner as a workspace does: it gets the program, refuses another one,
+// keeps it running, and takes from its environment what is not the agent's.
+func TestTemplate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the program")
+	}
+	for _, tool := range []string{"bash", "curl", "flock", "sha256sum", "setsid"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	home := t.TempDir()
+	program := filepath.Join(t.TempDir(), "fleet-runner-"+runtime.GOARCH)
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	data, err := os.ReadFile(program)
+	require.NoError(t, err)
+	sum := sha256.Sum256(data)
+	public, _, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+
+	start := func(key, sum string) (string, error) {
+		script, err := filepath.Abs("../../docs/templates/fleet-runner/run.sh")
+		require.NoError(t, err)
+		cmd := exec.CommandContext(t.Context(), "bash", script)
+		cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "CODER_AGENT_TOKEN=secret", "GIT_ASKPASS=secret"}
+		for name, value := range map[string]string{
+			"KEY": key, "ARGS": "-driver\nshell\n-listen\n" + address, "URL": "file://" + filepath.Dir(program) + "/fleet-runner-{arch}",
+			"SHA256_amd64": sum, "SHA256_arm64": sum,
+		} {
+			cmd.Env = append(cmd.Env, "RUNNER_"+name+"="+base64.StdEncoding.EncodeToString([]byte(value)))
+		}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	key := base64.StdEncoding.EncodeToString(public)
+	said, err := start(key, strings.Repeat("0", 64))
+	require.Error(t, err)
+	require.Contains(t, said, "another checksum")
+	said, err = start("", hex.EncodeToString(sum[:]))
+	require.NoError(t, err)
+	require.Contains(t, said, "not made by Fleet")
+	t.Cleanup(func() {
+		for _, pid := range ofHome(t, home) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	healthy := func() {
+		require.Eventually(t, func() bool {
+			re, err := http.Get("http://" + address + "/healthz")
+			if err != nil {
+				return false
+			}
+			_ = re.Body.Close()
+			return re.StatusCode == http.StatusOK
+		}, 20*time.Second, 20*time.Millisecond)
+	}
+	for range 2 { // the second one finds the first
+		said, err = start(key, hex.EncodeToString(sum[:]))
+		require.NoError(t, err, said)
+		healthy()
+	}
+	pids := ofHome(t, home)
+	require.Len(t, pids, 2, "the runner, and the shell that keeps it running")
+	for _, pid := range pids {
+		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		require.NoError(t, err)
+		require.NotContains(t, string(env), "secret")
+		if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); strings.Contains(exe, "fleet-runner") {
+			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		}
+	}
+	require.Eventually(t, func() bool {
+		_, err := net.Dial("tcp", address)
+		return err != nil
+	}, 5*time.Second, time.Millisecond)
+	healthy()
+}
+
+// ofHome returns the processes that were started with the home.
+func ofHome(t *testing.T, home string) (pids []int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	require.NoError(t, err)
+	for _, path := range all {
+		env, _ := os.ReadFile(path)
+		if strings.Contains("\x00"+string(env), "\x00HOME="+home+"\x00") {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			require.NoError(t, err)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
