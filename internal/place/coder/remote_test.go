@@ -20,11 +20,10 @@ import (
 // scripted is the runner of a workspace. Its run says two lines, waits for a message, and ends.
 type scripted struct {
 	fleet.Runner
-	mu        sync.Mutex
-	runs      []fleet.Run
-	cursors   []string
-	said      chan string
-	interrupt chan bool
+	mu      sync.Mutex
+	runs    []fleet.Run
+	cursors []string
+	ends    map[string]chan fleet.Outcome // by task; each has one outcome, which stays in it
 }
 
 func (s *scripted) Connect(fleet.Agent) fleet.Runner { return s }
@@ -36,7 +35,17 @@ func (s *scripted) Dispatch(_ context.Context, r fleet.Run) error {
 	return nil
 }
 
-func (s *scripted) Follow(ctx context.Context, _ fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+// end is where the outcome of the run is.
+func (s *scripted) end(task string) chan fleet.Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ends[task] == nil {
+		s.ends[task] = make(chan fleet.Outcome, 1)
+	}
+	return s.ends[task]
+}
+
+func (s *scripted) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	s.mu.Lock()
 	s.cursors = append(s.cursors, cursor)
 	s.mu.Unlock()
@@ -45,23 +54,23 @@ func (s *scripted) Follow(ctx context.Context, _ fleet.Run, cursor string, sink 
 			return fleet.Outcome{}, err
 		}
 	}
+	end := s.end(r.TaskID)
 	select {
-	case m := <-s.said:
-		return fleet.Outcome{Status: fleet.TaskCompleted, Summary: m, Payload: []byte(table)}, nil
-	case <-s.interrupt:
-		return fleet.Outcome{Status: fleet.TaskStopped}, nil
+	case o := <-end:
+		end <- o // also for a Follow that comes later
+		return o, nil
 	case <-ctx.Done():
 		return fleet.Outcome{}, ctx.Err()
 	}
 }
 
-func (s *scripted) Interrupt(_ context.Context, _ fleet.Run, kill bool) error {
-	s.interrupt <- kill
+func (s *scripted) Interrupt(_ context.Context, r fleet.Run, _ bool) error {
+	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskStopped}
 	return nil
 }
 
-func (s *scripted) Send(_ context.Context, _ fleet.Run, _, text string) error {
-	s.said <- text
+func (s *scripted) Send(_ context.Context, r fleet.Run, _, text string) error {
+	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: text, Payload: []byte(table)}
 	return nil
 }
 
@@ -75,7 +84,7 @@ func (x *world) withRunner() *scripted {
 	public, key, err := ed25519.GenerateKey(nil)
 	x.NoError(err)
 	x.key = key
-	s := &scripted{said: make(chan string, 1), interrupt: make(chan bool, 1)}
+	s := &scripted{ends: map[string]chan fleet.Outcome{}}
 	server, err := remote.NewServer(s, remote.ServerConfig{Key: public})
 	x.NoError(err)
 	app := http.StripPrefix(runnerPath, server.Handler())
@@ -207,9 +216,10 @@ func TestDeadline(t *testing.T) {
 			}
 			var warned []string
 			warning := make(chan struct{})
+			r := x.run("Say it.")
 			done := make(chan error)
 			go func() {
-				_, err := x.backend().Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(out fleet.Output) error {
+				_, err := x.backend().Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
 					if out.Step {
 						warned = append(warned, string(out.Data))
 						close(warning)
@@ -227,7 +237,7 @@ func TestDeadline(t *testing.T) {
 				}
 				require.WithinDuration(t, want, <-asked, time.Minute)
 			}
-			s.said <- "done"
+			require.NoError(t, s.Send(t.Context(), r, "", "done"))
 			require.NoError(t, <-done)
 			if name == "not at all" {
 				require.Len(t, warned, 1)
