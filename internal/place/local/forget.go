@@ -42,6 +42,6 @@ func removeBelow(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	return root.RemoveAll(path)
 }

@@ -122,7 +122,7 @@ func request[T any](ctx context.Context, c *client, limit time.Duration, method 
 		return answer, c.gone()
 	default:
 	}
-	if context.Cause(ctx) == errSlow {
+	if errors.Is(context.Cause(ctx), errSlow) {
 		return answer, fmt.Errorf("%s did not answer %s within %s%s%s", c.name(), method, limit, c.said(), c.tested())
 	}
 	return answer, err

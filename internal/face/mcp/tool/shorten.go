@@ -92,7 +92,10 @@ func (s *shortener) keepLast(c Cut, size int) error {
 	}
 	s.left(c.Field, "last", kept, list.Len(), "items")
 	last := slices.Collect(func(yield func(protoreflect.Value) bool) {
-		for i := list.Len() - kept; i < list.Len() && yield(list.Get(i)); i++ {
+		for i := list.Len() - kept; i < list.Len(); i++ {
+			if !yield(list.Get(i)) {
+				return
+			}
 		}
 	})
 	for i, v := range last {

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -40,8 +41,7 @@ type message struct {
 func Peer(how string) {
 	switch how {
 	case "silent":
-		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		}
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
 	case "garbage":
 		fmt.Println("unknown command \"acp\"")
