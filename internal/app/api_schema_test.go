@@ -37,7 +37,7 @@ var goodRequests = map[string]string{
 	"download_task_payload":     `{"task_id":"${task}"}`,
 	"list_questions":            `{}`,
 	"answer_question":           `{"question_id":"nobody","answer":"allow"}`,
-	"show_task_changes":         `{"task_id":"${task}"}`,
+	"show_task_changes":         `{"task_id":"${task}","patch":true}`,
 	"send_task_message":         `{"agent_name":"papi","message":"hello"}`,
 	"start_agent":               `{"agent_name":"papi"}`,
 	"stop_agent":                `{"agent_name":"sony"}`,

@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -135,8 +136,9 @@ func TestFullDisk(t *testing.T) {
 	stopped := h.start("sony", "wait ever")
 	<-h.world.Reached("gate")
 	full.Store(true)
-	require.Equal(t, "disk", h.Health(t.Context()).Degraded[0].Part)
-	require.True(t, h.Health(t.Context()).Ready)
+	health := h.Health(t.Context())
+	require.True(t, slices.ContainsFunc(health.Degraded, func(d fleet.Degraded) bool { return d.Part == "disk" }), "%v", health.Degraded)
+	require.True(t, health.Ready)
 	h.world.Release("gate")
 	end := h.end(failing.ID)
 	require.Equal(t, fleet.TaskFailed, end.Status)

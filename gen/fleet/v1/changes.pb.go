@@ -108,7 +108,7 @@ type TaskChanges struct {
 	Deletions int32 `protobuf:"varint,10,opt,name=deletions,proto3" json:"deletions,omitempty"`
 	// Files that are not kept because they are too large or are repositories of their own; at most 100.
 	LeftOut []string `protobuf:"bytes,11,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// When the tree was looked at.
+	// When the tree was looked at; null when that is not known.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
 	// Why the changes are not known; absent when they are.
 	Problem       *string `protobuf:"bytes,13,opt,name=problem,proto3,oneof" json:"problem,omitempty"`

@@ -2087,7 +2087,7 @@ const fleetServiceShowTaskOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the tree was looked at."
+          "description": "When the tree was looked at; null when that is not known."
         },
         "problem": {
           "type": "string",
@@ -2247,7 +2247,7 @@ const fleetServiceShowTaskChangesOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the tree was looked at."
+          "description": "When the tree was looked at; null when that is not known."
         },
         "problem": {
           "type": "string",
