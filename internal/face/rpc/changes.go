@@ -9,6 +9,10 @@ import (
 
 // ShowTaskChanges shows what a task changed.
 func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
+	page := partOf(r.GetCursor(), r.Limit)
+	if _, _, err := page.Window(0); err != nil {
+		return nil, err
+	}
 	if r.GetPatch() {
 		return f.showPatch(ctx, r)
 	}
@@ -21,7 +25,7 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 	if err != nil {
 		return nil, err
 	}
-	part, next, err := fleet.Cut(c.List, partOf(r.GetCursor(), r.Limit), 0)
+	part, next, err := fleet.Cut(c.List, page, 0)
 	if err != nil {
 		return nil, err
 	}
