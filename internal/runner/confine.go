@@ -5,15 +5,25 @@ import (
 	"slices"
 	"strings"
 
+	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 )
 
-// confined returns the policy of one run: what the workspace allows, the run's own files, and the program.
-func confined(p sandbox.Policy, run shim.Run, program string, env []string) *sandbox.Policy {
+// confined returns the policy of one run: what the workspace allows, the run's own files, and the programs: its own, and
+// those of the MCP servers that it starts.
+func confined(p sandbox.Policy, run shim.Run, program string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
 	p.Write = append(slices.Clone(p.Write), run.Path(shim.FilesDir))
 	p.Read = append(slices.Clone(p.Read), string(run))
 	p.Read = append(p.Read, installed(program)...)
+	for _, s := range servers {
+		if s.Command == "" {
+			continue
+		}
+		if path, err := Find(s.Command, env, "/"); err == nil { // one that is not there is for the program to tell
+			p.Read = append(p.Read, installed(path)...)
+		}
+	}
 	for _, v := range env {
 		path, ok := strings.CutPrefix(v, "PATH=")
 		if !ok {

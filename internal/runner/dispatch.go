@@ -181,7 +181,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		}
 	}
 	if w.Sandbox != nil {
-		spec.Sandbox = confined(*w.Sandbox, run, spec.Program, env)
+		spec.Sandbox = confined(*w.Sandbox, run, spec.Program, job.Role.MCPServers, env)
 	}
 	for _, f := range files {
 		if f.Secret {

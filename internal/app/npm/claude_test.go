@@ -103,7 +103,7 @@ func TestClaudeConversation(t *testing.T) {
 	require.NotContains(t, prompt, "You lead.", "said once")
 
 	// A conversation that is lost is found out, and the next task begins another one.
-	lost, err := filepath.Glob(c.home.path(".claude", "projects", "*"))
+	lost, err := filepath.Glob(c.home.path("data", "agents", "*", "home", ".claude", "projects", "*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, lost)
 	for _, dir := range lost {
@@ -239,9 +239,8 @@ func TestClaudePrompts(t *testing.T) {
 func TestClaudeTools(t *testing.T) {
 	const secret = "s3cret-of-the-test"
 	claude(t) // asks whether it is wanted before anything is built
-	tools := newHome(t)
 	c := newCrew(t, role{"name": "coder", "allowed_tools": []string{"mcp__inner"}, "mcp_servers": map[string]any{"inner": map[string]any{
-		"command": program(t), "args": []string{"mcp", "--embedded", "--data", tools.path("data")}, "env": map[string]string{"SERVICE_TOKEN": secret},
+		"command": program(t), "args": []string{"mcp", "--embedded", "--data", "data-of-inner"}, "env": map[string]string{"SERVICE_TOKEN": secret},
 	}}})
 	c.create(t, "papi", "coder")
 	id := c.start(t, "papi", "Use it.", `model: tool mcp__inner__list_agent_projects {}`, "model: hang used")

@@ -52,13 +52,14 @@ type process struct {
 // processes returns what runs with this home, and with these variables. Where there is no /proc it returns nothing.
 func (h home) processes(with ...string) []process {
 	var found []process
-	with = append([]string{"HOME=" + string(h)}, with...)
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		vars := strings.Split(string(env), "\x00")
-		if slices.ContainsFunc(with, func(v string) bool { return !slices.Contains(vars, v) }) {
+		// A confined agent has a home of its own in the data of the server, which is in this one.
+		here := slices.ContainsFunc(vars, func(v string) bool { return v == "HOME="+string(h) || strings.HasPrefix(v, "HOME="+string(h)+"/") })
+		if !here || slices.ContainsFunc(with, func(v string) bool { return !slices.Contains(vars, v) }) {
 			continue
 		}
 		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))

@@ -76,9 +76,8 @@ func (s *staff) told(text string) (found []request) {
 // TestClaudeSubagent holds that Claude Code has what a subagent's definition gives it, and nothing else.
 func TestClaudeSubagent(t *testing.T) {
 	claude(t) // asks whether it is wanted before anything is built
-	tools := newHome(t)
 	inner, err := json.Marshal([]any{map[string]any{
-		"name": "inner", "command": program(t), "args": []string{"mcp", "--embedded", "--data", tools.path("data")}, "env": map[string]string{"SERVICE_TOKEN": "${SERVICE_KEY}"},
+		"name": "inner", "command": program(t), "args": []string{"mcp", "--embedded", "--data", "data-of-inner"}, "env": map[string]string{"SERVICE_TOKEN": "${SERVICE_KEY}"},
 	}})
 	require.NoError(t, err)
 	s := newStaff(t, map[string]string{"web-search": `
