@@ -3,10 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
-
-	"github.com/adrg/xdg"
 
 	"fleet/internal/fleet"
 	"fleet/internal/fleet/sessions"
@@ -34,17 +31,7 @@ func (c Config) noPrograms() bool { return c.Auth != AuthNone && !c.Cagent.Progr
 // newCatalog returns the definitions of agents in files and artifacts.
 func newCatalog(cfg Config) *cagent.Catalog {
 	s := cfg.Sessions
-	dir := s.AgentsDir
-	if dir == "" {
-		dir = filepath.Join(xdg.ConfigHome, "fleet", agentsDir)
-		if info, err := os.Stat(agentsDir); err == nil && info.IsDir() {
-			dir = agentsDir
-		}
-	}
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
-	}
-	c := cagent.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: dir, StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
+	c := cagent.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: definitionsDir(s.AgentsDir, agentsDir), StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
 	c.Login = s.Pulled.Login
 	if c.Login == "" && cfg.Auth == AuthNone { // the logins are the only user's own
 		c.Login = cagent.LoginDocker

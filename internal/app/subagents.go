@@ -19,21 +19,29 @@ const agentsDir = "agents"
 // agentsDir.
 const claudeAgentsDir = ".claude/agents"
 
-// newSubagents returns the toolset of subagents.
-func newSubagents(cfg Config, o Options, core *fleet.Service, store fleet.Store, log *slog.Logger) *subagents.Service {
-	c := subagents.Config{Settings: cfg.Subagents, Logger: log}
-	if c.Dir == "" {
-		c.Dir = filepath.Join(xdg.ConfigHome, "fleet", agentsDir)
-		for _, dir := range []string{agentsDir, claudeAgentsDir} {
-			if info, err := os.Stat(dir); err == nil && info.IsDir() {
-				c.Dir = dir
+// definitionsDir returns the absolute path of the configured directory. Without one it is the first of the local
+// directories that exists, else agentsDir beside the user's configuration.
+func definitionsDir(configured string, local ...string) string {
+	dir := configured
+	if dir == "" {
+		dir = filepath.Join(xdg.ConfigHome, "fleet", agentsDir)
+		for _, l := range local {
+			if info, err := os.Stat(l); err == nil && info.IsDir() {
+				dir = l
 				break
 			}
 		}
 	}
-	if dir, err := filepath.Abs(c.Dir); err == nil {
-		c.Dir = dir
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
 	}
+	return dir
+}
+
+// newSubagents returns the toolset of subagents.
+func newSubagents(cfg Config, o Options, core *fleet.Service, store fleet.Store, log *slog.Logger) *subagents.Service {
+	c := subagents.Config{Settings: cfg.Subagents, Logger: log}
+	c.Dir = definitionsDir(c.Dir, agentsDir, claudeAgentsDir)
 	if o.Subagents != nil {
 		o.Subagents(&c)
 	}
