@@ -42,7 +42,7 @@ lint: ## golangci-lint
 	$(LINT) run
 
 race: ## the tests, with the race detector, recordings replayed
-	$(GO) test -race -timeout 15m $(FLAGS) ./...
+	$(GO) test -race -timeout 30m $(FLAGS) ./...
 
 generate: $(DEPS) ## write gen/ from proto/
 	$(BUF) generate
@@ -81,6 +81,9 @@ lint-openapi: ## an outside linter (redocly) judges the OpenAPI document; downlo
 test-claude: ## the real Claude Code, as an agent and as a client, against a stub of the model; downloads 360 MB
 	TEST_CLAUDE=1 $(GO) test -count 1 -timeout 30m -run TestClaude -v ./internal/app/npm
 
+test-agents: ## every agent program that Fleet drives, for real, against a stub of its model; downloads 2.3 GB
+	TEST_AGENTS=1 TEST_CLAUDE=1 $(GO) test -count 1 -timeout 60m -run 'TestClaude|TestAgents' -v ./internal/app/npm
+
 fuzz: ## fuzz the decoding of arguments for 30 s
 	$(GO) test -run '^$$' -fuzz FuzzUnmarshal -fuzztime 30s ./internal/face/wire
 
@@ -94,17 +97,17 @@ coder-down: ## stop that Coder
 CODER_ENV := env=$$(testdata/coder-testbed/env.sh bob) && eval "$$env"
 
 e2e: ## the whole contract, and the suite of backends, against a real Coder: make coder-up e2e
-	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -p 1 -timeout 20m -parallel 6 $(FLAGS) ./internal/app/e2e ./internal/place/coder
+	@$(CODER_ENV) && FLEET_E2E=1 $(GO) test -count=1 -p 1 -timeout 45m -parallel 6 $(FLAGS) ./internal/app/e2e ./internal/place/coder
 
 record: ## record the cassettes in testdata/cassettes anew, from that Coder: make coder-up record
 	@$(CODER_ENV) && $(GO) test -count=1 -timeout 30m -run TestCassettes $(FLAGS) ./internal/place/coder -record
 
 CHAOS ?= 60s
-chaos: ## mixed load through a proxy that slows, cuts and refuses, for CHAOS (default 60s)
+chaos: ## mixed load through a proxy that slows, cuts and refuses, then under random kills, each for CHAOS (default 60s)
 	@$(CODER_ENV) && FLEET_E2E=1 FLEET_CHAOS=$(CHAOS) $(GO) test -count=1 -timeout 60m -run TestChaos -v $(FLAGS) ./internal/app/e2e
 
 bench-coder: ## list_agents of 300 agents beside Coder's own lists
 	@$(CODER_ENV) && $(GO) run ./internal/app/benchcoder $(FLAGS)
 
 .PHONY: coder-up coder-down e2e record chaos bench-coder
-.PHONY: help build fleet-runner run demo test vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude fuzz
+.PHONY: help build fleet-runner run demo test vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude test-agents fuzz

@@ -56,7 +56,7 @@ export FLEET_SERVER
 show "$fleet" project list
 show "$fleet" role list calc
 
-say "Two agents in two roles, each with a worktree of its own"
+say "Two agents in two roles, each with a working copy of its own"
 show "$fleet" agent create ada --project calc --role coder --spec "Extend the calculator, with tests"
 show "$fleet" agent create otto --project calc --role operator --spec "Watch the calculator"
 

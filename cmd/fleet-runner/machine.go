@@ -11,18 +11,51 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/agentfile"
 	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
+	"fleet/internal/runner/worktree"
 )
 
 // settings say how the agent works.
 type settings struct {
 	state, dir, driver, model, permissionMode, promptFile string
 
+	command     list // of the driver; none: its own
+	asks        bool // the agent can ask people
+	permissions permissions
+
 	maxOutput int64
+	outputMax int64
 	grace     time.Duration
 	logger    *slog.Logger
+}
+
+// permissions are for when the agent can ask.
+type permissions struct {
+	Allow, Deny list
+	Timeout     time.Duration
+}
+
+// drivers are the values of -driver: kinds of drivers, and agent CLIs that work without more options.
+func drivers() []string {
+	names := slices.Clone(driver.Kinds)
+	for _, k := range driver.CLIs() {
+		names = append(names, k.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// program returns the driver of the agent.
+func (s settings) program() (driver.Driver, error) {
+	o := driver.Options{Kind: s.driver}
+	if i := slices.IndexFunc(driver.CLIs(), func(k driver.Known) bool { return k.Name == s.driver }); i >= 0 {
+		o = driver.CLIs()[i].Options
+	}
+	if len(s.command) > 0 {
+		o.Command = s.command
+	}
+	return driver.New(o)
 }
 
 // machine is where the agent works. It has the runners of agents, each with a directory of its own for its runs: a workspace
@@ -30,6 +63,7 @@ type settings struct {
 type machine struct {
 	settings
 	program driver.Driver
+	git     *worktree.Git
 	host    *runner.Host
 }
 
@@ -53,7 +87,7 @@ func newMachine(s settings) (*machine, error) {
 			return nil, err
 		}
 	}
-	program, err := driver.New(driver.Options{Kind: s.driver})
+	program, err := s.program()
 	if err != nil {
 		return nil, fmt.Errorf("-driver: %w", err)
 	}
@@ -61,8 +95,9 @@ func newMachine(s settings) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &machine{s, program, runner.New(runner.Config{
-		ShimCommand: []string{self, "shim"}, MaxOutput: s.maxOutput, StopGrace: s.grace, Logger: s.logger,
+	return &machine{s, program, worktree.New(environ(nil)), runner.New(runner.Config{
+		ShimCommand: []string{self, "shim"}, ACPCommand: []string{self, "acp"}, AskCommand: []string{self, "ask"},
+		MaxOutput: s.maxOutput, OutputMax: s.outputMax, StopGrace: s.grace, Logger: s.logger,
 	})}, nil
 }
 
@@ -81,13 +116,7 @@ type workspace struct {
 
 // Ready implements runner.Workspace. It makes the agent's directory.
 func (w workspace) Ready() error {
-	err := os.MkdirAll(filepath.Join(w.home, "runs"), 0o700)
-	if err == nil {
-		if f, ferr := agentfile.Create(filepath.Join(w.home, "log")); ferr == nil {
-			err = f.Close()
-		}
-	}
-	if err != nil {
+	if err := runner.Home(w.home).Make(); err != nil {
 		return runner.HostError("the directory for runs cannot be made", err)
 	}
 	if info, err := os.Stat(w.dir); err != nil || !info.IsDir() {
@@ -97,21 +126,26 @@ func (w workspace) Ready() error {
 }
 
 // Work implements runner.Workspace.
-func (w workspace) Work(r fleet.Run) (runner.Work, error) {
+func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	prompt := ""
 	if w.promptFile != "" {
 		b, err := os.ReadFile(w.promptFile)
 		if err != nil {
 			return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"what the agent %q is told about its role cannot be read from %s: restore the file", w.agent.Name, w.promptFile).Because(err)
+				"what the agent %q is told about its role cannot be read from %s: restore the file", w.agent.Name, w.promptFile).WithCause(err)
 		}
 		prompt = string(b)
 	}
+	role := driver.Role{Name: w.agent.Role, Prompt: prompt, Model: w.model, PermissionMode: w.permissionMode}
+	if w.asks {
+		role.Permissions = &driver.Permissions{Allow: w.permissions.Allow, Deny: w.permissions.Deny, Timeout: w.permissions.Timeout}
+	}
+	// The workspace is the boundary, so the program is not confined in it.
 	return runner.Work{
 		Driver: w.program, Dir: w.dir, Environ: environ,
 		Job: driver.Job{
-			TaskID: r.TaskID, Prompt: r.Prompt, Agent: w.agent.Name, Project: w.agent.Project, Spec: w.agent.Spec, OneTask: w.agent.OneTask,
-			Role: driver.Role{Name: w.agent.Role, Prompt: prompt, Model: w.model, PermissionMode: w.permissionMode},
+			Agent: w.agent.Name, Project: w.agent.Project, Spec: w.agent.Spec, OneTask: w.agent.OneTask,
+			Role: role,
 		},
 	}, nil
 }
@@ -119,24 +153,32 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 // environ is the environment of a run: the workspace's own, which is there for the agent, and what tells about the task.
 // Coder's own variables are left out, and git's ways to ask Coder: with them, the logins of the workspace's owner can be had.
 func environ(own map[string]string) []string {
-	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
+	env := map[string]string{}
 	for _, v := range os.Environ() {
 		if name, value, ok := strings.Cut(v, "="); ok && name != "" && !reserved(name) {
 			env[name] = value
 		}
 	}
 	maps.Copy(env, own)
-	list := make([]string, 0, len(env))
-	for name, value := range env {
-		list = append(list, name+"="+value)
-	}
-	slices.Sort(list)
-	return list
+	return runner.Environ(env)
 }
 
 func reserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_") || name == "GIT_ASKPASS" || name == "GIT_SSH_COMMAND"
 }
 
-// Tree implements runner.Workspace. What tasks change is not asked for over the network.
-func (w workspace) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // as the interface says
+// Tree implements runner.Workspace: the repository that the agent's directory is in, if it is in one by now. One with the runs
+// in it is not the agent's work: it is, for example, a home directory that is a repository.
+func (w workspace) Tree() (*runner.Tree, error) {
+	for dir := w.dir; ; dir = filepath.Dir(dir) {
+		if path, err := filepath.Rel(dir, w.state); err == nil && filepath.IsLocal(path) {
+			return nil, nil //nolint:nilnil // as the interface says
+		}
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return &runner.Tree{Tree: worktree.Tree{Repository: dir, Dir: dir}, Git: w.git, UID: w.agent.UID, Own: true}, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return nil, nil //nolint:nilnil // as the interface says
+		}
+	}
+}

@@ -1,6 +1,6 @@
-// Command fleet-runner runs the tasks of an agent where the agent lives, for example in a Coder workspace. Fleet calls it
-// through a proxy; see docs/templates/fleet-runner. It listens on a loopback address only, takes requests that are signed by
-// Fleet only, and keeps everything on disk: runs go on when it is killed, and it finds them again when it is started.
+// Command fleet-runner runs an agent's tasks where the agent lives, for example in a Coder workspace. Fleet calls it
+// through a proxy; see docs/templates/fleet-runner. It listens only on a loopback address, accepts only requests that
+// Fleet has signed, and keeps everything on disk: runs continue when it is killed, and it finds them after a restart.
 package main
 
 import (
@@ -15,10 +15,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
 	"fleet/internal/runner/remote"
 )
 
@@ -47,6 +49,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	case "shim": // how this program supervises a run: not for people
 		return runner.ShimMain(args[1:]...)
+	case "acp": // how it speaks to agent programs of the driver acp
+		return runner.ACPMain(args[1:]...)
+	case "ask": // how the program of an agent asks people
+		return runner.AskMain(args[1:]...)
 	case "version":
 		fmt.Fprintln(stdout, version)
 		return 0
@@ -66,11 +72,17 @@ func serve(args []string, stderr io.Writer) error {
 	key := f.String("key", os.Getenv("FLEET_PUBLIC_KEY"), "Fleet's public key; default $FLEET_PUBLIC_KEY")
 	f.StringVar(&s.state, "state", "", "directory for runs and their output; default ~/.local/state/fleet-runner")
 	f.StringVar(&s.dir, "dir", "", "directory that the agent works in; default the home directory")
-	f.StringVar(&s.driver, "driver", "claude", "what the agent is: claude or shell")
+	f.StringVar(&s.driver, "driver", "claude", "what the agent is: "+strings.Join(drivers(), ", "))
+	f.Var(&s.command, "command", "program of the agent, where it is not the driver's own; repeat it for each argument of the program")
 	f.StringVar(&s.model, "model", "", "model of the agent; default the program's own choice")
 	f.StringVar(&s.permissionMode, "permission-mode", "", "permission mode of Claude Code")
+	f.BoolVar(&s.asks, "ask", false, "let the agent ask people for permissions and answers")
+	f.Var(&s.permissions.Allow, "allow", "use of a tool that is granted without asking, such as 'Bash(go test *)'; repeat it for more")
+	f.Var(&s.permissions.Deny, "deny", "use of a tool that is denied without asking; repeat it for more")
+	f.DurationVar(&s.permissions.Timeout, "ask-timeout", driver.DefaultAskTimeout, "how long a question waits for its answer")
 	f.StringVar(&s.promptFile, "prompt-file", "", "file with what the agent is told about its role; read for each task")
-	f.Int64Var(&s.maxOutput, "max-output", runner.DefaultMaxOutput, "bytes of output that are kept of a run")
+	f.Int64Var(&s.maxOutput, "max-output", runner.DefaultMaxOutput, "bytes of output that the payload of a run has at most")
+	f.Int64Var(&s.outputMax, "output-max", runner.DefaultOutputMax, "bytes of raw output that are kept of a run")
 	f.DurationVar(&s.grace, "grace", runner.DefaultStopGrace, "how long a run gets to end by itself before it is killed")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -107,6 +119,16 @@ func serve(args []string, stderr io.Writer) error {
 	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	return nil
+}
+
+// list is a flag that can be given several times.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, " ") }
+
+func (l *list) Set(value string) error {
+	*l = append(*l, value)
 	return nil
 }
 

@@ -21,13 +21,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/acp/acptest"
 	"fleet/internal/runner/remote"
 )
 
 // TestMain makes the test binary the program itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "shim") {
-		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "serve", "shim", "acp", "ask":
+			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+		case "peer":
+			acptest.Peer(os.Args[2])
+			os.Exit(0)
+		}
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
@@ -39,16 +46,17 @@ type world struct {
 	dir     string
 	address string
 	public  string
+	args    []string
 	client  *remote.Client
 	process *exec.Cmd
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, args ...string) *world {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	w := &world{t: t, dir: t.TempDir(), address: l.Addr().String(), public: base64.StdEncoding.EncodeToString(public)}
+	w := &world{t: t, dir: t.TempDir(), address: l.Addr().String(), args: args, public: base64.StdEncoding.EncodeToString(public)}
 	require.NoError(t, l.Close())
 	transport := &http.Transport{}
 	w.client = remote.NewClient(remote.ClientConfig{URL: "http://" + w.address, Key: private, HTTP: &http.Client{Transport: transport}})
@@ -63,8 +71,10 @@ func newWorld(t *testing.T) *world {
 func (w *world) start() {
 	exe, err := os.Executable()
 	require.NoError(w.t, err)
-	w.process = exec.Command(exe, "serve", "-listen", w.address, "-key", w.public, "-driver", "shell",
-		"-state", filepath.Join(w.dir, "state"), "-dir", filepath.Join(w.dir, "work"))
+	w.process = exec.Command(exe, append([]string{
+		"serve", "-listen", w.address, "-key", w.public,
+		"-state", filepath.Join(w.dir, "state"), "-dir", filepath.Join(w.dir, "work"),
+	}, w.args...)...)
 	w.process.Stderr = os.Stderr
 	require.NoError(w.t, w.process.Start())
 }
@@ -76,7 +86,7 @@ func (w *world) kill() {
 
 // TestKilled kills the runner again and again while a run puts out lines: none is lost or repeated, and nothing runs twice.
 func TestKilled(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "-driver", "shell")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})

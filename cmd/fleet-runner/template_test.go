@@ -45,13 +45,14 @@ func TestTemplate(t *testing.T) {
 	address := l.Addr().String()
 	require.NoError(t, l.Close())
 
+	setup := "export OF_THE_TEMPLATE=$((1+1))"
 	start := func(key, sum string) (string, error) {
 		script, err := filepath.Abs("../../docs/templates/fleet-runner/run.sh")
 		require.NoError(t, err)
 		cmd := exec.CommandContext(t.Context(), "bash", script)
 		cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "CODER_AGENT_TOKEN=secret", "GIT_ASKPASS=secret"}
 		for name, value := range map[string]string{
-			"KEY": key, "ARGS": "-driver\nshell\n-listen\n" + address, "URL": "file://" + filepath.Dir(program) + "/fleet-runner-{arch}",
+			"KEY": key, "ARGS": "-driver\nshell\n-listen\n" + address, "SETUP": setup, "URL": "file://" + filepath.Dir(program) + "/fleet-runner-{arch}",
 			"SHA256_amd64": sum, "SHA256_arm64": sum,
 		} {
 			cmd.Env = append(cmd.Env, "RUNNER_"+name+"="+base64.StdEncoding.EncodeToString([]byte(value)))
@@ -66,6 +67,12 @@ func TestTemplate(t *testing.T) {
 	said, err = start("", hex.EncodeToString(sum[:]))
 	require.NoError(t, err)
 	require.Contains(t, said, "not made by Fleet")
+	good := setup
+	setup = "echo cannot clone; false\necho not reached"
+	said, err = start(key, hex.EncodeToString(sum[:]))
+	require.Error(t, err)
+	require.Equal(t, "cannot clone\n", said)
+	setup = good
 	t.Cleanup(func() {
 		for _, pid := range ofHome(t, home) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -92,6 +99,7 @@ func TestTemplate(t *testing.T) {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 		require.NoError(t, err)
 		require.NotContains(t, string(env), "secret")
+		require.Contains(t, string(env), "OF_THE_TEMPLATE=2")
 		if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); strings.Contains(exe, "fleet-runner") {
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		}

@@ -9,15 +9,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// The options that say how an answer is made to fit into the result of a tool.
+// These options say how an answer is made to fit into a tool's result.
 const (
 	portion       = protoreflect.FullName("fleet.v1.portion")
 	cut           = protoreflect.FullName("fleet.v1.cut")
 	defaultText   = protoreflect.FullName("fleet.v1.tool_default_text")
-	waitingStream = "follow" // of a request: the stream waits for what is to come, and cannot be asked for again
+	waitingStream = "follow" // request field: the stream waits for future messages and cannot be requested again
 )
 
-// bound writes how the answers of a method are made to fit, and returns what its tool's description says of that.
+// bound writes how the answers of a method are made to fit, and returns what the tool's description says about it.
 func (g generator) bound(m *protogen.Method) (string, error) {
 	var hint string
 	if v, ok := g.options.get(m.Desc, portion); ok {
@@ -65,7 +65,7 @@ func portionHint(m *protogen.Method, of string, counted *protogen.Field) string 
 	return ""
 }
 
-// cuts returns the cuts of the fields of a message and of the messages in it, as they are written.
+// cuts returns the cuts of the fields of a message and its nested messages, as source code.
 func (g generator) cuts(m *protogen.Method, in *protogen.Message, prefix string) ([]string, error) {
 	var all []string
 	for _, f := range in.Fields {
@@ -98,7 +98,7 @@ func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path str
 		}
 		text += ", NextOffset: " + strconv.Quote(next)
 	}
-	// A message may be in the answers of several methods, of which one takes the offset.
+	// A message may be part of the answers of several methods, only one of which takes the offset.
 	if offset := textIn(v, "offset"); offset != "" && isOptionalInt32(fieldOf(m.Input, protoreflect.Name(offset))) {
 		text += ", Offset: " + strconv.Quote(offset)
 	}
@@ -117,7 +117,7 @@ func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path str
 	return text + "}", nil
 }
 
-// countedBy returns the field of the path: a list or a text.
+// countedBy returns the field at the path: a list or a text.
 func countedBy(m *protogen.Message, path string) (*protogen.Field, error) {
 	for in := m; ; {
 		name, more, deeper := strings.Cut(path, ".")

@@ -12,7 +12,7 @@ import (
 	"github.com/bufbuild/protocompile/linker"
 	"github.com/bufbuild/protocompile/protoutil"
 	"github.com/stretchr/testify/require"
-	_ "google.golang.org/genproto/googleapis/api/httpbody" // which a service imports
+	_ "google.golang.org/genproto/googleapis/api/httpbody" // imported by a service
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// run compiles a file and runs the plugin for it. Its imports are the protos of Fleet, and of the Go packages that
+// run compiles a file and runs the plugin for it. The file may import the protos of Fleet and of the Go packages that
 // this one is linked with.
 func run(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGeneratorResponse, error) {
 	t.Helper()
@@ -42,7 +42,7 @@ func run(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGe
 	require.NoError(t, err)
 	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: []string{name}, Parameter: proto.String("paths=source_relative")}
 	collect(request, map[string]bool{}, files.FindFileByPath(name))
-	// As protoc does it: the options arrive as bytes, and are read with what the plugin knows.
+	// As in protoc, the options arrive as bytes and are parsed with what the plugin knows.
 	raw, err := proto.Marshal(request)
 	require.NoError(t, err)
 	request = &pluginpb.CodeGeneratorRequest{}
@@ -57,7 +57,7 @@ func run(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGe
 	return response, nil
 }
 
-// collect adds a file to the request, after what it imports.
+// collect adds a file to the request, after its imports.
 func collect(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f protoreflect.FileDescriptor) {
 	if seen[f.Path()] {
 		return
@@ -92,8 +92,8 @@ func TestGolden(t *testing.T) {
 	require.Equal(t, string(want), response.File[0].GetContent(), "if the change is meant, run go test ./cmd/protoc-gen-fleet-mcp -update and review it")
 }
 
-// The generated code of the API is what the plugin makes of it now.
-func TestTheCommittedFileIsFresh(t *testing.T) {
+// TestGeneratedCodeIsCurrent checks that the committed code is what the plugin generates.
+func TestGeneratedCodeIsCurrent(t *testing.T) {
 	t.Parallel()
 	const name = "fleet/v1/fleet_service.proto"
 	response, err := run(t, name, nil)

@@ -16,7 +16,7 @@ const (
 	grpcPackage = protogen.GoImportPath("google.golang.org/grpc")
 )
 
-// toolName is what every client takes for the name of a tool.
+// toolName matches tool names that every client accepts.
 var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
 // generator writes the tools of one file.
@@ -27,7 +27,7 @@ type generator struct {
 	*protogen.GeneratedFile
 }
 
-// run writes the file, if it has a service with a toolset.
+// run writes the file if it has a service with a toolset.
 func (g generator) run() error {
 	for _, s := range g.file.Services {
 		name, ok := g.options.get(s.Desc, toolset)
@@ -171,7 +171,7 @@ func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	return more, nil
 }
 
-// schemas writes the schemas of a method. They stand apart, so that the tools above can be read at a glance.
+// schemas writes the schemas of a method, apart from the tools, so that the tools are easy to read.
 func (g generator) schemas(s *protogen.Service, m *protogen.Method) error {
 	for _, x := range []struct {
 		kind  string

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// object is a JSON object that keeps the order of its keys, so that a schema reads like the proto it comes from.
+// object is a JSON object that keeps the order of its keys, so that a schema reads like its proto.
 type object struct {
 	keys   []string
 	values map[string]any
@@ -22,7 +22,7 @@ func (o *object) set(key string, value any) *object {
 	return o
 }
 
-// typed begins the schema of a type, or of several.
+// typed returns the beginning of a schema with one or several types.
 func typed(types ...string) *object {
 	o := &object{}
 	if len(types) == 1 {
@@ -31,7 +31,7 @@ func typed(types ...string) *object {
 	return o.set("type", types)
 }
 
-// MarshalJSON writes the keys in their order.
+// MarshalJSON writes the keys in order.
 func (o *object) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -64,7 +64,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// indent returns the object as text for a reviewer.
+// indent returns the object as indented text.
 func (o *object) indent() (string, error) {
 	raw, err := o.MarshalJSON()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// The options of Fleet's own, of fleet/v1/options.proto.
+// These are Fleet's own options, from fleet/v1/options.proto.
 const (
 	toolset       = protoreflect.FullName("fleet.v1.toolset")
 	progressField = protoreflect.FullName("fleet.v1.progress_agent_field")
@@ -20,15 +20,15 @@ const (
 	lastIsResult  = protoreflect.FullName("fleet.v1.last_is_result")
 )
 
-// options reads Fleet's own options by the descriptors in the request. The generated package has them as Go values,
-// but the plugin runs to write that package, and must not need it.
+// options reads Fleet's own options through the descriptors in the request. The generated package has them as Go
+// values, but the plugin generates that package and must not depend on it.
 type options struct{ types *protoregistry.Types }
 
 func newOptions(files []*protogen.File) options {
 	o := options{types: &protoregistry.Types{}}
 	for _, f := range files {
 		for _, x := range f.Extensions {
-			// A second one of the same name or number cannot be: protoc has refused it.
+			// A second option with the same name or number cannot exist, because protoc refuses it.
 			_ = o.types.RegisterExtension(dynamicpb.NewExtensionType(x.Desc))
 		}
 	}
@@ -55,13 +55,13 @@ func (o options) get(of protoreflect.Descriptor, name protoreflect.FullName) (pr
 	return m.Get(x.TypeDescriptor()), true
 }
 
-// says returns whether an option that is yes or no is yes.
+// says reports whether a boolean option is true.
 func (o options) says(of protoreflect.Descriptor, name protoreflect.FullName) bool {
 	v, ok := o.get(of, name)
 	return ok && v.Bool()
 }
 
-// hints are what MCP calls a tool's behaviour. They follow from the HTTP verb and the idempotency level.
+// hints returns the MCP hints of a tool, derived from the HTTP verb and the idempotency level.
 type hints struct{ readOnly, destructive, idempotent bool }
 
 func hintsOf(m *protogen.Method) hints {

@@ -10,7 +10,7 @@ import (
 // watchMethod is the method whose events are the progress of other methods.
 const watchMethod = protoreflect.Name("WatchFleet")
 
-// lastOf returns the argument that tells the last message of a stream, which is the method's result.
+// lastOf returns the argument that detects the last message of a stream, which is the method's result.
 func lastOf(m *protogen.Method) ([]any, error) {
 	kind := fieldOf(m.Output, "type")
 	if !m.Desc.IsStreamingServer() || kind == nil || kind.Enum == nil {
@@ -69,7 +69,7 @@ func (g generator) findWatch() (*protogen.Service, *protogen.Method) {
 	return nil, nil
 }
 
-// texts writes the function that puts a message of a stream into words: the text of each event in it, or its own text,
+// texts writes the function that extracts the progress texts of a message: the text of each event in it, its own text,
 // or the message as JSON.
 func (g generator) texts(m *protogen.Method) {
 	g.P()
@@ -95,7 +95,7 @@ func (g generator) texts(m *protogen.Method) {
 	g.P("return []string{", toolPackage.Ident("JSON"), "(m)}")
 }
 
-// words is the expression of what the message in a variable says, nil when it has no text.
+// words returns the expression for a message's text; nil if it has none.
 func (g generator) words(variable string, m *protogen.Message) []any {
 	text := fieldOf(m, "text")
 	if text == nil || text.Desc.Kind() != protoreflect.StringKind || text.Desc.IsList() {

@@ -5,8 +5,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// keywords has the JSON Schema keyword of each protovalidate rule that has one. A string of n bytes has at most n
-// characters, so max_bytes gives a bound that is true, though not always tight.
+// keywords maps protovalidate rules to JSON Schema keywords. A string of n bytes has at most n characters, so max_bytes
+// gives a valid bound, though not always a tight one.
 var keywords = map[protoreflect.Name]string{
 	"min_len": "minLength", "max_len": "maxLength", "max_bytes": "maxLength", "pattern": "pattern", "in": "enum", "const": "const",
 	"gt": "exclusiveMinimum", "gte": "minimum", "lt": "exclusiveMaximum", "lte": "maximum",
@@ -14,12 +14,12 @@ var keywords = map[protoreflect.Name]string{
 	"min_pairs": "minProperties", "max_pairs": "maxProperties",
 }
 
-// formats has the JSON Schema format of each protovalidate rule that is one.
+// formats maps protovalidate rules to JSON Schema formats.
 var formats = map[protoreflect.Name]string{
 	"email": "email", "hostname": "hostname", "ipv4": "ipv4", "ipv6": "ipv6", "uri": "uri", "uuid": "uuid",
 }
 
-// rules adds the keywords that the rules of a field stand for. A result follows no rules: it is what it is.
+// rules adds the keywords for a field's rules. Results have no rules.
 func (s schemas) rules(o *object, r *validate.FieldRules) *object {
 	if !s.input || r == nil {
 		return o
@@ -30,7 +30,7 @@ func (s schemas) rules(o *object, r *validate.FieldRules) *object {
 	}
 	of := r.ProtoReflect().Get(kind).Message()
 	fields := of.Descriptor().Fields()
-	for i := range fields.Len() { // in the order of their declaration, so that the output is always the same
+	for i := range fields.Len() { // in the order of declaration, so that the output is deterministic
 		rule := fields.Get(i)
 		if !of.Has(rule) || rule.Kind() == protoreflect.MessageKind {
 			continue
@@ -46,7 +46,7 @@ func (s schemas) rules(o *object, r *validate.FieldRules) *object {
 	return o
 }
 
-// plain returns the value of a rule as JSON has it.
+// plain returns the value of a rule as JSON.
 func plain(rule protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	if !rule.IsList() {
 		return v.Interface()

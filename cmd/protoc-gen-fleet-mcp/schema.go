@@ -12,15 +12,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// schemas writes the JSON Schema of a message in the form that package wire gives it.
+// schemas writes the JSON Schema of a message in the JSON form of package wire.
 type schemas struct {
 	options options
-	input   bool // of arguments, which are checked; not of a result
+	input   bool // for arguments, which are checked, not for a result
 	defs    *object
 }
 
-// schema returns the schema of a request or of a response. Its message is written in place, and every other message
-// under $defs, so that recursion ends and what is shared appears once.
+// schema returns the schema of a request or response. Its message is written inline, and all other messages under
+// $defs, so that recursion ends and shared messages appear once.
 func (o options) schema(m *protogen.Message, input bool) (string, error) {
 	s := schemas{options: o, input: input, defs: &object{}}
 	root := s.message(m, false)
@@ -30,8 +30,8 @@ func (o options) schema(m *protogen.Message, input bool) (string, error) {
 	return root.indent()
 }
 
-// message is the schema of a message. In a result every message field of the response itself has a value, by the
-// convention of the API; one that is nested deeper may be null.
+// message returns the schema of a message. By the convention of the API, message fields of a response always have a
+// value; more deeply nested ones may be null.
 func (s schemas) message(m *protogen.Message, nested bool) *object {
 	properties, required := &object{}, []string{}
 	for _, f := range m.Fields {
@@ -47,7 +47,7 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 		}
 		properties.set(name, property)
 		switch {
-		case !s.input && f.Oneof == nil: // a key of a result is there even when it has no value; not so of a oneof
+		case !s.input && f.Oneof == nil: // a key of a result is always present, except for a oneof
 			required = append(required, name)
 		case s.input && (slices.Contains(behaviour, annotations.FieldBehavior_REQUIRED) || rules.GetRequired()):
 			required = append(required, name)
@@ -63,7 +63,7 @@ func (s schemas) message(m *protogen.Message, nested bool) *object {
 	return o
 }
 
-// property is the schema of a field with its description.
+// property returns the schema of a field with its description.
 func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object {
 	o := s.field(f, rules)
 	lines := []string{description(f.Comments)}
@@ -151,14 +151,14 @@ func (s schemas) value(f *protogen.Field, rules *validate.FieldRules) *object {
 	return s.rules(typed("integer"), rules)
 }
 
-// reference is the schema of a message that is a field.
+// reference returns the schema of a message-typed field.
 func (s schemas) reference(m *protogen.Message, rules *validate.FieldRules) *object {
 	if o := s.wellKnown(m); o != nil {
 		return s.rules(o, rules)
 	}
 	name := strings.TrimPrefix(string(m.Desc.FullName()), string(m.Desc.ParentFile().Package())+".")
 	if _, ok := s.defs.values[name]; !ok {
-		s.defs.set(name, nil) // ends recursion, and holds the place
+		s.defs.set(name, nil) // ends recursion and reserves the place
 		o := s.message(m, true)
 		if text := comment(m.Comments); text != "" {
 			o.set("description", text)

@@ -2,8 +2,8 @@ package main
 
 import "google.golang.org/protobuf/compiler/protogen"
 
-// wellKnown returns the schema of a message that has a form of its own in JSON, nil for any other. In a result those
-// that are not set are null.
+// wellKnown returns the schema of a message with a special JSON form; nil for others. In a result they are null if not
+// set.
 func (s schemas) wellKnown(m *protogen.Message) *object {
 	nullable := func(t string) *object {
 		if s.input {

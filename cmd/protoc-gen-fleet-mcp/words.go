@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/compiler/protogen"
 )
 
-// split cuts a Go name into its words: ShowAgentLog into Show, Agent, Log, and GetHTTPLog into Get, HTTP, Log.
+// split splits a Go name into words: ShowAgentLog into Show, Agent, Log, and GetHTTPLog into Get, HTTP, Log.
 func split(name string) []string {
 	var words []string
 	runes, begin := []rune(name), 0
@@ -19,7 +19,7 @@ func split(name string) []string {
 	return append(words, string(runes[begin:]))
 }
 
-// snake returns the name of the tool of a method.
+// snake returns the name of a method's tool.
 func snake(name string) string { return strings.ToLower(strings.Join(split(name), "_")) }
 
 // title returns a name for people.
@@ -31,10 +31,10 @@ func title(name string) string {
 	return strings.Join(words, " ")
 }
 
-// lowerFirst makes a name that is not exported.
+// lowerFirst returns an unexported name.
 func lowerFirst(name string) string { return strings.ToLower(name[:1]) + name[1:] }
 
-// comment returns the leading comment as text: a line for each paragraph.
+// comment returns the leading comment as text, one line for each paragraph.
 func comment(c protogen.CommentSet) string {
 	var paragraphs []string
 	for p := range strings.SplitSeq(string(c.Leading), "\n\n") {
@@ -45,7 +45,7 @@ func comment(c protogen.CommentSet) string {
 	return strings.Join(paragraphs, "\n")
 }
 
-// description returns the comment of a field without the word for its behaviour, which the schema says by itself.
+// description returns a field's comment without the leading behaviour word, which the schema expresses.
 func description(c protogen.CommentSet) string {
 	text := comment(c)
 	for _, word := range []string{"Required. ", "Optional. ", "Output only. ", "Immutable. "} {

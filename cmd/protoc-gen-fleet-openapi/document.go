@@ -20,11 +20,11 @@ const about = "Fleet manages AI coding agents the way a cluster manager manages 
 	"Keys are snake_case, enum values lower-case, times RFC 3339 in UTC. Unknown fields and unknown query parameters are " +
 	"errors. Every error has the same form: see the schema Error."
 
-// builder makes one document of all services.
+// builder builds one document of all services.
 type builder struct {
 	doc        *openapi3.T
 	reasons    *protogen.Enum
-	operations map[string]bool // the ids that are taken
+	operations map[string]bool // ids that are taken
 }
 
 func newBuilder(plugin *protogen.Plugin) *builder {
@@ -57,7 +57,7 @@ func newBuilder(plugin *protogen.Plugin) *builder {
 	return b
 }
 
-// errors adds the error object, and the response that every operation may give.
+// errors adds the error object, and the error response of every operation.
 func (b *builder) errors() {
 	reason := openapi3.NewStringSchema()
 	reason.Description = "Why the call failed, for programs."
@@ -97,7 +97,7 @@ func (b *builder) service(s *protogen.Service) error {
 	return nil
 }
 
-// operation is the id of the method's operation: its tool's name, unless a service before has one of that name.
+// operation returns the id of the method's operation: its tool's name, unless an earlier service has used it.
 func (b *builder) operation(m *protogen.Method) string {
 	id := snake(m.GoName)
 	if b.operations[id] {
@@ -239,7 +239,7 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
 	}
 }
 
-// resumable says whether a download can begin at an offset.
+// resumable reports whether a download can begin at an offset.
 func resumable(m *protogen.Method) bool { return m.Input.Desc.Fields().ByName("offset") != nil }
 
 func events() *openapi3.Schema {
@@ -274,7 +274,7 @@ func pathFields(path string) []string {
 	return names
 }
 
-// split returns the first sentence, and the rest. A comment of one sentence is both.
+// split returns the first sentence and the rest. For a comment of one sentence both are the same.
 func split(s string) (summary, rest string) {
 	if summary, rest, ok := strings.Cut(s, ". "); ok {
 		return summary, strings.TrimSpace(rest)
@@ -284,5 +284,5 @@ func split(s string) (summary, rest string) {
 
 var hump = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// snake returns a method's name as the tool of the same name on MCP has it.
+// snake returns the method's name as an MCP tool.
 func snake(s string) string { return strings.ToLower(hump.ReplaceAllString(s, "${1}_${2}")) }

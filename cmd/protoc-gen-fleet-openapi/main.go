@@ -1,7 +1,8 @@
 // Command protoc-gen-fleet-openapi is a protoc plugin that writes the OpenAPI 3.0 document of the REST face, and a Go
-// file that embeds it. It reads what the gateway reads (google.api.http), and describes what Fleet really sends: keys
-// and enum values as the proto names them, null where the proto says so, and Fleet's own error object. The gateway's
-// own generator knows OpenAPI 2 only, and describes the gateway's forms of errors and streams, which Fleet does not use.
+// file that embeds it. It reads the same google.api.http options as the gateway and describes what Fleet really sends:
+// keys and enum values as the proto names them, null where the proto allows it, and Fleet's own error object. The
+// gateway's own generator only supports OpenAPI 2 and describes the gateway's form of errors and streams, which Fleet
+// does not use.
 package main
 
 import (
@@ -42,7 +43,7 @@ func main() {
 	})
 }
 
-// render returns the document of every service that has a REST binding.
+// render returns the document of every service with a REST binding.
 func render(plugin *protogen.Plugin) ([]byte, error) {
 	b := newBuilder(plugin)
 	for _, file := range plugin.Files {

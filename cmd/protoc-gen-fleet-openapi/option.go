@@ -5,12 +5,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// lastIsResultNumber is the number of the option last_is_result in fleet/v1/options.proto. The generated package has the
-// option as a Go value, but the plugin runs to write that package, and must not need it: to the plugin it is an unknown
-// field.
+// lastIsResultNumber is the number of the option last_is_result in fleet/v1/options.proto. The plugin generates the
+// package that has the option as a Go value and must not depend on it, so the option is an unknown field here.
 const lastIsResultNumber = protowire.Number(51006)
 
-// lastIsResult says whether the last message of the method's stream is its result.
+// lastIsResult reports whether the last message of the method's stream is its result.
 func lastIsResult(m *protogen.Method) bool {
 	for b := m.Desc.Options().ProtoReflect().GetUnknown(); len(b) > 0; {
 		number, kind, n := protowire.ConsumeTag(b)

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// direction is who writes the JSON. The form differs: a request may leave out what is optional and may have nothing
-// unknown; an answer has every field that the proto does not declare optional, and may have more in a later version.
+// direction says who writes the JSON. A request may omit optional fields and must not have unknown ones. An answer has
+// every field that the proto does not declare optional, and later versions may add fields.
 type direction int
 
 const (
@@ -25,17 +25,17 @@ func ref(name string) *openapi3.SchemaRef {
 	return openapi3.NewSchemaRef("#/components/schemas/"+name, &openapi3.Schema{})
 }
 
-// component makes the message a schema of the document, once, and returns a reference to it.
+// component adds the message to the document's schemas once, and returns a reference to it.
 func (b *builder) component(m *protogen.Message, d direction) *openapi3.SchemaRef {
 	name := string(m.Desc.Name())
 	if _, ok := b.doc.Components.Schemas[name]; !ok {
-		b.doc.Components.Schemas[name] = &openapi3.SchemaRef{} // so that recursion ends
+		b.doc.Components.Schemas[name] = &openapi3.SchemaRef{} // ends recursion
 		b.doc.Components.Schemas[name] = b.object(m, d, nil).NewRef()
 	}
 	return ref(name)
 }
 
-// object is the schema of a message, without the fields that are left out.
+// object returns the schema of a message, without the omitted fields.
 func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *openapi3.Schema {
 	o := openapi3.NewObjectSchema()
 	o.Description = text(m.Comments)
@@ -56,7 +56,7 @@ func (b *builder) object(m *protogen.Message, d direction, leftOut []string) *op
 	return o
 }
 
-// value is the schema of a field.
+// value returns the schema of a field.
 func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	var s *openapi3.SchemaRef
 	switch {
@@ -71,7 +71,7 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	default:
 		s = b.single(f, d)
 	}
-	if s.Ref != "" { // beside a reference, OpenAPI 3.0 knows no other key
+	if s.Ref != "" { // OpenAPI 3.0 allows no other key beside a reference
 		s = (&openapi3.Schema{AllOf: openapi3.SchemaRefs{s}}).NewRef()
 	}
 	s.Value.Description = text(f.Comments)
@@ -80,7 +80,7 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	}
 	if d == answered && mayBeNull(f) && f.Message.Desc.FullName() != "google.protobuf.Value" {
 		s.Value.Nullable = true
-		if s.Value.Type == nil { // nullable means something beside a type only
+		if s.Value.Type == nil { // nullable has a meaning only beside a type
 			s.Value.Type = &openapi3.Types{openapi3.TypeObject}
 		}
 	}
@@ -90,7 +90,7 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	return s
 }
 
-// single is the schema of one value of the field.
+// single returns the schema of one value of the field.
 func (b *builder) single(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	switch f.Desc.Kind() {
 	case protoreflect.BoolKind:
@@ -110,7 +110,7 @@ func (b *builder) single(f *protogen.Field, d direction) *openapi3.SchemaRef {
 		}
 		return s.NewRef()
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return openapi3.NewStringSchema().WithFormat("int64").NewRef() // ProtoJSON puts 64 bits in quotes
+		return openapi3.NewStringSchema().WithFormat("int64").NewRef() // ProtoJSON quotes 64-bit numbers
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return b.message(f.Message, d)
 	}
@@ -125,19 +125,19 @@ func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef 
 		return openapi3.NewStringSchema().NewRef()
 	case "google.protobuf.Struct": // any object
 		return openapi3.NewObjectSchema().WithAnyAdditionalProperties().NewRef()
-	case "google.protobuf.Value": // any JSON, null too: OpenAPI 3.0 says that by an empty schema
+	case "google.protobuf.Value": // any JSON including null: an empty schema in OpenAPI 3.0
 		return openapi3.NewSchema().NewRef()
 	case "google.protobuf.ListValue":
 		return openapi3.NewArraySchema().WithItems(openapi3.NewSchema()).NewRef()
 	}
-	if m.Desc.ParentFile().Package() == "google.protobuf" && len(m.Fields) == 1 { // a wrapper is the value it wraps
+	if m.Desc.ParentFile().Package() == "google.protobuf" && len(m.Fields) == 1 { // a wrapper has the form of the value it wraps
 		return b.single(m.Fields[0], d)
 	}
 	return b.component(m, d)
 }
 
-// mayBeNull says whether an answer can have null in the field. Every message that is not set is null, but most are
-// always set; those that are not say so in their comment.
+// mayBeNull reports whether the field can be null in an answer. Unset messages are null, but most are always set.
+// Comments mark the others.
 func mayBeNull(f *protogen.Field) bool {
 	if f.Message == nil || f.Desc.IsList() || f.Desc.IsMap() {
 		return false
@@ -150,7 +150,7 @@ func isRequired(f *protogen.Field) bool {
 	return slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
 }
 
-// limit adds what the server checks of the value by itself.
+// limit adds the constraints that the server checks.
 func limit(s *openapi3.Schema, f *protogen.Field) {
 	rules, _ := proto.GetExtension(f.Desc.Options(), validate.E_Field).(*validate.FieldRules)
 	if r := rules.GetString(); r != nil {
@@ -175,7 +175,7 @@ func limit(s *openapi3.Schema, f *protogen.Field) {
 	}
 }
 
-// valueList describes the values of an enum, as a list in Markdown.
+// valueList describes the values of an enum as a Markdown list.
 func valueList(e *protogen.Enum) string {
 	var list strings.Builder
 	for _, v := range e.Values {
@@ -186,7 +186,7 @@ func valueList(e *protogen.Enum) string {
 	return "\n" + list.String()
 }
 
-// text is a comment as one paragraph, without the word that its field_behavior says too.
+// text returns a comment as one paragraph, without the word for its field_behavior.
 func text(c protogen.CommentSet) string {
 	s := strings.Join(strings.Fields(string(c.Leading)), " ")
 	s = strings.TrimPrefix(s, "Required. ")

@@ -48,7 +48,7 @@ func TestNoneIsForLoopback(t *testing.T) {
 	}
 
 	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "0.0.0.0:0", t.TempDir(), "fake"
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "0.0.0.0:0", t.TempDir(), []string{"fake"}
 	a, err := Open(t.Context(), cfg, Options{})
 	require.NoError(t, err)
 	_, err = a.Listen("test")

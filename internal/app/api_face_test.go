@@ -226,7 +226,7 @@ func (f *testFleet) invoke(ctx context.Context, conn grpc.ClientConnInterface, c
 }
 
 // grpcError reads the error object out of a status: one ErrorInfo of the domain, a BadRequest that names the field of a
-// bad value, and a RetryInfo where it is known.
+// bad value, a RetryInfo where it is known, and the NextStep that the message ends with.
 func grpcError(err error) (*apiError, error) {
 	s := status.Convert(err)
 	code := s.Code()
@@ -249,6 +249,11 @@ func grpcError(err error) (*apiError, error) {
 			}
 		case *errdetails.RetryInfo:
 			details["retry_after_seconds"] = json.Number(fmt.Sprint(int(math.Ceil(d.GetRetryDelay().AsDuration().Seconds()))))
+		case *fleetv1.NextStep:
+			plain := strings.NewReplacer("{", "", "}", "").Replace(d.GetText())
+			if !strings.HasSuffix(s.Message(), "; "+plain) {
+				return nil, fmt.Errorf("the message %q does not end with the next step %q", s.Message(), plain)
+			}
 		default:
 			return nil, fmt.Errorf("unexpected detail %T", d)
 		}

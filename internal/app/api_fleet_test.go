@@ -34,7 +34,10 @@ type fleetConfig struct {
 	MessageWait  time.Duration
 	StallTimeout time.Duration // 0: as by default
 	World        fake.Config
-	Limits       fleet.Limits
+	// Second is another place of the fleet besides the world, and SecondUnlisted why it lists no workspaces from the start.
+	Second         *fake.Config
+	SecondUnlisted string
+	Limits         fleet.Limits
 
 	MaxContracts int                    // of one principal at a time; 0: as many as by default
 	Tokens       map[string]tokenConfig // by name; any make it a fleet that asks for tokens
@@ -54,6 +57,7 @@ type testFleet struct {
 	*Server
 	t       *testing.T
 	world   *fake.Place
+	second  *fake.Place       // another place; nil: there is none
 	listed  chan struct{}     // gets something when the fleet has looked at the world
 	secrets map[string]string // of the tokens, by name
 	http    *http.Client
@@ -88,7 +92,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	db, err := emptyStore()
 	require.NoError(t, err)
 	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}
 	cfg.Limits = c.Limits
 	cfg.LogLevel, cfg.Sessions.AgentsDir = "debug", filepath.Join("..", "..", "testdata", "sessions")
 	cfg.Lifecycle = lifecycle.Config{Project: "Setup", Role: "coder", MaxRunning: c.MaxContracts}
@@ -108,30 +112,33 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, mcps: map[string]*client.Client{},
 		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
-	before := c.World.Before
-	c.World.Before = func(ctx context.Context, call fake.Call) error {
-		if call.Method == fake.List {
-			select {
-			case f.listed <- struct{}{}:
-			default:
-			}
-		}
-		if before != nil {
-			return before(ctx, call)
-		}
-		return nil
-	}
-	c.World.Traits.Changes = true
+	c.World.Before = f.seeLists(c.World.Before)
+	c.World.Traits.Changes, c.World.Traits.Checks, c.World.Traits.Bundles, c.World.Traits.Output = true, true, true, true
 	if c.World.Traits.Drivers == nil {
-		c.World.Traits.Drivers = []string{"cagent", "claude", "command", "codex", "gemini", "opencode"}
+		c.World.Traits.Drivers = []fleet.Driver{
+			{Name: "cagent"},
+			{Name: "claude", Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
+			{Name: "command"},
+			{Name: "codex"},
+			{Name: "gemini"},
+			{Name: "opencode"},
+		}
 	}
 	f.world = fake.New(c.World)
 	if c.Unlisted != "" {
 		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.Unlisted))
 	}
-	o := Options{Version: "test", Backend: f.world, Core: func(core *fleet.Config) {
+	o := Options{Version: "test", Places: []fleet.Place{f.world}, Core: func(core *fleet.Config) {
 		core.PollInterval, core.MessageWait = 50*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 	}}
+	if c.Second != nil {
+		c.Second.Before = f.seeLists(c.Second.Before)
+		f.second = fake.New(*c.Second)
+		if c.SecondUnlisted != "" {
+			f.second.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.SecondUnlisted))
+		}
+		o.Places = append(o.Places, f.second)
+	}
 	o.Outside, o.Providers, o.Subagents, o.Sessions = testOutside{}, testProviders, testSubagents, testSessions
 	if testing.Verbose() {
 		o.Log = logWriter{t}
@@ -154,6 +161,22 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	return f
 }
 
+// seeLists returns what a world calls before each of its methods: it tells of listings, and calls next, which may be nil.
+func (f *testFleet) seeLists(next func(context.Context, fake.Call) error) func(context.Context, fake.Call) error {
+	return func(ctx context.Context, call fake.Call) error {
+		if call.Method == fake.List {
+			select {
+			case f.listed <- struct{}{}:
+			default:
+			}
+		}
+		if next != nil {
+			return next(ctx, call)
+		}
+		return nil
+	}
+}
+
 // serve starts the server, and ends it with the test.
 func (f *testFleet) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -170,6 +193,9 @@ func (f *testFleet) serve() {
 		f.http.CloseIdleConnections()
 		require.NoError(f.t, f.stop())
 		f.world.Destroy()
+		if f.second != nil {
+			f.second.Destroy()
+		}
 		require.Empty(f.t, f.world.Overlaps())
 	})
 }

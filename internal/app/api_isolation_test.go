@@ -34,7 +34,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"include_payload": true, "lines": json.Number("10000"), "status": "busy", "mode": "any",
 		"cursor": "0", "follow": false, "wait_seconds": json.Number("0"), "max_events": json.Number("10000"),
 		"agent_id": x.contract, "agent_ids": []any{x.contract}, "contract": "an attack", "summary": "attacked", "payload": "attack", "chunk": "attack",
-		"offset": json.Number("0"),
+		"offset": json.Number("0"), "tail": json.Number("1000"), "checks": alicesChecks, "retries": json.Number("2"), "check_timeout_seconds": json.Number("60"),
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
 		"question_id": x.question, "answer": "attacked", "include_answered": true, "or_question": true,
 		"directory":        "", // beside project there is none
@@ -56,6 +56,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		delete(args, "cursor")
 	}
 	delete(args, "payload_tail") // payload_offset stands for both
+	delete(args, "tail")         // and so does offset
 	if m.Name() == "WaitTasks" { // that waits for less
 		args["timeout_seconds"] = json.Number("50")
 	}
@@ -75,7 +76,9 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 }
 
 // alicesTask is what alice has asked for with the request id alice-1: attackers repeat it word for word.
-const alicesTask = "echo classified output\npayload classified\nlisten"
+const alicesTask = "echo classified output\npayload classified\nchange classified.txt classified work\nlisten"
+
+var alicesChecks = []any{"echo classified check"}
 
 var anyTime = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
@@ -98,7 +101,7 @@ func TestIsolation(t *testing.T) {
 	}
 	do(step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"})
 	do(step{World: map[string]any{"append_log": []any{"papi", "classified log"}}})
-	do(step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 3600}, By: "alice", Save: map[string]string{"task": "task.id"}})
+	do(step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 3600, "checks": alicesChecks, "retries": 2, "check_timeout_seconds": 60}, By: "alice", Save: map[string]string{"task": "task.id"}})
 	do(step{Call: "show_task", With: map[string]any{"task_id": "${task}"}, By: "alice", Until: map[string]any{"task": map[string]any{"preview": "<says classified>"}}})
 	do(step{Call: "agent_start", With: map[string]any{"contract": "echo classified output\nlisten", "request_id": "alice-2"}, By: "alice", Save: map[string]string{"contract": "agent_id"}})
 	do(step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${contract}"}}, By: "alice", Until: map[string]any{"agents": []any{map[string]any{"preview": "<says classified>"}}}})
@@ -164,6 +167,7 @@ func (s *story) seen(t *testing.T) (all []string) {
 		{"show_agent_task_history", `{"agent_name":"papi"}`},
 		{"show_agent_log", `{"agent_name":"papi"}`},
 		{"show_task", `{"task_id":"` + s.names["task"] + `","include_payload":true}`},
+		{"show_task_output", `{"task_id":"` + s.names["task"] + `"}`},
 		{"watch_fleet", `{"agent_name":"papi"}`},
 		{"list_tasks", `{"toolset":"every"}`},
 		{"agent_list", `{}`},
@@ -183,6 +187,7 @@ func (s *story) seen(t *testing.T) (all []string) {
 		require.Nil(t, r.err, "%s", r.err)
 		m, _ := r.answer.(map[string]any)
 		delete(m, "observed_at")
+		delete(m, "places")
 		delete(m, "cursor") // the log goes on for others
 		b, err := json.Marshal(m)
 		require.NoError(t, err)

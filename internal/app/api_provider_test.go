@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
 	"fleet/internal/fleet/providers"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/fake"
@@ -25,7 +26,6 @@ const providerKey = "sk-ant-test-Zq81LmTk0x"
 
 // testProviders are the table's, which run in the fake world: claude has a key, and nothing else has one.
 func testProviders(c *providers.Config) {
-	c.APIBackend, c.CLIBackend = "fake", "fake"
 	c.ToolEnv, c.PerMinute = []string{"CALC_TOKEN"}, 20
 	c.Getenv = func(name string) string {
 		return map[string]string{"ANTHROPIC_API_KEY": providerKey, "CALC_TOKEN": providerKey}[name]
@@ -93,7 +93,7 @@ func TestProvidersOnModels(t *testing.T) {
 	env := map[string]string{"ANTHROPIC_API_KEY": providerKey, "CALC_TOKEN": "calc-token-4711"}
 
 	cfg := DefaultConfig()
-	cfg.Data, cfg.Backend = t.TempDir(), "fake"
+	cfg.Data, cfg.Places = t.TempDir(), []string{"fake"}
 	cfg.Providers = providers.Settings{
 		Agents: []providers.Provider{{Name: "claude", BaseURL: stub.URL, Model: "stub-large"}}, ToolEnv: []string{"CALC_TOKEN"},
 	}
@@ -101,7 +101,7 @@ func TestProvidersOnModels(t *testing.T) {
 	world := fake.New(fake.Config{})
 	t.Cleanup(world.Destroy)
 	a, err := Open(t.Context(), cfg, Options{
-		Backend: world, Providers: func(c *providers.Config) { c.Getenv = func(name string) string { return env[name] } },
+		Places: []fleet.Place{world}, Providers: func(c *providers.Config) { c.Getenv = func(name string) string { return env[name] } },
 		Cagent: func(c *cagent.Config) {
 			c.LookupEnv = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 		},

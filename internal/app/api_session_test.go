@@ -33,7 +33,7 @@ import (
 
 // testSessions are with the agents of testdata/sessions, which run in the fake world.
 func testSessions(c *sessions.Config) {
-	c.Backend, c.Places, c.MaxSessions, c.MaxMessages = "fake", "fake", 3, 4
+	c.Places, c.MaxSessions, c.MaxMessages = "fake", 3, 4
 }
 
 // testRegistry is the address of a registry that has the agent fleet/echo:v1, and fleet/image:v1, which is none.

@@ -30,6 +30,8 @@ type step struct {
 	By    string            `yaml:"by"`
 
 	World map[string]any `yaml:"world"`
+	// Second changes the second place as World changes the first.
+	Second map[string]any `yaml:"second"`
 }
 
 // story is a run of a behaviour on one fleet, through one face.
@@ -78,12 +80,9 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 		}
 		return s.call(ctx, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{"${_task}"}}, By: st.By, Until: map[string]any{"done": true}})
 	case st.World != nil:
-		for _, what := range slices.Sorted(maps.Keys(st.World)) {
-			if err := s.change(ctx, what, s.expand(st.World[what])); err != nil {
-				return fmt.Errorf("world %s: %w", what, err)
-			}
-		}
-		return nil
+		return s.changeAll(ctx, s.world, st.World)
+	case st.Second != nil:
+		return s.changeAll(ctx, s.second, st.Second)
 	}
 	return s.call(ctx, st)
 }
@@ -239,61 +238,71 @@ func (s *story) keep(save map[string]string, answer any) error {
 	return nil
 }
 
+// changeAll does some things to the world behind the fleet's back.
+func (s *story) changeAll(ctx context.Context, world *fake.Place, changes map[string]any) error {
+	for _, what := range slices.Sorted(maps.Keys(changes)) {
+		if err := s.change(ctx, world, what, s.expand(changes[what])); err != nil {
+			return fmt.Errorf("world %s: %w", what, err)
+		}
+	}
+	return nil
+}
+
 // change does something to the world behind the fleet's back.
-func (s *story) change(ctx context.Context, what string, v any) error {
+func (s *story) change(ctx context.Context, world *fake.Place, what string, v any) error {
 	args, err := texts(v)
 	if err != nil {
 		return err
 	}
 	switch what {
 	case "stop_workspace":
-		s.world.StopWorkspace(args[0])
+		world.StopWorkspace(args[0])
 	case "add_workspace": // of somebody else
-		s.world.AddWorkspace(fleet.Workspace{Name: args[0], Owner: "somebody"})
+		world.AddWorkspace(fleet.Workspace{Name: args[0], Owner: "somebody"})
 	case "start_workspace":
-		s.world.StartWorkspace(args[0])
+		world.StartWorkspace(args[0])
 	case "delete_workspace":
-		s.world.DeleteWorkspace(args[0])
+		world.DeleteWorkspace(args[0])
 	case "make_unhealthy":
-		s.world.MakeUnhealthy(args[0], args[1])
+		world.MakeUnhealthy(args[0], args[1])
 	case "make_healthy":
-		s.world.MakeHealthy(args[0])
+		world.MakeHealthy(args[0])
 	case "fail_build":
-		s.world.FailBuild(args[0], args[1])
+		world.FailBuild(args[0], args[1])
 	case "hold_builds":
-		s.gates["builds"] = s.world.HoldBuilds()
+		s.gates["builds"] = world.HoldBuilds()
 	case "hold_sends":
-		s.gates["sends"] = s.world.Hold(fake.Send)
+		s.gates["sends"] = world.Hold(fake.Send)
 	case "hold_runs":
-		s.gates["runs"] = s.world.HoldRuns()
+		s.gates["runs"] = world.HoldRuns()
 	case "open": // what was held
 		s.gates[args[0]].Open()
 	case "set_metadata":
-		s.world.SetMetadata(args[0], args[1], args[2])
+		world.SetMetadata(args[0], args[1], args[2])
 	case "set_kept":
-		s.world.SetKept(args[0], args[1])
+		world.SetKept(args[0], args[1])
 	case "append_log":
-		s.world.AppendLog(args[0], args[1:]...)
+		world.AppendLog(args[0], args[1:]...)
 	case "spec_is_task": // in this project, and there is no other one; before anything else
-		s.world.SetProjects(fake.Project{Project: fleet.Project{Name: args[0], SpecIsTask: true}})
+		world.SetProjects(fake.Project{Project: fleet.Project{Name: args[0], SpecIsTask: true}})
 	case "release":
-		s.world.Release(args[0])
+		world.Release(args[0])
 	case "reached":
-		return within1(ctx, s.world.Reached(args[0]))
+		return within1(ctx, world.Reached(args[0]))
 	case "crash_run":
-		s.world.CrashRun(args[0])
+		world.CrashRun(args[0])
 	case "unavailable": // for good
 		for _, m := range args {
-			s.world.Fail(fake.Method(m), 1<<30, fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again"))
+			world.Fail(fake.Method(m), 1<<30, fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again"))
 		}
 	case "available": // again
 		for _, m := range args {
-			s.world.Fail(fake.Method(m), 0, nil)
+			world.Fail(fake.Method(m), 0, nil)
 		}
 	case "refuse": // once, with a reason
-		s.world.Fail(fake.Method(args[0]), 1, fleet.Errorf(fleet.Reason(args[1]), "%s", args[2]))
+		world.Fail(fake.Method(args[0]), 1, fleet.Errorf(fleet.Reason(args[1]), "%s", args[2]))
 	case "break": // once, with an error that is nobody's business
-		s.world.Fail(fake.Method(args[0]), 1, errors.New("dial 10.0.0.7: password hunter2 refused"))
+		world.Fail(fake.Method(args[0]), 1, errors.New("dial 10.0.0.7: password hunter2 refused"))
 	default:
 		return errors.New("nobody knows how")
 	}

@@ -40,6 +40,10 @@ type behaviour struct {
 		NoMessages   bool   `yaml:"no_messages"`
 		Adopts       bool   `yaml:"adopts"`
 		Unlisted     string `yaml:"unlisted"`
+		Second       *struct {
+			Unlisted string   `yaml:"unlisted"`
+			Projects []string `yaml:"projects"`
+		} `yaml:"second"`
 
 		Limits       fleet.Limits `yaml:"limits"`
 		MaxContracts int          `yaml:"max_contracts"`
@@ -153,6 +157,13 @@ func (b *behaviour) run(t *testing.T, face string) {
 		NoMessages: b.Server.NoMessages, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames, Adopts: b.Server.Adopts},
 	}}
 	c.MaxResult = b.Server.MaxResult
+	if second := b.Server.Second; second != nil {
+		c.Second = &fake.Config{Traits: fleet.Traits{Name: "second", Adopts: true}}
+		for _, name := range second.Projects {
+			c.Second.Projects = append(c.Second.Projects, fake.Project{Project: fleet.Project{Name: name}})
+		}
+		c.SecondUnlisted = second.Unlisted
+	}
 	for given, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace, b.Server.MessageWait: &c.MessageWait, b.Server.StallTimeout: &c.StallTimeout} {
 		if given != "" {
 			var err error
@@ -312,6 +323,7 @@ func TestAPIIsCovered(t *testing.T) {
 	}
 	elsewhere := []string{
 		"SESSION_EXISTS",                 // the core's own
+		"CHECKS_FAILED",                  // the reason_code of tasks
 		"CANCELLED", "DEADLINE_EXCEEDED", // the caller is gone by then
 	}
 	for number, reason := range fleetv1.ErrorReason_name {

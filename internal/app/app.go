@@ -33,8 +33,7 @@ type App struct {
 	cfg        Config
 	log        *slog.Logger
 	store      fleet.Store
-	backend    fleet.Place
-	hosts      map[string]fleet.Place // backends besides it
+	places     *places
 	service    *fleet.Service
 	reconciler *fleet.Reconciler
 	channel    *inprocgrpc.Channel
@@ -52,7 +51,7 @@ type App struct {
 type Options struct {
 	Version string
 	Log     io.Writer                // nil: no log
-	Backend fleet.Place              // nil: as the configuration says
+	Places  []fleet.Place            // of the fleet; none: as the configuration says
 	Fault   func(point string)       // see fleet.Config
 	Core    func(c *fleet.Config)    // changes to the core's configuration
 	Auth    func() rpc.Authenticator // nil: as the configuration says
@@ -79,6 +78,9 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if len(cfg.unknownEnv) > 0 {
 		log.WarnContext(ctx, "unknown environment variables ignored", slog.Any("names", cfg.unknownEnv))
 	}
+	if cfg.oldBackend {
+		log.WarnContext(ctx, "backend is the old name of places, and will go", slog.Any("places", cfg.Places))
+	}
 	a := &App{cfg: cfg, log: log, guard: newGuard()}
 	if err := checkData(cfg.Data); err != nil {
 		return nil, err
@@ -91,28 +93,29 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.store.Close())
 		}
 	}()
-	if a.backend = o.Backend; a.backend == nil {
-		if a.backend, err = newBackend(cfg, log); err != nil {
-			return nil, err
-		}
-	}
+	catalog := newCatalog(cfg)
+	a.places = &places{cfg: cfg, options: o, store: a.store, catalog: catalog, log: log, open: map[string]fleet.Place{}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.closeBackends())
+			err = errors.Join(err, a.places.close())
 		}
 	}()
-	catalog := newCatalog(cfg)
-	if a.hosts, err = newHosts(cfg, o, a.backend, catalog, log); err != nil {
+	ofFleet, err := a.places.ofFleet()
+	if err != nil {
+		return nil, err
+	}
+	others, err := a.places.others()
+	if err != nil {
 		return nil, err
 	}
 	core := fleet.Config{
-		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
-		Logger: log, Fault: o.Fault, Hosts: a.hosts, MCPURL: a.mcpURL,
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
+		Logger: log, Fault: o.Fault, Others: others, MCPURL: a.mcpURL,
 	}
 	if o.Core != nil {
 		o.Core(&core)
 	}
-	a.service = fleet.NewService(a.store, a.backend, core)
+	a.service = fleet.NewService(a.store, ofFleet, core)
 	a.reconciler = fleet.NewReconciler(a.service)
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
 	if a.providers, err = newProviders(cfg, o, a.service, a.store, log); err != nil {
@@ -168,11 +171,7 @@ func (a *App) Close() error {
 	a.sessions.Stop()
 	a.subagents.Stop()
 	a.reconciler.Stop()
-	return errors.Join(a.closeBackends(), a.store.Close())
-}
-
-func (a *App) closeBackends() error {
-	return errors.Join(a.backend.Close(), closeAll(a.hosts))
+	return errors.Join(a.places.close(), a.store.Close())
 }
 
 // baseURL is where callers find this Fleet: what the configuration says, else its own address; "" when it has none.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/adrg/xdg"
@@ -20,6 +21,7 @@ import (
 	"fleet/internal/fleet/subagents"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
+	"fleet/internal/runner"
 	"fleet/internal/runner/sandbox"
 )
 
@@ -31,17 +33,20 @@ type Config struct {
 	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
 	Auth         string        `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
 	AnyLocalUser bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
-	Backend      string        `yaml:"backend" help:"what hosts the agents: local, coder, or fake (nothing real, for trying clients)"`
+	Places       []string      `yaml:"places" help:"where agents live, one or several: local, coder, cagent, or fake (nothing real, for trying clients)"`
+	Backend      string        `yaml:"backend" help:"the old name of places, for one of them; deprecated"`
 	AllowedHosts []string      `yaml:"allowed_hosts" help:"host names besides loopback ones that HTTP requests may be for"`
 	CreateWait   time.Duration `yaml:"create_wait" help:"how long a call that makes, starts, stops or deletes an agent waits for it"`
 	TaskTimeout  time.Duration `yaml:"task_timeout" help:"how long a task may run when its request does not say"`
 	StopGrace    time.Duration `yaml:"stop_grace" help:"how long an interrupted task gets to end before it is killed; 0s means what suits the backend"`
 	StallTimeout time.Duration `yaml:"stall_timeout" help:"how long a task may put nothing out before it is shown as stalled; less than 0: it never is"`
 	MaxOutput    int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
+	MaxBundle    int           `yaml:"max_bundle" help:"the largest bundle of unpushed work that is kept of a deleted agent, in bytes"`
 	Retention    time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0 for ever"`
 	// PayloadRetention does not concern tasks themselves, which are kept until they are deleted.
 	PayloadRetention time.Duration `yaml:"payload_retention" help:"how long payloads are kept after their tasks have ended; less than 0 for ever"`
 	PublicURL        string        `yaml:"public_url" help:"where callers reach REST, for links in answers; the http address when empty"`
+	RunnerDir        string        `yaml:"runner_dir" help:"directory with fleet-runner-linux-amd64 and -arm64, which workspaces get at /runner/; that of this program when empty"`
 	LogLevel         string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
 	LogFormat        string        `yaml:"log_format" help:"form of the log: text or json"`
 	// Limits are how much one principal may have.
@@ -56,12 +61,15 @@ type Config struct {
 	Subagents subagents.Settings `yaml:"subagents"`
 	// Sessions are conversations with agents that are defined in files or artifacts.
 	Sessions sessions.Settings `yaml:"sessions"`
+	// Output says how much is kept of what runs put out.
+	Output Output `yaml:"output"`
 	// MCP says how the MCP face answers.
 	MCP MCP `yaml:"mcp"`
-	// Cagent says what agents may do that are models in this process.
+	// Cagent says what agents may do that are models.
 	Cagent Cagent `yaml:"cagent"`
 
 	unknownEnv []string // FLEET_ variables of the environment that are not settings
+	oldBackend bool     // places were given as backend
 }
 
 // Local is the part of the configuration about agents on this machine.
@@ -77,6 +85,12 @@ type Local struct {
 	PassEnv []string `yaml:"pass_env"`
 }
 
+// Output is the part of the configuration about the raw output of runs.
+type Output struct {
+	// Max is how many bytes of a run's raw output its runner keeps.
+	Max int64 `yaml:"max"`
+}
+
 // MCP is the part of the configuration about the MCP face.
 type MCP struct {
 	// MaxResult is how many bytes of text the result of a tool has at most.
@@ -87,9 +101,10 @@ type MCP struct {
 func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
-		Auth: AuthNone, Backend: "local", CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
-		MaxOutput: 16 << 20, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
+		Auth: AuthNone, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
+		MaxOutput: 16 << 20, MaxBundle: fleet.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30},
+		Output: Output{Max: runner.DefaultOutputMax},
 		MCP:    MCP{MaxResult: tool.DefaultMaxResult},
 	}
 }
@@ -105,8 +120,8 @@ func (c Config) Validate() error {
 	if c.Auth != AuthNone && c.Auth != AuthTokens {
 		return fmt.Errorf("auth is %q: it is none or tokens", c.Auth)
 	}
-	if !slices.Contains([]string{"local", "coder", "fake"}, c.Backend) {
-		return fmt.Errorf("backend is %q: it is local, coder or fake", c.Backend)
+	if err := c.validatePlaces(); err != nil {
+		return err
 	}
 	if _, err := c.logLevel(); err != nil {
 		return err
@@ -127,6 +142,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxOutput <= 0 {
 		return fmt.Errorf("max_output is %d: it is more than 0 bytes", c.MaxOutput)
+	}
+	if c.Output.Max <= 0 {
+		return fmt.Errorf("output.max is %d: it is more than 0 bytes", c.Output.Max)
 	}
 	if c.MCP.MaxResult < mcp.MinMaxResult {
 		return fmt.Errorf("mcp.max_result is %d: it is at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
@@ -152,6 +170,22 @@ func (c Config) Validate() error {
 	for key, addr := range map[string]string{"http": c.HTTP, "grpc": c.GRPC} {
 		if err := c.validateAddress(key, addr); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// validatePlaces returns an error unless there is at least one place, each is known, and none is named twice.
+func (c Config) validatePlaces() error {
+	if len(c.Places) == 0 {
+		return fmt.Errorf("places is empty: name at least one of %s", strings.Join(placeNames, ", "))
+	}
+	for i, name := range c.Places {
+		switch {
+		case !slices.Contains(placeNames, name):
+			return fmt.Errorf("places has %q: the places are %s", name, strings.Join(placeNames, ", "))
+		case slices.Contains(c.Places[:i], name):
+			return fmt.Errorf("places has %q twice", name)
 		}
 	}
 	return nil

@@ -14,11 +14,11 @@ const (
 	othersPass = 0o001
 )
 
-// checkData refuses a data directory that other users of this machine can enter or list: agents and what they were told
-// are in it. One below a directory that others cannot pass is as good as one of its own mode. One that does not exist yet
-// is made for this user alone.
+// checkData refuses a data directory that other users of this machine can enter or list, because it holds agents and
+// what they were told. A directory below one that others cannot pass is accepted. A directory that does not exist yet
+// is created for this user alone.
 func checkData(dir string) error {
-	if runtime.GOOS == "windows" { // its modes say nothing
+	if runtime.GOOS == "windows" { // file modes have no meaning there
 		return nil
 	}
 	path, err := filepath.Abs(dir)

@@ -27,7 +27,7 @@ func TestDataIsNotForOthers(t *testing.T) {
 		require.NoError(t, os.Symlink(dir, link))
 		for _, data := range []string{dir, link} {
 			cfg := DefaultConfig()
-			cfg.Data, cfg.Backend = data, "fake"
+			cfg.Data, cfg.Places = data, []string{"fake"}
 			a, err := Open(t.Context(), cfg, Options{})
 			if refused {
 				require.ErrorContains(t, err, "data is "+data+", which other users of this machine can enter or list", mode)

@@ -16,15 +16,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// guard stands before the interceptors of every face and ends the calls under way when the fleet closes: a stream that
-// follows the fleet would never end by itself.
+// guard runs before every face's interceptors and ends open calls when the fleet closes, since a stream that follows
+// the fleet would never end by itself.
 type guard struct {
 	unary  grpc.UnaryServerInterceptor
 	stream grpc.StreamServerInterceptor
 	closed context.Context    //nolint:containedctx // ends when the fleet closes
-	end    context.CancelFunc // cancels the calls under way, and refuses later ones; it does not wait
+	end    context.CancelFunc // cancels open calls and refuses later ones, without waiting
 	mu     sync.RWMutex       // held for reading by each call
-	under  atomic.Int64       // calls under way
+	under  atomic.Int64       // number of open calls
 }
 
 func newGuard() *guard {
@@ -32,7 +32,7 @@ func newGuard() *guard {
 	return &guard{closed: ctx, end: cancel}
 }
 
-// wait waits for the calls under way. It is called after end, which cancels them and refuses later ones.
+// wait waits for open calls. It is called after end, which cancels them and refuses later ones.
 func (g *guard) wait() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,7 +84,7 @@ func (g *guard) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	return g.reword(g.stream(srv, guarded{ss, ctx}, info, next))
 }
 
-// reword says why a call was cancelled that its caller did not cancel.
+// reword explains why a call was cancelled that its caller did not cancel.
 func (g *guard) reword(err error) error {
 	if g.closed.Err() != nil && status.Code(err) == codes.Canceled {
 		return errClosing

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// identify finds out who makes a call over REST, and lifts the bounds of the connection when that is known.
+// identify identifies the caller of a REST call, and lifts the connection's limits if the caller is known.
 func (a *App) identify(ctx context.Context, method string, authorization []string) (context.Context, error) {
 	if rpc.OpenToAll(method) {
 		return ctx, nil
@@ -21,13 +21,13 @@ func (a *App) identify(ctx context.Context, method string, authorization []strin
 	return a.identifyAs(ctx, method, metadata.MD{rpc.FaceKey: {"rest"}, "authorization": authorization})
 }
 
-// identifyMCP finds out who sends a message over MCP, and returns a name for it. Which tool is called is not known yet.
+// identifyMCP identifies the sender of an MCP message and returns a name for it. The tool is not known yet.
 func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ context.Context, caller string, err error) {
 	ctx, err = a.identifyAs(ctx, "", metadata.MD{rpc.FaceKey: {"mcp"}, "authorization": authorization})
 	return ctx, rpc.Caller(ctx), err
 }
 
-// tap finds out who makes a gRPC call when its header has come.
+// tap identifies the caller of a gRPC call when its header has arrived.
 func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if rpc.OpenToAll(info.FullMethodName) {
 		if c := inbound.From(ctx); c != nil && !c.OpenCall() {
@@ -46,8 +46,8 @@ func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (co
 	return ctx, err
 }
 
-// localUser returns the check of who calls without a token: the user who runs this process. It is nil where every user of
-// this machine is served.
+// localUser returns the check for callers without a token: they must be the user who runs this process. It returns nil
+// if every user of this machine is served.
 func localUser(cfg Config, o Options) func(context.Context) error {
 	if cfg.AnyLocalUser || !inbound.TellsUsers {
 		return nil
@@ -66,10 +66,10 @@ func localUser(cfg Config, o Options) func(context.Context) error {
 		}
 		user, err := c.User()
 		if errors.Is(err, inbound.ErrConfined) {
-			return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's program does not count as the user who runs this server: use the agent's own token, from the file in FLEET_REPORT_TOKEN_FILE")
+			return fleet.Errorf(fleet.ReasonPermissionDenied, "an agent's program does not count as the user who runs this server: use the agent's own token, if FLEET_REPORT_TOKEN_FILE names a file with one")
 		}
 		if err != nil {
-			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherWays).Because(err)
+			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it, and could not tell who calls: "+otherWays).WithCause(err)
 		}
 		if user != own {
 			return fleet.Errorf(fleet.ReasonPermissionDenied, "this server serves only the user who runs it (uid %d), and the caller is uid %d: "+otherWays, own, user)

@@ -9,15 +9,15 @@ import (
 	"google.golang.org/grpc"
 )
 
-// inProcess is the connection to the services in this process. It mends what its channel does otherwise than gRPC: a
-// server that refuses a stream before it has read the request makes the channel's SendMsg return io.EOF, which generated
-// clients then return instead of the refusal, so that a stream which was refused looks like one that has ended.
+// inProcess is the connection to the services in this process. It corrects a difference between its channel and gRPC:
+// if a server refuses a stream before it has read the request, the channel's SendMsg returns io.EOF. Generated clients
+// return that instead of the refusal, so that a refused stream looks like one that has ended.
 //
-// The values of a call's context do not get through the channel. What the guard needs of them it takes from the client's
+// The values of a call's context do not pass through the channel. The guard takes what it needs from the client's
 // context.
 type inProcess struct {
 	*inprocgrpc.Channel
-	own bool // the calls are this process's own, not passed on for a caller
+	own bool // the calls are this process's own, not forwarded for a caller
 }
 
 type ownKey struct{}
@@ -49,7 +49,7 @@ func (c inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 // oneRequest is a stream of answers to one request.
 type oneRequest struct{ grpc.ClientStream }
 
-// SendMsg sends the request. That the server did not want it is for RecvMsg to tell, which knows why.
+// SendMsg sends the request. If the server refuses it, RecvMsg returns the reason.
 func (s oneRequest) SendMsg(m any) error {
 	if err := s.ClientStream.SendMsg(m); !errors.Is(err, io.EOF) {
 		return err

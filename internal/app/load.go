@@ -21,44 +21,71 @@ import (
 // ConfigFile is the name of the configuration file.
 const ConfigFile = "fleet.yaml"
 
-// otherEnv are the environment variables that are no settings of a server: those of the command line, and those that
-// runs get, so that an agent can use the program too.
+// otherEnv are environment variables that are not settings of a server: those of the command line, and those that runs
+// get, so that an agent can use the program too.
 var otherEnv = []string{
 	"FLEET_CONFIG", "FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE",
-	"FLEET_AGENT", "FLEET_MESSAGES", "FLEET_PAYLOAD", "FLEET_PROJECT", "FLEET_PROMPT_FILE", "FLEET_REPORT_TOKEN_FILE", "FLEET_REPORT_URL",
+	"FLEET_AGENT", "FLEET_CHECK", "FLEET_FEEDBACK_FILE", "FLEET_MESSAGES", "FLEET_PAYLOAD", "FLEET_PROJECT", "FLEET_PROMPT_FILE", "FLEET_REPORT_TOKEN_FILE", "FLEET_REPORT_URL",
 	"FLEET_ROLE", "FLEET_ROLE_FILE",
 	"FLEET_RUN_DIR", "FLEET_SPEC_FILE", "FLEET_SUMMARY", "FLEET_TASK_ID",
 }
 
-// Load returns the configuration: flags before environment variables before the file before the defaults. file is the
-// configuration file, or "" for the one in FLEET_CONFIG, else ./fleet.yaml, else the one in the user's configuration directory, where there is one.
-// flags are those of addFlags; nil for none. Unknown keys of the file are errors. Unknown environment variables are kept
-// in Config.unknownEnv for Open to warn of: the environment is not the user's alone, and Kubernetes sets FLEET_PORT and
-// FLEET_SERVICE_HOST for a Service named fleet.
+// Load returns the configuration. Flags take precedence over environment variables, these over the file, and the file
+// over the defaults. file is the configuration file, or "" for the one in FLEET_CONFIG, else ./fleet.yaml, else the one
+// in the user's configuration directory. flags are those of addFlags; nil for none. Unknown keys of the file are
+// errors. Unknown environment variables are kept in Config.unknownEnv, and Open warns of them: others set variables
+// too, for example Kubernetes sets FLEET_PORT and FLEET_SERVICE_HOST for a Service named fleet.
 func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 	c := DefaultConfig()
 	path, err := findConfig(file, environ)
 	if err != nil {
 		return c, err
 	}
-	if path != "" {
-		if err := readConfig(path, &c); err != nil {
+	for _, read := range []func() error{
+		func() error { return readConfig(path, &c) },
+		func() error { return readEnviron(environ, &c) },
+		func() error { return readFlags(flags, &c) },
+	} {
+		if err := c.readPlaces(read); err != nil {
 			return c, err
 		}
 	}
-	if err := readEnviron(environ, &c); err != nil {
-		return c, err
+	return c, c.Validate()
+}
+
+// readPlaces calls read, which reads settings into the configuration. If read has set backend, the old name of places,
+// readPlaces uses it for places.
+func (c *Config) readPlaces(read func() error) error {
+	before := c.Places
+	c.Places = nil
+	if err := read(); err != nil {
+		return err
 	}
-	if flags != nil {
-		for _, s := range settings(&c) {
-			if f := flags.Lookup(s.flag()); f != nil && f.Changed {
-				if err := s.Set(f.Value.(*setting).text); err != nil {
-					return c, fmt.Errorf("--%s: %w", s.flag(), err)
-				}
+	switch {
+	case c.Backend != "" && c.Places != nil:
+		return errors.New("places and backend are both given: leave out backend, which is the old name of places")
+	case c.Backend != "":
+		c.Places, c.oldBackend = []string{c.Backend}, true
+	case c.Places == nil:
+		c.Places = before
+	}
+	c.Backend = ""
+	return nil
+}
+
+// readFlags reads the flags that were given.
+func readFlags(flags *pflag.FlagSet, c *Config) error {
+	if flags == nil {
+		return nil
+	}
+	for _, s := range settings(c) {
+		if f := flags.Lookup(s.flag()); f != nil && f.Changed {
+			if err := s.Set(f.Value.(*setting).text); err != nil {
+				return fmt.Errorf("--%s: %w", s.flag(), err)
 			}
 		}
 	}
-	return c, c.Validate()
+	return nil
 }
 
 func findConfig(file string, environ []string) (string, error) {
@@ -81,7 +108,10 @@ func findConfig(file string, environ []string) (string, error) {
 }
 
 func readConfig(path string, c *Config) error {
-	full, err := fullPath(path) // FLEET_CONFIG=~/fleet.yaml
+	if path == "" {
+		return nil
+	}
+	full, err := fullPath(path) // for example FLEET_CONFIG=~/fleet.yaml
 	if err != nil {
 		return err
 	}
@@ -91,7 +121,7 @@ func readConfig(path string, c *Config) error {
 	}
 	var content any
 	if err := yaml.Unmarshal(b, &content); err == nil && content == nil {
-		return nil // comments only
+		return nil // only comments
 	}
 	err = yaml.UnmarshalWithOptions(b, c, yaml.Strict())
 	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok {

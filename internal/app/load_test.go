@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/sandbox"
 )
 
 func writeConfig(t *testing.T, text string) string {
@@ -30,7 +32,7 @@ func flagSet(t *testing.T, args ...string) *pflag.FlagSet {
 
 func TestLoadOrder(t *testing.T) {
 	t.Parallel()
-	path := writeConfig(t, "http: 127.0.0.1:1\ngrpc: 127.0.0.1:2\ncreate_wait: 1s\nallowed_hosts: [a.example]\n")
+	path := writeConfig(t, "http: 127.0.0.1:1\ngrpc: 127.0.0.1:2\ncreate_wait: 1s\nallowed_hosts: [a.example]\noutput: {max: 9}\n")
 	c, err := Load(path, []string{"FLEET_GRPC=127.0.0.1:3", "FLEET_CREATE_WAIT=2s", "HOME=/x"}, flagSet(t, "--create-wait", "3s", "--max-output", "7"))
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1:1", c.HTTP, "the file")
@@ -38,6 +40,7 @@ func TestLoadOrder(t *testing.T) {
 	require.Equal(t, 3*time.Second, c.CreateWait, "flags before the environment")
 	require.Equal(t, []string{"a.example"}, c.AllowedHosts)
 	require.EqualValues(t, 7, c.MaxOutput)
+	require.EqualValues(t, 9, c.Output.Max)
 	require.Equal(t, DefaultConfig().StopGrace, c.StopGrace)
 }
 
@@ -51,6 +54,7 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		"unknown key":         {file: "htpp: x\n", want: `fleet.yaml:1: unknown key "htpp": did you mean "http"?`},
 		"unknown nested key":  {file: "local:\n  projects:\n    - name: a\n      drvier: shell\n", want: `fleet.yaml:4: unknown key "drvier": did you mean "driver"?`},
+		"no output":           {file: "output: {max: 0}\n", want: "output.max"},
 		"wrong type":          {file: "max_output: many\n", want: "fleet.yaml"},
 		"no YAML":             {file: "http: [\n", want: "fleet.yaml"},
 		"variable's value":    {environ: []string{"FLEET_STOP_GRACE=soon"}, want: `FLEET_STOP_GRACE: "soon" is no duration`},
@@ -77,7 +81,7 @@ func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
 	environ := []string{
 		"FLEET_PORT=tcp://10.0.0.1:8101", "FLEET_SERVICE_HOST=10.0.0.1", "FLEET_SERVICE_PORT=8101",
-		"FLEET_PORT_8101_TCP_ADDR=10.0.0.1", "FLEET_HTPT=x", "FLEET_DATA=" + t.TempDir(), "FLEET_BACKEND=fake",
+		"FLEET_PORT_8101_TCP_ADDR=10.0.0.1", "FLEET_HTPT=x", "FLEET_DATA=" + t.TempDir(), "FLEET_PLACES=fake",
 	}
 	c, err := Load(writeConfig(t, ""), environ, nil)
 	require.NoError(t, err)
@@ -104,15 +108,72 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestNetwork holds that a project's network is a word or a list.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	load := func(network string) (sandbox.Network, error) {
+		c, err := Load(writeConfig(t, "local:\n  projects:\n    - name: a\n      network: "+network+"\n"), nil, nil)
+		if err != nil {
+			return "", err
+		}
+		return c.Local.Projects[0].Network, nil
+	}
+	for text, want := range map[string]sandbox.Network{
+		"none": sandbox.Offline, "full": sandbox.Full, "{allow: [a.example:443, b:80]}": sandbox.Allow("a.example:443", "b:80"), "{allow: []}": sandbox.Allow(),
+	} {
+		got, err := load(text)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for text, want := range map[string]string{
+		"{allow: [a b]}": "a host and a port", "{alow: [a:1]}": `unknown key "alow": did you mean "allow"?`, "{}": "network is full, none, or a list", "[a:1]": "fleet.yaml",
+	} {
+		_, err := load(text)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestPlaces holds that backend is the old name of places, wherever it is given.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		file, env string
+		flags     []string
+		want      []string
+		old       bool
+	}{
+		{want: []string{"local"}},
+		{file: "places: [coder, local]", want: []string{"coder", "local"}},
+		{file: "backend: coder", want: []string{"coder"}, old: true},
+		{file: "places: [coder, local]", env: "FLEET_PLACES=fake,local", want: []string{"fake", "local"}},
+		{file: "places: [coder, local]", env: "FLEET_BACKEND=fake", want: []string{"fake"}, old: true},
+		{env: "FLEET_BACKEND=fake", flags: []string{"--places", "local,cagent"}, want: []string{"local", "cagent"}, old: true},
+		{file: "places: [coder, local]", flags: []string{"--backend=fake"}, want: []string{"fake"}, old: true},
+	} {
+		flags, c := pflag.NewFlagSet("", pflag.ContinueOnError), DefaultConfig()
+		addFlags(flags, &c)
+		require.NoError(t, flags.Parse(x.flags))
+		got, err := Load(writeConfig(t, x.file), []string{x.env}, flags)
+		require.NoError(t, err)
+		require.Equal(t, x.want, got.Places)
+		require.Equal(t, x.old, got.oldBackend)
+		require.Empty(t, got.Backend)
+	}
+	_, err := Load(writeConfig(t, "places: [local]\nbackend: coder\n"), nil, nil)
+	require.ErrorContains(t, err, "leave out backend")
+}
+
 // TestWrongValuesAreRefusedEarly holds that a wrong value of a setting is an error of the configuration, and so of usage,
 // before anything is opened.
 func TestWrongValuesAreRefusedEarly(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
-		`backend is "docker": it is local, coder or fake`:             func(c *Config) { c.Backend = "docker" },
-		`log_level is "loud": it is debug, info, warn or error`:       func(c *Config) { c.LogLevel = "loud" },
-		`log_format is "xml": it is text or json`:                     func(c *Config) { c.LogFormat = "xml" },
-		`http is "8101": it is HOST:PORT, for example 127.0.0.1:8101`: func(c *Config) { c.HTTP = "8101" },
+		`places has "docker": the places are cagent, coder, fake, local`:   func(c *Config) { c.Places = []string{"docker"} },
+		`places has "local" twice`:                                         func(c *Config) { c.Places = []string{"local", "local"} },
+		`places is empty: name at least one of cagent, coder, fake, local`: func(c *Config) { c.Places = nil },
+		`log_level is "loud": it is debug, info, warn or error`:            func(c *Config) { c.LogLevel = "loud" },
+		`log_format is "xml": it is text or json`:                          func(c *Config) { c.LogFormat = "xml" },
+		`http is "8101": it is HOST:PORT, for example 127.0.0.1:8101`:      func(c *Config) { c.HTTP = "8101" },
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)

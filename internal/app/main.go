@@ -13,6 +13,7 @@ import (
 
 	"fleet/internal/face/cli"
 	"fleet/internal/face/rpc"
+	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
 )
 
@@ -24,18 +25,24 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == acpCommand {
 		return local.ACPMain(args[1:]...)
 	}
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors reach callers anyway
+	if len(args) > 0 && args[0] == askCommand {
+		return local.AskMain(args[1:]...)
+	}
+	if len(args) > 0 && args[0] == modelCommand {
+		return cagent.Main()
+	}
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // callers get the errors anyway
 	p := &program{version: Version(), environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, setLog: slog.SetDefault}
 	return p.run(context.Background(), args)
 }
 
-// program is the command line with what it is given from outside.
+// program is the command line with its dependencies.
 type program struct {
 	version        string
 	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	setLog         func(*slog.Logger) // makes a log that of the libraries, too
+	setLog         func(*slog.Logger) // sets the log of libraries too
 }
 
 func (p *program) run(ctx context.Context, args []string) int {
@@ -56,7 +63,8 @@ func (p *program) dial(ctx context.Context, t cli.Target) (grpc.ClientConnInterf
 	return a.Conn(), a.Close, nil
 }
 
-// embed opens a fleet in this process. Who may read its data may do everything with it, so nobody is asked for a token.
+// embed opens a fleet in this process. It asks for no token, because whoever can read its data can do everything with
+// it.
 func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 	cfg, err := Load("", p.environ, nil)
 	if err != nil {
@@ -74,14 +82,14 @@ func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 	return a, nil
 }
 
-// logWith lets libraries log as the fleet does. It is for the process, so tests go without.
+// logWith lets libraries log as the fleet does. It affects the whole process, so tests do not use it.
 func (p *program) logWith(a *App) {
 	if p.setLog != nil {
 		p.setLog(slog.New(noDebug{a.log.Handler()}))
 	}
 }
 
-// noDebug leaves out what libraries say for their own developers: prompts are in it.
+// noDebug drops the debug messages of libraries, which contain prompts.
 type noDebug struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// withPaths returns the configuration with every path as a full one: ~ is the home directory, and a relative path is seen
-// from where the server runs. Those of local projects are resolved by the backend, in the same way.
+// withPaths returns the configuration with absolute paths: ~ is the home directory, and relative paths are relative to
+// where the server runs. The local place resolves the paths of its projects in the same way.
 func (c Config) withPaths() (Config, error) {
 	c.Sessions.Directories = slices.Clone(c.Sessions.Directories)
 	paths := map[string]*string{
-		"data": &c.Data, "coder.token_file": &c.Coder.TokenFile, "subagents.dir": &c.Subagents.Dir, "sessions.agents_dir": &c.Sessions.AgentsDir,
+		"data": &c.Data, "runner_dir": &c.RunnerDir, "coder.token_file": &c.Coder.TokenFile, "subagents.dir": &c.Subagents.Dir, "sessions.agents_dir": &c.Sessions.AgentsDir,
 	}
 	for i := range c.Sessions.Directories {
 		paths[fmt.Sprintf("sessions.directories[%d]", i)] = &c.Sessions.Directories[i]
@@ -28,7 +28,7 @@ func (c Config) withPaths() (Config, error) {
 	return c, nil
 }
 
-// fullPath returns the path as a full one; an empty one stays empty.
+// fullPath returns the absolute path; an empty path stays empty.
 func fullPath(p string) (string, error) {
 	if p == "" {
 		return "", nil

@@ -8,7 +8,7 @@ import (
 	looks "fleet/internal/place/probe"
 )
 
-// newProviders returns the toolset of providers, which looks at this machine and its network unless a test says otherwise.
+// newProviders returns the providers toolset. It probes this machine and its network unless a test replaces them.
 func newProviders(cfg Config, o Options, core *fleet.Service, store fleet.Store, log *slog.Logger) (*providers.Service, error) {
 	c := providers.Config{Settings: cfg.Providers, Logger: log}
 	if o.Providers != nil {

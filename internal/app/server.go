@@ -23,42 +23,42 @@ import (
 	"fleet/internal/fleet/lifecycle"
 )
 
-// maxMessage is the largest message that is taken, in bytes: larger than any text and any payload may be, also when it is
-// written as JSON, so that the core can say what is wrong with it.
+// maxMessage is the largest accepted message, in bytes. It exceeds every allowed text and payload, even written as
+// JSON, so that the core can report what is too large.
 func (c Config) maxMessage() int {
 	return 16<<20 + 2*max(c.Lifecycle.MaxPayload, lifecycle.DefaultMaxPayload)
 }
 
 const (
-	// connectTimeout is how long a client may take to begin: with the header of a request, or with the preface of gRPC.
+	// connectTimeout is how long a client may take to send the header of a request, or the preface of gRPC.
 	connectTimeout = 10 * time.Second
-	// maxHeader is the size of the largest header that is read, in bytes.
+	// maxHeader is the largest header, in bytes.
 	maxHeader = 64 << 10
-	// maxStreams is how many calls one gRPC connection may have under way.
+	// maxStreams is how many open calls a gRPC connection may have.
 	maxStreams = 1000
 )
 
-// shutdownGrace is how long connections get to end by themselves when the server stops.
+// shutdownGrace is how long connections may take to end by themselves when the server stops.
 const shutdownGrace = 5 * time.Second
 
-// closeGrace is how long the fleet gets to end its work after that. Whatever hangs by then, ends with the process: what
-// agents and their runs need is in the store and in their directories at any time.
+// closeGrace is how long the fleet may take to finish after that. Whatever still hangs ends with the process:
+// everything that agents and their runs need is in the store and in their directories at all times.
 const closeGrace = 15 * time.Second
 
 // Server is a fleet with its listeners.
 type Server struct {
 	*App
 	closeGrace                 time.Duration
-	closed                     chan error // gets how the fleet was closed
+	closed                     chan error // receives the result of closing the fleet
 	grpcListener, httpListener net.Listener
 	grpc                       *grpc.Server
 	http                       *http.Server
 	endHTTP                    context.CancelFunc
 }
 
-// Listen opens the listeners of the fleet, so that a port that is taken shows before anything has begun.
+// Listen opens the listeners of the fleet, so that an occupied port is reported before anything starts.
 func (a *App) Listen(version string) (_ *Server, err error) {
-	if err := a.cfg.Validate(); err != nil { // whoever made the configuration: nobody opens a fleet to everybody
+	if err := a.cfg.Validate(); err != nil { // also if a caller has built the configuration: a server must not be open to everybody by accident
 		return nil, err
 	}
 	s := &Server{App: a, closeGrace: closeGrace, closed: make(chan error, 1)}
@@ -92,27 +92,30 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	return s, nil
 }
 
-// handler is REST with MCP beside it.
+// handler serves REST, MCP, and the runner program for workspaces.
 func (a *App) handler(version string) (http.Handler, error) {
-	conn := inProcess{a.channel, false} // the calls of those who send the requests
-	restFace, err := rest.Handler(conn, rest.Config{Hosts: a.cfg.AllowedHosts, Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify})
+	conn := inProcess{a.channel, false} // for calls that are forwarded for callers
+	restFace, err := rest.Handler(conn, rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify})
 	if err != nil {
 		return nil, err
 	}
-	mcpFace, err := mcp.Handler(conn, mcp.Config{
-		Version: version, Hosts: a.cfg.AllowedHosts, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, IsAgent: rpc.IsAgent,
+	mcpFace := mcp.Handler(conn, mcp.Config{
+		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, IsAgent: rpc.IsAgent,
 		MaxResult: a.cfg.MCP.MaxResult,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return inbound.Bodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	runners := newPrograms(a.cfg.RunnerDir)
+	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, programsPath) {
+			runners.ServeHTTP(w, r)
+			return
+		}
 		if r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/mcp/") {
 			mcpFace.ServeHTTP(w, r)
 			return
 		}
 		restFace.ServeHTTP(w, r)
-	})), nil
+	})
+	return inbound.Bodies(inbound.Guard(all, a.cfg.AllowedHosts, rest.IsProbe)), nil
 }
 
 func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
@@ -130,13 +133,13 @@ func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 	return inbound.Listen(tcp, limits), nil
 }
 
-// HTTPAddr is where REST and MCP are.
+// HTTPAddr returns the address of REST and MCP.
 func (s *Server) HTTPAddr() string { return s.httpListener.Addr().String() }
 
-// GRPCAddr is where gRPC is.
+// GRPCAddr returns the address of gRPC.
 func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 
-// Serve lets the fleet work and answers calls until ctx is done, then lets calls end and closes everything.
+// Serve runs the fleet and answers calls until ctx is done. Then it lets calls end and closes everything.
 func (s *Server) Serve(ctx context.Context) error {
 	address := "http://" + s.HTTPAddr()
 	s.address.Store(&address)
@@ -145,7 +148,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
 	go func() { ended <- s.http.Serve(s.httpListener) }()
 	s.log.InfoContext(ctx, "fleet is up", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
-		slog.String("backend", s.cfg.Backend), slog.String("auth", s.cfg.Auth), slog.String("data", s.cfg.Data))
+		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth), slog.String("data", s.cfg.Data))
 
 	s.warn(ctx)
 
@@ -158,7 +161,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, s.shutdown())
 }
 
-// warn says what is open to others than it may seem.
+// warn logs what is open to more callers than it may seem.
 func (s *Server) warn(ctx context.Context) {
 	for key, addr := range map[string]string{"http": s.cfg.HTTP, "grpc": s.cfg.GRPC} {
 		if host, _, err := net.SplitHostPort(addr); err == nil && !isLoopback(host) {
@@ -172,15 +175,15 @@ func (s *Server) warn(ctx context.Context) {
 	}
 }
 
-// shutdown ends calls and listeners, then the fleet. Connections are cut at last: a stream that nobody reads ends with
-// its connection only.
+// shutdown ends calls and listeners, then the fleet. Finally it cuts connections, because a stream that nobody reads
+// ends only with its connection.
 func (s *Server) shutdown() error {
 	s.guard.end()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	graceful := make(chan struct{})
 	go func() { s.grpc.GracefulStop(); close(graceful) }()
-	err := s.http.Shutdown(ctx) // the calls behind the requests have ended, which their clients are told first
+	err := s.http.Shutdown(ctx) // calls behind the requests have ended, and their clients were told
 	s.endHTTP()
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()

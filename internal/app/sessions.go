@@ -1,8 +1,9 @@
 package app
 
 import (
-	"context"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"fleet/internal/fleet"
@@ -10,30 +11,29 @@ import (
 	"fleet/internal/place/cagent"
 )
 
-// Cagent is the part of the configuration about agents that are models in this process.
+// Cagent is the section of the configuration for model agents.
 type Cagent struct {
-	// Model is what agents think with whose definitions name none, as provider/model. When it is empty, it is one of the
-	// first provider whose key is in the environment.
+	// Model is the default model, as provider/model, of definitions that name none. If it is empty, it is a model of
+	// the first provider whose key is in the environment.
 	Model string `yaml:"model"`
-	// Approve are the types of toolsets whose tools agents may use though their definitions do not allow them.
+	// Approve lists types of toolsets whose tools agents may use without permission in their definitions.
 	Approve []string `yaml:"approve"`
-	// Programs lets definitions run programs on this machine (shell, script, lsp, MCP servers that are programs, hooks)
-	// though the server has tokens. Such a program can read and write all that the server's user can, also what belongs
-	// to other principals. A server without tokens needs no permission.
+	// Programs allows definitions to run programs on this machine (shell, script, lsp, MCP servers that are programs,
+	// hooks) on a server with tokens. A server without tokens always allows it.
 	Programs bool `yaml:"programs"`
-	// Prices of models, by provider/model, in US dollars for a million tokens.
+	// Prices has prices of models, by provider/model, in US dollars per million tokens.
 	Prices map[string]cagent.Price `yaml:"prices"`
 }
 
-// noPrograms says that definitions of agents cannot run programs on this machine: others share it.
+// noPrograms reports whether definitions must not run programs, because others share this machine.
 func (c Config) noPrograms() bool { return c.Auth != AuthNone && !c.Cagent.Programs }
 
-// newCatalog returns the definitions of agents in files and artifacts.
+// newCatalog returns the catalog of definitions in files and artifacts.
 func newCatalog(cfg Config) *cagent.Catalog {
 	s := cfg.Sessions
 	c := cagent.CatalogConfig{NoPrograms: cfg.noPrograms(), AgentsDir: definitionsDir(s.AgentsDir, agentsDir), StoreDir: filepath.Join(cfg.Data, "cagent", "store"), PullTimeout: s.Pulled.Timeout}
 	c.Login = s.Pulled.Login
-	if c.Login == "" && cfg.Auth == AuthNone { // the logins are the only user's own
+	if c.Login == "" && cfg.Auth == AuthNone { // the logins belong to the only user
 		c.Login = cagent.LoginDocker
 	}
 	c.Approve = cfg.Cagent.Approve
@@ -47,22 +47,28 @@ func newCatalog(cfg Config) *cagent.Catalog {
 	return cagent.NewCatalog(c)
 }
 
-// newCagent returns the backend of agents that are models in this process. A second server on the same data has none, and
-// says so.
-func newCagent(cfg Config, o Options, catalog *cagent.Catalog, places cagent.Places, log *slog.Logger) (fleet.Place, error) {
+// newCagent returns the place of model agents. BACKEND_UNAVAILABLE if another server uses the same data.
+func (p *places) newCagent() (fleet.Place, error) {
+	here, err := p.get("local")
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("the program does not know where it is, and must to start runs of models: %w", err)
+	}
+	copies, _ := here.(cagent.Places)
+	cfg := p.cfg
 	c := cagent.Config{
-		Places: places, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
-		Prices: cfg.Cagent.Prices, Logger: log,
+		ShimCommand: []string{self, shimCommand}, RunCommand: []string{self, modelCommand}, StopGrace: cfg.StopGrace,
+		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
+		Places: copies, NoPrograms: cfg.noPrograms(), Dir: filepath.Join(cfg.Data, "cagent"), Catalog: p.catalog, Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, ToolEnv: cfg.Providers.ToolEnv,
+		Prices: cfg.Cagent.Prices, Logger: p.log,
 	}
-	if o.Cagent != nil {
-		o.Cagent(&c)
+	if p.options.Cagent != nil {
+		p.options.Cagent(&c)
 	}
-	b, err := cagent.New(c)
-	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
-		log.WarnContext(context.Background(), "no agents of cagent on this server", slog.Any("error", err))
-		return nil, nil
-	}
-	return b, err
+	return cagent.New(c)
 }
 
 // newSessions returns the toolset of sessions.

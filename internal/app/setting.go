@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setting is a scalar field of Config, as a flag and an environment variable set it. It is a pflag.Value.
+// setting is a scalar field of Config that a flag or an environment variable sets. It is a pflag.Value.
 type setting struct {
 	key, help string
 	field     reflect.Value
@@ -34,7 +34,7 @@ func (s *setting) flag() string { return strings.ReplaceAll(s.key, "_", "-") }
 
 func (s *setting) env() string { return "FLEET_" + strings.ToUpper(s.key) }
 
-// String is the value as a flag takes it.
+// String returns the value as a flag takes it.
 func (s *setting) String() string {
 	if s == nil || !s.field.IsValid() {
 		return ""
@@ -45,7 +45,7 @@ func (s *setting) String() string {
 	return fmt.Sprint(s.field.Interface())
 }
 
-// Type is what help texts call the value.
+// Type returns the name of the value's type in the help.
 func (s *setting) Type() string {
 	switch s.field.Interface().(type) {
 	case time.Duration:
@@ -60,7 +60,7 @@ func (s *setting) Type() string {
 	return "string"
 }
 
-// Set takes the value of a flag or an environment variable.
+// Set parses the value of a flag or an environment variable.
 func (s *setting) Set(text string) error {
 	s.text = text
 	switch s.field.Interface().(type) {

@@ -22,10 +22,10 @@ import (
 func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}
 	world := fake.New(fake.Config{})
 	defer world.Destroy()
-	a, err := Open(t.Context(), cfg, Options{Backend: world, Core: func(c *fleet.Config) { c.PollInterval = 20 * time.Millisecond }})
+	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}, Core: func(c *fleet.Config) { c.PollInterval = 20 * time.Millisecond }})
 	require.NoError(t, err)
 	s, err := a.Listen("test")
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
 func TestShutdownWithAHostThatHangs(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "fake"
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}
 	hangs, free := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	world := fake.New(fake.Config{Before: func(_ context.Context, c fake.Call) error {
@@ -83,7 +83,7 @@ func TestShutdownWithAHostThatHangs(t *testing.T) {
 		}
 		return nil
 	}})
-	a, err := Open(t.Context(), cfg, Options{Backend: world})
+	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}})
 	require.NoError(t, err)
 	s, err := a.Listen("test")
 	require.NoError(t, err)

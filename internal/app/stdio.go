@@ -56,7 +56,7 @@ func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface,
 	return mcp.Stdio(ctx, conn, c, p.stdin, p.stdout)
 }
 
-// answers says whether something listens at the address.
+// answers reports whether something listens at the address.
 func answers(ctx context.Context, addr string) bool {
 	d := net.Dialer{Timeout: 2 * time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)

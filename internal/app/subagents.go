@@ -11,16 +11,16 @@ import (
 	"fleet/internal/fleet/subagents"
 )
 
-// agentsDir is where agents are defined when the configuration does not say: in the directory where the server runs, else
-// beside the user's configuration.
+// agentsDir is the default directory of agent definitions: relative to where the server runs, else in the user's
+// configuration directory.
 const agentsDir = "agents"
 
-// claudeAgentsDir is where Claude Code keeps the agent files of a project. Subagents are defined there when there is no
-// agentsDir.
+// claudeAgentsDir is where Claude Code keeps a project's agent files. It is the default directory of subagents if there
+// is no agentsDir.
 const claudeAgentsDir = ".claude/agents"
 
-// definitionsDir returns the absolute path of the configured directory. Without one it is the first of the local
-// directories that exists, else agentsDir beside the user's configuration.
+// definitionsDir returns the absolute path of the configured directory. If none is configured, it returns the first
+// local directory that exists, else agentsDir in the user's configuration directory.
 func definitionsDir(configured string, local ...string) string {
 	dir := configured
 	if dir == "" {

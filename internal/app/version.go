@@ -4,11 +4,11 @@ import (
 	"runtime/debug"
 )
 
-// version is set by the linker: `make build` does that.
+// version is set by the linker, see `make build`.
 var version string
 
-// Version returns the version that the program was built as: what the linker was told, else what Go recorded of the
-// module or of the repository, else "devel".
+// Version returns the version of the program: what the linker was told, else what Go recorded of the module or
+// repository, else "devel".
 func Version() string {
 	if version != "" {
 		return version

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// State says what an agent's workspace is doing. docs/states.md draws it.
+// State is the state of an agent's workspace. docs/states.md shows the transitions.
 type State string
 
 // The states of a workspace.
@@ -31,7 +31,7 @@ var States = []State{
 	StateCanceling, StateCanceled, StateDeleting, StateDeleted, StateUnhealthy,
 }
 
-// Moving says whether the state is on its way to another one by itself.
+// Moving reports whether the state changes to another one by itself.
 func (s State) Moving() bool {
 	switch s {
 	case StatePending, StateStarting, StateStopping, StateCanceling, StateDeleting:
@@ -40,17 +40,17 @@ func (s State) Moving() bool {
 	return false
 }
 
-// Desired says what an agent's owner wants its workspace to do.
+// Desired is the state that an agent's owner wants its workspace to have.
 type Desired string
 
-// What can be wanted of a workspace.
+// These are the desired states.
 const (
 	DesiredRunning Desired = "running"
 	DesiredStopped Desired = "stopped"
 	DesiredDeleted Desired = "deleted"
 )
 
-// Status says whether an agent can take a task. It is computed, see StatusOf.
+// Status says whether an agent can take a task. It is computed, never stored.
 type Status string
 
 // The statuses of an agent.
@@ -62,41 +62,42 @@ const (
 
 // Agent is a long-lived named worker in a workspace.
 type Agent struct {
-	UID         string // never used again, also not by a later agent of the same name
+	UID         string // never reused, not even by a later agent with the same name
 	Name        string
 	Owner       string // name of the principal
 	Project     string
 	Role        string
 	Spec        string
-	Toolset     Toolset // which toolset it belongs to
-	Backend     string  // what hosts it; empty: the default backend
-	Recipe      *Recipe // how it is made, when no project says it; never changed
-	OneTask     bool    // it goes when its task has ended
-	WorkspaceID string  // the backend's id; empty until it has given one
+	Toolset     Toolset // the toolset that it belongs to
+	Place       string  // name of the place where it lives; never changes
+	Recipe      *Recipe // how it is made, if not by a project; never changes
+	OneTask     bool    // it is deleted when its task has ended
+	Conversed   bool    // its tasks are a conversation that has begun
+	WorkspaceID string  // the place's id of the workspace; empty until it has one
 	Location    string  // where it works, for people
 	Metadata    map[string]string
 
 	State       State
-	StateReason string // why, in words
+	StateReason string // for people
 	Desired     Desired
-	// Restart counts the restarts that were asked for, Restarted those that were done.
+	// Restart counts the requested restarts, Restarted the completed ones.
 	Restart, Restarted int
-	// Attempts counts the tries to reach Desired that failed in a row; RetryAt is when the next one is due.
+	// Attempts counts the consecutive failed attempts to reach Desired; RetryAt is when the next one is due.
 	Attempts int
 	RetryAt  time.Time
 
-	// Refused is why the host refused to make the agent, and RefusedField the field that is to blame; empty: it did not.
-	// StateReason has the words.
+	// Refused is the reason for which the place refused to make the agent, and RefusedField the request field at fault;
+	// both are empty otherwise. StateReason has the message.
 	Refused      Reason
 	RefusedField string
 
-	Revision  int64 // grows with every write of the row; the store sets it
+	Revision  int64 // incremented by every write; set by the store
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	DeletedAt time.Time // zero: exists
+	DeletedAt time.Time // zero if it exists
 }
 
-// Settled says whether there is nothing to do to the agent's workspace.
+// Settled reports whether the agent's workspace is as desired.
 func (a *Agent) Settled() bool {
 	switch a.Desired {
 	case DesiredDeleted:
@@ -108,14 +109,15 @@ func (a *Agent) Settled() bool {
 		(a.State == StateRunning || a.State == StateFailed || a.State == StateCanceled || a.State == StateUnhealthy || a.State == StateStopped)
 }
 
-// AgentView is an agent with what it works on: a row of the fleet's snapshot.
+// AgentView is an agent with its current task: a row of the fleet's snapshot.
 type AgentView struct {
 	Agent
-	Task *Task // its pending or running task; nil when it has none
+	Task *Task // its pending or running task; nil if it has none
+	// Checks are those of an ended Task, with short outputs; only AgentsByUID sets them.
+	Checks *TaskChecks
 }
 
-// Status says whether the agent can take a task. It follows from the state and the task and so cannot disagree with
-// either.
+// Status returns whether the agent can take a task. It is derived from the state and the task.
 func (v *AgentView) Status() Status {
 	switch {
 	case v.State != StateRunning || v.Desired != DesiredRunning || v.Restart != v.Restarted:
@@ -126,10 +128,10 @@ func (v *AgentView) Status() Status {
 	return StatusIdle
 }
 
-// Waiting says whether the agent waits for an answer to a question.
+// Waiting reports whether the agent waits for an answer to a question.
 func (v *AgentView) Waiting() bool { return v.Task != nil && v.Task.Waiting > 0 }
 
-// Stalled says whether the run of the agent's task makes no progress.
+// Stalled reports whether the run of the agent's task makes no progress.
 func (v *AgentView) Stalled() bool { return v.Task != nil && v.Task.Stalled() }
 
 // MaxNameLength is the longest name of an agent, in characters.
@@ -137,7 +139,7 @@ const MaxNameLength = 20
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$`)
 
-// ValidateName checks the name of an agent to be created: Coder's own rule for workspaces.
+// ValidateName checks the name of a new agent. The rule is Coder's rule for workspace names.
 func ValidateName(name string) error {
 	const rule = "use 1 to 20 letters, digits and single hyphens between them, e.g. \"papi\" or \"web-2\""
 	switch {
@@ -151,13 +153,13 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// ParseAgentRef splits the name of an agent as a caller writes it: "papi", or "papi@alice" for alice's.
+// ParseAgentRef splits an agent reference of a caller: "papi", or "papi@alice" for alice's agent.
 func ParseAgentRef(s string) (name, owner string) {
 	name, owner, _ = strings.Cut(s, "@")
 	return name, owner
 }
 
-// shorten returns the first n characters of s, with an ellipsis where there were more.
+// shorten returns the first n characters of s, with an ellipsis if it is longer.
 func shorten(s string, n int) string {
 	r := []rune(s[:min(len(s), (n+1)*utf8.UTFMax)])
 	if len(r) <= n {

@@ -13,10 +13,10 @@ type CreateAgentRequest struct {
 	RequestID                 string `json:"-"`
 }
 
-// CreateAgent makes an agent and waits, at most Config.CreateWait, for it to be ready. An agent that is not ready by
-// then is returned as it is, and the message says so. PROVISIONING_FAILED when its workspace could not be made; the
-// agent is there then, in state failed, for its log to be read. When its host does not accept what was asked for, as a
-// name that is taken there, that is the error, and there is no agent.
+// CreateAgent creates an agent and waits until it is ready, at most Config.CreateWait. If it is not ready by then,
+// CreateAgent returns it as it is and says so in the message. PROVISIONING_FAILED means that its workspace could not be
+// made; the agent exists then in state failed, so that its log can be read. If the place refuses the request, for
+// example because the name is taken there, that is the error, and no agent exists.
 func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*AgentView, string, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -54,16 +54,16 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*Agent
 	return s.ready(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
 }
 
-// insertAgent decides whether the agent may be made, and puts it into the store.
+// insertAgent checks whether the agent may be created, and adds it to the store.
 func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest) (uid string, err error) {
-	if err := s.known(ctx); err != nil {
-		return "", err
-	}
-	project, err := s.catalog.project(ctx, r.Project)
+	project, place, err := s.findProject(ctx, r.Project, s.places...)
 	if err != nil {
 		return "", asInvalid(err, "project")
 	}
-	role, err := s.catalog.role(ctx, project.Name, r.Role)
+	if err := place.known(ctx); err != nil {
+		return "", err
+	}
+	role, err := place.catalog.role(ctx, project.Name, r.Role)
 	if err != nil {
 		return "", asInvalid(err, "role")
 	}
@@ -75,12 +75,12 @@ func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest)
 			}
 			return err
 		}
-		if err := s.available(); err != nil {
+		if err := place.available(); err != nil {
 			return err
 		}
-		if taken, err := tx.AgentsByName(r.Name, s.nameSpace(owner)); err != nil || len(taken) > 0 {
-			if err == nil {
-				err = agentExists(taken[0].Name)
+		if same, err := place.sameName(tx, r.Name, owner); err != nil || same != nil {
+			if same != nil {
+				err = agentExists(same.Name)
 			}
 			return err
 		}
@@ -93,7 +93,7 @@ func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest)
 		}
 		now := s.now()
 		a := &Agent{
-			UID: s.cfg.NewID(), Name: r.Name, Owner: owner, Project: project.Name, Role: role.Name, Spec: r.Spec,
+			UID: s.cfg.NewID(), Name: r.Name, Owner: owner, Place: place.name, Project: project.Name, Role: role.Name, Spec: r.Spec,
 			State: StatePending, Desired: DesiredRunning, CreatedAt: now, UpdatedAt: now,
 		}
 		if err := s.checkConfined(c.principal, a); err != nil {
@@ -122,20 +122,12 @@ func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest)
 	return uid, err
 }
 
-// nameSpace is the owner among whose agents a name is taken; "" for those of all owners.
-func (s *Service) nameSpace(owner string) string {
-	if s.traits.UniqueNames {
-		return ""
-	}
-	return owner
-}
-
 func agentExists(name string) *Error {
-	return Errorf(ReasonAgentExists, "agent %q already exists: choose another name, or delete it with delete_agent first", name).
+	return Errorf(ReasonAgentExists, "agent %q already exists", name).Next("choose another name, or delete it with {delete_agent} first").
 		With("agent_name", name).With("field", "name")
 }
 
-// ready answers a call that waited for the agent to be ready.
+// ready answers a call that has waited for the agent to become ready.
 func (s *Service) ready(v *AgentView, done string) (*AgentView, string, error) {
 	switch {
 	case v.State == StateRunning && v.Settled():
@@ -163,15 +155,14 @@ func orUnknown(reason string) string {
 	return strings.TrimRight(reason, ". ")
 }
 
-// event is an event of the agent.
+// event returns an event about the agent.
 func (a *Agent) event(t EventType, now time.Time, text string) *Event {
 	return &Event{
 		Time: now, Type: t, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Text: text, Status: string(a.State),
 	}
 }
 
-// DeleteAgent destroys the agent's workspace, whatever it does, and waits, at most Config.CreateWait, for it to be
-// gone.
+// DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait.
 func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*AgentView, string, error) {
 	v, err := s.order(ctx, "DeleteAgent", ref, requestID, "", nil, func(a *Agent) {
 		a.Desired = DesiredDeleted
@@ -198,7 +189,7 @@ func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*Agen
 	return v, fmt.Sprintf("Agent '%s' is being deleted: list_agents shows when it is gone", v.Name), nil
 }
 
-// StartAgent starts the agent's workspace and waits, at most Config.CreateWait, for it to be ready.
+// StartAgent starts the agent's workspace and waits until it is ready, at most Config.CreateWait.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*AgentView, string, error) {
 	v, err := s.order(ctx, "StartAgent", ref, requestID, "", nil, func(a *Agent) {
 		if a.Desired == DesiredRunning && (a.State == StateRunning || a.State.Moving()) {
@@ -214,14 +205,14 @@ func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*Agent
 	return s.awaitReady(ctx, v, func(v *AgentView) string { return fmt.Sprintf("Agent '%s' is running", v.Name) })
 }
 
-// RestartAgent stops and starts the agent's workspace, in another role when one is given, and waits, at most
-// Config.CreateWait, for it to be ready.
+// RestartAgent stops and starts the agent's workspace, in another role if one is given, and waits until it is ready, at
+// most Config.CreateWait.
 func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string) (*AgentView, string, error) {
 	resolve := func(v *AgentView) error {
 		if role == "" {
 			return nil
 		}
-		r, err := s.catalog.role(ctx, v.Project, role)
+		r, err := s.placeOf(&v.Agent).catalog.role(ctx, v.Project, role)
 		if err == nil {
 			role = r.Name
 		}
@@ -251,7 +242,7 @@ func (s *Service) awaitReady(ctx context.Context, v *AgentView, done func(*Agent
 	return s.ready(v, done(v))
 }
 
-// StopAgent stops the agent's workspace and keeps what is in it, and waits, at most Config.CreateWait, for that.
+// StopAgent stops the agent's workspace, keeps its content, and waits for that, at most Config.CreateWait.
 func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*AgentView, string, error) {
 	v, err := s.order(ctx, "StopAgent", ref, requestID, "", nil, func(a *Agent) {
 		a.Desired = DesiredStopped
@@ -271,8 +262,8 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*AgentV
 	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent tells when it is", v.Name, v.State), nil
 }
 
-// order changes what is wanted of an agent, once for a request id, and returns the agent as it was before. check, which
-// may be nil, can refuse; it is not asked about what was done before.
+// order changes the desired state of an agent, once per request id, and returns the agent as it was before. check may
+// refuse the change; it is not called for a repeated request, and may be nil.
 func (s *Service) order(
 	ctx context.Context, method, ref, requestID, arg string, check func(*AgentView) error, change func(*Agent), text string,
 ) (*AgentView, error) {
@@ -289,7 +280,7 @@ func (s *Service) order(
 		return nil, err
 	}
 	if old != nil {
-		return s.gone(ctx, old.AgentUID) // it may be by now
+		return s.gone(ctx, old.AgentUID) // it may be gone by now
 	}
 	v, _, err := s.agent(ctx, ref)
 	if err != nil {
@@ -311,7 +302,7 @@ func (s *Service) order(
 		if a == nil || !a.DeletedAt.IsZero() || a.Desired == DesiredDeleted && method != "DeleteAgent" {
 			return agentNotFound(v.Name)
 		}
-		if err := s.available(); err != nil {
+		if err := s.placeOf(a).available(); err != nil {
 			return err
 		}
 		now := s.now()
@@ -334,13 +325,13 @@ func (s *Service) ShowAgent(ctx context.Context, ref string) (*AgentView, error)
 	return v, err
 }
 
-// How many lines of a log are shown.
+// These limit the lines of a log.
 const (
 	DefaultLogLines = 200
 	MaxLogLines     = 10000
 )
 
-// ShowAgentLog returns the last lines of the agent's workspace's log, and whether there were more.
+// ShowAgentLog returns the last lines of the log of the agent's workspace, and whether there were more.
 func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]string, bool, error) {
 	if lines < 1 || lines > MaxLogLines {
 		return nil, false, Invalid(ReasonInvalidArgument, "lines", "lines is %d: ask for 1 to %d", lines, MaxLogLines)
@@ -349,5 +340,5 @@ func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]st
 	if err != nil {
 		return nil, false, err
 	}
-	return s.host(&v.Agent).Log(ctx, v.Agent, lines)
+	return s.placeOf(&v.Agent).Log(ctx, v.Agent, lines)
 }

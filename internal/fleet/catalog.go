@@ -10,11 +10,11 @@ import (
 // catalogTTL is how long projects and roles are answered from memory.
 const catalogTTL = 10 * time.Second
 
-// catalog remembers the backend's projects and roles, so that checking a name does not cost a round trip each time,
-// and reads go on while the backend does not answer.
+// catalog remembers a place's projects and roles, so that checking a name does not cost a round trip each time,
+// and reads go on while the place does not answer.
 type catalog struct {
-	backend Place
-	now     func() time.Time
+	place Place
+	now   func() time.Time
 
 	mu       sync.Mutex
 	projects cached[[]Project]
@@ -26,8 +26,8 @@ type cached[T any] struct {
 	at    time.Time
 }
 
-func newCatalog(b Place, now func() time.Time) *catalog {
-	return &catalog{backend: b, now: now, roles: map[string]cached[[]Role]{}}
+func newCatalog(p Place, now func() time.Time) *catalog {
+	return &catalog{place: p, now: now, roles: map[string]cached[[]Role]{}}
 }
 
 func (c *catalog) fresh(at time.Time) bool {
@@ -42,7 +42,7 @@ func (c *catalog) Projects(ctx context.Context) ([]Project, error) {
 	if c.fresh(old.at) {
 		return old.value, nil
 	}
-	got, err := c.backend.Projects(ctx)
+	got, err := c.place.Projects(ctx)
 	if err != nil {
 		if !old.at.IsZero() && ReasonOf(err) == ReasonBackendUnavailable {
 			return old.value, nil
@@ -55,6 +55,13 @@ func (c *catalog) Projects(ctx context.Context) ([]Project, error) {
 	return got, nil
 }
 
+// remembered returns the projects as they were last listed; nil if they never were.
+func (c *catalog) remembered() []Project {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.projects.value
+}
+
 // Roles returns the roles of the project of exactly this name.
 func (c *catalog) Roles(ctx context.Context, project string) ([]Role, error) {
 	c.mu.Lock()
@@ -63,7 +70,7 @@ func (c *catalog) Roles(ctx context.Context, project string) ([]Role, error) {
 	if c.fresh(old.at) {
 		return old.value, nil
 	}
-	got, err := c.backend.Roles(ctx, project)
+	got, err := c.place.Roles(ctx, project)
 	if err != nil {
 		if !old.at.IsZero() && ReasonOf(err) == ReasonBackendUnavailable {
 			return old.value, nil
@@ -74,28 +81,6 @@ func (c *catalog) Roles(ctx context.Context, project string) ([]Role, error) {
 	c.roles[project] = cached[[]Role]{got, c.now()}
 	c.mu.Unlock()
 	return got, nil
-}
-
-// project returns the project that a caller means by name.
-func (c *catalog) project(ctx context.Context, name string) (Project, error) {
-	all, err := c.Projects(ctx)
-	if err != nil {
-		return Project{}, err
-	}
-	names := make([]string, 0, len(all))
-	for _, p := range all {
-		if strings.EqualFold(p.Name, name) {
-			return p, nil
-		}
-		names = append(names, p.Name)
-	}
-	for _, p := range all {
-		if p.Matches(name) {
-			return p, nil
-		}
-	}
-	return Project{}, Errorf(ReasonProjectNotFound, "project %q not found: the projects are %s", shorten(name, 60), list(names)).
-		With("project", shorten(name, 60)).With("available", strings.Join(names, ", "))
 }
 
 // role returns the role of the project that a caller means by name, or the default role when it names none.

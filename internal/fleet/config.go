@@ -1,75 +1,71 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"time"
 )
 
-// Config is what can be set of the core. The zero value works.
+// Config configures the core. The zero value works.
 type Config struct {
-	// CreateWait is how long create, start, stop, restart and delete of an agent wait for it to be done before they
-	// answer how far it is; 0 means 45 s.
+	// CreateWait is how long creating, starting, stopping, restarting and deleting an agent wait for completion before
+	// they return the progress; 0 means 45 s.
 	CreateWait time.Duration
-	// MessageWait is how long sending a message waits for the agent to have it, before it answers that it is kept; 0 means 2 s.
+	// MessageWait is how long sending a message waits for the delivery before it returns that the message is stored; 0
+	// means 2 s.
 	MessageWait time.Duration
-	// TaskTimeout is how long a task may run when its request does not say; 0 means 24 h.
+	// TaskTimeout limits tasks whose request sets no limit; 0 means 24 h.
 	TaskTimeout time.Duration
-	// StopGrace is how long a run gets to end by itself after it was interrupted, before it is killed; 0 means the
-	// backend's own, else 5 s.
+	// StopGrace is how long an interrupted run may take to end before it is killed; 0 means the place's own value, else
+	// 5 s.
 	StopGrace time.Duration
-	// StallTimeout is how long a run may put nothing out before its task counts as stalled, while no tool is at work; 0 means
-	// 10 min, negative never.
+	// StallTimeout is how long a run may produce no output before its task counts as stalled, not counting running
+	// tools; 0 means 10 min, a negative value never.
 	StallTimeout time.Duration
-	// PollInterval is how often the backend is asked for the state of all workspaces when nothing moves; 0 means the
-	// backend's own, else 5 s.
+	// PollInterval is how often a place lists all workspaces while nothing changes; 0 means the place's own value, else
+	// 5 s.
 	PollInterval time.Duration
-	// LeaseTTL is how long a replica that died keeps others from its agents; 0 means 10 s.
+	// LeaseTTL is how long a dead replica keeps other replicas from its agents; 0 means 10 s.
 	LeaseTTL time.Duration
-	// Limits are how much one principal may have.
+	// Limits limit what one principal may have.
 	Limits Limits
-	// MaxOutput is how much output of a task goes into the event log, in bytes; 0 means 16 MiB.
+	// MaxOutput is how much output of a task is stored in the event log, in bytes; 0 means 16 MiB.
 	MaxOutput int64
-	// Retention is how long events and request ids are kept; 0 means 30 days, negative for ever. PayloadRetention is how
-	// long payloads are kept after their tasks have ended; 0 means 90 days, negative for ever. Tasks are kept until they
-	// are deleted. PruneEvery is how often what is older is removed; 0 means 1 h.
+	// MaxBundle limits the bundle of unpushed work that is kept of a deleted agent, in bytes; 0 means 64 MiB.
+	MaxBundle int
+	// Retention is how long events and request ids are kept; 0 means 30 days, a negative value forever.
+	// PayloadRetention is how long payloads of ended tasks and bundles of deleted agents are kept; 0 means 90 days, a negative value forever. Tasks
+	// are kept until they are deleted. PruneEvery is the interval of removing what is older; 0 means 1 h.
 	Retention, PayloadRetention, PruneEvery time.Duration
-	// Workers is how many workspaces are made, started, stopped and deleted at a time; 0 means 16. Four times as many
-	// agents are handed a task, interrupted or looked at.
+	// Workers is how many workspaces are made, started, stopped or deleted concurrently; 0 means 16. Four times as many
+	// agents are handed a task, interrupted or inspected concurrently.
 	Workers int
-	// OpTimeout is how long the backend may take to make, start, stop or delete a workspace before it is asked again;
-	// 0 means 15 min. CallTimeout is the same for its other calls, but those that follow a run; 0 means 1 min.
+	// OpTimeout is how long a place may take to make, start, stop or delete a workspace before the call is retried; 0
+	// means 15 min. CallTimeout is the same for other calls, except those that follow a run; 0 means 1 min.
 	OpTimeout, CallTimeout time.Duration
 
-	// Hosts are backends besides the one that hosts the fleet, by the name that Agent.Backend has for them.
-	Hosts map[string]Place
-	// MCPURL returns where this Fleet's MCP endpoints are, without the toolset, for agents that report; "" or nil when
-	// there are none.
+	// Others are places for agents of other toolsets, in addition to those of the fleet.
+	Others []Place
+	// MCPURL returns the base address of this server's MCP endpoints, for agents that report. It may be nil, or return
+	// "" if there are none.
 	MCPURL func() string
 
 	Now    func() time.Time // nil means time.Now
 	NewID  func() string    // nil means random UUIDs
 	Logger *slog.Logger     // nil means no log
-	// Fault is called at the named points of what the reconciler does, where a test lets the process die; nil means
-	// no faults. The points are the constants Fault....
+	// Fault is called at named points of the reconciler, where a test can end the process; nil means no faults. The
+	// points are the constants Fault....
 	Fault func(point string)
 }
 
-func (c Config) withDefaults(t Traits) Config {
-	set := func(d *time.Duration, values ...time.Duration) {
-		for _, v := range values {
-			if *d == 0 {
-				*d = v
-			}
-		}
-	}
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) { *d = cmp.Or(*d, v) }
 	set(&c.CreateWait, 45*time.Second)
 	set(&c.MessageWait, 2*time.Second)
 	set(&c.TaskTimeout, 24*time.Hour)
-	set(&c.StopGrace, t.StopGrace, 5*time.Second)
 	set(&c.StallTimeout, 10*time.Minute)
-	set(&c.PollInterval, t.PollInterval, 5*time.Second)
 	set(&c.LeaseTTL, 10*time.Second)
 	set(&c.OpTimeout, 15*time.Minute)
 	set(&c.CallTimeout, time.Minute)
@@ -78,6 +74,9 @@ func (c Config) withDefaults(t Traits) Config {
 	set(&c.PruneEvery, time.Hour)
 	if c.MaxOutput == 0 {
 		c.MaxOutput = 16 << 20
+	}
+	if c.MaxBundle == 0 {
+		c.MaxBundle = DefaultMaxBundle
 	}
 	if c.Workers == 0 {
 		c.Workers = 16

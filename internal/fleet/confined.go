@@ -1,9 +1,9 @@
 package fleet
 
-// checkConfined refuses to let anybody but an admin run programs that are not confined: they could read and change what
-// belongs to other people.
+// checkConfined refuses callers who are not admins and would run unconfined programs. Such programs could read and
+// change other people's data.
 func (s *Service) checkConfined(p Principal, a *Agent) error {
-	c, ok := s.host(a).(Confiner)
+	c, ok := s.placeOf(a).Place.(Confiner)
 	if !ok || p.Admin {
 		return nil
 	}

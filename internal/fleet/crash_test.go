@@ -1,6 +1,8 @@
 package fleet_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,11 +11,57 @@ import (
 	"fleet/internal/place/fake"
 )
 
+// checkPoints are the points that tasks with checks come to.
+var checkPoints = []string{fleet.FaultCheckBefore, fleet.FaultCheckAfter, fleet.FaultRetryRecorded}
+
+// TestCrashWhileChecked does what TestCrashAtEveryPoint does, with a task whose checks fail once.
+func TestCrashWhileChecked(t *testing.T) {
+	t.Parallel()
+	for _, point := range checkPoints {
+		for n := 1; n <= 3 && (n == 1 || point != fleet.FaultRetryRecorded); n++ {
+			t.Run(fmt.Sprint(point, " ", n), func(t *testing.T) {
+				t.Parallel()
+				died := make(chan struct{})
+				var h *harness
+				die := once(n, func() {
+					go h.rec.Stop()
+					<-h.rec.Stopping()
+					close(died)
+				})
+				h = newHarness(t, checking, func(c *fleet.Config) {
+					c.Fault = func(p string) {
+						if p == point {
+							die()
+						}
+					}
+				})
+				go func() {
+					<-died
+					h.rec2()
+				}()
+				h.create("papi")
+				task := h.end(h.startChecked("papi", "echo one\ndone", 1, "echo fine", "has made fix: change made a line").ID)
+				<-died
+				require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
+				require.Equal(t, 1, task.Try)
+				require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, h.results(task.ID))
+				require.Equal(t, "one", h.output(task.ID))
+				require.Equal(t, "made", h.changed(task.ID))
+				require.Equal(t, 1, h.world.Deliveries(task.ID))
+				require.Equal(t, 1, h.world.Deliveries(task.ID+"-2"))
+			})
+		}
+	}
+}
+
 // TestCrashAtEveryPoint lets the reconciler die at each of the points where dying leaves the most to be put right, and
 // another one take over on the same store and world.
 func TestCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, point := range fleet.FaultPoints {
+		if slices.Contains(checkPoints, point) {
+			continue
+		}
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			died := make(chan struct{})
@@ -35,10 +83,13 @@ func TestCrashAtEveryPoint(t *testing.T) {
 				h.rec2()
 			}()
 			v := h.create("papi")
-			task := h.start("papi", "echo one\necho two\nlisten\nwait gate\necho three\ndone well")
+			task := h.start("papi", "echo one\necho two\nlisten\nask tabs?\nwait gate\necho three\ndone well")
 			said, err := h.message("hi", "")
 			require.NoError(t, err)
 			require.Equal(t, sentNow, said)
+			q, _, err := h.AnswerQuestion(h.ctx(), fleet.AnswerQuestionRequest{ID: h.asked(task.ID).ID, Answer: "spaces"})
+			require.NoError(t, err)
+			require.Equal(t, fleet.QuestionAnswered, q.Status)
 			if point == fleet.FaultInterruptBefore || point == fleet.FaultInterruptAfter {
 				<-h.world.Reached("gate")
 				stopped, _, _, err := h.StopTask(h.ctx(), "papi", "")
@@ -49,7 +100,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 				ended := h.end(task.ID)
 				require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
 				require.Equal(t, "well", ended.Summary)
-				require.Equal(t, "onetwohithree", h.output(task.ID))
+				require.Equal(t, "onetwohianswer: spacesthree", h.output(task.ID))
 			}
 			require.Equal(t, 1, h.world.Deliveries(task.ID))
 			require.Equal(t, []string{"hi"}, h.world.Messages(task.ID))

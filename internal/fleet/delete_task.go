@@ -2,15 +2,15 @@ package fleet
 
 import "context"
 
-// DeleteTask removes a task that has ended, with its payload, its messages and its events, and returns its id. TASK_RUNNING
-// if it has not ended.
+// DeleteTask removes a task that has ended, with its payload, messages and events, and returns its id. TASK_RUNNING if
+// it has not ended.
 func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return "", err
 	}
 	if id == "" {
-		return "", Invalid(ReasonInvalidArgument, "task_id", "task_id is required: list_tasks gives ids")
+		return "", Invalid(ReasonInvalidArgument, "task_id", "task_id is required").Next("{list_tasks} gives ids")
 	}
 	c, err := newCall(p, "DeleteTask", requestID, id)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 			return err
 		}
 		if task.Active() {
-			return Errorf(ReasonTaskRunning, "task %q has not ended: stop it with stop_agent_task first", task.ID).With("task_id", task.ID)
+			return Errorf(ReasonTaskRunning, "task %q has not ended", task.ID).With("task_id", task.ID).With("agent_name", task.AgentName).Next("stop it with {stop_agent_task} first")
 		}
 		if err := tx.DeleteTask(task.ID); err != nil {
 			return err
@@ -46,7 +46,8 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 	return task.ID, nil
 }
 
-// startedTask returns the task that the same call started before. TASK_NOT_FOUND if it was deleted since.
+// startedTask returns the task that an earlier call with the same request id started. TASK_NOT_FOUND if it was deleted
+// since.
 func startedTask(tx ReadTx, old *Request) (*Task, error) {
 	t, err := tx.Task(old.TaskID)
 	if err == nil && t == nil {

@@ -1,7 +1,7 @@
-// Package fleet is the core: what agents, tasks, events and principals are, the rules they live by, and the two ports
-// that the rest of the program plugs into: Backend hosts agents, Store keeps what is known of them.
+// Package fleet is the core: agents, tasks, events and principals, their rules, and the two ports that the rest of the
+// program implements. A Place hosts agents, and a Store keeps what is known of them.
 //
-// Service is what callers use; it decides, and changes the store. Reconciler is what makes the world follow: it alone
-// talks to the backend about agents and tasks. Neither knows of gRPC, REST, MCP, SQL or Coder; the package imports the
-// standard library only, and a test says so.
+// Callers use the Service, which decides and changes the store. The Reconciler makes the places follow: only it talks
+// to them about agents and tasks. Neither depends on gRPC, REST, MCP, SQL or Coder. The package imports only the
+// standard library, and a test checks that.
 package fleet

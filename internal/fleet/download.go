@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Download is the payload of a task, to be read once. Only its compressed form is in memory.
+// Download is the payload of a task, which can be read once. Only its compressed form is in memory.
 type Download struct {
 	io.Reader
 	Task   *Task
@@ -20,15 +20,15 @@ type Download struct {
 	Text   bool              // whether the whole payload is text in UTF-8
 }
 
-// DownloadPayload returns the payload of the task from the offset on. PAYLOAD_NOT_FOUND if the task has none, or has it no
-// more.
+// DownloadPayload returns the payload of the task from the offset. PAYLOAD_NOT_FOUND if the task has none, or no longer
+// has it.
 func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) (*Download, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if id == "" {
-		return nil, Invalid(ReasonInvalidArgument, "task_id", "task_id is required: start_agent_task and list_tasks give ids")
+		return nil, Invalid(ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
 	}
 	if offset < 0 {
 		return nil, Invalid(ReasonInvalidArgument, "offset", "offset is %d: give 0 or more", offset)
@@ -65,14 +65,14 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 	return d, nil
 }
 
-// examine reads the whole payload once, without keeping it.
+// examine reads the whole payload once without keeping it.
 func (d *Download) examine(packed []byte) error {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return fmt.Errorf("read the payload of task %s: %w", d.Task.ID, err)
 	}
 	sum, text := sha256.New(), utf8Check{}
-	most := int64(d.Task.PayloadSize) + 1 // what is compressed could grow to anything
+	most := int64(d.Task.PayloadSize) + 1 // compressed data could expand to any size
 	if d.Size, err = io.Copy(io.MultiWriter(sum, &text), io.LimitReader(z, most)); err != nil {
 		return fmt.Errorf("read the payload of task %s: %w", d.Task.ID, err)
 	}
@@ -95,9 +95,9 @@ func noPayload(t *Task) *Error {
 	return Errorf(ReasonPayloadNotFound, "task %q %s", t.ID, why).With("task_id", t.ID)
 }
 
-// utf8Check finds out whether what is written to it is text in UTF-8.
+// utf8Check detects whether what is written to it is UTF-8.
 type utf8Check struct {
-	rest   []byte // the beginning of a character
+	rest   []byte // the beginning of a split character
 	broken bool
 }
 

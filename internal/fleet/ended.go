@@ -2,18 +2,18 @@ package fleet
 
 import "sync"
 
-// endedMost is how many agents one generation of endedAgents has.
+// endedMost is the capacity of one generation of endedAgents.
 const endedMost = 20000
 
-// endedAgents remembers agents that had one task, which has ended, and that are deleted: nothing about them changes any
-// more, and they are asked about again and again by whoever waits for them. It keeps two generations: when the young one
-// is full, it becomes the old one, and what is asked for in the old one becomes young again.
+// endedAgents caches deleted agents with one ended task. They never change, and callers who wait for them ask for them
+// repeatedly. It has two generations: when the young one is full, it becomes the old one. A lookup moves an entry of
+// the old generation into the young one.
 type endedAgents struct {
 	mu         sync.Mutex
 	young, old map[string]*AgentView
 }
 
-// get returns the agent, nil when it is not remembered.
+// get returns the agent; nil if it is not cached.
 func (e *endedAgents) get(uid string) *AgentView {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -27,12 +27,12 @@ func (e *endedAgents) get(uid string) *AgentView {
 	return v
 }
 
-// put remembers the agent, if nothing about it can change.
+// put caches the agent if it can no longer change.
 func (e *endedAgents) put(v *AgentView) {
 	if !v.OneTask || v.DeletedAt.IsZero() || v.Task == nil || v.Task.Active() {
 		return
 	}
-	small := *v // what nobody asks of it now can be large
+	small := *v // drop large fields that nobody asks for any more
 	small.Spec, small.Recipe, small.Metadata = "", nil, nil
 	task := *v.Task
 	task.Description = ""
@@ -42,7 +42,7 @@ func (e *endedAgents) put(v *AgentView) {
 	e.keep(&small)
 }
 
-// forget drops the agent.
+// forget removes the agent.
 func (e *endedAgents) forget(uid string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

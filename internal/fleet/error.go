@@ -65,6 +65,9 @@ const (
 	ReasonSessionExists      Reason = "SESSION_EXISTS"
 	ReasonPayloadNotFound    Reason = "PAYLOAD_NOT_FOUND"
 	ReasonChangesNotFound    Reason = "CHANGES_NOT_FOUND"
+	ReasonOutputNotFound     Reason = "OUTPUT_NOT_FOUND"
+	ReasonChecksFailed       Reason = "CHECKS_FAILED"
+	ReasonBundleNotFound     Reason = "BUNDLE_NOT_FOUND"
 	ReasonSubagentNotFound   Reason = "SUBAGENT_NOT_FOUND"
 	ReasonDefinitionInvalid  Reason = "DEFINITION_INVALID"
 	ReasonTaskFailed         Reason = "TASK_FAILED"
@@ -103,6 +106,9 @@ var reasonCodes = map[Reason]Code{
 	ReasonSessionExists:      AlreadyExists,
 	ReasonPayloadNotFound:    NotFound,
 	ReasonChangesNotFound:    NotFound,
+	ReasonOutputNotFound:     NotFound,
+	ReasonChecksFailed:       Aborted,
+	ReasonBundleNotFound:     NotFound,
 	ReasonSubagentNotFound:   NotFound,
 	ReasonDefinitionInvalid:  FailedPrecondition,
 	ReasonTaskFailed:         Aborted,
@@ -117,6 +123,7 @@ type Error struct {
 	Code       Code
 	Reason     Reason
 	Message    string            // for people: names the thing, and says what to do
+	NextStep   string            // what to do next, where that is a call: {list_agents} stands for the tool of that name
 	Field      string            // request field that is to blame, where there is one
 	Metadata   map[string]string // for programs
 	RetryAfter time.Duration     // when to try again, where it is known
@@ -146,8 +153,15 @@ func (e *Error) With(key, value string) *Error {
 	return e
 }
 
-// Because sets what caused e, for the log, and returns e.
-func (e *Error) Because(cause error) *Error {
+// Next sets the calls that help, and returns e. The names of tools stand in braces, since the faces call them otherwise:
+// "{list_agents} shows the agents there are".
+func (e *Error) Next(step string) *Error {
+	e.NextStep = step
+	return e
+}
+
+// WithCause sets the cause of e, for the log, and returns e.
+func (e *Error) WithCause(cause error) *Error {
 	e.Cause = cause
 	return e
 }
@@ -174,8 +188,8 @@ func ReasonOf(err error) Reason {
 	return ReasonInternal
 }
 
-// Words is what may be told to a caller about err: the message of a core error, and nothing of any other.
-func Words(err error) string {
+// PublicMessage returns what a caller may be told about err: the message of a core error, and nothing of any other.
+func PublicMessage(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Message
 	}

@@ -17,6 +17,7 @@ const (
 	EventTaskMessage   EventType = "task_message"
 	EventTaskQuestion  EventType = "task_question"
 	EventTaskAnswer    EventType = "task_answer"
+	EventTaskCheck     EventType = "task_check"
 	EventTaskStalled   EventType = "task_stalled"
 	EventTaskRecovered EventType = "task_recovered"
 	EventTaskStopping  EventType = "task_stopping"
@@ -26,14 +27,14 @@ const (
 
 // Event is one row of the append-only log.
 type Event struct {
-	Seq       int64 // position, grows; the store sets it
+	Seq       int64 // position in the log; set by the store
 	Time      time.Time
 	Type      EventType
 	AgentUID  string
 	AgentName string
 	Owner     string
-	TaskID    string // empty: about the agent alone
-	Text      string // in words, or the output itself
-	Status    string // state or task status after the event, where it changed
-	Data      []byte // the step for programs, see Output; nil: none
+	TaskID    string // empty if the event is about the agent alone
+	Text      string // a description, or the output itself
+	Status    string // state or task status after the event, if it changed
+	Data      []byte // the step for programs, see Output; nil if there is none
 }

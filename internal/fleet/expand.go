@@ -7,8 +7,8 @@ import (
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Expand returns text with the value of the variable in the place of each "${NAME}", as lookup knows it. A variable that
-// is not there is an error that names it; a "$" that no "{" follows is itself. No error has a value in it.
+// Expand replaces each "${NAME}" in the text by the variable's value from lookup. An unknown variable is an error that
+// names it. A "$" without a following "{" stays. Errors never contain values.
 func Expand(text string, lookup func(name string) (value string, ok bool)) (string, error) {
 	var b strings.Builder
 	for {

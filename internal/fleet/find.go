@@ -6,22 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// MaxSearch is the longest text that tasks can be searched for, in characters.
+// MaxSearch is the longest search text, in characters.
 const MaxSearch = 200
 
-// ListTasksRequest says which tasks; the zero value means all tasks of the fleet's agents.
+// ListTasksRequest selects tasks; the zero value selects all tasks of the fleet's agents.
 type ListTasksRequest struct {
-	Agent   string // of agents of this name, existing or deleted; "papi@alice" for alice's
+	Agent   string // name of an existing or deleted agent; "papi@alice" for alice's
 	Status  TaskStatus
 	Source  Source
 	Project string
 	Since   time.Time
 	Text    string
-	Toolset *Toolset // nil: of all toolsets
+	Toolset *Toolset // nil means all toolsets
 	PageRequest
 }
 
-// ListTasks returns a page of the tasks that match, newest first. A page beyond the end is empty.
+// ListTasks returns a page of the matching tasks, newest first. A page beyond the end is empty.
 func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, 
 	return h, err
 }
 
-// taskFilter is the request as the store understands it. An agent that never existed is an error.
+// taskFilter converts the request to the store's filter. An agent that never existed is an error.
 func (s *Service) taskFilter(ctx context.Context, p Principal, r ListTasksRequest) (TaskFilter, error) {
 	f := TaskFilter{Status: r.Status, Source: r.Source, Project: r.Project, Since: r.Since, Text: r.Text, Toolset: r.Toolset}
 	if !p.Admin {
@@ -62,8 +62,9 @@ func (s *Service) taskFilter(ctx context.Context, p Principal, r ListTasksReques
 		return f, err
 	}
 	if r.Project != "" {
-		if project, err := s.catalog.project(ctx, r.Project); err == nil {
-			f.Project = project.Name
+		match, place, err := s.matchProjects(ctx, r.Project, s.places)
+		if f.Place = place; err == nil {
+			f.Project = match[0].Name
 		}
 	}
 	if r.Agent == "" {
@@ -111,20 +112,20 @@ func (r ListTasksRequest) checkValues() error {
 	return Invalid(ReasonInvalidArgument, "toolset", "toolset %q is not fleet, lifecycle, providers, sessions, subagents or every", *r.Toolset)
 }
 
-// knownProject returns the catalog's error about a project that has no tasks, unless the project is there or was.
+// knownProject returns the catalog's error about a project without tasks, unless the project exists or existed.
 func (s *Service) knownProject(ctx context.Context, tx ReadTx, f TaskFilter) error {
-	_, err := s.catalog.project(ctx, f.Project)
+	_, _, err := s.matchProjects(ctx, f.Project, s.places)
 	if ReasonOf(err) != ReasonProjectNotFound {
 		return err
 	}
-	_, ever, failed := tx.FindTasks(TaskFilter{Owner: f.Owner, Project: f.Project}, 0, 0)
+	_, ever, failed := tx.FindTasks(TaskFilter{Owner: f.Owner, Place: f.Place, Project: f.Project}, 0, 0)
 	if failed != nil || ever > 0 {
 		return failed
 	}
 	return asInvalid(err, "project")
 }
 
-// everAgent returns the uid of the agent that a caller means by ref; if there is none now, of the one deleted last.
+// everAgent returns the uid of the agent that the caller's reference names: an existing one, or the one deleted last.
 func (s *Service) everAgent(ctx context.Context, ref string) (string, error) {
 	v, p, err := s.agent(ctx, ref)
 	if err == nil {
@@ -137,7 +138,7 @@ func (s *Service) everAgent(ctx context.Context, ref string) (string, error) {
 	owners := []string{owner}
 	switch {
 	case owner == "" && p.Admin:
-		owners = []string{p.Name, ""} // its own before others'
+		owners = []string{p.Name, ""} // the caller's own agents first
 	case owner == "":
 		owners = []string{p.Name}
 	case !p.MaySee(owner):

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// FollowTask calls sink, which may be nil, with the task's events after the one with the seq, until the task has ended,
-// and returns the task as it ended. It waits as long as that takes, or until ctx is done.
+// FollowTask passes the task's events after the given seq to sink, which may be nil, until the task has ended, and
+// returns the ended task. It waits until then, or until ctx is done.
 func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink func(Event) error) (*Task, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 	}
 }
 
-// await waits until there is something new of the task: that it has ended, or with output anything about it.
+// await waits for news about the task: its end, or, with output set, any event.
 func (s *Service) await(ctx context.Context, signal <-chan struct{}, t *Task, after int64, output bool) error {
 	for {
 		select {
@@ -75,7 +75,7 @@ func (s *Service) await(ctx context.Context, signal <-chan struct{}, t *Task, af
 	}
 }
 
-// Payload returns the task's payload; nil when it has none.
+// Payload returns the task's payload; nil if it has none.
 func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -92,8 +92,8 @@ func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, e
 	return payload, err
 }
 
-// PackedPayload returns the payload of the agent's newest task, compressed by gzip as one member, and its size before
-// compression. PAYLOAD_NOT_FOUND when there is none that p may see.
+// PackedPayload returns the payload of the agent's newest task, compressed with gzip as a single member, and its
+// uncompressed size. PAYLOAD_NOT_FOUND if there is none that p may see.
 func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte, size int, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 			return none
 		}
 		size = last[0].PayloadSize
-		if last[0].Active() { // it may be in several pieces
+		if last[0].Active() { // it may consist of several members
 			pieces, err = tx.Payload(last[0].ID)
 			return err
 		}
@@ -142,8 +142,8 @@ func pack(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// AppendPayload adds a piece to the payload of the agent's running task, once for a request id, and returns how large
-// the payload is by then. LIMIT_REACHED when that would be more than limit.
+// AppendPayload appends to the payload of the agent's running task, once per request id, and returns the payload's new
+// size. LIMIT_REACHED if it would exceed limit.
 func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, limit int, requestID string) (size int, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 			return err
 		}
 		if t == nil {
-			return Errorf(ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", uid).With("agent_name", uid) // by which callers know it
+			return Errorf(ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", uid).With("agent_name", uid) // callers know it by this id
 		}
 		if size = t.PayloadSize + len(piece); size > limit {
 			return payloadTooLarge(size, limit)
@@ -199,10 +199,10 @@ func payloadTooLarge(size, limit int) *Error {
 		With("limit", strconv.Itoa(limit)).With("field", "payload")
 }
 
-// CompleteByUID ends the agent's task as completed, with what the agent reports. A task that has ended stays as it is,
-// and is returned. NO_RUNNING_TASK when the agent never had one.
+// CompleteByUID ends the agent's task as completed, with the agent's report. It does not change a task that has ended,
+// and returns it. NO_RUNNING_TASK if the agent never had one.
 //
-// The payload goes behind what AppendPayload has kept; LIMIT_REACHED when both are more than limit.
+// The payload is appended to what AppendPayload has stored; LIMIT_REACHED if both exceed limit.
 func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payload []byte, limit int) (*Task, error) {
 	if len(payload) > limit {
 		return nil, payloadTooLarge(len(payload), limit)
@@ -212,15 +212,16 @@ func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payloa
 	})
 }
 
-// StopByUID ends the agent's task as stopped. A task that has ended stays as it is, and is returned.
+// StopByUID ends the agent's task as stopped. It does not change a task that has ended, and returns it.
 func (s *Service) StopByUID(ctx context.Context, uid string) (*Task, error) {
 	return s.conclude(ctx, uid, 0, func(p Principal) Outcome {
 		return Outcome{Status: TaskStopped, Reason: p.stopReason()}
 	})
 }
 
-// conclude ends the agent's task at once, and then its run: the run is told before conclude returns that it must not go
-// on. What it had begun, for one a request to its model, may end by itself; the reconciler sees to that.
+// conclude ends the agent's task at once and its run afterwards. Before it returns, it tells the run to begin nothing
+// more. What the run has begun, for example a request to its model, may end by itself; the reconciler ensures that it
+// does.
 func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome func(Principal) Outcome) (task *Task, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -254,11 +255,11 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 	if err != nil || !ended || task.Dispatched.IsZero() {
 		return task, err
 	}
-	s.hush(ctx, a, task)
+	s.cancelRun(ctx, a, task)
 	return task, nil
 }
 
-// AskStopTask asks for the stop of a task that runs, and does not wait. One that has ended is no error.
+// AskStopTask requests the stop of a running task without waiting. If the task has ended, it does nothing.
 func (s *Service) AskStopTask(ctx context.Context, id string) error {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -277,21 +278,22 @@ func (s *Service) AskStopTask(ctx context.Context, id string) error {
 	})
 }
 
-// hushTimeout is how long a run's host gets to take notice that the run is over.
-const hushTimeout = 2 * time.Second
+// cancelRunTimeout limits how long a run's host may take to notice that the run is over.
+const cancelRunTimeout = 2 * time.Second
 
-// hush tells the run of a task that has ended not to go on. It is an effort: the reconciler ends the run in any case.
-func (s *Service) hush(ctx context.Context, a *Agent, t *Task) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hushTimeout)
+// cancelRun tells the run of an ended task not to continue. It is best effort: the reconciler ends the run in any case.
+func (s *Service) cancelRun(ctx context.Context, a *Agent, t *Task) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelRunTimeout)
 	defer cancel()
 	run := t.run(true)
 	run.Linger = lingerMost
-	if err := s.host(a).Connect(*a).Interrupt(ctx, run, false); err != nil {
+	if err := s.placeOf(a).Connect(*a).Interrupt(ctx, run, false); err != nil {
 		s.log.WarnContext(ctx, "a run was not told that its task has ended", slog.String("task", t.ID), slog.Any("error", err))
 	}
 }
 
-// Remove has the agent and its workspace deleted, with what runs in it. It does not wait. An agent that is gone is no error.
+// Remove requests the deletion of the agent, its workspace and its run, without waiting. A deleted agent is not an
+// error.
 func (s *Service) Remove(ctx context.Context, uid string) error {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -310,9 +312,9 @@ func (s *Service) Remove(ctx context.Context, uid string) error {
 	})
 }
 
-// AgentsByUID returns the agents, also deleted ones, each with its newest task; nil in the place of one that there is not,
-// or that is another one's. It returns the last output of those whose task runs too, at most 4 KiB of each. Of an agent
-// that is deleted, what it was made of may be left out.
+// AgentsByUID returns the agents, including deleted ones, each with its newest task; nil if it does not exist or
+// belongs to another owner. It also returns the last output of running tasks, at most 4 KiB each. The recipe of a
+// deleted agent may be missing.
 func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*AgentView, previews []string, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -344,7 +346,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*Agen
 				continue
 			}
 			views[i] = v
-			if v.Task == nil || !v.Task.Active() { // how much it has put out the snapshot does not know
+			if v.Task == nil || !v.Task.Active() { // the snapshot does not know the size of its output
 				continue
 			}
 			var err error
@@ -357,7 +359,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*Agen
 	return views, previews, err
 }
 
-// loadEnded puts the agents, each with its newest task, into found.
+// loadEnded adds the agents, each with its newest task, to found.
 func (s *Service) loadEnded(tx ReadTx, uids []string, found map[string]*AgentView) error {
 	if len(uids) == 0 {
 		return nil
@@ -376,6 +378,12 @@ func (s *Service) loadEnded(tx ReadTx, uids []string, found map[string]*AgentVie
 	for _, t := range tasks {
 		if v := found[t.AgentUID]; v != nil {
 			v.Task = t
+			if !t.Active() {
+				if v.Checks, err = tx.Checks(t.ID); err != nil {
+					return err
+				}
+				v.Checks.brief()
+			}
 			s.ended.put(v)
 		}
 	}

@@ -7,33 +7,35 @@ import (
 	"slices"
 )
 
-// outputQueue is how many pieces of output wait for the store before the run's reader waits for it.
+// outputQueue is how many pieces of output may wait for the store before reading from the run pauses.
 const outputQueue = 64
 
-// follower follows one run in the background and takes its output into the event log. What has come while the store
-// was busy goes into the next transaction together.
+// follower follows one run in the background and writes its output to the event log. Output that arrives while the
+// store is busy is written together in the next transaction.
 type follower struct {
 	taskID  string
 	ctx     context.Context //nolint:containedctx // of following, also for the messages meanwhile
 	cancel  context.CancelFunc
-	post    *postman      // of the run's messages; nil: there were none yet
+	post    *courier      // of the run's messages; nil if there were none
 	done    chan struct{} // closed at the end
 	outcome Outcome
 	err     error
+
+	checks *Checks // running checks, after the run has ended; nil while it is followed
 }
 
-// followRun begins to follow the task's run where the event log ends.
+// followRun starts following the task's run from the end of the event log.
 func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
 	w.progress.begin(t.ID, w.now())
-	host, agent, run, cursor := w.host(a), *a, t.run(true), t.Cursor
+	host, agent, task, run, cursor := w.placeOf(a), *a, *t, t.run(true), t.Cursor
 	queue, written := make(chan Output, outputQueue), make(chan error, 1)
 	go func() {
 		defer close(f.done)
 		defer cancel()
-		_, given, err := w.messages(ctx, t.ID)
+		_, given, err := w.messages(ctx, &task)
 		if run.Messages = given; err != nil {
 			close(queue)
 			f.err = errors.Join(err, <-written)
@@ -49,7 +51,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 			}
 		})
 		close(queue)
-		if err := <-written; err != nil { // the end is not recorded before all of the output is
+		if err := <-written; err != nil { // the end is recorded after all output
 			f.err = err
 		}
 	}()
@@ -65,15 +67,15 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 	}()
 }
 
-// errFollowed is the error of a follower that comes second: another process follows the run too, since this one was so
-// slow that it lost its lease and has not noticed yet.
+// errFollowed means that another process follows the run too: this process was so slow that it lost its lease without
+// noticing.
 var errFollowed = errors.New("another process has recorded the run's output meanwhile")
 
-// record takes what comes through the queue after the cursor into the event log, until the queue is closed. Of an output that
-// is longer than its limit, it adds the end when the run has ended, which ended tells once the queue is closed.
+// record writes what arrives through the queue after the cursor to the event log, until the queue is closed. For output
+// beyond its limit it adds the last part when the run has ended; ended reports that once the queue is closed.
 func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan Output, ended func() bool) error {
 	var rest lastOutput
-	full := false // output is lost, since the store has no room for it
+	full := false // the store has no space, so output is lost
 	for o := range queue {
 		batch := []Output{o}
 		for more := true; more && len(batch) < outputQueue; {
@@ -86,7 +88,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 				more = false
 			}
 		}
-		left, at, short := batch, cursor, false // left is what comes after the limit
+		left, at, short := batch, cursor, false // left is what exceeds the limit
 		if rest.seen == 0 || slices.ContainsFunc(batch, func(o Output) bool { return o.Question != nil }) {
 			err := w.changeTask(ctx, taskID, func(tx Tx, t *Task) error {
 				if t.Cursor != cursor {
@@ -97,7 +99,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 				for _, o := range batch {
 					var err error
 					switch {
-					case o.Question != nil: // whatever the limit, since the run waits for the answer
+					case o.Question != nil: // regardless of the limit, because the run waits for the answer
 						err = w.takeQuestion(tx, t, *o.Question)
 					case rest.seen > 0 || t.OutputSize > w.cfg.MaxOutput:
 						left = append(left, o)
@@ -112,7 +114,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 					}
 				}
 				short, at = lost, t.Cursor
-				if lost && !full { // the run's end matters more than its output
+				if lost && !full { // the run's end is more important than its output
 					return tx.Append(t.event(EventTaskStep, w.now(), "output is not kept: the disk of the server's data is full"))
 				}
 				return nil
@@ -126,7 +128,7 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 			cursor = at
 			w.cfg.Fault(FaultFollowOutput)
 		}
-		for _, o := range left { // after a crash it comes again, since the cursor stays
+		for _, o := range left { // after a crash it comes again, since the cursor does not advance
 			rest.add(o)
 		}
 	}
@@ -154,11 +156,11 @@ func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan
 	})
 }
 
-// lastOutputSize is how much of the end of an output goes into the event log when the output is longer than its limit, in
-// bytes. The payload of the task has more of it.
+// lastOutputSize is how much of the end of an over-long output is written to the event log, in bytes. The payload of
+// the task has more.
 const lastOutputSize = 256 << 10
 
-// lastOutput keeps the last pieces of an output.
+// lastOutput holds the last pieces of an output.
 type lastOutput struct {
 	outputs             []Output
 	seen, kept, dropped int64 // bytes
@@ -176,10 +178,14 @@ func (l *lastOutput) add(o Output) {
 
 func (o Output) size() int64 { return int64(len(o.Text) + len(o.Data)) }
 
-// take takes one piece of output into the event log, with its cursor, so that none is lost or doubled by a crash.
+// take writes one piece of output with its cursor, so that a crash neither loses nor repeats output.
 func (w *worker) take(tx Tx, t *Task, o Output) error {
 	t.Cursor = o.Cursor
 	t.OutputSize += o.size()
+	t.Terminal = t.Terminal || o.Terminal
+	if o.ConversationLost != "" {
+		t.ConversationLost = o.ConversationLost
+	}
 	if err := w.recovered(tx, t); err != nil {
 		return err
 	}
@@ -202,7 +208,7 @@ func (w *worker) append(tx Tx, t *Task, o Output) error {
 	return tx.Append(e)
 }
 
-// unfollow ends following and waits for it. The run goes on.
+// unfollow stops following and waits for that. The run continues.
 func (w *worker) unfollow() {
 	if w.follow != nil {
 		w.follow.cancel()

@@ -20,6 +20,7 @@ type harness struct {
 	*fleet.Service
 	t     testing.TB
 	world *fake.Place
+	more  []fleet.Place // of the fleet, besides the world
 	store fleet.Store
 	path  string // of the store
 	cfg   fleet.Config
@@ -57,12 +58,18 @@ func newHarnessOver(t testing.TB, world fake.Config, with func(*fleet.Config), w
 	return h
 }
 
+// places returns the places of the fleet.
+func (h *harness) places() []fleet.Place { return append([]fleet.Place{h.world}, h.more...) }
+
+// state returns how the world is, as the service sees it.
+func state(s *fleet.Service) fleet.PlaceState { return s.Places(fleet.Principal{})[0] }
+
 // restart makes a new service and reconciler over the same store and world, as a new process would.
 func (h *harness) restart() {
 	if h.rec != nil {
 		h.rec.Stop()
 	}
-	h.Service = fleet.NewService(h.store, h.world, h.cfg)
+	h.Service = fleet.NewService(h.store, h.places(), h.cfg)
 	h.rec = fleet.NewReconciler(h.Service)
 	h.rec.Start()
 }
@@ -71,7 +78,7 @@ func (h *harness) restart() {
 func (h *harness) rec2() *fleet.Service {
 	cfg := h.cfg
 	cfg.Fault = nil
-	s := fleet.NewService(h.store, h.world, cfg)
+	s := fleet.NewService(h.store, h.places(), cfg)
 	r := fleet.NewReconciler(s)
 	r.Start()
 	h.t.Cleanup(r.Stop)

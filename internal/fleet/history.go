@@ -13,11 +13,11 @@ import (
 type History struct {
 	Tasks                        []*Task
 	Total, Page, PageSize, Pages int
-	Next                         string // cursor after these; "" when they are the last
+	Next                         string // cursor of the next page; "" on the last one
 }
 
-// TaskHistory returns a page of the agent's tasks. If no agent of the name exists, they are those of the one that was
-// deleted last. A page beyond the end is empty.
+// TaskHistory returns a page of the agent's tasks. If no agent has the name, it returns those of the agent deleted
+// last. A page beyond the end is empty.
 func (s *Service) TaskHistory(ctx context.Context, ref string, r PageRequest) (*History, error) {
 	h, offset, count, err := newHistory(r)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r PageRequest) (*
 	return h, err
 }
 
-// newHistory returns the page that is asked for, and which tasks are on it.
+// newHistory returns the requested page without its tasks, and which tasks belong to it.
 func newHistory(r PageRequest) (h *History, offset, count int, err error) {
 	page, size, err := r.Resolve(DefaultPageSize)
 	if err != nil {
@@ -50,7 +50,7 @@ func newHistory(r PageRequest) (h *History, offset, count int, err error) {
 	return &History{Page: page, PageSize: size}, offset, count, nil
 }
 
-// number sets what follows from the number of all tasks.
+// number sets the fields that depend on the total.
 func (h *History) number(offset int) {
 	h.Next = nextCursor(offset, len(h.Tasks), h.Total)
 	h.Pages = (h.Total + h.PageSize - 1) / h.PageSize
@@ -59,22 +59,23 @@ func (h *History) number(offset int) {
 // previewSize is how much of a running task's output is shown, in bytes.
 const previewSize = 4 << 10
 
-// Shown is a task with what a caller asked to see of it.
+// Shown is a task with the details that a caller requested.
 type Shown struct {
 	*Task
-	Payload *Portion // nil when it was not asked for, or when there is none
-	Preview string   // the last of its output while it runs
-	Changes *Changes // nil while it runs, and when they are not known
+	Payload *Portion    // nil if it was not requested or does not exist
+	Preview string      // end of its output while it runs
+	Checks  *TaskChecks // nil if it has none
+	Changes *Changes    // nil while it runs, and if they are not known
 }
 
-// ShowTask returns the task, and the part of its payload that is asked for; nil is none of it.
+// ShowTask returns the task and the requested portion of its payload; nil requests none.
 func (s *Service) ShowTask(ctx context.Context, id string, payload *PortionRequest) (*Shown, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if id == "" {
-		return nil, Invalid(ReasonInvalidArgument, "task_id", "task_id is required: start_agent_task and list_tasks give ids")
+		return nil, Invalid(ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
 	}
 	if err := payload.Check("payload_"); err != nil {
 		return nil, err
@@ -89,6 +90,9 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *PortionReque
 			if body, err = tx.Payload(shown.ID); err != nil {
 				return err
 			}
+		}
+		if shown.Checks, err = tx.Checks(shown.ID); err != nil {
+			return err
 		}
 		if !shown.Active() {
 			shown.Changes, err = tx.Changes(shown.ID)
@@ -106,12 +110,12 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *PortionReque
 	return shown, nil
 }
 
-// preview is the end of the task's output.
+// preview returns the end of the task's output.
 func preview(tx ReadTx, taskID string) (string, error) {
 	events, err := tx.LastEvents(EventFilter{TaskID: taskID, Types: []EventType{EventTaskOutput, EventTaskStep}}, 64)
 	var b strings.Builder
 	for _, e := range events {
-		if e.Type == EventTaskStep { // a line of its own, so that it cannot be taken for what the agent wrote
+		if e.Type == EventTaskStep { // on a line of its own, so that it cannot be mistaken for the agent's text
 			if said := b.String(); said != "" && !strings.HasSuffix(said, "\n") {
 				b.WriteByte('\n')
 			}
@@ -123,10 +127,10 @@ func preview(tx ReadTx, taskID string) (string, error) {
 	return tail(b.String(), previewSize), err
 }
 
-// MinTaskPrefix is how much of a task's id a caller must give at least, in bytes.
+// MinTaskPrefix is the shortest prefix of a task's id that is accepted, in bytes.
 const MinTaskPrefix = 6
 
-// task returns the task that p means by an id, or by the beginning of an id that only one of the tasks it may see has.
+// task returns the task with the id, or with the prefix of an id if only one task that p may see has it.
 func (s *Service) task(tx ReadTx, p Principal, id string) (*Task, error) {
 	t, err := tx.Task(id)
 	if err != nil {
@@ -154,10 +158,10 @@ func (s *Service) task(tx ReadTx, p Principal, id string) (*Task, error) {
 }
 
 func taskNotFound(id string) *Error {
-	return Errorf(ReasonTaskNotFound, "task %q not found: list_tasks shows the tasks and their ids", shorten(id, 60)).With("task_id", shorten(id, 60))
+	return Errorf(ReasonTaskNotFound, "task %q not found", shorten(id, 60)).With("task_id", shorten(id, 60)).Next("{list_tasks} shows the tasks and their ids")
 }
 
-// tail returns at most the last n bytes of s, from the beginning of a character.
+// tail returns at most the last n bytes of s, beginning with a whole character.
 func tail(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -165,20 +169,20 @@ func tail(s string, n int) string {
 	return strings.ToValidUTF8(s[len(s)-n:], "")
 }
 
-// Limits of WaitTasks.
+// These limit WaitTasks.
 const (
 	MaxWait      = 50 * time.Second
 	MaxWaitTasks = 100
 )
 
-// Until says what ends a wait for tasks: that all of them have ended, or else.
+// Until says when a wait for tasks is over; the zero value means when all have ended.
 type Until struct {
-	Any      bool // one of them has ended
-	Question bool // also that one of them waits for an answer
+	Any      bool // when one of them has ended
+	Question bool // also when one of them waits for an answer
 }
 
-// WaitTasks waits until one of the tasks has ended, or all of them, or else as until says, at most d. It returns the
-// tasks in the order of ids, and whether what was waited for has happened.
+// WaitTasks waits as until says, at most d. It returns the tasks in the order of ids, and whether the condition was
+// met.
 func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d time.Duration) ([]*Task, bool, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -202,7 +206,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 					continue
 				}
 				if tasks[i] != nil {
-					id = tasks[i].ID // ids may be beginnings of ids, which later tasks can share
+					id = tasks[i].ID // ids may be prefixes, which later tasks can share
 				}
 				if tasks[i], err = s.task(tx, p, id); err != nil {
 					return err
@@ -233,8 +237,8 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until Until, d ti
 	}
 }
 
-// anyChanged says whether one of the tasks that were active is so no more or, with questions set, waits for an answer.
-// It asks the snapshot: much is committed while tasks run, and little of it is the end of one of these.
+// anyChanged reports whether one of the active tasks has ended or, with questions set, waits for an answer. It uses the
+// snapshot, because few of the many commits end one of these tasks.
 func (s *Service) anyChanged(ctx context.Context, tasks []*Task, questions bool) (bool, error) {
 	if err := s.snap.refresh(ctx); err != nil {
 		return false, err
@@ -266,7 +270,7 @@ func countEnded(tasks []*Task) (ended int) {
 	return ended
 }
 
-// WaitMessage says in words how far the tasks are that were waited for.
+// WaitMessage describes the progress of the tasks for people.
 func WaitMessage(tasks []*Task, done bool) string {
 	ended := countEnded(tasks)
 	text := fmt.Sprintf("%d of %d tasks have ended", ended, len(tasks))

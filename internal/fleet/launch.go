@@ -8,36 +8,37 @@ import (
 	"time"
 )
 
-// LaunchRequest describes an agent of another toolset than the fleet's own, with its first task.
+// LaunchRequest describes an agent of another toolset, with its first task.
 type LaunchRequest struct {
-	Method  string // of the API, for the request id
+	Method  string // API method, for the request id
 	Toolset Toolset
-	// Backend hosts the agent, "" the one of the fleet. With a Recipe it must have the recipe's driver among its Traits;
-	// without one, Project and Role say how the agent is made.
-	Backend       string
+	// Place is the place of the agent. With a Recipe, the place must have the recipe's driver among its Traits, and ""
+	// means the first one that has, see PlaceWith. Otherwise Project and Role define the agent, and "" means the
+	// fleet's place that has the project.
+	Place         string
 	Project, Role string
 	Spec          string
 	Recipe        *Recipe
-	// UID is the agent's id, for one that must know its own; empty: a new one.
+	// UID is the agent's id, for an agent that must know its own; empty means a new one.
 	UID string
-	// Name is the beginning of the agent's name in events; empty: its id.
+	// Name is the prefix of the agent's name in events; empty means its id.
 	Name    string
-	OneTask bool // the agent goes when its task has ended
+	OneTask bool // the agent is deleted when its task has ended
 
-	Prompt    string // of the first task; empty: there is none yet
+	Prompt    string // of the first task; empty if there is none yet
 	Timeout   time.Duration
 	SessionID string // of the first task
 	RequestID string `json:"-"`
-	// Body is what the request id stands for; nil: the request as it is here.
+	// Body is what the request id identifies; nil means this request.
 	Body any `json:"-"`
-	// Also is done in the same transaction: what the toolset keeps beside the agent. nil: nothing.
+	// Also runs in the same transaction, to store what the toolset keeps with the agent. It may be nil.
 	Also func(tx Tx, a *Agent, t *Task) error `json:"-"`
 
-	selfStarted bool // the agent begins to work on its spec by itself
+	selfStarted bool // the agent begins its spec by itself
 }
 
-// Launch makes an agent and hands it its first task, in one transaction, and returns at once: the task counts as running,
-// though the agent gets it only when it is ready. The same request again returns what it made.
+// Launch creates an agent with its first task in one transaction, and does not wait: the task counts as running
+// although the agent gets it when it is ready. A repeated request returns the same result.
 func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -78,12 +79,12 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, erro
 		}
 		now := s.now()
 		a := &Agent{
-			UID: r.UID, Name: launchName(r), Owner: p.Name, Toolset: r.Toolset, Backend: r.Backend, Project: r.Project,
+			UID: r.UID, Name: launchName(r), Owner: p.Name, Toolset: r.Toolset, Place: r.Place, Project: r.Project,
 			Role: r.Role, Spec: r.Spec, Recipe: r.Recipe, OneTask: r.OneTask,
 			State: StatePending, Desired: DesiredRunning, CreatedAt: now, UpdatedAt: now,
 		}
 		prompt := r.Prompt
-		if r.selfStarted { // then one text is both
+		if r.selfStarted { // then both are the same text
 			prompt = joinTexts(r.Spec, r.Prompt)
 			a.Spec = prompt
 		}
@@ -117,53 +118,67 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, erro
 	return v, err
 }
 
-// launchable checks that there is what the request wants the agent to be made of.
+// launchable checks that the agent can be made as the request wants.
 func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
-	t, ok := s.TraitsOf(r.Backend)
-	switch {
-	case !ok:
-		return Invalid(ReasonInvalidArgument, "backend", "there is no backend %q: there are %s", r.Backend, list(s.Hosts()))
-	case r.Recipe != nil && r.Recipe.Driver != "" && !slices.Contains(t.Drivers, r.Recipe.Driver):
-		return Invalid(ReasonInvalidArgument, "driver", "the backend %s has no driver %q: it has %s", t.Name, r.Recipe.Driver, list(t.Drivers))
-	case r.Recipe != nil && r.Recipe.Driver != "":
-		return s.placeable(ctx, r)
+	places := s.places
+	if r.Place != "" {
+		p := s.byPlace[r.Place]
+		if p == nil {
+			return Invalid(ReasonInvalidArgument, "place", "there is no place %q: there are %s", r.Place, list(s.PlaceNames()))
+		}
+		places = []*managedPlace{p}
 	}
-	host := s.catalog
-	if r.Backend != "" {
-		host = s.catalogs[r.Backend]
+	if r.Recipe != nil && r.Recipe.Driver != "" {
+		return s.launchableBy(ctx, r)
 	}
-	project, err := host.project(ctx, r.Project)
+	project, place, err := s.findProject(ctx, r.Project, places...)
 	if err != nil {
 		return asInvalid(err, "project")
 	}
-	role, err := host.role(ctx, project.Name, r.Role)
+	role, err := place.catalog.role(ctx, project.Name, r.Role)
 	if err != nil {
 		return asInvalid(err, "role")
 	}
-	r.Project, r.Role, r.selfStarted = project.Name, role.Name, project.SpecIsTask
+	r.Place, r.Project, r.Role, r.selfStarted = place.name, project.Name, role.Name, project.SpecIsTask
 	return nil
 }
 
-// placeable checks that there is the project that the recipe's agent is to work in, and names it as its backend does.
+// launchableBy checks that the request's recipe can be used.
+func (s *Service) launchableBy(ctx context.Context, r *LaunchRequest) error {
+	if r.Place == "" {
+		t, ok := s.PlaceWith(r.Recipe.Driver)
+		if !ok {
+			return Invalid(ReasonInvalidArgument, "driver", "no place of this server has the driver %q", r.Recipe.Driver)
+		}
+		r.Place = t.Name
+	}
+	t := s.byPlace[r.Place].traits
+	if _, ok := t.Driver(r.Recipe.Driver); !ok {
+		return Invalid(ReasonInvalidArgument, "driver", "the place %s has no driver %q: it has %s", t.Name, r.Recipe.Driver, list(t.DriverNames()))
+	}
+	return s.placeable(ctx, r)
+}
+
+// placeable checks that the recipe's project exists, and returns its name at its place.
 func (s *Service) placeable(ctx context.Context, r *LaunchRequest) error {
 	if r.Recipe.Place == "" {
 		return nil
 	}
-	place := s.catalogs[r.Recipe.Place]
+	place := s.byPlace[r.Recipe.Place]
 	if place == nil {
-		return Errorf(ReasonBackendUnavailable, "this server has no backend %q, whose projects agents can work in", r.Recipe.Place)
+		return Errorf(ReasonBackendUnavailable, "this server has no place %q, whose projects agents can work in", r.Recipe.Place)
 	}
-	project, err := place.project(ctx, r.Project)
+	project, _, err := s.findProject(ctx, r.Project, place)
 	r.Project = project.Name
 	return asInvalid(err, "project")
 }
 
-// joinTexts is one text of those that are not empty.
+// joinTexts joins the texts that are not empty.
 func joinTexts(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, isBlank), "\n\n")
 }
 
-// launched is what a request made, as it is now.
+// launched returns the current state of what a request made.
 func launched(tx ReadTx, old *Request) (*AgentView, error) {
 	a, err := tx.Agent(old.AgentUID)
 	if err != nil || a == nil {
@@ -176,8 +191,8 @@ func launched(tx ReadTx, old *Request) (*AgentView, error) {
 	return v, err
 }
 
-// launchName is a name for events that no other agent has. The name of an agent that a project makes names its workspace
-// too, so it is one that a person could have chosen.
+// launchName returns a unique name for events. The name of an agent made by a project also names its workspace, so it
+// must be one that a person could have chosen.
 func launchName(r LaunchRequest) string {
 	id := strings.ReplaceAll(r.UID, "-", "")
 	if r.Recipe == nil || r.Recipe.Driver == "" {
@@ -201,7 +216,7 @@ func taskID(t *Task) string {
 	return t.ID
 }
 
-// newTask is a running task of the agent.
+// newTask returns a running task of the agent.
 func (s *Service) newTask(p Principal, a *Agent, prompt string, timeout time.Duration, now time.Time) *Task {
 	if timeout == 0 {
 		timeout = s.cfg.TaskTimeout
@@ -212,19 +227,19 @@ func (s *Service) newTask(p Principal, a *Agent, prompt string, timeout time.Dur
 	}
 }
 
-// TurnRequest describes the next task of an agent that is known by its uid.
+// TurnRequest describes the next task of an agent, which is named by its uid.
 type TurnRequest struct {
-	Method    string // of the API, for the request id
+	Method    string // API method, for the request id
 	AgentUID  string
 	Prompt    string
-	Timeout   time.Duration // 0: Config.TaskTimeout
+	Timeout   time.Duration // 0 means Config.TaskTimeout
 	SessionID string
 	RequestID string                               `json:"-"`
 	Also      func(tx Tx, a *Agent, t *Task) error `json:"-"` // see LaunchRequest
 }
 
-// Turn hands the agent its next task and returns at once. An agent that is still being made gets it when it is ready.
-// AGENT_BUSY when it has one, AGENT_OFFLINE when its workspace does not run and is not about to.
+// Turn gives the agent its next task and does not wait. An agent that is still being made gets it when it is ready.
+// AGENT_BUSY if it has a task, AGENT_OFFLINE if its workspace neither runs nor starts.
 func (s *Service) Turn(ctx context.Context, r TurnRequest) (task *Task, err error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -282,7 +297,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (task *Task, err erro
 	return task, err
 }
 
-// own returns an agent by its uid, when p may touch it. It may be deleted.
+// own returns an agent by its uid if p may change it. It may be deleted.
 func own(tx ReadTx, p Principal, uid string) (*Agent, error) {
 	a, err := tx.Agent(uid)
 	if err != nil {

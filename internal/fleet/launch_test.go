@@ -15,19 +15,19 @@ import (
 // second is a world beside the fleet's own, whose agents are made by recipes.
 func second(t *testing.T, c fake.Config) *fake.Place {
 	t.Helper()
-	c.Traits.Name, c.Traits.Drivers = "second", []string{"script"}
+	c.Traits.Name, c.Traits.Drivers = "second", []fleet.Driver{{Name: "script"}}
 	b := fake.New(c)
 	t.Cleanup(b.Destroy)
 	return b
 }
 
 func onSecond(b *fake.Place) func(*fleet.Config) {
-	return func(c *fleet.Config) { c.Hosts = map[string]fleet.Place{"second": b} }
+	return func(c *fleet.Config) { c.Others = []fleet.Place{b} }
 }
 
 func launch(prompt string) fleet.LaunchRequest {
 	return fleet.LaunchRequest{
-		Method: "Test", Toolset: fleet.ToolsetLifecycle, Backend: "second", OneTask: true, Prompt: prompt,
+		Method: "Test", Toolset: fleet.ToolsetLifecycle, Place: "second", OneTask: true, Prompt: prompt,
 		Recipe: &fleet.Recipe{Name: "tester", Driver: "script", Reports: true},
 	}
 }
@@ -55,8 +55,11 @@ func TestLaunchOnAnotherBackend(t *testing.T) {
 	t.Parallel()
 	b := second(t, fake.Config{})
 	h := newHarness(t, fake.Config{}, onSecond(b))
-	v, err := h.Launch(h.ctx(), launch("echo one\nstep looks\necho two\npayload all\ndone well"))
+	r := launch("echo one\nstep looks\necho two\npayload all\ndone well")
+	r.Place = "" // the one that has the driver
+	v, err := h.Launch(h.ctx(), r)
 	require.NoError(t, err)
+	require.Equal(t, "second", v.Place)
 	require.Equal(t, fleet.TaskRunning, v.Task.Status)
 	var texts []string
 	task, err := h.FollowTask(h.ctx(), v.Task.ID, 0, func(e fleet.Event) error {
@@ -82,10 +85,11 @@ func TestLaunchRefuses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, fake.Config{}, onSecond(second(t, fake.Config{})))
 	for want, change := range map[string]func(*fleet.LaunchRequest){
-		`no backend "third": there are fake, second`: func(r *fleet.LaunchRequest) { r.Backend = "third" },
+		`no place "third": there are fake, second`:   func(r *fleet.LaunchRequest) { r.Place = "third" },
 		`no driver "claude": it has script`:          func(r *fleet.LaunchRequest) { r.Recipe.Driver = "claude" },
-		`no driver "script"`:                         func(r *fleet.LaunchRequest) { r.Backend = "" },
-		`"Nope"`:                                     func(r *fleet.LaunchRequest) { r.Recipe, r.Project = nil, "Nope" },
+		`no driver "script": it has none`:            func(r *fleet.LaunchRequest) { r.Place = "fake" },
+		`no place of this server has the driver "x"`: func(r *fleet.LaunchRequest) { r.Place, r.Recipe.Driver = "", "x" },
+		`"Nope"`: func(r *fleet.LaunchRequest) { r.Recipe, r.Project = nil, "Nope" },
 	} {
 		r := launch("x")
 		change(&r)
@@ -240,11 +244,12 @@ func TestABackendThatIsNotConfigured(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.Turn(h.ctx(), fleet.TurnRequest{Method: "Test", AgentUID: v.UID, Prompt: "echo begun\nwait gate\ndone well"})
 	require.NoError(t, err)
-	h.cfg.Hosts = nil
+	h.cfg.Others = nil
 	h.restart()
 	require.NoError(t, h.rec2().Remove(h.ctx(), v.UID))
+	service := h.Service // a check can outlive Never
 	require.Never(t, func() bool {
-		views, _, err := h.AgentsByUID(h.ctx(), []string{v.UID})
+		views, _, err := service.AgentsByUID(h.ctx(), []string{v.UID})
 		return err != nil || !views[0].DeletedAt.IsZero()
 	}, 300*time.Millisecond, 20*time.Millisecond)
 	onSecond(b)(&h.cfg)

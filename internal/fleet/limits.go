@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Limits are how much one principal may have at a time. 0 means no limit.
+// Limits limit what one principal may have. 0 means no limit.
 type Limits struct {
-	// Agents counts the agents that exist, of every toolset.
+	// Agents limits the existing agents of all toolsets.
 	Agents int `yaml:"agents"`
-	// RunningTasks counts the tasks that have not ended, of every toolset.
+	// RunningTasks limits the tasks of all toolsets that have not ended.
 	RunningTasks int `yaml:"running_tasks"`
-	// StoredBytes is the size of descriptions, summaries, output and payloads, before compression. Tasks that already
-	// run may go beyond it; no new one starts until something is deleted or its retention is over.
+	// StoredBytes limits the size of descriptions, summaries, output and payloads before compression. Running tasks may
+	// exceed it; no new one starts until something is deleted or its retention ends.
 	StoredBytes int64 `yaml:"stored_bytes"`
 }
 
@@ -28,8 +28,8 @@ func (l Limits) Validate() error {
 
 // Holdings is what one owner has in the store.
 type Holdings struct {
-	Agents       map[Toolset]int // that exist, by toolset
-	RunningTasks int             // that have not ended
+	Agents       map[Toolset]int // existing agents by toolset
+	RunningTasks int             // tasks that have not ended
 	StoredBytes  int64           // see Limits
 }
 
@@ -41,7 +41,7 @@ func (h Holdings) AllAgents() (n int) {
 	return n
 }
 
-// more is what a call wants to add to the holdings of its caller.
+// more is what a call adds to its caller's holdings.
 type more struct{ agents, tasks, bytes int }
 
 // admit returns LIMIT_REACHED if the owner would exceed a limit with what m adds. Call it in the transaction that adds it.
@@ -64,8 +64,8 @@ func (l Limits) admit(tx ReadTx, owner string, m more) error {
 	return nil
 }
 
-// LimitReached is the error of a caller that has used all, or nearly all, of what the setting key allows. what names the
-// counted things, and next says what the caller can do.
+// LimitReached returns the error of a caller who has used all, or nearly all, of the limit with the setting key. what
+// names the counted things, and next says what the caller can do.
 func LimitReached(key string, used, most int64, what, next string) *Error {
 	return Errorf(ReasonLimitReached, "you have %d %s and the limit is %d: %s, or ask the operator to raise %s", used, what, most, next, key).
 		With("limit", key).With("used", strconv.FormatInt(used, 10)).With("max", strconv.FormatInt(most, 10))

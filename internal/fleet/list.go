@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,11 +14,11 @@ const (
 	MaxPageSize     = 100
 )
 
-// PageRequest is a part of a list as a caller asks for it; nil means not given.
+// PageRequest is the part of a list that a caller requests; nil means not given.
 type PageRequest struct {
 	Page, PageSize *int
-	Cursor         string // go on from here, in place of Page: what Next returned
-	Limit          *int   // at most this many, also of a larger page
+	Cursor         string // continue from here, instead of Page: the previous Next
+	Limit          *int   // at most this many, even if the page is larger
 }
 
 // Resolve checks the page and clamps its size to 1 to MaxPageSize.
@@ -35,8 +36,8 @@ func (r PageRequest) Resolve(defaultSize int) (page, size int, err error) {
 	return page, size, nil
 }
 
-// Window returns which items of the list are asked for: count of them after the first offset ones. The size of a page is
-// defaultSize when it is not given, and all items when that is 0 too.
+// Window returns which items are requested: count items after the first offset ones. A page size that is not given is
+// defaultSize, or all items if that is 0.
 func (r PageRequest) Window(defaultSize int) (offset, count int, err error) {
 	if r.Cursor != "" && r.Page != nil {
 		return 0, 0, Invalid(ReasonInvalidArgument, "cursor", "cursor and page are both given: a cursor goes on where an answer ended, a page counts from the beginning")
@@ -71,8 +72,8 @@ func (r PageRequest) Window(defaultSize int) (offset, count int, err error) {
 	return offset, count, nil
 }
 
-// Cut returns the items of the list that are asked for, and the cursor after them; "" when they are the last. A part
-// beyond the end is empty.
+// Cut returns the requested items of the list, and the cursor after them; "" at the end. A part beyond the end is
+// empty.
 func Cut[T any](all []T, r PageRequest, defaultSize int) (part []T, next string, err error) {
 	offset, count, err := r.Window(defaultSize)
 	if err != nil {
@@ -83,7 +84,7 @@ func Cut[T any](all []T, r PageRequest, defaultSize int) (part []T, next string,
 	return part, nextCursor(offset, len(part), len(all)), nil
 }
 
-// nextCursor is the cursor after n items from the offset on; "" when there are no more in all.
+// nextCursor returns the cursor after n items from the offset; "" at the end of the list.
 func nextCursor(offset, n, all int) string {
 	if n == 0 || offset+n >= all {
 		return ""
@@ -91,30 +92,33 @@ func nextCursor(offset, n, all int) string {
 	return strconv.Itoa(offset + n)
 }
 
-// ListAgentsRequest says which agents; the zero value means the whole fleet.
+// ListAgentsRequest selects agents; the zero value selects the whole fleet.
 type ListAgentsRequest struct {
 	Project, Role string
 	Status        Status
 	PageRequest
 }
 
-// AgentList is a part of the agents that match, by name.
+// AgentList is a part of the matching agents, by name.
 type AgentList struct {
 	Agents []*AgentView
-	Total  int    // that match
-	Next   string // cursor after these; "" when they are the last
+	Total  int    // number of matching agents
+	Next   string // cursor after these; "" on the last page
+	Places []PlaceState
 }
 
-// ListAgents returns the agents that match. It does not ask the backend: see ObservedAt.
+// ListAgents returns the matching agents, and the state of the places where they live. It calls no place. It fails only
+// if no place's agents are known yet.
 func (s *Service) ListAgents(ctx context.Context, r ListAgentsRequest) (*AgentList, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.resolveFilter(ctx, &r); err != nil {
+	place, err := s.resolveFilter(ctx, &r)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.known(ctx); err != nil {
+	if err := s.anyKnown(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.snap.refresh(ctx); err != nil {
@@ -123,69 +127,98 @@ func (s *Service) ListAgents(ctx context.Context, r ListAgentsRequest) (*AgentLi
 	match := make([]*AgentView, 0, 16)
 	for _, v := range s.snap.all() {
 		if v.Toolset == ToolsetFleet && p.MaySee(v.Owner) &&
-			(r.Project == "" || v.Project == r.Project) &&
+			(r.Project == "" || v.Project == r.Project) && (place == "" || v.Place == place) &&
 			(r.Role == "" || strings.EqualFold(v.Role, r.Role)) &&
 			(r.Status == "" || v.Status() == r.Status) {
 			match = append(match, v)
 		}
 	}
-	l := &AgentList{Total: len(match)}
+	l := &AgentList{Total: len(match), Places: s.Places(p)}
 	l.Agents, l.Next, err = Cut(match, r.PageRequest, 0)
 	return l, err
 }
 
-// resolveFilter makes the filter's project and role those of the catalog; unknown ones are errors.
-func (s *Service) resolveFilter(ctx context.Context, r *ListAgentsRequest) error {
+// resolveFilter replaces the filter's project and role by those of the catalogs; unknown ones are errors. It returns
+// the place that the project's name contains, or "" for all places.
+func (s *Service) resolveFilter(ctx context.Context, r *ListAgentsRequest) (place string, err error) {
 	switch r.Status {
 	case "", StatusBusy, StatusIdle, StatusOffline:
 	default:
-		return Invalid(ReasonInvalidArgument, "status", "status %q is none of busy, idle, offline", r.Status)
+		return "", Invalid(ReasonInvalidArgument, "status", "status %q is not busy, idle or offline", r.Status)
 	}
-	if r.Project != "" {
-		project, err := s.catalog.project(ctx, r.Project)
+	var projects []Project
+	switch {
+	case r.Project != "":
+		projects, place, err = s.matchProjects(ctx, r.Project, s.places)
 		if err != nil {
-			return asInvalid(err, "project")
+			return "", asInvalid(err, "project")
 		}
-		r.Project = project.Name
-		if r.Role != "" {
-			_, err = s.catalog.role(ctx, project.Name, r.Role)
+		r.Project = projects[0].Name
+	case r.Role != "":
+		all, errs := s.projects(ctx, s.places)
+		if len(errs) == len(s.places) {
+			return "", errs[s.places[0].name]
 		}
-		return asInvalid(err, "role")
+		projects = all
 	}
 	if r.Role == "" {
-		return nil
+		return place, nil
 	}
-	projects, err := s.catalog.Projects(ctx)
-	if err != nil {
-		return err
-	}
-	known := map[string]bool{}
+	return place, s.knownRole(ctx, r.Role, projects)
+}
+
+// knownRole returns ROLE_NOT_FOUND unless a project has the role. A place that does not answer may have it.
+func (s *Service) knownRole(ctx context.Context, name string, projects []Project) error {
 	var names []string
 	for _, p := range projects {
-		roles, err := s.catalog.Roles(ctx, p.Name)
+		roles, err := s.byPlace[p.Place].catalog.Roles(ctx, p.Name)
+		if ReasonOf(err) == ReasonBackendUnavailable {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
 		for _, role := range roles {
-			if strings.EqualFold(role.Name, r.Role) {
+			if strings.EqualFold(role.Name, name) {
 				return nil
 			}
-			if !known[role.Name] {
-				known[role.Name] = true
+			if !slices.Contains(names, role.Name) {
 				names = append(names, role.Name)
 			}
 		}
 	}
-	return Invalid(ReasonRoleNotFound, "role", "no project has a role %q: the roles are %s", shorten(r.Role, 60), list(names)).
-		With("role", shorten(r.Role, 60)).With("available", strings.Join(names, ", "))
+	if len(projects) == 1 {
+		_, err := s.byPlace[projects[0].Place].catalog.role(ctx, projects[0].Name, name)
+		return asInvalid(err, "role")
+	}
+	return Invalid(ReasonRoleNotFound, "role", "no project has a role %q: the roles are %s", shorten(name, 60), list(names)).
+		With("role", shorten(name, 60)).With("available", strings.Join(names, ", "))
 }
 
-// ListProjects returns the projects, by name.
-func (s *Service) ListProjects(ctx context.Context) ([]Project, error) {
-	if _, err := PrincipalFrom(ctx); err != nil {
-		return nil, err
+// ListProjects returns the projects of all places by the names that create takes, and the state of the places. It fails
+// only if no place lists its projects.
+func (s *Service) ListProjects(ctx context.Context) ([]Project, []PlaceState, error) {
+	p, err := PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	return s.catalog.Projects(ctx)
+	all, errs := s.projects(ctx, s.places)
+	if len(errs) == len(s.places) {
+		return nil, nil, errs[s.places[0].name]
+	}
+	for i, ref := range refs(all) {
+		all[i].Name = ref
+	}
+	if err := s.snap.refresh(ctx); err != nil {
+		return nil, nil, err
+	}
+	states := s.Places(p)
+	for i := range states {
+		if err := errs[states[i].Name]; err != nil {
+			states[i].Problem = PublicMessage(err)
+		}
+	}
+	return all, states, nil
 }
 
 // ListRoles returns the roles of a project.
@@ -194,11 +227,11 @@ func (s *Service) ListRoles(ctx context.Context, project string) ([]Role, error)
 		return nil, err
 	}
 	if project == "" {
-		return nil, Invalid(ReasonInvalidArgument, "project", "project is required: name a project, see list_agent_projects")
+		return nil, Invalid(ReasonInvalidArgument, "project", "project is required").Next("{list_agent_projects} shows the projects")
 	}
-	p, err := s.catalog.project(ctx, project)
+	p, place, err := s.findProject(ctx, project, s.places...)
 	if err != nil {
 		return nil, err
 	}
-	return s.catalog.Roles(ctx, p.Name)
+	return place.catalog.Roles(ctx, p.Name)
 }

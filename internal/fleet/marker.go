@@ -2,15 +2,15 @@ package fleet
 
 import "strings"
 
-// What an agent that reports may write instead of calling agent_complete: the marker, alone on the last line of its
-// final message. Anywhere else it means nothing, since agents announce it, quote it and echo it.
+// An agent that reports may write a marker instead of calling agent_complete, alone on the last line of its final
+// message. It has no meaning anywhere else, since agents announce, quote and echo it.
 const (
 	MarkerComplete = "[CONTRACT COMPLETE]"
 	MarkerFailed   = "[CONTRACT FAILED]"
 )
 
-// reported returns the outcome as the agent reported it by a marker, and the outcome unchanged if there is none. The
-// marker is not part of the summary, the reason or the payload that are kept.
+// reported returns the outcome that the agent reported with a marker; the outcome unchanged if there is none. The
+// marker is removed from the summary, the reason and the payload.
 func (o Outcome) reported() Outcome {
 	summary, said := cutMarker(o.Summary)
 	payload, marker := cutMarker(string(o.Payload))
@@ -35,8 +35,8 @@ func (o Outcome) reported() Outcome {
 	return o
 }
 
-// cutMarker returns the text without the marker on its last line that is not blank, and that marker. Without one it
-// returns the text as it is. Models like to set the marker in bold or as code.
+// cutMarker returns the text without the marker on its last non-blank line, and the marker. Without a marker it returns
+// the text unchanged. Models like to write the marker in bold or as code.
 func cutMarker(text string) (rest, marker string) {
 	body := strings.TrimRight(text, " \t\r\n")
 	begin := strings.LastIndexByte(body, '\n') + 1
@@ -47,7 +47,7 @@ func cutMarker(text string) (rest, marker string) {
 	return text, ""
 }
 
-// lastLine returns the last line of the text that is not blank.
+// lastLine returns the last non-blank line of the text.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])

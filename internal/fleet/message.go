@@ -92,7 +92,7 @@ func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message st
 		case !task.StopAsked.IsZero():
 			return Errorf(ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, and start another one", a.Name).With("agent_name", a.Name)
 		}
-		if err := s.available(); err != nil {
+		if err := s.placeOf(a).available(); err != nil {
 			return err
 		}
 		if err := s.cfg.Limits.admit(tx, a.Owner, more{bytes: len(message)}); err != nil {
@@ -105,7 +105,7 @@ func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message st
 		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
 			return err
 		}
-		if task.Dispatched.IsZero() { // its start comes first: dispatch appends the event
+		if task.Dispatched.IsZero() && task.Try == 0 { // its start comes first: dispatch appends the event
 			return nil
 		}
 		return tx.Append(task.event(EventTaskMessage, now, message))

@@ -7,82 +7,129 @@ import (
 	"time"
 )
 
-// firstListing is how long after the start calls wait for the backend's first listing.
+// firstListing is how long after the start calls wait for a place's first listing.
 const firstListing = 5 * time.Second
 
 // stalePolls is how many intervals of the poll may pass before what was listed counts as stale.
 const stalePolls = 3
 
-// ObservedAt returns when the backend was last asked for all workspaces with success; zero before the first time.
-func (s *Service) ObservedAt() time.Time {
-	if ms := s.observed.Load(); ms != 0 {
+// observedAt returns when the place last listed all its workspaces; zero before the first time.
+func (p *managedPlace) observedAt() time.Time {
+	if ms := p.observed.Load(); ms != 0 {
 		return time.UnixMilli(ms).UTC()
 	}
 	return time.Time{}
 }
 
-// Stale returns why ObservedAt is more than three polls ago; "" if it is not.
-func (s *Service) Stale() string {
-	if at := s.ObservedAt(); at.IsZero() || s.now().Sub(at) <= stalePolls*s.cfg.PollInterval {
+// leastPause is how long listings may be missing in any case, unless one has failed: a busy machine delays polls.
+const leastPause = 5 * time.Second
+
+// stale returns why observedAt is more than three polls ago; "" if it is not.
+func (p *managedPlace) stale() string {
+	at, o, limit := p.observedAt(), p.unlisted.Load(), stalePolls*p.every
+	if o == nil {
+		limit = max(limit, leastPause)
+	}
+	if at.IsZero() || p.now().Sub(at) <= limit {
 		return ""
 	}
-	if o := s.unlisted.Load(); o != nil {
+	if o != nil {
 		return o.err.Message
 	}
-	return fmt.Sprintf("Fleet has not asked %s since", s.traits.Name)
+	return fmt.Sprintf("%s was not listed since", p.name)
+}
+
+// concealed returns why workspaces of the place are not shown; "" if all are. It names none: they belong to anybody.
+func (p *managedPlace) concealed() string {
+	n := p.hidden.Load()
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of its workspaces are not shown, since agents of other places have their names; the server's log names them", n)
 }
 
 // noted reads when a process last listed everything, and takes it in.
-func (s *Service) noted(ctx context.Context) (time.Time, error) {
-	at, err := s.store.Noted(ctx, s.pollKey())
+func (p *managedPlace) noted(ctx context.Context) (time.Time, error) {
+	at, err := p.store.Noted(ctx, p.key())
 	if err != nil || at.IsZero() {
 		return at, err
 	}
-	if ms := at.UnixMilli(); ms > s.observed.Load() {
-		s.observed.Store(ms)
+	if ms := at.UnixMilli(); ms > p.observed.Load() {
+		p.observed.Store(ms)
 	}
 	return at, nil
 }
 
-// known returns nil once all agents of the backend have been listed, by this process or an earlier one on the store.
-// Before, a backend whose agents can be others than those of the store makes it BACKEND_UNAVAILABLE. Soon after the
+// isKnown says whether all agents of the place have been listed, as far as this process has heard.
+func (p *managedPlace) isKnown() bool { return !p.adopts() || p.observed.Load() != 0 }
+
+// known returns nil once all agents of the place have been listed, by this process or an earlier one on the store.
+// Before, a place whose agents can be others than those of the store makes it BACKEND_UNAVAILABLE. Soon after the
 // start it waits for the first listing.
-func (s *Service) known(ctx context.Context) error {
-	if !s.traits.Adopts || s.observed.Load() != 0 {
+func (p *managedPlace) known(ctx context.Context) error {
+	if p.isKnown() {
 		return nil
 	}
-	if at, err := s.noted(ctx); err != nil || !at.IsZero() {
+	if at, err := p.noted(ctx); err != nil || !at.IsZero() {
 		return err
 	}
-	if left := s.begun.Add(firstListing).Sub(s.cfg.Now()); left > 0 {
+	if left := p.begun.Add(firstListing).Sub(p.now()); left > 0 {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		select {
-		case <-s.firstPoll:
+		case <-p.firstPoll:
 		case <-timer.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	if s.observed.Load() != 0 {
+	if p.isKnown() {
 		return nil
 	}
-	why, retry := "it is being asked", s.cfg.PollInterval
-	if o := s.unlisted.Load(); o != nil {
+	why, retry := "it is being asked", p.every
+	if o := p.unlisted.Load(); o != nil {
 		why = o.err.Message
 		if o.err.RetryAfter != 0 {
 			retry = o.err.RetryAfter
 		}
 	}
-	err := Errorf(ReasonBackendUnavailable, "the agents of %s are not known yet: %s", s.traits.Name, why)
+	err := Errorf(ReasonBackendUnavailable, "the agents of %s are not known yet: %s", p.name, why)
 	err.RetryAfter = retry
 	return err
 }
 
-// unlistedBecause makes err the error of a backend that did not list its workspaces, whatever its own reason is: to
+// allKnown returns nil once all agents of every place have been listed, see known.
+func (s *Service) allKnown(ctx context.Context) error {
+	for _, p := range s.places {
+		if err := p.known(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// anyKnown returns nil once all agents of at least one place have been listed, see known. It waits for the others too.
+func (s *Service) anyKnown(ctx context.Context) error {
+	var errs []error
+	for _, p := range s.places {
+		err := p.known(ctx)
+		if err != nil && ReasonOf(err) != ReasonBackendUnavailable {
+			return err
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) < len(s.places) {
+		return nil
+	}
+	return errs[0]
+}
+
+// unlistedBecause makes err the error of a place that did not list its workspaces, whatever its own reason is: to
 // callers, a token that Coder does not accept is as bad as a Coder that is down.
 func unlistedBecause(err error) *Error {
-	words := Words(err)
+	words := PublicMessage(err)
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case ok && e.Reason == ReasonBackendUnavailable:
@@ -90,5 +137,5 @@ func unlistedBecause(err error) *Error {
 	case ok:
 		err = e.Cause
 	}
-	return Errorf(ReasonBackendUnavailable, "%s", words).Because(err)
+	return Errorf(ReasonBackendUnavailable, "%s", words).WithCause(err)
 }

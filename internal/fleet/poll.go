@@ -6,19 +6,18 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// poll asks the backend for all its workspaces now and then, so that what happens to them behind Fleet's back shows.
-// One reconciler on a store does it.
-func (r *Reconciler) poll(ctx context.Context) {
-	tick := time.NewTicker(r.cfg.PollInterval)
+// poll lists the place's workspaces periodically, so that changes made outside Fleet are noticed. Only one reconciler
+// per store does it. Each place has a poll of its own, so that none waits for another.
+func (r *Reconciler) poll(ctx context.Context, p *managedPlace) {
+	tick := time.NewTicker(p.every)
 	defer tick.Stop()
-	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), r.pollKey(), r.owner) }() // else it runs out
+	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.key(), r.owner) }() // otherwise the lease expires
 	for {
-		if err := r.pollOnce(ctx); err != nil && ctx.Err() == nil && r.unlisted.Load() == nil { // else it was logged when it began
-			r.log.ErrorContext(ctx, "poll failed", slog.Any("error", err))
+		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.unlisted.Load() == nil { // otherwise it was logged at the first failure
+			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.name), slog.Any("error", err))
 		}
 		select {
 		case <-tick.C:
@@ -28,70 +27,62 @@ func (r *Reconciler) poll(ctx context.Context) {
 	}
 }
 
-// pollKey is the key of the poller's lease, and of the note of the last complete listing. Each backend has its own: what
-// one has listed says nothing about another one's agents.
-func (s *Service) pollKey() string { return "poll/" + s.traits.Name }
+// key is the name of the polling lease of the place, and of the note of its last complete listing.
+func (p *managedPlace) key() string { return "poll/" + p.name }
 
-// silence is how long the one who asks may be told nothing before the backend counts as down; longer when one who died
-// would keep the lease for longer.
+// silence is how long the polling process may report nothing before the place counts as down. It covers the time for
+// which a dead process keeps the lease.
 const silence = 10 * time.Second
 
-// hear finds out what the one who asks was told: when the backend last listed its workspaces, and so whether it answers.
-func (r *Reconciler) hear(ctx context.Context) error {
-	at, err := r.noted(ctx)
+// hear reads what the polling process has recorded: when the place was last listed, and so whether it answers.
+func (r *Reconciler) hear(ctx context.Context, p *managedPlace) error {
+	at, err := p.noted(ctx)
 	if err != nil || at.IsZero() {
 		return err
 	}
 	silent := r.now().Sub(at)
-	if silent > max(4*r.cfg.PollInterval, min(r.cfg.CallTimeout, silence)) {
-		err := Errorf(ReasonBackendUnavailable, "the agents' host has not answered for %s", silent.Round(time.Second))
-		r.reached(err)
-		r.listingFailed(err)
+	if silent > max(4*p.every, min(r.cfg.CallTimeout, silence)) {
+		err := Errorf(ReasonBackendUnavailable, "%s has not answered for %s", p.name, silent.Round(time.Second))
+		p.reached(err)
+		p.listingFailed(err)
 		return nil
 	}
-	if o := r.down.Load(); o != nil && at.After(o.at) {
-		r.reached(nil)
+	if o := p.down.Load(); o != nil && at.After(o.at) {
+		p.reached(nil)
 	}
-	if o := r.unlisted.Load(); o != nil && at.After(o.at) {
-		r.unlisted.Store(nil)
+	if o := p.unlisted.Load(); o != nil && at.After(o.at) {
+		p.unlisted.Store(nil)
 	}
-	r.polled.Do(func() { close(r.firstPoll) })
+	p.polled.Do(func() { close(p.firstPoll) })
 	return nil
 }
 
-func (r *Reconciler) pollOnce(ctx context.Context) error {
+// pollOnce lists the place's workspaces if no other process does. A place without agents of the fleet is listed only
+// while it has agents of other toolsets.
+func (r *Reconciler) pollOnce(ctx context.Context, p *managedPlace) error {
+	if err := r.snap.refresh(ctx); err != nil {
+		return err
+	}
+	if !p.fleet && !slices.ContainsFunc(r.snap.all(), func(v *AgentView) bool { return v.Place == p.name }) {
+		return nil
+	}
 	now := r.now()
-	ok, err := r.store.Lease(ctx, r.pollKey(), r.owner, now, now.Add(3*r.cfg.PollInterval))
+	ok, err := r.store.Lease(ctx, p.key(), r.owner, now, now.Add(3*p.every))
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return r.hear(ctx)
+		return r.hear(ctx, p)
 	}
 	if err := r.snap.refresh(ctx); err != nil {
 		return err
 	}
-	all := r.snap.all()
-	errs := []error{r.pollHost(ctx, "", r.list, all)}
-	for _, name := range r.Hosts() {
-		list := func(ctx context.Context) ([]Workspace, error) { return r.listOf(ctx, r.hosts[name]) }
-		if name != r.traits.Name && slices.ContainsFunc(all, func(v *AgentView) bool { return v.Backend == name }) {
-			errs = append(errs, r.pollHost(ctx, name, list, all))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// pollHost asks one backend; "" is the one of the fleet.
-func (r *Reconciler) pollHost(ctx context.Context, host string, list func(context.Context) ([]Workspace, error), all []*AgentView) error {
+	before := slices.DeleteFunc(slices.Clone(r.snap.all()), func(v *AgentView) bool { return r.place(v.Place) != p })
 	at := r.now()
-	workspaces, err := list(ctx)
+	workspaces, err := r.list(ctx, p)
 	if err != nil {
 		return err
 	}
-	before := slices.DeleteFunc(slices.Clone(all), func(v *AgentView) bool {
-		return v.Backend != host && (host != "" || !r.ours(&v.Agent))
-	})
 	byUID, byID := map[string]*AgentView{}, map[string]*AgentView{}
 	for _, v := range before {
 		byUID[v.UID] = v
@@ -99,27 +90,33 @@ func (r *Reconciler) pollHost(ctx context.Context, host string, list func(contex
 			byID[v.WorkspaceID] = v
 		}
 	}
-	var errs []error // what is wrong with one agent keeps no other one from being seen
+	var errs []error // a problem with one agent must not hide others
 	listed := map[string]bool{}
-	complete := true // every agent of the list is in the store
+	complete, hidden := true, int64(0) // complete: every listed agent is in the store
 	for _, ws := range workspaces {
 		v := byUID[ws.AgentUID]
 		if v == nil {
 			v = byID[ws.ID]
 		}
 		if v == nil {
-			if host == "" {
-				err := r.adopt(ctx, ws)
-				complete = complete && err == nil && !r.awaitsName(ws)
-				errs = append(errs, err)
+			taken, err := r.adopt(ctx, p, ws)
+			complete = complete && err == nil && !p.awaitsName(ws)
+			errs = append(errs, err)
+			if taken != "" {
+				hidden++
+				if hidden > p.hidden.Load() {
+					r.log.WarnContext(ctx, "workspace is not shown: an agent of another place has its name",
+						slog.String("place", p.name), slog.String("name", ws.Name), slog.String("owner", ws.Owner), slog.String("other", taken))
+				}
 			}
 			continue
 		}
 		listed[v.UID] = true
 		errs = append(errs, r.noticed(ctx, v, ws))
 	}
-	if host == "" && (complete || r.observed.Load() != 0) {
-		errs = append(errs, r.listed(ctx, at))
+	p.hidden.Store(hidden)
+	if complete || p.observed.Load() != 0 {
+		errs = append(errs, r.listed(ctx, p, at))
 	}
 	missing := slices.DeleteFunc(slices.Clone(before), func(v *AgentView) bool {
 		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()
@@ -127,44 +124,39 @@ func (r *Reconciler) pollHost(ctx context.Context, host string, list func(contex
 	return errors.Join(append(errs, r.inspectAll(ctx, missing))...)
 }
 
-// list lists the workspaces of the fleet. It is what tells whether the backend answers.
-func (r *Reconciler) list(ctx context.Context) ([]Workspace, error) {
-	workspaces, err := r.listOf(ctx, r.backend)
+// list lists the workspaces of the place. Only this call decides whether the place answers.
+func (r *Reconciler) list(ctx context.Context, p *managedPlace) ([]Workspace, error) {
+	limited, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	workspaces, err := p.List(limited)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = Errorf(ReasonBackendUnavailable, "%s did not list its workspaces within %s", p.name, r.cfg.CallTimeout).WithCause(err)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
 		e := unlistedBecause(err)
-		r.reached(e)
-		r.listingFailed(e)
+		p.reached(e)
+		p.listingFailed(e)
 		return nil, err
 	}
-	r.reached(nil)
-	r.unlisted.Store(nil)
+	p.reached(nil)
+	p.unlisted.Store(nil)
 	return workspaces, nil
 }
 
-// listed records that everything the backend had at the time is in the store.
-func (r *Reconciler) listed(ctx context.Context, at time.Time) error {
-	r.observed.Store(at.UnixMilli())
-	r.polled.Do(func() { close(r.firstPoll) })
-	return r.store.Note(ctx, r.pollKey(), at)
+// listed records that the store has everything that the place had at that time.
+func (r *Reconciler) listed(ctx context.Context, p *managedPlace, at time.Time) error {
+	p.observed.Store(at.UnixMilli())
+	p.polled.Do(func() { close(p.firstPoll) })
+	return r.store.Note(ctx, p.key(), at)
 }
 
-func (r *Reconciler) listOf(ctx context.Context, b Place) ([]Workspace, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
-	defer cancel()
-	workspaces, err := b.List(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = Errorf(ReasonBackendUnavailable, "the agents' host did not list its workspaces within %s", r.cfg.CallTimeout).Because(err)
-	}
-	return workspaces, err
-}
-
-// inspectMissing is how long the backend gets to tell about a workspace that it did not list.
+// inspectMissing limits how long a place may take to inspect a workspace that it did not list.
 const inspectMissing = 5 * time.Second
 
-// inspectAll looks at the workspaces of the agents one by one, several at a time.
+// inspectAll inspects the agents' workspaces, several at a time.
 func (r *Reconciler) inspectAll(ctx context.Context, agents []*AgentView) error {
 	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectMissing))
 	defer cancel()
@@ -179,7 +171,7 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*AgentView) error 
 		}
 		looking.Go(func() {
 			defer func() { <-r.lines }()
-			ws, err := r.host(&v.Agent).Inspect(ctx, v.Agent)
+			ws, err := r.placeOf(&v.Agent).Inspect(ctx, v.Agent)
 			if ws.ID == "" {
 				ws.ID = v.WorkspaceID
 			}
@@ -193,8 +185,8 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*AgentView) error 
 	return errors.Join(errs...)
 }
 
-// noticed takes in how the workspace was found, unless its agent is being worked on or was changed since v was read:
-// then what was found may be older than what is known.
+// noticed records the observed state of a workspace, unless a worker handles its agent or the agent has changed since v
+// was read: the observation may then be outdated.
 func (r *Reconciler) noticed(ctx context.Context, v *AgentView, ws Workspace) error {
 	if !v.Settled() || !v.differs(ws) {
 		return nil
@@ -206,7 +198,7 @@ func (r *Reconciler) noticed(ctx context.Context, v *AgentView, ws Workspace) er
 		}
 		a.take(ws)
 		if a.Desired == DesiredStopped && v.WorkspaceID != "" && (a.State == StateRunning || a.State == StateStarting) {
-			a.Desired = DesiredRunning // somebody started it at its host
+			a.Desired = DesiredRunning // somebody started it directly at its host
 		}
 		a.UpdatedAt = r.now()
 		if a.State == StateDeleted {
@@ -219,26 +211,31 @@ func (r *Reconciler) noticed(ctx context.Context, v *AgentView, ws Workspace) er
 	})
 }
 
-// awaitsName says whether the workspace is an agent of which its host does not know enough yet to take it in.
-func (r *Reconciler) awaitsName(ws Workspace) bool {
-	return r.traits.Adopts && ws.Name == "" && ws.State != StateDeleted && ws.State != StateDeleting
+// awaitsName reports whether the workspace is an agent that cannot be adopted yet because too little is known about it.
+func (p *managedPlace) awaitsName(ws Workspace) bool {
+	return p.adopts() && ws.Name == "" && ws.State != StateDeleted && ws.State != StateDeleting
 }
 
-// adopt takes in an agent that the backend has and the store does not know.
-func (r *Reconciler) adopt(ctx context.Context, ws Workspace) error {
-	if !r.traits.Adopts || ws.Name == "" || ws.State == StateDeleted || ws.State == StateDeleting {
-		return nil
+// adopt adds an agent that the place has and the store does not know. If an agent of another place has its name, adopt
+// does nothing and returns the name of that place.
+func (r *Reconciler) adopt(ctx context.Context, p *managedPlace, ws Workspace) (taken string, err error) {
+	if !p.adopts() || ws.Name == "" || ws.State == StateDeleted || ws.State == StateDeleting {
+		return "", nil
 	}
-	err := r.store.Update(ctx, func(tx Tx) error {
-		if a, err := tx.AgentByWorkspace(ws.ID); err != nil || a != nil {
+	err = r.store.Update(ctx, func(tx Tx) error {
+		taken = ""
+		if a, err := tx.AgentByWorkspace(p.name, ws.ID); err != nil || a != nil {
 			return err
 		}
-		if same, err := tx.AgentsByName(ws.Name, r.nameSpace(ws.Owner)); err != nil || len(same) > 0 {
-			return err // it is being made this moment, or the name is another one's
+		if same, err := p.sameName(tx, ws.Name, ws.Owner); err != nil || same != nil {
+			if same != nil && same.Place != p.name { // otherwise it is being made right now
+				taken = same.Place
+			}
+			return err
 		}
 		now := r.now()
 		a := &Agent{
-			UID: ws.AgentUID, Name: ws.Name, Owner: ws.Owner, Project: ws.Project, Role: ws.Role, Spec: ws.Spec,
+			UID: ws.AgentUID, Name: ws.Name, Owner: ws.Owner, Place: p.name, Project: ws.Project, Role: ws.Role, Spec: ws.Spec,
 			Desired: DesiredRunning, CreatedAt: ws.CreatedAt, UpdatedAt: now,
 		}
 		if a.UID == "" {
@@ -253,58 +250,21 @@ func (r *Reconciler) adopt(ctx context.Context, ws Workspace) error {
 		}
 		return tx.Append(a.event(EventAgentCreated, now, "agent adopted: its workspace was found at its host"))
 	})
-	if err == nil || ReasonOf(err) == ReasonAgentExists {
-		return nil
+	if ReasonOf(err) == ReasonAgentExists {
+		err = nil
 	}
-	return err
+	return taken, err
 }
 
-// outage is what the backend said when it did not answer.
-type outage struct {
-	err   *Error
-	at    time.Time // of the last failure
-	since time.Time // of the first one in a row
-}
-
-// reached remembers whether the backend answered a call that it alone answers, not one of its agents.
-func (s *Service) reached(err error) {
-	e, ok := errors.AsType[*Error](err)
-	switch {
-	case err == nil:
-		s.down.Store(nil)
-	case ok && e.Reason == ReasonBackendUnavailable:
-		if s.fail(&s.down, e) {
-			s.log.Warn("the agents' host does not answer", slog.Any("error", err))
+// sameName returns the agent that prevents an agent of the place from having the name: one of the same owner in any
+// place, or one of any owner in this place if it has a single namespace for all owners. It returns nil if there is
+// none.
+func (p *managedPlace) sameName(tx ReadTx, name, owner string) (*Agent, error) {
+	agents, err := tx.AgentsByName(name, "")
+	for _, a := range agents {
+		if a.Owner == owner || p.traits.UniqueNames && a.Place == p.name {
+			return a, err
 		}
 	}
-}
-
-// listingFailed remembers that the backend did not list its workspaces.
-func (s *Service) listingFailed(e *Error) {
-	s.fail(&s.unlisted, e)
-	s.polled.Do(func() { close(s.firstPoll) })
-}
-
-// fail records a failure in the outage, and says whether it is the first one in a row.
-func (s *Service) fail(o *atomic.Pointer[outage], e *Error) bool {
-	now := s.now()
-	next := &outage{e, now, now}
-	if old := o.Load(); old != nil {
-		next.since = old.since
-	}
-	return o.Swap(next) == nil
-}
-
-// available returns the error of a backend that did not answer when it was last asked: a caller who wants something
-// done is told at once. What is long ago counts for nothing.
-func (s *Service) available() error {
-	o := s.down.Load()
-	if o == nil || s.now().Sub(o.at) > 3*s.cfg.PollInterval {
-		return nil
-	}
-	c := *o.err
-	if c.RetryAfter == 0 {
-		c.RetryAfter = s.cfg.PollInterval
-	}
-	return &c
+	return nil, err
 }

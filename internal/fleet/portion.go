@@ -2,27 +2,27 @@ package fleet
 
 import "unicode/utf8"
 
-// PortionRequest says which part of a text or of a payload a caller wants, in bytes; nil means not given.
+// PortionRequest selects a part of a text or payload, in bytes; nil means not given.
 type PortionRequest struct {
 	Offset *int // where it begins
 	Limit  *int // at most this many bytes
-	Tail   *int // the last so many bytes, in place of Offset
+	Tail   *int // the last so many bytes, instead of Offset
 }
 
 // Portion is a part of a text or of a payload.
 type Portion struct {
 	Bytes  []byte
 	Offset int // where it begins
-	Size   int // of the whole
+	Size   int // of the whole text or payload
 }
 
-// End is the offset at which the next portion begins.
+// End returns the offset at which the next portion begins.
 func (p *Portion) End() int { return p.Offset + len(p.Bytes) }
 
-// Whole says whether it is all there is.
+// Whole reports whether the portion is everything.
 func (p *Portion) Whole() bool { return len(p.Bytes) == p.Size }
 
-// Check refuses what cannot be asked for, of fields whose names have the prefix.
+// Check refuses invalid requests. The prefix is that of the fields' names.
 func (r *PortionRequest) Check(prefix string) error {
 	if r == nil {
 		return nil
@@ -42,9 +42,8 @@ func (r *PortionRequest) Check(prefix string) error {
 	return nil
 }
 
-// of returns the part of b. It begins and ends between characters, as far as b is text in UTF-8: a character that the
-// offset is in the middle of is in it, one that the limit is in the middle of is left for the next portion, unless it is
-// the only one.
+// of returns the requested part of b. It does not split UTF-8 characters: it includes a character that contains the
+// offset, and leaves one that contains the limit for the next portion, unless it is the only one.
 func (r *PortionRequest) of(b []byte, prefix string) (*Portion, error) {
 	from, n := 0, len(b)
 	if r.Offset != nil {
@@ -58,7 +57,7 @@ func (r *PortionRequest) of(b []byte, prefix string) (*Portion, error) {
 	}
 	if r.Tail != nil {
 		from = len(b) - min(len(b), *r.Tail, n)
-		// Of a tail the end counts: a character that its beginning is in the middle of is left out.
+		// A tail is exact at its end; a character that is split at its beginning is left out.
 		if _, after := character(b, from); after < len(b) {
 			from = after
 		}
@@ -73,8 +72,8 @@ func (r *PortionRequest) of(b []byte, prefix string) (*Portion, error) {
 	return &Portion{Bytes: b[from:to], Offset: from, Size: len(b)}, nil
 }
 
-// character returns where the character begins and ends that the offset is in the middle of; the offset itself, twice,
-// when it is between two of them or what is there is not UTF-8.
+// character returns the bounds of the character that contains the offset. If the offset is between characters or the
+// data is not UTF-8, both bounds are the offset.
 func character(b []byte, offset int) (begin, end int) {
 	for i := offset - 1; i >= 0 && i > offset-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
@@ -87,7 +86,7 @@ func character(b []byte, offset int) (begin, end int) {
 	return offset, offset
 }
 
-// Text returns a text from the offset on, nil for all of it; field is the name of the offset's field.
+// Text returns a text from the offset; nil means all of it. field is the name of the offset's field.
 func Text(s string, offset *int, field string) (string, error) {
 	if offset == nil {
 		return s, nil

@@ -2,7 +2,7 @@ package fleet
 
 import "context"
 
-// Kind says who a principal is, and so the source of the tasks it starts.
+// Kind is the kind of a principal, which determines the source of the tasks it starts.
 type Kind string
 
 // The kinds of principals.
@@ -12,20 +12,20 @@ const (
 	AgentKind  Kind = "agent"
 )
 
-// Principal is who calls. It sees and touches only what it owns; an admin everything.
+// Principal is the caller. It sees and changes only what it owns; an admin sees and changes everything.
 type Principal struct {
 	Name  string
 	Kind  Kind
 	Admin bool
-	// AgentUID and AgentName say which agent it is, when it is one that has a token for itself alone. Name is its owner
-	// then, and nothing but the methods that are for agents may be called.
+	// AgentUID and AgentName identify an agent with a token of its own. Name is then its owner, and only methods for
+	// agents may be called.
 	AgentUID, AgentName string
 }
 
-// LocalPrincipal is the name of whoever calls a server that asks for no tokens.
+// LocalPrincipal is the name of the caller on a server without tokens.
 const LocalPrincipal = "local"
 
-// stopReason is the reason of a task that p has stopped.
+// stopReason returns the reason of a task that p has stopped.
 func (p Principal) stopReason() string {
 	switch {
 	case p.Name != LocalPrincipal:
@@ -38,7 +38,7 @@ func (p Principal) stopReason() string {
 	return "stopped by a user of the server's machine"
 }
 
-// Source is the source of a task that p starts.
+// Source returns the source of tasks that p starts.
 func (p Principal) Source() Source {
 	switch p.Kind {
 	case Controller:
@@ -49,10 +49,10 @@ func (p Principal) Source() Source {
 	return SourceHuman
 }
 
-// MaySee says whether p may see what owner owns.
+// MaySee reports whether p may see what owner owns.
 func (p Principal) MaySee(owner string) bool { return p.Admin || p.Name == owner }
 
-// MayTouch says whether p may see and change the agent: its owner may, and the agent itself.
+// MayTouch reports whether p may see and change the agent: its owner may, and so may the agent itself.
 func (p Principal) MayTouch(a *Agent) bool {
 	if p.AgentUID != "" {
 		return p.AgentUID == a.UID
@@ -62,12 +62,12 @@ func (p Principal) MayTouch(a *Agent) bool {
 
 type principalKey struct{}
 
-// WithPrincipal returns a context whose calls are p's.
+// WithPrincipal returns a context for calls of p.
 func WithPrincipal(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// PrincipalFrom returns who calls, or UNAUTHENTICATED when nobody said.
+// PrincipalFrom returns the caller, or UNAUTHENTICATED if the context has none.
 func PrincipalFrom(ctx context.Context) (Principal, error) {
 	p, ok := ctx.Value(principalKey{}).(Principal)
 	if !ok || p.Name == "" {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// How much is pruned at a time, in rows of each kind, and how long others get in between.
+// These limit one round of pruning: rows of each kind, and the pause before the next round.
 const (
 	pruneBatch = 500
 	prunePause = 50 * time.Millisecond
 )
 
-// prune removes what is older than its retention, and what backends keep for a limited time, now and then. One
-// reconciler on a store does it.
+// prune periodically removes what is older than its retention, and lets places remove what has expired there. Only one
+// reconciler per store does it.
 func (r *Reconciler) prune(ctx context.Context) {
-	next := time.NewTimer(r.cfg.PruneEvery / 60) // not while everything starts
+	next := time.NewTimer(r.cfg.PruneEvery / 60) // not during the start
 	defer next.Stop()
 	for {
 		select {
@@ -81,11 +81,11 @@ func pruneAll(ctx context.Context, before time.Time, prune func(context.Context,
 	}
 }
 
-// tidy has the backends remove what they have kept long enough.
+// tidy lets the places remove what has expired.
 func (r *Reconciler) tidy(ctx context.Context) error {
 	var errs []error
-	for _, name := range r.Hosts() {
-		if t, ok := r.hosts[name].(Tidier); ok {
+	for _, p := range r.byPlace {
+		if t, ok := p.Place.(Tidier); ok {
 			errs = append(errs, t.Tidy(ctx, r.now()))
 		}
 	}

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// ListQuestionsRequest says which questions to list.
+// ListQuestionsRequest selects questions.
 type ListQuestionsRequest struct {
-	Agent, TaskID string // of this agent, of this task; empty: of all
-	Answered      bool   // also those that wait for no answer any more
+	Agent, TaskID string // only of this agent, of this task; empty means all
+	Answered      bool   // include those that no longer wait for an answer
 	PageRequest
 }
 
-// Questions is a part of the questions that match, newest first.
+// Questions is a part of the matching questions, newest first.
 type Questions struct {
 	Questions []*Question
-	Total     int    // that match
-	Next      string // cursor after these; "" when they are the last
+	Total     int    // number of matching questions
+	Next      string // cursor after these; "" on the last page
 }
 
 // ListQuestions returns questions that the caller may answer, newest first.
@@ -62,16 +62,16 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 
 // AnswerQuestionRequest is an answer to a question.
 type AnswerQuestionRequest struct {
-	ID      string // or the beginning of it, where one question alone that the caller may answer waits
-	Answer  string // to a request for permission AnswerAllow or AnswerDeny, else any text
-	Message string // to the agent beside the answer; may be empty
+	ID      string // or its prefix, if only one waiting question that the caller may answer has it
+	Answer  string // AnswerAllow or AnswerDeny for a permission, otherwise any text
+	Message string // to the agent with the answer; may be empty
 
 	RequestID string `json:"-"`
 }
 
-// AnswerQuestion answers a question. It waits, at most Config.MessageWait, until the agent has the answer, and says in
-// words whether it has. The first answer counts: the same one again is no error, another one is QUESTION_CLOSED, as is
-// one to a question that nobody waits for. QUESTION_NOT_FOUND if the caller may not see the question.
+// AnswerQuestion answers a question. It waits until the agent has the answer, at most Config.MessageWait, and reports
+// whether it has. The first answer counts: the same one again is not an error; another one is QUESTION_CLOSED, and so
+// is an answer to a question that no longer waits. QUESTION_NOT_FOUND if the caller may not see the question.
 func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (*Question, string, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 		return nil, "", Errorf(ReasonPermissionDenied, "an agent cannot answer questions: its owner does")
 	}
 	if r.ID == "" {
-		return nil, "", Invalid(ReasonInvalidArgument, "question_id", "question_id is required: list_questions gives ids")
+		return nil, "", Invalid(ReasonInvalidArgument, "question_id", "question_id is required").Next("{list_questions} gives ids")
 	}
 	if err := checkText(ReasonInvalidArgument, "answer", "the answer", r.Answer); err != nil {
 		return nil, "", err
@@ -125,14 +125,14 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	return q, "The agent has the answer", nil
 }
 
-// question returns the question that p means by an id, or by the beginning of one that only one waiting question has.
+// question returns the question with the id, or with the prefix of an id if only one waiting question has it.
 func (s *Service) question(tx ReadTx, p Principal, id string) (*Question, error) {
 	q, err := tx.Question(id)
 	if err != nil || q != nil && p.MaySee(q.Owner) {
 		return q, err
 	}
 	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID {
-		for _, waiting := range []bool{true, false} { // a repeated answer is to a question that waits no more
+		for _, waiting := range []bool{true, false} { // a repeated answer is for a question that no longer waits
 			f := QuestionFilter{Prefix: id, Waiting: waiting}
 			if !p.Admin {
 				f.Owner = p.Name
@@ -148,11 +148,11 @@ func (s *Service) question(tx ReadTx, p Principal, id string) (*Question, error)
 			}
 		}
 	}
-	return nil, Errorf(ReasonQuestionNotFound, "question %q not found: list_questions shows the questions that wait for an answer", shorten(id, 80)).
+	return nil, Errorf(ReasonQuestionNotFound, "question %q not found", shorten(id, 80)).Next("{list_questions} shows the questions that wait for an answer").
 		With("question_id", shorten(id, 80))
 }
 
-// answer records the principal's answer in tx. The agent's worker gives it to the agent.
+// answer records the principal's answer in tx. The agent's worker delivers it.
 func (s *Service) answer(tx Tx, p Principal, q *Question, r AnswerQuestionRequest) error {
 	if q.Kind == AskPermission && r.Answer != AnswerAllow && r.Answer != AnswerDeny {
 		return Invalid(ReasonInvalidArgument, "answer", "the agent asks for a permission: answer %q or %q, and put what else it should know into message", AnswerAllow, AnswerDeny)
@@ -179,11 +179,11 @@ func (s *Service) answer(tx Tx, p Principal, q *Question, r AnswerQuestionReques
 }
 
 func questionClosed(q *Question) *Error {
-	return Errorf(ReasonQuestionClosed, "question %q waits for no answer any more: %s", q.ID, q.outcome()).
+	return Errorf(ReasonQuestionClosed, "question %q is no longer open: %s", q.ID, q.outcome()).
 		With("question_id", q.ID).With("status", string(q.Status))
 }
 
-// awaitAnswer waits until it is known what has become of the answer, at most Config.MessageWait.
+// awaitAnswer waits until the answer is delivered or the question has ended, at most Config.MessageWait.
 func (s *Service) awaitAnswer(ctx context.Context, id string) (q *Question, err error) {
 	signal, cancel := s.store.Subscribe()
 	defer cancel()

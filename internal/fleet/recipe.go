@@ -12,7 +12,7 @@ import (
 type Recipe struct {
 	// Name is what its definition calls the agent.
 	Name string `json:"name,omitempty"`
-	// Driver is what runs the agent, one of the backend's Traits.Drivers; empty: the agent's project says it, and the
+	// Driver is what runs the agent, one of the place's Traits.Drivers; empty: the agent's project says it, and the
 	// recipe adds no more than Reports.
 	Driver string `json:"driver,omitempty"`
 	// Command is the program and its arguments, for a driver that needs them. See the backend for what is put in.
@@ -27,10 +27,14 @@ type Recipe struct {
 	System string `json:"system,omitempty"`
 	// SystemOnly says that System is all that the model is told about itself, where the driver can leave its own words out.
 	SystemOnly bool `json:"system_only,omitempty"`
-	// Allow and Deny are the tools the agent may and may not use without asking, in the driver's own notation. It can ask
-	// nobody, so what is not allowed is denied. A nil Allow leaves it to the driver.
+	// Allow and Deny are the tools the agent may and may not use without asking, in the driver's own notation. Unless it may
+	// ask, what is not allowed is denied. A nil Allow leaves it to the driver.
 	Allow []string `json:"allow"`
 	Deny  []string `json:"deny,omitempty"`
+	// Ask says that the agent asks for what is neither allowed nor denied, and may ask questions; nil: it asks nobody. Ask
+	// names tools that it has besides those of Allow. AskTimeout is how long a question waits; 0: the place's default.
+	Ask        []string      `json:"ask"`
+	AskTimeout time.Duration `json:"ask_timeout,omitempty"`
 	// MCPServers are the agent's own MCP servers; it has no others.
 	MCPServers []MCPServer `json:"mcp_servers,omitempty"`
 	// Tools are tools of Fleet's registry that the agent can call.
@@ -41,7 +45,7 @@ type Recipe struct {
 	Foreign bool `json:"foreign,omitempty"`
 	// Dir is the directory the agent works in, on the backend's machine; empty: one of its own.
 	Dir string `json:"dir,omitempty"`
-	// Place is the backend whose project, Agent.Project, the agent works in: it makes a working copy of it. Empty: Dir.
+	// Place is the place whose project, Agent.Project, the agent works in: it makes a working copy of it. Empty: Dir.
 	Place string `json:"place,omitempty"`
 	// PassEnv names the variables of the server's environment that the agent gets, besides what its backend gives to all.
 	PassEnv []string `json:"pass_env,omitempty"`
@@ -51,8 +55,8 @@ type Recipe struct {
 	// Keep is how long the backend keeps the files of an agent without a repository after the agent was deleted; 0: not at
 	// all. Only a backend with Traits.Keeps does.
 	Keep time.Duration `json:"keep,omitempty"`
-	// Reports says that the agent ends its task by the tool agent_complete. A backend whose agents run in this process
-	// gives it to them and ends the run with what it was called with; others get Run.Report for it.
+	// Reports says that the agent ends its task by the tool agent_complete. A backend whose agents are
+	// models of Fleet's own gives it to them and ends the run with what it was called with; others get Run.Report for it.
 	Reports bool `json:"reports,omitempty"`
 	// Calls are the names of other subagents that the agent may run, and Depth how many agents stand above it.
 	Calls []string `json:"calls,omitempty"`

@@ -17,6 +17,11 @@ const (
 	FaultFollowOutput     = "follow.output"      // output is recorded while the task runs
 	FaultMessageBefore    = "message.before"     // a message is recorded and not given to the agent
 	FaultMessageAfter     = "message.after"      // the agent has the message and that is not recorded
+	FaultAnswerBefore     = "answer.before"      // an answer is recorded and not given to the agent
+	FaultAnswerAfter      = "answer.after"       // the agent has the answer and that is not recorded
+	FaultCheckBefore      = "check.before"       // the run has ended and its checks are about to be run
+	FaultCheckAfter       = "check.after"        // a check was run and that is not recorded
+	FaultRetryRecorded    = "retry.recorded"     // that the agent tries again is recorded and not done
 	FaultFinishBefore     = "finish.before"      // the run has ended and that is not recorded
 	FaultInterruptBefore  = "interrupt.before"   // a stop is asked for and nothing was done
 	FaultInterruptAfter   = "interrupt.after"    // the run was interrupted
@@ -31,7 +36,7 @@ const (
 // FaultPoints lists the points of Config.Fault.
 var FaultPoints = []string{
 	FaultCreateCommitted, FaultProvisionBefore, FaultProvisionAfter, FaultDispatchRecorded, FaultDispatchAfter,
-	FaultFollowOutput, FaultMessageBefore, FaultMessageAfter, FaultFinishBefore, FaultInterruptBefore, FaultInterruptAfter, FaultAgentStopBefore,
+	FaultFollowOutput, FaultMessageBefore, FaultMessageAfter, FaultAnswerBefore, FaultAnswerAfter, FaultCheckBefore, FaultCheckAfter, FaultRetryRecorded, FaultFinishBefore, FaultInterruptBefore, FaultInterruptAfter, FaultAgentStopBefore,
 	FaultAgentStopAfter, FaultAgentStartBefore, FaultAgentStartAfter, FaultDeleteBefore, FaultDeleteAfter,
 }
 
@@ -45,14 +50,14 @@ type Reconciler struct {
 	mu       sync.Mutex
 	workers  map[string]*worker // by agent uid
 	slots    chan struct{}      // how many slow operations go on at a time
-	lines    chan struct{}      // how many short calls of the backend do
+	lines    chan struct{}      // how many short calls of places do
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	stopping chan struct{}
 	stopOnce sync.Once
 }
 
-// NewReconciler returns a reconciler for the service's store and backend. It starts nothing.
+// NewReconciler returns a reconciler for the service's store and places. It starts nothing.
 func NewReconciler(s *Service) *Reconciler {
 	return &Reconciler{
 		Service: s, owner: s.cfg.NewID(), workers: map[string]*worker{}, slots: make(chan struct{}, s.cfg.Workers),
@@ -65,7 +70,9 @@ func (r *Reconciler) Start() {
 	ctx, cancel := context.WithCancel(Background(context.Background()))
 	r.cancel = cancel
 	r.running.Go(func() { r.watch(ctx) })
-	r.running.Go(func() { r.poll(ctx) })
+	for _, p := range r.byPlace {
+		r.running.Go(func() { r.poll(ctx, p) })
+	}
 	r.running.Go(func() { r.prune(ctx) })
 }
 
@@ -123,8 +130,8 @@ func (r *Reconciler) scan(ctx context.Context, seen []*AgentView, all bool) ([]*
 		if same {
 			rest = rest[1:]
 		}
-		if (all || !same) && needsWork(v) && r.canHost(&v.Agent) {
-			r.poke(ctx, v.UID)
+		if (all || !same) && needsWork(v) && r.place(v.Place) != nil {
+			r.wake(ctx, v.UID)
 		}
 	}
 	return views, nil
@@ -135,13 +142,13 @@ func needsWork(v *AgentView) bool {
 	return v.DeletedAt.IsZero() && (v.Task != nil || !v.Settled())
 }
 
-// poke tells the agent's worker to look again, and starts one when there is none.
-func (r *Reconciler) poke(ctx context.Context, uid string) {
+// wake tells the agent's worker to look again, and starts one when there is none.
+func (r *Reconciler) wake(ctx context.Context, uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.workers[uid]; w != nil {
 		select {
-		case w.poked <- struct{}{}:
+		case w.woken <- struct{}{}:
 		default: // it will look anyway
 		}
 		return
@@ -149,16 +156,16 @@ func (r *Reconciler) poke(ctx context.Context, uid string) {
 	if ctx.Err() != nil {
 		return
 	}
-	w := &worker{Reconciler: r, uid: uid, poked: make(chan struct{}, 1)}
+	w := &worker{Reconciler: r, uid: uid, woken: make(chan struct{}, 1)}
 	r.workers[uid] = w
 	r.running.Go(func() { w.run(ctx) })
 }
 
-// leave ends the worker, unless it was poked since it last looked.
+// leave ends the worker, unless it was woken since it last looked.
 func (r *Reconciler) leave(w *worker, force bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !force && len(w.poked) > 0 {
+	if !force && len(w.woken) > 0 {
 		return false
 	}
 	delete(r.workers, w.uid)

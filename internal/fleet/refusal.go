@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// refusal returns the error when it says that the agent can never be made as it was asked for: its name is taken at its
-// host, or the host does not accept one of its values. Nothing is there then that could be started again later.
+// refusal returns the error if it means that the agent can never be made as requested: its name is taken at its host,
+// or the host refuses a value. Then nothing exists that could be started again.
 func refusal(err error) *Error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Code != AlreadyExists && e.Code != InvalidArgument {
@@ -15,8 +15,8 @@ func refusal(err error) *Error {
 	return e
 }
 
-// refuse records that the host refused to make the agent: it is gone, and its name free again. Who asked for it is told
-// why. When something else is wanted by now, that counts.
+// refuse records that the host refused to make the agent: the agent is deleted and its name is free. Its creator is
+// told the reason. If the desired state has changed meanwhile, that takes precedence.
 func (w *worker) refuse(ctx context.Context, tried *Agent, e *Error) error {
 	return w.change(ctx, EventAgentDeleted, func(a *Agent, tx Tx) (string, error) {
 		if a.Desired != tried.Desired {
@@ -34,7 +34,7 @@ func (w *worker) refuse(ctx context.Context, tried *Agent, e *Error) error {
 	})
 }
 
-// refusedError is the error of a call for an agent that its host refused to make.
+// refusedError returns the error of a call for an agent that its host refused to make.
 func refusedError(a *Agent) *Error {
 	e := Errorf(a.Refused, "%s", a.StateReason).With("agent_name", a.Name)
 	if a.RefusedField != "" {

@@ -31,7 +31,7 @@ func TestRefusedAgent(t *testing.T) {
 			for range 2 {
 				_, _, err := h.CreateAgent(h.ctx(), r)
 				require.Equal(t, c.reason, reason(err), "%v", err)
-				require.ErrorContains(t, err, fleet.Words(c.refusal))
+				require.ErrorContains(t, err, fleet.PublicMessage(c.refusal))
 				e := err.(*fleet.Error) //nolint:errorlint // the reason says that it is one
 				require.Equal(t, c.field, e.Field)
 				require.Equal(t, "papi", e.Metadata["agent_name"])

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// agentTokenPrefix is the beginning of the secrets of agents' tokens.
+// agentTokenPrefix is the prefix of agents' token secrets.
 const agentTokenPrefix = tokenPrefix + "agent_"
 
-// IsAgentSecret says whether the secret looks like that of an agent's token.
+// IsAgentSecret reports whether the secret looks like an agent's token.
 func IsAgentSecret(secret string) bool {
 	return len(secret) > len(agentTokenPrefix) && secret[:len(agentTokenPrefix)] == agentTokenPrefix
 }
 
-// reportSlack is how much longer than its task an agent's token is good, for a clock that differs.
+// reportSlack is how much longer than its task an agent's token is valid, to allow for clock differences.
 const reportSlack = time.Minute
 
-// report makes the agent a token for its task, where its recipe has it call Fleet and it can. The one it had before is
-// good no more: the run that had it was cut off before it began.
+// report creates a token for the agent's task, if its recipe lets it call Fleet and it can. It revokes the agent's
+// earlier token, whose run was interrupted before it began.
 func (w *worker) report(ctx context.Context, a *Agent, t *Task) (*Report, error) {
-	if a.Recipe == nil || !a.Recipe.Reports && len(a.Recipe.Calls) == 0 || !w.host(a).Traits().TakesReport || w.cfg.MCPURL == nil {
+	if a.Recipe == nil || !a.Recipe.Reports && len(a.Recipe.Calls) == 0 || !w.placeOf(a).Traits().TakesReport || w.cfg.MCPURL == nil {
 		return nil, nil //nolint:nilnil // there is none to be had, and that is no error
 	}
 	url := w.cfg.MCPURL()
@@ -45,7 +45,7 @@ func (w *worker) report(ctx context.Context, a *Agent, t *Task) (*Report, error)
 	return &Report{URL: url + "/" + string(toolset), Token: secret}, err
 }
 
-// revokeAgentTokens makes the agent's tokens useless.
+// revokeAgentTokens revokes the agent's tokens.
 func revokeAgentTokens(tx Tx, uid string, now time.Time) error {
 	tokens, err := tx.AgentTokens(uid)
 	if err != nil {
@@ -60,7 +60,7 @@ func revokeAgentTokens(tx Tx, uid string, now time.Time) error {
 	return nil
 }
 
-// holder is who the holder of an agent's token is: the agent itself, for its owner.
+// holder returns the principal of an agent's token: the agent itself, for its owner.
 func holder(a *Agent) Principal {
 	p := Principal{Name: a.Owner, Kind: AgentKind, AgentUID: a.UID, AgentName: a.Name}
 	if a.Recipe != nil && a.Recipe.Name != "" {

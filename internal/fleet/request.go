@@ -20,7 +20,7 @@ func CheckRequestID(id string) error {
 	return nil
 }
 
-// call is a mutating call of a principal, that may carry an id to be done once.
+// call is a mutating call of a principal. It may carry an id so that it is done only once.
 type call struct {
 	principal Principal
 	method    string
@@ -28,7 +28,7 @@ type call struct {
 	hash      string
 }
 
-// newCall describes a call; body is all of the request but its id.
+// newCall describes a call; body is the request without its id.
 func newCall(p Principal, method, id string, body any) (call, error) {
 	if err := CheckRequestID(id); err != nil {
 		return call{}, err
@@ -41,7 +41,7 @@ func newCall(p Principal, method, id string, body any) (call, error) {
 	return call{principal: p, method: method, id: id, hash: hex.EncodeToString(sum[:])}, nil
 }
 
-// done returns what the same call did before, or nil when it is new.
+// done returns the result of the same call made earlier; nil if it is new.
 func (c call) done(tx ReadTx) (*Request, error) {
 	if c.id == "" {
 		return nil, nil
@@ -56,7 +56,7 @@ func (c call) done(tx ReadTx) (*Request, error) {
 	return r, nil
 }
 
-// doneBefore returns what the same call did before, or nil when it is new.
+// doneBefore returns the result of the same call made earlier; nil if it is new.
 func (s *Service) doneBefore(ctx context.Context, c call) (old *Request, err error) {
 	if c.id == "" {
 		return nil, nil
@@ -68,7 +68,7 @@ func (s *Service) doneBefore(ctx context.Context, c call) (old *Request, err err
 	return old, err
 }
 
-// remember keeps what the call did, in the transaction that does it.
+// remember stores the result of the call, in the transaction that executes it.
 func (c call) remember(tx Tx, agentUID, taskID string, now time.Time) error {
 	if c.id == "" {
 		return nil

@@ -3,8 +3,8 @@ package fleet
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -13,55 +13,44 @@ import (
 // MaxText is the largest spec, description or message, in bytes.
 const MaxText = 1 << 20
 
-// Service is what callers do with the fleet. Every method acts for the principal in its context, and sees and touches
+// Service implements the calls of the fleet. Every method acts for the principal in its context, and sees and changes
 // only what that principal may. Methods are safe for concurrent use.
 type Service struct {
 	store   Store
-	backend Place  // hosts the fleet
-	traits  Traits // of backend
-	hosts   map[string]Place
+	places  []*managedPlace          // of the fleet, at least one
+	all     []*managedPlace          // those and all others
+	byPlace map[string]*managedPlace // all, by name
 	cfg     Config
 	log     *slog.Logger
 	snap    *snapshot
-	catalog *catalog // of backend
-	// catalogs are those of all backends, by the name that Agent.Backend has for them.
-	catalogs map[string]*catalog
-	ended    endedAgents
-	// observed is when the backend last listed all its workspaces, in Unix milliseconds; 0: never.
-	observed atomic.Int64
-	// unlisted is why the backend did not list its workspaces when it was last asked; nil: it did.
-	unlisted atomic.Pointer[outage]
-	// firstPoll is closed when the first listing has succeeded or failed.
-	firstPoll chan struct{}
-	polled    sync.Once              // closes firstPoll
-	begun     time.Time              // when the service was made
-	unread    atomic.Pointer[outage] // the store could not be read; nil: it could
-	// down is what the backend said when it was last asked and did not answer; nil: it did.
-	down atomic.Pointer[outage]
+	ended   endedAgents
+	begun   time.Time              // when the service was created
+	unread  atomic.Pointer[outage] // the error of the last read of the store; nil if it succeeded
 }
 
-// NewService returns a service over the two ports. It starts nothing: without a Reconciler on the same store nothing
-// that was asked for happens.
-func NewService(store Store, backend Place, cfg Config) *Service {
-	t := backend.Traits()
-	cfg = cfg.withDefaults(t)
-	hosts, catalogs := hostsOf(backend, cfg.Hosts), map[string]*catalog{}
-	for name, b := range hosts {
-		catalogs[name] = newCatalog(b, cfg.Now)
+// NewService returns a service over the store and the places of the fleet's agents, at least one. It starts nothing:
+// without a Reconciler on the same store, requested changes do not happen.
+func NewService(store Store, places []Place, cfg Config) *Service {
+	cfg = cfg.withDefaults()
+	s := &Service{
+		store: store, byPlace: map[string]*managedPlace{}, cfg: cfg, log: cfg.Logger, snap: newSnapshot(store), begun: cfg.Now(),
 	}
-	return &Service{
-		store: store, backend: backend, traits: t, hosts: hosts, cfg: cfg, log: cfg.Logger,
-		snap: newSnapshot(store), catalog: catalogs[t.Name], catalogs: catalogs, firstPoll: make(chan struct{}), begun: cfg.Now(),
+	for _, p := range places {
+		s.addPlace(p, true)
 	}
+	for _, p := range cfg.Others {
+		s.addPlace(p, false)
+	}
+	return s
 }
 
-// NewID returns an id that was never given before.
+// NewID returns a new unique id.
 func (s *Service) NewID() string { return s.cfg.NewID() }
 
-// now is the time as the store keeps it.
+// now returns the time with the precision of the store.
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
-// agent returns the agent that a caller means by ref.
+// agent returns the agent of a caller's reference.
 func (s *Service) agent(ctx context.Context, ref string) (*AgentView, Principal, error) {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -70,7 +59,7 @@ func (s *Service) agent(ctx context.Context, ref string) (*AgentView, Principal,
 	if ref == "" {
 		return nil, p, Invalid(ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_agents")
 	}
-	known := s.observed.Load() != 0 // before the snapshot is read, which then has what was listed
+	known := !slices.ContainsFunc(s.places, func(p *managedPlace) bool { return !p.isKnown() }) // before the snapshot is read, which then has what was listed
 	if err := s.snap.refresh(ctx); err != nil {
 		return nil, p, err
 	}
@@ -79,8 +68,8 @@ func (s *Service) agent(ctx context.Context, ref string) (*AgentView, Principal,
 	if known || ReasonOf(err) != ReasonAgentNotFound {
 		return v, p, err
 	}
-	// Before the first complete listing nobody knows that it is not there.
-	if err := s.known(ctx); err != nil {
+	// Before the first complete listing of every place, it is not certain that the agent does not exist.
+	if err := s.allKnown(ctx); err != nil {
 		return nil, p, err
 	}
 	if err := s.snap.refresh(ctx); err != nil {
@@ -90,8 +79,8 @@ func (s *Service) agent(ctx context.Context, ref string) (*AgentView, Principal,
 	return v, p, err
 }
 
-// waitFor waits until ok says yes of the agent as it is in the snapshot, at most d, and returns the agent as it is
-// then. Time over is no error.
+// waitFor waits until ok accepts the agent in the snapshot, at most d, and returns the agent as it is then. A timeout
+// is not an error.
 func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok func(*AgentView) bool) (*AgentView, error) {
 	signal, cancel := s.store.Subscribe()
 	defer cancel()
@@ -122,7 +111,7 @@ func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok f
 	}
 }
 
-// gone returns an agent that the snapshot no longer has.
+// gone returns an agent that is no longer in the snapshot.
 func (s *Service) gone(ctx context.Context, uid string) (*AgentView, error) {
 	var v *AgentView
 	err := s.store.View(ctx, func(tx ReadTx) error {
@@ -138,7 +127,7 @@ func (s *Service) gone(ctx context.Context, uid string) (*AgentView, error) {
 	return v, err
 }
 
-// touch loads the agent in tx for a change by a caller: NotFound when it was deleted since it was resolved.
+// touch loads the agent in tx for a change by a caller: NotFound if it was deleted since it was resolved.
 func touch(tx Tx, v *AgentView) (*Agent, error) {
 	a, err := tx.Agent(v.UID)
 	if err != nil {
@@ -151,10 +140,11 @@ func touch(tx Tx, v *AgentView) (*Agent, error) {
 }
 
 func agentNotFound(name string) *Error {
-	return Errorf(ReasonAgentNotFound, "agent %q not found: list_agents shows the agents there are", shorten(name, 60)).With("agent_name", shorten(name, 60))
+	return Errorf(ReasonAgentNotFound, "agent %q not found", shorten(name, 60)).With("agent_name", shorten(name, 60)).
+		Next("{list_agents} shows the agents there are")
 }
 
-// checkText checks a text that a caller gave: not empty, not too large, and text.
+// checkText checks a caller's text: not empty, not too large, and valid UTF-8.
 func checkText(r Reason, field, what, text string) error {
 	if isBlank(text) {
 		return Invalid(r, field, "%s is empty: say in %s what is to be done", what, field)

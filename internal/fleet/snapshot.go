@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// snapshot is the fleet in memory: every agent that exists with its active task. Each read first asks the store for
-// the newest event and takes in what changed since, so a caller sees its own writes, and those of other processes.
-// The views in it are shared, and never changed.
+// snapshot is the fleet in memory: every existing agent with its active task. Each read first asks the store for the
+// newest event and loads what has changed, so a caller sees its own writes and those of other processes. Its views are
+// shared and never changed.
 type snapshot struct {
 	store Store
 
@@ -19,16 +19,16 @@ type snapshot struct {
 	seq    int64
 	byUID  map[string]*AgentView
 	byName map[string][]*AgentView // lower-case name
-	sorted []*AgentView            // by name and owner; nil when it must be made anew
+	sorted []*AgentView            // by name and owner; nil if it must be rebuilt
 
-	loading sync.Mutex // one refresh at a time; others wait for it and find it done
+	loading sync.Mutex // one refresh at a time; others wait for it
 }
 
 func newSnapshot(store Store) *snapshot {
 	return &snapshot{store: store, byUID: map[string]*AgentView{}, byName: map[string][]*AgentView{}}
 }
 
-// refresh takes in what was committed before it was called.
+// refresh loads what was committed before it was called.
 func (s *snapshot) refresh(ctx context.Context) error {
 	last, err := s.store.LastSeq(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *snapshot) apply(seq int64, changed []string, views []*AgentView) {
 	case n > sortAnew:
 		s.sorted = nil
 	default:
-		s.sorted = slices.Clone(s.sorted) // callers have the old one
+		s.sorted = slices.Clone(s.sorted) // callers hold the old one
 	}
 	for _, uid := range changed {
 		s.remove(uid)
@@ -97,7 +97,7 @@ func (s *snapshot) apply(seq int64, changed []string, views []*AgentView) {
 	}
 }
 
-// sortAnew is how many changes at once make it better to sort the fleet anew than to put each in its place.
+// sortAnew is the number of changes from which sorting the whole fleet is faster than inserting each.
 const sortAnew = 64
 
 func (s *snapshot) add(v *AgentView) {
@@ -128,7 +128,7 @@ func (s *snapshot) remove(uid string) {
 	}
 }
 
-// byName is the order of the fleet. No two agents are equal in it.
+// byName is the order of the fleet. It is total.
 func byName(a, b *AgentView) int {
 	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Owner, b.Owner))
 }
@@ -139,7 +139,7 @@ func (s *snapshot) get(uid string) *AgentView {
 	return s.byUID[uid]
 }
 
-// find returns the agent that p means: its own before others', another owner's only when p may see it.
+// find returns the agent that p's reference names: p's own first, another owner's only if p may see it.
 func (s *snapshot) find(p Principal, name, owner string) (*AgentView, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

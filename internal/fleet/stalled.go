@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// progress is what is known of how a task goes on.
+// progress tracks the progress of a task.
 type progress struct {
 	mu     sync.Mutex
 	taskID string
-	at     time.Time // when its run last put something out, or was first followed by this process
-	step   string    // the last step that the run took, or else the last text that it wrote
-	open   int       // calls of tools that are under way
+	at     time.Time // when its run last produced output, or was first followed by this process
+	step   string    // the run's last step, or else the last text that it wrote
+	open   int       // number of running tool calls
 }
 
-// maxLastStep is the longest text of a last step, in characters.
+// maxLastStep is the longest last step that is kept, in characters.
 const maxLastStep = 200
 
-// begin forgets the task before.
+// begin resets the progress for a new task.
 func (p *progress) begin(taskID string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,14 +28,14 @@ func (p *progress) begin(taskID string, now time.Time) {
 	}
 }
 
-// touch says that the run cannot go on now, and that it is not to blame.
+// touch records that the run cannot proceed now for reasons outside it.
 func (p *progress) touch(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at = now
 }
 
-// saw takes note of an output.
+// saw records an output.
 func (p *progress) saw(o Output, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *progress) saw(o Output, now time.Time) {
 	}
 }
 
-// quiet is how long the run has put nothing out; 0 while a tool is at work, whose time is its own.
+// quiet returns how long the run has produced no output; 0 while a tool runs.
 func (p *progress) quiet(now time.Time) (d time.Duration, step string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,13 +55,13 @@ func (p *progress) quiet(now time.Time) (d time.Duration, step string) {
 	return now.Sub(p.at), p.step
 }
 
-// stepStalled records when the task's run stops making progress, and when it goes on, and returns when to look again.
+// stepStalled records when the task's run stops making progress and when it proceeds, and returns when to check again.
 func (w *worker) stepStalled(ctx context.Context, t *Task) (time.Duration, error) {
 	limit := w.cfg.StallTimeout
 	if limit <= 0 {
 		return retryMost, nil
 	}
-	if t.Waiting > 0 { // for an answer, which is not its fault
+	if t.Waiting > 0 { // it waits for an answer
 		w.progress.touch(w.now())
 	}
 	quiet, step := w.progress.quiet(w.now())
@@ -85,7 +85,7 @@ func (w *worker) stepStalled(ctx context.Context, t *Task) (time.Duration, error
 	})
 }
 
-// recovered makes the task one that is not stalled.
+// recovered marks the task as no longer stalled.
 func (s *Service) recovered(tx Tx, t *Task) error {
 	if !t.Stalled() {
 		return nil

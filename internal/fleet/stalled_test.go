@@ -59,3 +59,25 @@ func TestNotStalled(t *testing.T) {
 	require.NoError(t, err)
 	h.end(task.ID)
 }
+
+// TestAskingIsNotStalled holds that people may take their time with an answer, also when the server was restarted meanwhile.
+func TestAskingIsNotStalled(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, func(c *fleet.Config) { c.StallTimeout = 50 * time.Millisecond })
+	h.create("papi")
+	h.create("mami")
+	task := h.start("papi", "ask tabs?\nlisten\ndone")
+	q := h.asked(task.ID)
+	h.restart()
+	h.start("mami", "listen\ndone")
+	h.until("mami", (*fleet.AgentView).Stalled)
+	v, err := h.ShowAgent(h.ctx(), "papi")
+	require.NoError(t, err)
+	require.False(t, v.Stalled())
+	_, _, err = h.AnswerQuestion(h.ctx(), fleet.AnswerQuestionRequest{ID: q.ID, Answer: "tabs"})
+	require.NoError(t, err)
+	h.until("papi", (*fleet.AgentView).Stalled)
+	_, err = h.message("go on", "")
+	require.NoError(t, err)
+	h.end(task.ID)
+}

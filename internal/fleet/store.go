@@ -39,13 +39,17 @@ type Store interface {
 	// Noted returns when something was last done; zero when it never was.
 	Noted(ctx context.Context, key string) (time.Time, error)
 
+	// Secret returns the secret of the name, which is value unless one was kept before: then it is that one, for every
+	// process and for ever. No subscriber is told, and no transaction reads it.
+	Secret(ctx context.Context, name string, value []byte) ([]byte, error)
+
 	// Prune removes what nobody needs any more, at most limit rows of each kind, and returns how many it has removed:
 	// events and remembered requests from before the time, and tokens of agents that were revoked before it. The newest
 	// event stays. Tasks and agents stay for ever.
 	Prune(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
-	// PrunePayloads removes the payloads of tasks that ended before the time, at most limit, and returns how many it has
-	// removed. Their tasks say PayloadRemoved from then on.
+	// PrunePayloads removes the payloads of tasks that ended before the time, and what was kept of agents that were deleted
+	// before it, at most limit of each, and returns how many it has removed. Such tasks say PayloadRemoved from then on.
 	PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error)
 
 	// Full says whether the store has so little room left that it takes only what ends and removes things, and since
@@ -84,8 +88,8 @@ type ReadTx interface {
 	// case, of the owner, or of all owners when owner is empty; also a deleted one.
 	NewestAgent(name, owner string) (*Agent, error)
 
-	// AgentByWorkspace returns the newest agent that has, or had, the workspace, also a deleted one.
-	AgentByWorkspace(workspaceID string) (*Agent, error)
+	// AgentByWorkspace returns the newest agent that has, or had, the workspace of the place, also a deleted one.
+	AgentByWorkspace(place, workspaceID string) (*Agent, error)
 
 	// Agents returns the agents that exist, by name and owner.
 	Agents() ([]*Agent, error)
@@ -142,6 +146,15 @@ type ReadTx interface {
 	// Changes returns what the task changed; nil when that was not recorded.
 	Changes(taskID string) (*Changes, error)
 
+	// Checks returns what is known of the task's checks; nil when nothing is.
+	Checks(taskID string) (*TaskChecks, error)
+
+	// Remains returns what is kept of an agent that is deleted, or is about to be; nil when nothing is.
+	Remains(uid string) (*Remains, error)
+
+	// Bundle returns the bundle of the agent's remains; nil when there is none.
+	Bundle(uid string) ([]byte, error)
+
 	// Events returns the events after seq that match, oldest first, at most limit.
 	Events(f EventFilter, after int64, limit int) ([]Event, error)
 
@@ -191,7 +204,7 @@ type Tx interface {
 	// UpdateTask writes every field of a task that is there, and sets its Revision. A task that has ended is never changed.
 	UpdateTask(t *Task) error
 
-	// DeleteTask removes a task that has ended, with its payload, its changes, its messages, its questions and its events. A task that has not ended,
+	// DeleteTask removes a task that has ended, with its payload, its changes, its checks, its messages, its questions and its events. A task that has not ended,
 	// or is not there, is an error. The caller appends an event in the same transaction.
 	DeleteTask(id string) error
 
@@ -216,6 +229,13 @@ type Tx interface {
 
 	// PutChanges keeps what the task changed, also of a task that has ended, in place of what was kept before.
 	PutChanges(taskID string, c *Changes) error
+
+	// PutChecks keeps what is known of the task's checks, also of a task that has ended, in place of what was kept before.
+	PutChecks(taskID string, c *TaskChecks) error
+
+	// PutRemains keeps what is left of an agent, with its bundle, in place of what was kept before. Size follows from the
+	// bundle.
+	PutRemains(uid string, r *Remains, bundle []byte) error
 
 	// Append adds an event to the log and sets its Seq.
 	Append(e *Event) error
@@ -257,6 +277,7 @@ type TaskFilter struct {
 	Owner     string   // of this principal; "" for all
 	AgentName string   // of agents of this name, compared without case
 	Toolset   *Toolset // of agents of this toolset; nil for all
+	Place     string   // of agents of this place
 	Project   string   // of agents of this project
 	Status    TaskStatus
 	Source    Source

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TaskStatus says how far a task is. Completed, failed and stopped never change again.
+// TaskStatus is the progress of a task. Completed, failed and stopped are final.
 type TaskStatus string
 
 // The statuses of a task.
@@ -17,7 +17,7 @@ const (
 	TaskStopped   TaskStatus = "stopped"
 )
 
-// Ended says whether the status is one that never changes again.
+// Ended reports whether the status is final.
 func (s TaskStatus) Ended() bool {
 	return s == TaskCompleted || s == TaskFailed || s == TaskStopped
 }
@@ -38,64 +38,73 @@ type Task struct {
 	AgentUID    string
 	AgentName   string
 	Owner       string
-	SessionID   string // the conversation it is a turn of; empty: none
+	SessionID   string // the conversation that it is a turn of; empty if none
 	Description string
 	Source      Source
 	Status      TaskStatus
 	Reason      string // why it failed or was stopped
 
-	// SelfStarted says that the agent begins the task by itself: it is not handed over.
+	// SelfStarted means that the agent begins the task by itself, without a dispatch.
 	SelfStarted bool
 
-	Timeout    time.Duration // 0: the server's own limit
+	Timeout    time.Duration // 0 means the server's default
 	CreatedAt  time.Time
-	StartedAt  time.Time // zero: not started
-	EndedAt    time.Time // zero: not ended
-	Dispatched time.Time // when Fleet set out to hand it to the agent; zero: not yet. Written before the act.
-	Cursor     string    // how far the run's output is in the event log; the backend's own notation
-	OutputSize int64     // bytes of output in the event log
+	StartedAt  time.Time // zero if not started
+	EndedAt    time.Time // zero if not ended
+	Dispatched time.Time // when Fleet began to give it to the agent; zero if it has not. Written before the call.
+	Try        int       // 0 for the first try; incremented when checks failed and the agent tries again
+	Cursor     string    // position of the run's output up to which the event log has it; in the place's notation
+	OutputSize int64     // output in the event log, in bytes
 
-	Waiting int // questions of the agent that wait for an answer
-	// StalledAt is when the run was found to make no progress; zero: it does, or has ended. LastStep is the last that was
-	// known of it then.
+	Waiting int // number of the agent's questions that wait for an answer
+	// StalledAt is when the run was found to make no progress; zero if it does, or has ended. LastStep is its last
+	// known step then.
 	StalledAt time.Time
 	LastStep  string
 
-	// StopAsked is when a stop was asked for, StopReason by whom or by what; zero: not asked.
+	// Terminal means that the run's output was read from the agent's terminal, as Output.Terminal says.
+	Terminal bool
+
+	// ConversationLost says why the task began a new conversation although its agent had one; empty if it did not.
+	ConversationLost string
+
+	// StopAsked is when a stop was requested, and StopReason by whom or why; zero if not requested.
 	StopAsked  time.Time
 	StopReason string
 
-	// What the run reported at its end.
-	Summary     string
-	Reported    bool // the agent itself said how its task ended; false: the end of its run did
-	PayloadSize int  // bytes before compression; the payload itself is in the store
-	PayloadGap  Gap
-	// PayloadRemoved says that the payload was removed, since its retention was over; only Store.PrunePayloads sets it.
+	// The run reported these at its end.
+	Summary string
+	// ChecksFailed means that the task failed because its checks did.
+	ChecksFailed bool
+	Reported     bool // the agent itself reported the end; false if it follows from the end of its run
+	PayloadSize  int  // size before compression, in bytes; the store has the payload
+	PayloadGap   Gap
+	// PayloadRemoved means that the payload was removed after its retention; only Store.PrunePayloads sets it.
 	PayloadRemoved bool
 	ExitCode       *int
 	CostUSD        float64
 	Turns          int
 	Usage          Usage
 
-	Revision int64 // grows with every write of the row; the store sets it
+	Revision int64 // incremented by every write; set by the store
 }
 
-// Gap is where bytes are missing from a payload that was longer than its limit. The zero Gap means that none are.
+// Gap is where bytes are missing from a payload that exceeded its limit. The zero Gap means that it is complete.
 type Gap struct {
-	Offset int   // of the first byte after the gap, in the payload as it is kept
-	Size   int64 // how many bytes are missing
+	Offset int   // of the first byte after the gap, in the stored payload
+	Size   int64 // number of missing bytes
 }
 
-// Active says whether the task keeps its agent busy.
+// Active reports whether the task occupies its agent.
 func (t *Task) Active() bool { return !t.Status.Ended() }
 
-// Stalled says whether the task's run makes no progress.
+// Stalled reports whether the task's run makes no progress.
 func (t *Task) Stalled() bool { return !t.StalledAt.IsZero() }
 
 // MaxTitle is the longest title of a task, in characters.
 const MaxTitle = 120
 
-// Title is the first line of the description that says anything, shortened.
+// Title returns the first non-blank line of the description, shortened.
 func (t *Task) Title() string {
 	for line := range strings.Lines(t.Description) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#!") {
@@ -105,7 +114,7 @@ func (t *Task) Title() string {
 	return shorten(strings.TrimSpace(t.Description), MaxTitle)
 }
 
-// How much of its texts a list shows of a task, in characters.
+// These limit the texts of a task in lists, in characters.
 const (
 	MaxRowDescription = 200
 	MaxRowSummary     = 500
@@ -114,10 +123,10 @@ const (
 // Excerpt returns the first characters of the description, as lists show it.
 func (t *Task) Excerpt() string { return shorten(t.Description, MaxRowDescription) }
 
-// ShortHeadline is the headline as lists show it.
+// ShortHeadline returns the headline as lists show it.
 func (t *Task) ShortHeadline() string { return shorten(t.Headline(), MaxRowSummary) }
 
-// Headline is what a list shows of the task: its summary when it has one, else its title.
+// Headline returns the summary of the task if it has one, else its title.
 func (t *Task) Headline() string {
 	if t.Summary != "" {
 		return t.Summary

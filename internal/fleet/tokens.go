@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// tokenPrefix makes a secret easy to find where it should not be.
+// tokenPrefix makes leaked secrets easy to find.
 const tokenPrefix = "fleet_"
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
 
-// hashToken is what is kept of a secret. It is random and long, so a plain hash is enough.
+// hashToken returns the stored hash of a secret. The secret is random and long, so a plain hash suffices.
 func hashToken(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// Authenticate returns the principal that a token's secret stands for. UNAUTHENTICATED when it stands for none.
+// Authenticate returns the principal of a token's secret. UNAUTHENTICATED if there is none.
 func (s *Service) Authenticate(ctx context.Context, secret string) (Principal, error) {
 	var t *Token
 	var a *Agent
@@ -43,7 +43,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Principal, e
 	return t.Principal(), nil
 }
 
-// OwnedAgents returns how many agents exist that belong to a name, whichever token of the name made them.
+// OwnedAgents returns how many existing agents belong to the name, whichever of its tokens created them.
 func (s *Service) OwnedAgents(ctx context.Context, name string) (n int, err error) {
 	if err := s.needAdmin(ctx); err != nil {
 		return 0, err
@@ -56,7 +56,7 @@ func (s *Service) OwnedAgents(ctx context.Context, name string) (n int, err erro
 	return n, err
 }
 
-// CreateToken makes a token and returns it with its secret, which is kept nowhere. ttl 0 means it does not expire.
+// CreateToken creates a token and returns it with its secret, which is not stored. ttl 0 means that it does not expire.
 func (s *Service) CreateToken(ctx context.Context, name string, kind Kind, admin bool, ttl time.Duration) (*Token, string, error) {
 	if err := s.needAdmin(ctx); err != nil {
 		return nil, "", err
@@ -74,7 +74,7 @@ func (s *Service) CreateToken(ctx context.Context, name string, kind Kind, admin
 	err := s.store.Update(ctx, func(tx Tx) error {
 		if old, err := tx.Token(name); err != nil || old != nil && old.RevokedAt.IsZero() {
 			if err == nil {
-				err = Errorf(ReasonTokenExists, "token %q already exists: choose another name, or revoke it first", name).
+				err = Errorf(ReasonTokenExists, "token %q already exists", name).Next("choose another name, or revoke it with {revoke_token} first").
 					With("token", name).With("field", "name")
 			}
 			return err
@@ -98,10 +98,10 @@ func (s *Service) ListTokens(ctx context.Context) (tokens []*Token, err error) {
 		tokens, err = tx.Tokens()
 		return err
 	})
-	return slices.DeleteFunc(tokens, func(t *Token) bool { return t.AgentUID != "" }), err // agents' own come and go
+	return slices.DeleteFunc(tokens, func(t *Token) bool { return t.AgentUID != "" }), err // agents' own tokens come and go
 }
 
-// RevokeToken makes a token useless from now on. One that is revoked already stays as it is.
+// RevokeToken revokes a token. It does not change a revoked one.
 func (s *Service) RevokeToken(ctx context.Context, name string) (t *Token, err error) {
 	if err := s.needAdmin(ctx); err != nil {
 		return nil, err
@@ -111,7 +111,8 @@ func (s *Service) RevokeToken(ctx context.Context, name string) (t *Token, err e
 			return err
 		}
 		if t == nil {
-			return Errorf(ReasonTokenNotFound, "token %q not found: `fleet token list` shows the tokens there are", shorten(name, 60)).With("token", shorten(name, 60))
+			return Errorf(ReasonTokenNotFound, "token %q not found", shorten(name, 60)).With("token", shorten(name, 60)).
+				Next("{list_tokens} shows the tokens there are")
 		}
 		if !t.RevokedAt.IsZero() {
 			return nil

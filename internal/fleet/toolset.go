@@ -1,7 +1,7 @@
 package fleet
 
-// Toolset says which of Fleet's services an agent belongs to. The agents of the fleet itself have names and live until
-// they are deleted; those of the other toolsets are made for one piece of work, and only their own toolset shows them.
+// Toolset is the service that an agent belongs to. The fleet's own agents have names and live until they are deleted.
+// Agents of the other toolsets are made for one piece of work, and only their toolset lists them.
 type Toolset string
 
 // The toolsets.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Limits of Watch, in events.
+// These limit Watch, in events.
 const (
 	MaxWatchEvents     = 10000
 	defaultWatchEvents = 1000
@@ -16,19 +16,19 @@ const (
 	newestEvents       = 50
 )
 
-// WatchRequest says which events.
+// WatchRequest selects events.
 type WatchRequest struct {
-	Cursor    string // go on after it; "" from the oldest event, "now" new ones only, "newest" the newest ones and new ones
+	Cursor    string // continue after it; "" is the oldest event, "now" means new ones only, "newest" the newest ones and new ones
 	AgentName string
 	TaskID    string
-	Follow    bool          // stay for events to come
-	Wait      time.Duration // with Follow: how long; negative: until the context is done
-	MaxEvents int           // 0: without Follow 1000, with it no limit; of "newest" 50 that have happened
+	Follow    bool          // wait for future events
+	Wait      time.Duration // with Follow: how long; negative means until the context is done
+	MaxEvents int           // 0 means 1000 without Follow and no limit with it; for "newest" 50 past events
 }
 
-// Watch sends the events that match, in order, in batches, each with the cursor to go on from; the last batch may be
-// empty. It returns nil at the end of the log, or with Follow when the time is over, MaxEvents were sent, or the
-// task it is about has ended. A receiver that is slow in send slows nobody else.
+// Watch sends the matching events in order, in batches, each with the cursor to continue from; the last batch may be
+// empty. It returns nil at the end of the log or, with Follow, when the time is over, MaxEvents were sent, or the
+// watched task has ended. A receiver that is slow in send delays nobody else.
 func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []Event, cursor string) error) error {
 	p, err := PrincipalFrom(ctx)
 	if err != nil {
@@ -85,14 +85,14 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 	}
 }
 
-// watch is one call of Watch under way.
+// watch is one running call of Watch.
 type watch struct {
 	s      *Service
 	filter EventFilter
 	after  int64
-	left   int  // events that may still be sent; negative: no limit
-	ended  bool // the end of the task it is about was sent
-	over   bool // the task it is about had ended before the call: nothing is to come
+	left   int  // events that may still be sent; negative means no limit
+	ended  bool // the end of the watched task was sent
+	over   bool // the watched task had ended before the call
 }
 
 func (w *watch) cursor() string { return strconv.FormatInt(w.after, 10) }
@@ -107,13 +107,13 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 		w.left = defaultWatchEvents
 	}
 	if r.TaskID != "" || r.Cursor == "now" || r.Cursor == "newest" {
-		err := w.s.store.View(ctx, func(tx ReadTx) (err error) { // one view: a task that is active has its end after now
+		err := w.s.store.View(ctx, func(tx ReadTx) (err error) { // one view, so that the end of an active task comes after now
 			if r.TaskID != "" {
 				t, err := w.s.task(tx, p, r.TaskID)
 				if err != nil {
 					return err
 				}
-				w.over, w.filter.TaskID = !t.Active(), t.ID // a caller may give the beginning of the id
+				w.over, w.filter.TaskID = !t.Active(), t.ID // a caller may give a prefix of the id
 			}
 			switch r.Cursor {
 			case "now":
@@ -145,7 +145,7 @@ func (w *watch) begin(ctx context.Context, p Principal, r WatchRequest) error {
 	return nil
 }
 
-// beforeNewest is the cursor after which the newest n events that match come.
+// beforeNewest returns the cursor before the newest n matching events.
 func beforeNewest(tx ReadTx, f EventFilter, n int) (int64, error) {
 	events, err := tx.LastEvents(f, n)
 	if err != nil || len(events) == 0 {
@@ -154,7 +154,7 @@ func beforeNewest(tx ReadTx, f EventFilter, n int) (int64, error) {
 	return events[0].Seq - 1, nil
 }
 
-// next sends the next batch and says whether there may be more, and how many it sent.
+// next sends the next batch, and returns whether there may be more and how many events it sent.
 func (w *watch) next(ctx context.Context, send func([]Event, string) error) (more bool, sent int, err error) {
 	limit := watchBatch
 	if w.left >= 0 {

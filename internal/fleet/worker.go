@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// How long a worker waits before it looks or tries again.
+// These are how long a worker waits before it looks or retries.
 const (
 	inspectFirst = 100 * time.Millisecond
 	inspectMost  = 2 * time.Second
@@ -16,32 +16,33 @@ const (
 	retryMost    = 30 * time.Second
 )
 
-// worker does what is to be done for one agent, one thing at a time, while it holds the agent's lease.
+// worker does the work for one agent, one thing at a time, while it holds the agent's lease.
 type worker struct {
 	*Reconciler
-	uid       string
-	poked     chan struct{}
-	follow    *follower // of the agent's running task
-	stop      stopping  // how far the stop of that task is
-	progress  progress  // how that task goes on
-	trouble   trouble   // what handing over and following that task met in a row
-	answering answering
-	inspect   time.Duration // how long until the next look at a moving workspace
+	uid             string
+	woken           chan struct{}
+	follow          *follower // of the agent's running task
+	stop            stopping  // progress of the task's stop
+	progress        progress  // progress of the task
+	trouble         trouble   // consecutive errors of dispatching and following the task
+	answering       answering
+	contractChecked bool          // the checks of its contract were run, or there are none
+	inspect         time.Duration // how long until the next look at a moving workspace
 }
 
-// run works while there is something to do. The worker leaves only after it has given the lease back: the next worker
-// for the agent takes it under the same owner, and would lose it by that.
+// run works while there is something to do. It returns only after it has released the lease: the next worker for the
+// agent takes it under the same owner, and would lose it otherwise.
 func (w *worker) run(ctx context.Context) {
 	for {
-		if idle := w.shift(ctx); w.leave(w, !idle) {
+		if idle := w.workUnderLease(ctx); w.leave(w, !idle) {
 			return
 		}
 	}
 }
 
-// shift works while the worker holds the lease. idle says that it ended because there was nothing more to do; otherwise
-// someone else has the lease, or the reconciler stops.
-func (w *worker) shift(ctx context.Context) (idle bool) {
+// workUnderLease works while the worker holds the lease. idle reports that nothing was left to do; otherwise another process has
+// the lease, or the reconciler stops.
+func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	held, release, ok, err := w.hold(ctx, "agent/"+w.uid)
 	if err != nil || !ok {
 		if err != nil && ctx.Err() == nil {
@@ -75,7 +76,7 @@ func (w *worker) shift(ctx context.Context) (idle bool) {
 	}
 }
 
-// load returns the agent as it is in the store, nil when it was deleted.
+// load returns the agent from the store; nil if it was deleted.
 func (w *worker) load(ctx context.Context) (v *AgentView, err error) {
 	err = w.store.View(ctx, func(tx ReadTx) error {
 		views, err := tx.AgentViews([]string{w.uid})
@@ -87,10 +88,10 @@ func (w *worker) load(ctx context.Context) (v *AgentView, err error) {
 	return v, err
 }
 
-// drain forgets that the worker was poked: it is about to look.
+// drain discards a pending wake-up, because the worker is about to look.
 func (w *worker) drain() {
 	select {
-	case <-w.poked:
+	case <-w.woken:
 	default:
 	}
 }
@@ -107,7 +108,7 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 		}
 	}
 	select {
-	case <-w.poked:
+	case <-w.woken:
 	case <-ended:
 	case <-posted:
 	case <-t.C:
@@ -115,7 +116,7 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// step does the next thing for the agent and returns how long to wait before the one after it, 0 for not at all.
+// step does the next thing for the agent and returns how long to wait before the next one; 0 for not at all.
 func (w *worker) step(ctx context.Context, v *AgentView) (time.Duration, error) {
 	a := &v.Agent
 	if v.Task != nil && a.Desired != DesiredDeleted {
@@ -146,21 +147,19 @@ func (w *worker) step(ctx context.Context, v *AgentView) (time.Duration, error) 
 	return retryMost, nil // nothing to do but wait for the task
 }
 
-// errSuperseded is the error of an operation that was cancelled because something else is wanted of the agent by now.
+// errSuperseded means that an operation was cancelled because the agent's desired state has changed.
 var errSuperseded = errors.New("something else is wanted by now")
 
-// op does something slow to the agent's workspace. Few agents have that at a time.
+// op performs a slow operation on the agent's workspace. Few agents do that concurrently.
 func (w *worker) op(ctx context.Context, a *Agent, fn func(context.Context) error) error {
 	return w.call(ctx, a, w.slots, w.cfg.OpTimeout, func(ctx context.Context) error {
 		err := fn(ctx)
-		if w.ours(a) {
-			w.reached(err)
-		}
+		w.placeOf(a).reached(err)
 		return err
 	})
 }
 
-// ask does something short, that must not wait for the slow operations of other agents.
+// ask performs a short operation, which must not wait for slow operations of other agents.
 func (w *worker) ask(ctx context.Context, a *Agent, fn func(context.Context) error) error {
 	return w.call(ctx, a, w.lines, w.cfg.CallTimeout, fn)
 }
@@ -187,10 +186,10 @@ func (w *worker) call(ctx context.Context, a *Agent, slots chan struct{}, limit 
 			case superseded:
 				return errSuperseded
 			case limited.Err() != nil:
-				return Errorf(ReasonBackendUnavailable, "the agents' host did not answer within %s", limit).Because(err)
+				return Errorf(ReasonBackendUnavailable, "the agents' host did not answer within %s", limit).WithCause(err)
 			}
 			return err
-		case <-w.poked:
+		case <-w.woken:
 			if v, err := w.load(ctx); err == nil && v != nil && v.Desired != a.Desired {
 				superseded = true
 				cancel()
@@ -260,7 +259,7 @@ func (w *worker) failed(ctx context.Context, tried *Agent, err error, final Stat
 		if a.Desired != tried.Desired || a.Restart != tried.Restart {
 			return "", nil
 		}
-		a.StateReason = Words(err)
+		a.StateReason = PublicMessage(err)
 		if retry {
 			a.Attempts++
 			d := backoff(a.Attempts, retryMost)

@@ -18,7 +18,7 @@ func (w *worker) provision(ctx context.Context, a *Agent) (time.Duration, error)
 	w.cfg.Fault(FaultProvisionBefore)
 	var ws Workspace
 	err := w.op(ctx, a, func(ctx context.Context) (err error) {
-		ws, err = w.host(a).Provision(ctx, *a)
+		ws, err = w.placeOf(a).Provision(ctx, *a)
 		return err
 	})
 	if e := refusal(err); e != nil {
@@ -77,7 +77,7 @@ func (a *Agent) differs(ws Workspace) bool {
 func (w *worker) look(ctx context.Context, a *Agent) (time.Duration, error) {
 	var ws Workspace
 	err := w.ask(ctx, a, func(ctx context.Context) (err error) {
-		ws, err = w.host(a).Inspect(ctx, *a)
+		ws, err = w.placeOf(a).Inspect(ctx, *a)
 		return err
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ func (w *worker) stopWorkspace(ctx context.Context, a *Agent) (time.Duration, er
 		return 0, err
 	}
 	w.cfg.Fault(FaultAgentStopBefore)
-	if err := w.op(ctx, a, func(ctx context.Context) error { return w.host(a).Stop(ctx, *a) }); err != nil {
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Stop(ctx, *a) }); err != nil {
 		return w.failed(ctx, a, err, "")
 	}
 	w.cfg.Fault(FaultAgentStopAfter)
@@ -121,7 +121,7 @@ func (w *worker) startWorkspace(ctx context.Context, a *Agent) (time.Duration, e
 	}
 	w.cfg.Fault(FaultAgentStartBefore)
 	restart := a.Restart
-	if err := w.op(ctx, a, func(ctx context.Context) error { return w.host(a).Start(ctx, *a) }); err != nil {
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Start(ctx, *a) }); err != nil {
 		return w.failed(ctx, a, err, StateFailed)
 	}
 	w.cfg.Fault(FaultAgentStartAfter)
@@ -159,6 +159,9 @@ func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error
 	if d := w.linger(v); d > 0 {
 		return d, nil
 	}
+	if d, err := w.checkContract(ctx, a); d > 0 || err != nil {
+		return d, err
+	}
 	w.unfollow() // or the end of its run would be recorded as a failure
 	if a.State != StateDeleting {
 		if err := w.set(ctx, StateDeleting, "", nil); err != nil {
@@ -168,10 +171,13 @@ func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error
 	if err := w.keepLastChanges(ctx, a); err != nil {
 		return 0, err
 	}
+	if err := w.keepWork(ctx, a); err != nil {
+		return 0, err
+	}
 	w.cfg.Fault(FaultDeleteBefore)
 	var kept string
 	err := w.op(ctx, a, func(ctx context.Context) (err error) {
-		kept, err = w.host(a).Delete(ctx, *a)
+		kept, err = w.placeOf(a).Delete(ctx, *a)
 		return err
 	})
 	if err != nil {
@@ -182,9 +188,13 @@ func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error
 		if err := w.endTask(tx, a.UID, TaskStopped, "its agent was deleted"); err != nil {
 			return "", err
 		}
-		a.State, a.StateReason, a.DeletedAt = StateDeleted, kept, w.now()
-		if kept != "" {
-			return "agent deleted; " + kept, nil
+		left, err := tx.Remains(a.UID)
+		if err != nil {
+			return "", err
+		}
+		a.State, a.StateReason, a.DeletedAt = StateDeleted, left.words(a.Name, kept), w.now()
+		if a.StateReason != "" {
+			return "agent deleted; " + a.StateReason, nil
 		}
 		return "agent deleted", nil
 	})

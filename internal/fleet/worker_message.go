@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// postman gives a run its messages in the background, one after the other, until there are none. The host has an agent
+// courier gives a run its messages in the background, one after the other, until there are none. The host has an agent
 // that cannot take one now wait for it, so the run does not end meanwhile.
-type postman struct {
+type courier struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed at the end
 }
 
 // end ends the delivery and waits for it. A message that is on its way may or may not arrive: it is given again by its id.
-func (p *postman) end() {
+func (p *courier) end() {
 	if p != nil {
 		p.cancel()
 		<-p.done
@@ -24,6 +24,9 @@ func (p *postman) end() {
 // stepMessages sees to it that somebody gives the task that is followed its messages, if it has any.
 func (w *worker) stepMessages(ctx context.Context, a *Agent, t *Task) error {
 	f := w.follow
+	if f.checks != nil {
+		return nil // what comes now is for the next try, if there is one
+	}
 	if !t.StopAsked.IsZero() {
 		f.post.end()
 		f.post = nil
@@ -36,33 +39,34 @@ func (w *worker) stepMessages(ctx context.Context, a *Agent, t *Task) error {
 			return nil // it looks for more before it ends
 		}
 	}
-	open, _, err := w.messages(ctx, t.ID)
+	open, _, err := w.messages(ctx, t)
 	if err != nil || len(open) == 0 {
 		f.post = nil
 		return err
 	}
 	ctx, cancel := context.WithCancel(f.ctx)
-	p := &postman{cancel: cancel, done: make(chan struct{})}
+	p := &courier{cancel: cancel, done: make(chan struct{})}
 	f.post = p
-	agent, run := *a, t.run(true)
+	agent, task, run := *a, *t, t.run(true)
 	go func() {
 		defer close(p.done)
 		defer cancel()
-		w.deliver(ctx, &agent, run)
+		w.deliver(ctx, &agent, &task, run)
 	}()
 	return nil
 }
 
-// messages returns the task's messages, oldest first: those that are to be given, and those that were.
-func (w *worker) messages(ctx context.Context, taskID string) (open, given []Message, err error) {
+// messages returns the messages of the task's run, oldest first: those that are to be given, and those that were. What was
+// given before the agent tried again was given to another run.
+func (w *worker) messages(ctx context.Context, t *Task) (open, given []Message, err error) {
 	err = w.store.View(ctx, func(tx ReadTx) error {
-		all, err := tx.Messages(taskID)
+		all, err := tx.Messages(t.ID)
 		open, given = nil, nil
 		for _, m := range all {
 			switch {
 			case m.Open():
 				open = append(open, *m)
-			case m.Refused == "":
+			case m.Refused == "" && (t.Try == 0 || !m.GivenAt.Before(t.Dispatched)):
 				given = append(given, *m)
 			}
 		}
@@ -72,16 +76,16 @@ func (w *worker) messages(ctx context.Context, taskID string) (open, given []Mes
 }
 
 // deliver gives the run its messages until there are none, or ctx is done.
-func (w *worker) deliver(ctx context.Context, a *Agent, r Run) {
+func (w *worker) deliver(ctx context.Context, a *Agent, t *Task, r Run) {
 	for failures := 0; ctx.Err() == nil; {
-		open, given, err := w.messages(ctx, r.TaskID)
+		open, given, err := w.messages(ctx, t)
 		if err == nil {
 			if len(open) == 0 {
 				return
 			}
 			w.cfg.Fault(FaultMessageBefore)
 			r.Messages = given
-			err = w.host(a).Connect(*a).Send(ctx, r, open[0].ID, open[0].Text)
+			err = w.placeOf(a).Connect(*a).Send(ctx, r, open[0].ID, open[0].Text)
 			if ctx.Err() != nil {
 				return
 			}
@@ -97,7 +101,7 @@ func (w *worker) deliver(ctx context.Context, a *Agent, r Run) {
 			continue
 		}
 		failures++
-		w.log.WarnContext(ctx, "a message is given again later", slog.String("task", r.TaskID), slog.Any("error", err))
+		w.log.WarnContext(ctx, "a message is given again later", slog.String("task", t.ID), slog.Any("error", err))
 		again := time.NewTimer(backoff(failures, troubleMost))
 		select {
 		case <-again.C:
@@ -132,7 +136,7 @@ func (w *worker) became(ctx context.Context, m Message, err error) error {
 		case now == nil || !now.Open() || t == nil:
 			return nil
 		case err != nil:
-			return refuseMessage(tx, t, now, w.now(), ReasonOf(err), Words(err))
+			return refuseMessage(tx, t, now, w.now(), ReasonOf(err), PublicMessage(err))
 		}
 		now.GivenAt = w.now()
 		if err := tx.UpdateMessage(now); err != nil {
@@ -156,14 +160,14 @@ func refuseMessage(tx Tx, t *Task, m *Message, now time.Time, r Reason, words st
 
 // lastCall asks the host of a run that has ended about the messages of which nobody knows yet whether the agent has them.
 func (w *worker) lastCall(ctx context.Context, a *Agent, t *Task) error {
-	open, given, err := w.messages(ctx, t.ID)
+	open, given, err := w.messages(ctx, t)
 	for _, m := range open {
 		if err != nil {
 			return err
 		}
 		r := t.run(true)
 		r.Messages = given
-		sent := w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
+		sent := w.ask(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

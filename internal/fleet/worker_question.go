@@ -21,11 +21,12 @@ const maxQuestions = 1000
 // takeQuestion records what the runner says about a question of the task: that it is asked, or what became of it. The
 // runner says it again whenever it is followed anew.
 func (w *worker) takeQuestion(tx Tx, t *Task, q Question) error {
-	if !localQuestionID.MatchString(q.ID) || q.Kind != AskPermission && q.Kind != AskText {
+	if !q.understood() {
 		return tx.Append(t.event(EventTaskStep, w.now(), "a question of the agent was not understood"))
 	}
-	q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner = questionID(t.ID, q.ID), t.ID, t.AgentUID, t.AgentName, t.Owner
+	q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner = questionID(t, q.ID), t.ID, t.AgentUID, t.AgentName, t.Owner
 	q.cut()
+	q.settle(w.now())
 	old, err := tx.Question(q.ID)
 	if err != nil {
 		return err
@@ -86,9 +87,11 @@ func (w *worker) stepAnswers(ctx context.Context, a *Agent, t *Task) (time.Durat
 		return 0, err
 	}
 	for _, q := range open {
+		w.cfg.Fault(FaultAnswerBefore)
 		err := w.ask(ctx, a, func(ctx context.Context) error {
-			return w.host(a).Connect(*a).Answer(ctx, t.run(true), *q)
+			return w.placeOf(a).Connect(*a).Answer(ctx, t.run(true), *q)
 		})
+		w.cfg.Fault(FaultAnswerAfter)
 		switch {
 		case ctx.Err() != nil:
 			return 0, ctx.Err()

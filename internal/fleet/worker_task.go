@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func (w *worker) stepTask(ctx context.Context, v *AgentView) (next time.Duration
 		return 0, false, w.finish(ctx, t.ID, Outcome{Status: TaskStopped})
 	case a.State == StateStopped || a.State == StateFailed || a.State == StateCanceled:
 		w.unfollow()
-		if err := w.keepChanges(ctx, a, t); err != nil {
+		if err := w.keepChanges(ctx, a, t, false); err != nil {
 			return 0, false, err
 		}
 		return 0, false, w.finish(ctx, t.ID, Outcome{Status: TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason)})
@@ -106,13 +107,19 @@ func timedOut(t *Task) string { return fmt.Sprintf("it ran longer than its limit
 // asked whether it has the task before it is given it again.
 func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) error {
 	if t.Dispatched.IsZero() {
+		if err := w.keepOwedChanges(ctx, a, t); err != nil {
+			return err
+		}
 		text := "the task is handed to the agent"
-		if t.SelfStarted {
+		switch {
+		case t.Try > 0:
+			text = fmt.Sprintf("the agent is told what the checks found, and tries again: try %d", t.Try+1)
+		case t.SelfStarted:
 			text = "the agent begins the task by itself"
 		}
 		if err := w.changeTask(ctx, t.ID, func(tx Tx, t *Task) error {
 			t.Dispatched = w.now()
-			if err := tx.Append(t.event(EventTaskStarted, t.Dispatched, text)); err != nil {
+			if err := tx.Append(t.event(EventTaskStarted, t.Dispatched, text)); err != nil || t.Try > 0 {
 				return err
 			}
 			early, err := tx.Messages(t.ID)
@@ -128,11 +135,18 @@ func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) er
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
 	run := t.run(again)
+	run.Continues = a.Conversed
 	var err error
 	if run.Report, err = w.report(ctx, a, t); err != nil {
 		return err
 	}
-	err = w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Connect(*a).Dispatch(ctx, run) })
+	if run.Feedback, err = w.feedback(ctx, t); err != nil {
+		return err
+	}
+	if t.Try > 0 {
+		run.Timeout = max(t.StartedAt.Add(t.Timeout).Sub(w.now()), time.Second)
+	}
+	err = w.ask(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Connect(*a).Dispatch(ctx, run) })
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -146,7 +160,7 @@ func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) er
 		return nil
 	default:
 		w.log.WarnContext(ctx, "a task was not handed over", slog.String("task", t.ID), slog.Any("error", err))
-		return w.finish(ctx, t.ID, Outcome{Status: TaskFailed, Reason: "the agent did not take it: " + Words(err)})
+		return w.finish(ctx, t.ID, Outcome{Status: TaskFailed, Reason: "the agent did not take it: " + PublicMessage(err)})
 	}
 	w.followRun(ctx, a, t)
 	return nil
@@ -158,15 +172,19 @@ func (w *worker) followed(ctx context.Context, v *AgentView, f *follower) error 
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case f.checks != nil:
+		return w.checked(ctx, a, t, f)
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
 		if err := w.lastCall(ctx, a, t); err != nil {
 			return err
 		}
-		if err := w.keepChanges(ctx, a, t); err != nil {
-			return err
+		if !f.outcome.Terminal {
+			if err := w.keepChanges(ctx, a, t, t.Try > 0); err != nil {
+				return err
+			}
 		}
-		return w.finish(ctx, t.ID, a.outcome(f.outcome))
+		return w.ended(ctx, a, t, a.outcome(f.outcome))
 	case ReasonOf(f.err) == ReasonTaskNotFound && !t.StopAsked.IsZero():
 		return w.finish(ctx, t.ID, Outcome{Status: TaskStopped})
 	case ReasonOf(f.err) == ReasonTaskNotFound && a.State == StateRunning:
@@ -232,12 +250,12 @@ func (w *worker) stepStop(ctx context.Context, a *Agent, t *Task) (time.Duration
 	case errors.Is(err, errSuperseded):
 		return 0, nil
 	case err == nil:
-		s.next = w.now().Add(w.grace(a))
+		s.next = w.now().Add(w.placeOf(a).grace)
 	default:
 		w.log.WarnContext(ctx, "a run could not be ended and is tried again", slog.String("task", t.ID), slog.Any("error", err))
 		s.next = w.now().Add(retryFirst)
 	}
-	if (err == nil || !s.begun.Add(w.grace(a)).After(s.next)) && s.step < stopWorkspace {
+	if (err == nil || !s.begun.Add(w.placeOf(a).grace).After(s.next)) && s.step < stopWorkspace {
 		s.step, s.begun = s.step+1, time.Time{}
 	}
 	return s.next.Sub(w.now()), nil
@@ -247,7 +265,7 @@ func (w *worker) stepStop(ctx context.Context, a *Agent, t *Task) (time.Duration
 func (w *worker) stopAct(a *Agent, t *Task) (text string, act func(context.Context) error) {
 	interrupt := func(kill bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return w.ask(ctx, a, func(ctx context.Context) error { return w.host(a).Connect(*a).Interrupt(ctx, t.run(true), kill) })
+			return w.ask(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Connect(*a).Interrupt(ctx, t.run(true), kill) })
 		}
 	}
 	switch {
@@ -260,19 +278,19 @@ func (w *worker) stopAct(a *Agent, t *Task) (text string, act func(context.Conte
 			}
 			return err
 		}
-	case w.stop.step == stopWorkspace && w.host(a).Traits().StopEndsRuns:
+	case w.stop.step == stopWorkspace && w.placeOf(a).Traits().StopEndsRuns:
 		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
 			if a.State == StateRunning { // or the agent would count as idle when its task has ended by that
 				if err := w.set(ctx, StateStopping, "nothing else ended its task", nil); err != nil {
 					return err
 				}
 			}
-			return w.op(ctx, a, func(ctx context.Context) error { return w.host(a).Stop(ctx, *a) })
+			return w.op(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Stop(ctx, *a) })
 		}
 	case w.stop.step == stopWorkspace:
 		return "it survived being killed: killing it again", interrupt(true)
 	}
-	return fmt.Sprintf("it did not end within %s: killing", w.grace(a)), interrupt(true)
+	return fmt.Sprintf("it did not end within %s: killing", w.placeOf(a).grace), interrupt(true)
 }
 
 // finish records how the task ended, unless it has ended before.
@@ -301,7 +319,10 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 		}
 	}
 	t.Reported = o.Reported && t.Status == o.Status
-	t.Summary, t.ExitCode, t.CostUSD, t.Turns, t.Usage = o.Summary, o.ExitCode, o.CostUSD, o.Turns, o.Usage
+	t.Terminal = t.Terminal || o.Terminal
+	t.ChecksFailed = o.checksFailed && t.Status == TaskFailed
+	t.Summary, t.ExitCode = o.Summary, o.ExitCode
+	t.spend(o)
 	if err := keepPayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
 		return err
 	}
@@ -315,6 +336,7 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 	}
 	if a != nil && a.DeletedAt.IsZero() {
 		a.UpdatedAt = now
+		a.Conversed = a.Conversed || o.Conversation
 		if a.OneTask {
 			a.Desired = DesiredDeleted
 		}
@@ -337,6 +359,15 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 		return err
 	}
 	return tx.Append(t.event(EventTaskEnded, now, text))
+}
+
+// spend adds what a run cost to what the task did.
+func (t *Task) spend(o Outcome) {
+	t.CostUSD, t.Turns = t.CostUSD+o.CostUSD, t.Turns+o.Turns
+	t.Usage.Model = cmp.Or(o.Usage.Model, t.Usage.Model)
+	t.Usage.InputTokens += o.Usage.InputTokens
+	t.Usage.OutputTokens += o.Usage.OutputTokens
+	t.Usage.ToolCalls += o.Usage.ToolCalls
 }
 
 // keepPayload keeps the payload, behind what was kept while the task ran, in one piece.

@@ -59,7 +59,7 @@ func (w Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset i
 	}
 	text, more, err := t.Git.Patch(ctx, t.Repository, c.Base, c.Commit, path, offset, limit)
 	if err != nil && ctx.Err() == nil {
-		return nil, false, gone.Because(err)
+		return nil, false, gone.WithCause(err)
 	}
 	return text, more, err
 }

@@ -10,23 +10,33 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// confined returns the policy of one run: what the workspace allows, the run's own files, and the programs: its own, and
-// those of the MCP servers that it starts.
-func confined(p sandbox.Policy, run shim.Run, program string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
+// trusted are the variables that say where a program finds the certificates that it trusts, and those that it logs in with.
+var trusted = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "GOOGLE_APPLICATION_CREDENTIALS"}
+
+// confined returns the policy of one run: what the workspace allows, the run's own files, and the programs: its own, the one
+// that this one starts, and those of the MCP servers.
+func confined(p sandbox.Policy, run shim.Run, program, starts string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
 	p.Write = append(slices.Clone(p.Write), run.Path(shim.FilesDir))
 	p.Read = append(slices.Clone(p.Read), string(run))
 	p.Read = append(p.Read, installed(program)...)
+	commands := []string{starts}
 	for _, s := range servers {
-		if s.Command == "" {
+		commands = append(commands, s.Command)
+	}
+	for _, command := range commands {
+		if command == "" {
 			continue
 		}
-		if path, err := Find(s.Command, env, "/"); err == nil { // one that is not there is for the program to tell
+		if path, err := Find(command, env, "/"); err == nil { // one that is not there is for the program to tell
 			p.Read = append(p.Read, installed(path)...)
 		}
 	}
 	for _, v := range env {
-		path, ok := strings.CutPrefix(v, "PATH=")
-		if !ok {
+		name, path, _ := strings.Cut(v, "=")
+		if slices.Contains(trusted, name) {
+			p.Read = append(p.Read, slices.DeleteFunc(filepath.SplitList(path), func(f string) bool { return !filepath.IsAbs(f) })...)
+		}
+		if name != "PATH" {
 			continue
 		}
 		for _, dir := range filepath.SplitList(path) {

@@ -3,9 +3,11 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +24,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "shim" {
 		os.Exit(ShimMain(os.Args[2:]...))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "ask" {
+		os.Exit(AskMain(os.Args[2:]...))
+	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
 	goleak.VerifyTestMain(m)
 }
@@ -34,13 +39,14 @@ type bench struct {
 	host  *Host
 	home  Home
 	agent Agent
+	asks  *driver.Permissions
 }
 
 func newBench(t *testing.T) (*bench, context.Context) {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	x := &bench{t: t, host: New(Config{ShimCommand: []string{exe, "shim"}}), home: Home(t.TempDir())}
+	x := &bench{t: t, host: New(Config{ShimCommand: []string{exe, "shim"}, AskCommand: []string{exe, "ask"}}), home: Home(t.TempDir())}
 	require.NoError(t, os.Mkdir(x.home.path("runs"), 0o700))
 	x.agent = x.host.Agent("papi", x.home, x)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -59,7 +65,7 @@ func (x *bench) Tree() (*Tree, error) { return nil, nil }
 func (x *bench) Work(r fleet.Run) (Work, error) {
 	d, err := driver.New(driver.Options{Kind: "shell"})
 	return Work{
-		Driver: d, Dir: string(x.home), Job: driver.Job{TaskID: r.TaskID, Prompt: r.Prompt},
+		Driver: d, Dir: string(x.home), Job: driver.Job{TaskID: r.TaskID, Prompt: r.Prompt, Role: driver.Role{Permissions: x.asks}},
 		Environ: func(own map[string]string) []string {
 			env := []string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE")}
 			for k, v := range own {
@@ -178,4 +184,48 @@ func TestTwoShims(t *testing.T) {
 	_, err = x.follow(ctx, r)
 	require.NoError(t, err)
 	require.Equal(t, "once\n", x.times())
+}
+
+// TestCrashWhileItAsks kills the supervisor of a run whose question waits, and one that has just given an answer.
+func TestCrashWhileItAsks(t *testing.T) {
+	t.Parallel()
+	x, ctx := newBench(t)
+	x.asks = &driver.Permissions{Timeout: time.Minute}
+	kill := func(r fleet.Run) {
+		claim, err := x.home.run(r.TaskID).Claim()
+		require.NoError(t, err)
+		require.NoError(t, claim.Shim.Signal(syscall.SIGKILL))
+	}
+	answer := func(r fleet.Run, id string) fleet.Question {
+		return fleet.Question{ID: r.TaskID + "-" + id, TaskID: r.TaskID, Answer: "yes", AnsweredBy: "alice"}
+	}
+	for i, answered := range []bool{false, true} {
+		r := fleet.Run{TaskID: fmt.Sprint("task-", i), Prompt: `"$FLEET_ASK" question one; "$FLEET_ASK" question two`, Timeout: time.Minute}
+		require.NoError(t, x.agent.Dispatch(ctx, r))
+		asked := map[string]fleet.QuestionStatus{}
+		o, err := x.agent.Follow(ctx, r, "", func(out fleet.Output) error {
+			if out.Question == nil {
+				return nil
+			}
+			asked[out.Question.ID] = out.Question.Status
+			switch {
+			case out.Question.Status != fleet.QuestionWaiting:
+			case answered && out.Question.ID == "1":
+				return x.agent.Answer(ctx, r, answer(r, "1"))
+			default:
+				kill(r)
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, fleet.TaskFailed, o.Status)
+		if !answered {
+			require.Equal(t, map[string]fleet.QuestionStatus{"1": fleet.QuestionWaiting}, asked)
+			require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(x.agent.Answer(ctx, r, answer(r, "1"))))
+			continue
+		}
+		require.Equal(t, map[string]fleet.QuestionStatus{"1": fleet.QuestionAnswered, "2": fleet.QuestionWaiting}, asked)
+		require.NoError(t, x.agent.Answer(ctx, r, answer(r, "1")), "the run had it")
+		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(x.agent.Answer(ctx, r, answer(r, "2"))))
+	}
 }

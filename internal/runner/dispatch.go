@@ -17,12 +17,16 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/ask"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/shim"
 )
 
-// formatFile is where a run keeps how its output is read.
-const formatFile = "format.json"
+// What a run keeps about itself: what to run, and how its output is read.
+const (
+	specFile   = "run.json"
+	formatFile = "format.json"
+)
 
 // reportFile is where a run has the token with which it reports.
 const reportFile = "report-token"
@@ -50,14 +54,8 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err := w.ws.Ready(); err != nil {
 		return err
 	}
-	if id := h.read("active"); id != "" && id != FileName(r.TaskID) {
-		busy, err := underWay(shim.Run(h.path("runs", id)))
-		if err != nil {
-			return HostError("the agent's last run cannot be read", err)
-		}
-		if busy {
-			return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", w.name, id).With("task_id", id)
-		}
+	if err := w.free(FileName(r.TaskID)); err != nil {
+		return err
 	}
 	work, err := w.ws.Work(r)
 	if err != nil {
@@ -68,7 +66,26 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 		return err
 	}
 	w.begin(ctx, r)
+	if err := ctx.Err(); err != nil {
+		return err // the next call records where the run begins
+	}
 	return w.host.launch(ctx, w.name, h, run, env)
+}
+
+// free returns AGENT_BUSY if the agent works on another run than the one with the name.
+func (w Agent) free(name string) error {
+	id := w.home.read("active")
+	if id == "" || id == name {
+		return nil
+	}
+	busy, err := underWay(shim.Run(w.home.path("runs", id)))
+	if err != nil {
+		return HostError("the agent's last run cannot be read", err)
+	}
+	if busy {
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", w.name, id).With("task_id", id)
+	}
+	return nil
 }
 
 // settleClaim says whether the run was given to the agent. When nobody has claimed it, nobody will, and what there is
@@ -143,7 +160,15 @@ func underWay(run shim.Run) (bool, error) {
 func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	run := h.run(r.TaskID)
 	job := w.Job
-	job.RunDir, job.Session, job.Helper = string(run), h.read("session"), host.config.ACPCommand
+	job.TaskID, job.Prompt, job.Report = r.TaskID, r.Prompt, r.Report
+	job.RunDir, job.Helper = string(run), host.config.ACPCommand
+	job.Session, job.Since, job.Lost = h.conversation(w.Driver, r)
+	asks := askSpec(w, host.config.AskCommand)
+	if asks != nil {
+		job.Ask = append(slices.Clone(host.config.AskCommand), string(run))
+	}
+	job.Feedback, job.Confined = r.Feedback, w.Sandbox != nil
+	job = driver.WithFeedback(w.Driver, job)
 	c, err := w.Driver.Command(job)
 	if err != nil {
 		return nil, err
@@ -160,16 +185,25 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		own[k] = v
 	}
 	files := append(driver.BaseFiles(job), c.Files...)
+	if asks != nil {
+		own["FLEET_ASK"] = run.Path(askFile)
+		files = append(files, askScript(job.Ask))
+	}
+	if job.Feedback != "" {
+		own["FLEET_FEEDBACK_FILE"] = run.Path(driver.FeedbackFile)
+		files = append(files, driver.File{Name: driver.FeedbackFile, Data: job.Feedback})
+	}
 	if r.Report != nil {
 		// For programs that do not speak MCP; the token itself is in no environment.
 		own["FLEET_REPORT_URL"], own["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
 		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
 	}
-	env := w.Environ(own)
+	env := w.environ(own)
+	c.Format.Lost, c.Format.Record = job.Lost, recordPattern(w, env)
 	spec := shim.Spec{
-		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput,
+		Argv: c.Argv, Dir: w.Dir, Timeout: r.Timeout, Grace: host.config.StopGrace, MaxOutput: host.config.MaxOutput, RawOutput: host.config.OutputMax,
 		SplitStderr: c.SplitStderr, StdinFile: c.StdinFile, Messages: c.Messages, MessagesJSON: c.MessagesJSON, Log: h.path("log"), Mark: shim.Mark(run), Name: r.TaskID,
-		Requests: c.Requests,
+		Requests: c.Requests, Asks: asks,
 	}
 	if w.Timeout > 0 && (spec.Timeout <= 0 || w.Timeout < spec.Timeout) {
 		spec.Timeout = w.Timeout
@@ -181,30 +215,39 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		}
 	}
 	if w.Sandbox != nil {
-		spec.Sandbox = confined(*w.Sandbox, run, spec.Program, job.Role.MCPServers, env)
+		spec.Sandbox = confined(*w.Sandbox, run, spec.Program, c.Starts, job.Role.MCPServers, env)
+		if asks != nil {
+			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(ask.Dir))
+			spec.Sandbox.Read = append(spec.Sandbox.Read, installed(job.Ask[0])...)
+		}
 	}
 	for _, f := range files {
 		if f.Secret {
 			spec.Secrets = append(spec.Secrets, f.Name)
 		}
 	}
+	return env, host.lay(h, run, map[string]any{specFile: spec, formatFile: c.Format}, files)
+}
+
+// lay makes the directory of a run with the files in it, and with what is described as JSON.
+func (host *Host) lay(h Home, run shim.Run, described map[string]any, files []driver.File) error {
 	for name, data := range shim.Spares() {
 		files = append(files, driver.File{Name: name, Data: data})
 	}
-	for name, v := range map[string]any{"run.json": spec, formatFile: c.Format} {
+	for name, v := range described {
 		data, err := json.Marshal(v)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		files = append(files, driver.File{Name: name, Data: string(data)})
 	}
 	if err := h.sweep(); err != nil {
-		return nil, HostError("the directory of runs cannot be tidied", err)
+		return HostError("the directory of runs cannot be tidied", err)
 	}
 	if err := h.place(run, files); err != nil {
-		return nil, HostError("the directory of the run cannot be made", err)
+		return HostError("the directory of the run cannot be made", err)
 	}
-	return env, nil
+	return nil
 }
 
 // place makes the run's directory with the files in it.
@@ -213,8 +256,10 @@ func (h Home) place(run shim.Run, files []driver.File) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(tmp, shim.FilesDir), 0o700); err != nil {
-		return err
+	for _, dir := range []string{shim.FilesDir, ask.Dir} {
+		if err := os.Mkdir(filepath.Join(tmp, dir), 0o700); err != nil {
+			return err
+		}
 	}
 	for _, f := range files {
 		mode := os.FileMode(0o600)
@@ -262,7 +307,7 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 			if errors.Is(err, io.EOF) {
 				why = "it ended at once"
 			}
-			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor could not be started: %s", why).Because(err)
+			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor could not be started: %s", why).WithCause(err)
 		}
 	}
 	h.log("run %s started", filepath.Base(string(run)))

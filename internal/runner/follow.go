@@ -71,6 +71,8 @@ type follower struct {
 	offset int64  // of the end of what was parsed
 	data   []byte // what was read and not parsed
 	gap    int64  // how many bytes are missing after that
+
+	questions journal
 }
 
 func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
@@ -121,9 +123,12 @@ func (f *follower) overdue() bool {
 	if f.spec.Timeout <= 0 {
 		return false
 	}
-	info, err := os.Lstat(f.run.Path("claim"))
+	info, err := statClaim(f.run)
 	return err == nil && time.Since(info.ModTime()) > f.spec.Timeout+f.spec.Grace+overdueBy
 }
+
+// statClaim describes the file that was made when the run was claimed.
+func statClaim(run shim.Run) (os.FileInfo, error) { return os.Lstat(run.Path("claim")) }
 
 func (f *follower) close() { f.reader.Close() }
 
@@ -153,7 +158,17 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := f.pass(ctx, exit != nil); err != nil || exit != nil {
+		asked, err := f.asked()
+		if err == nil {
+			err = f.tell(asked, false)
+		}
+		if err == nil {
+			err = f.pass(ctx, exit != nil)
+		}
+		if err == nil {
+			err = f.tell(asked, true) // after what the program wrote before it asked
+		}
+		if err != nil || exit != nil {
 			return exit, err
 		}
 		if err := f.catchUp(); err != nil {
@@ -295,7 +310,7 @@ func (f *follower) took(n int, said []driver.Piece) error {
 			continue
 		}
 		f.caughtUp = true
-		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data, Open: f.open()}); err != nil {
+		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data, Open: f.open(), ConversationLost: s.Lost}); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,11 +22,25 @@ import (
 //	runs/    a directory for each run, see package shim
 //	active   the name of the run that was started last
 //	session  the conversation that the agent's next run continues
+//	record   the file in which the agent's program keeps that conversation, if it is known
 //	log      a line for each run that was started or has ended
 type Home string
 
 // maxFile is the longest file of an agent's directory that is read, in bytes. Each is a few lines.
 const maxFile = 1 << 20
+
+// Make makes the directory, with what a Host needs in it. What is there already is left alone.
+func (h Home) Make() error {
+	err := os.MkdirAll(h.path("runs"), 0o700)
+	if err != nil {
+		return err
+	}
+	log, err := agentfile.Create(h.path("log"))
+	if err != nil {
+		return err
+	}
+	return log.Close()
+}
 
 func (h Home) path(parts ...string) string {
 	return filepath.Join(append([]string{string(h)}, parts...)...)
@@ -59,12 +74,18 @@ func FileName(id string) string {
 	return "_" + hex.EncodeToString(sum[:16])
 }
 
-// HostError is an error of this machine, for example a full disk or missing permissions. Another try may find it cured.
+// HostError is an error of this machine, for example a full disk or missing permissions. Another try may find it cured. If a
+// context has ended, that is the error.
 func HostError(what string, cause error) error {
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(cause, ended) {
+			return ended
+		}
+	}
 	reason := "see the log of the program that runs the agent"
 	var pe *fs.PathError
 	if errors.As(cause, &pe) {
 		reason = pe.Path + ": " + pe.Err.Error()
 	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s: %s", what, reason).Because(cause)
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s: %s", what, reason).WithCause(cause)
 }

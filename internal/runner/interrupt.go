@@ -21,7 +21,19 @@ func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	run := w.home.run(r.TaskID)
+	if err := interrupt(ctx, w.home.run(r.TaskID), r.Linger, kill); err != nil {
+		return err
+	}
+	checks, err := w.home.checksOf(r)
+	for _, run := range checks {
+		if e := interrupt(ctx, run, 0, kill); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill bool) error {
 	for begun, again := time.Now(), 5*time.Millisecond; ; again = min(2*again, 200*time.Millisecond) {
 		if c, err := run.Claim(); err == nil && (c == nil || c.Void) || gone(err) {
 			return nil // never started
@@ -33,7 +45,7 @@ func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 		if exit != nil {
 			return nil
 		}
-		err = run.Interrupt(ctx, kill, r.Linger, "it was asked to stop")
+		err = run.Interrupt(ctx, kill, linger, "it was asked to stop")
 		if errors.Is(err, shim.ErrEnded) && time.Since(begun) > listenTime {
 			err = shim.ErrNoAnswer
 		}
@@ -49,7 +61,7 @@ func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 			return nil
 		case errors.Is(err, shim.ErrEnded): // or not listening yet
 		case errors.Is(err, shim.ErrNoAnswer):
-			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer").Because(err)
+			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer").WithCause(err)
 		default:
 			return HostError("the run cannot be interrupted", err)
 		}

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"os"
 	"strings"
 
 	"fleet/internal/fleet"
@@ -22,11 +21,11 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		return fleet.Outcome{}, HostError("the output of the run cannot be read", err)
 	}
 	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr)})
-	if err := h.remember(result); err != nil {
+	if err := h.remember(f.format, result); err != nil {
 		return fleet.Outcome{}, HostError("the agent's conversation cannot be written down", err)
 	}
 	o := result.Outcome
-	o.EndedAt = exit.Ended
+	o.EndedAt, o.Conversation = exit.Ended, result.Session != ""
 	summary, err := run.Head(summaryFile, maxSummary)
 	if err != nil {
 		return fleet.Outcome{}, HostError("the summary of the run cannot be read", err)
@@ -52,7 +51,9 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		o.Status = fleet.TaskFailed
 		o.Reason = "it ran longer than its time limit of " + f.spec.Timeout.String()
 	case shim.Interrupted:
-		o.Status, o.Reason = fleet.TaskStopped, exit.Reason
+		if !o.Reported { // it was done before
+			o.Status, o.Reason = fleet.TaskStopped, exit.Reason
+		}
 	case shim.Lost, shim.NotStarted:
 		o.Status, o.Reason = fleet.TaskFailed, exit.Reason
 	}
@@ -60,19 +61,6 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		o.Reason += " (" + exit.Trouble + ")"
 	}
 	return o, nil
-}
-
-// remember keeps the conversation that the agent's next run goes on with.
-func (h Home) remember(r driver.Result) error {
-	switch known := h.read("session"); {
-	case r.Forget:
-		if err := os.Remove(h.path("session")); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-	case r.Session != "" && r.Session != known && h.exists():
-		return shim.WriteFile(h.path("session"), []byte(r.Session), 0o600)
-	}
-	return nil
 }
 
 // shorten returns at most maxSummary bytes of the text, in whole characters.

@@ -1,12 +1,174 @@
 package runner
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
 
 	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/acp"
+	"fleet/internal/runner/ask"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/shim"
 )
 
+// askFile is the program in the run's directory with which scripts ask.
+const askFile = "ask"
+
+// askSpec returns what the run may ask; nil: nothing.
+func askSpec(w Work, command []string) *shim.Asks {
+	p := w.Job.Role.Permissions
+	if p == nil || len(command) == 0 {
+		return nil
+	}
+	return &shim.Asks{Rules: acp.Rules{Allow: p.Allow, Deny: p.Deny, Ask: p.Ask}, Timeout: p.Wait()}
+}
+
+// askScript is a program that starts ask.Main for the run.
+func askScript(command []string) driver.File {
+	var words []string
+	for _, word := range command {
+		words = append(words, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
+	}
+	return driver.File{Name: askFile, Data: "#!/bin/sh\nexec " + strings.Join(words, " ") + ` "$@"` + "\n", Executable: true}
+}
+
 // Answer implements fleet.Runner.
-func (w Agent) Answer(context.Context, fleet.Run, fleet.Question) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q asks no questions", w.name)
+func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	run := w.home.run(r.TaskID)
+	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", w.name)
+	if _, err := run.Spec(); gone(err) || errors.Is(err, agentfile.ErrReplaced) {
+		return ended
+	}
+	err := run.Answer(ctx, q.LocalID(), q.Answer, q.Message, q.AnsweredBy)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, shim.ErrNotAsked):
+		return fleet.Errorf(fleet.ReasonQuestionNotFound, "the agent %q never asked the question %s", w.name, q.ID)
+	case errors.Is(err, shim.ErrClosed):
+		return fleet.Errorf(fleet.ReasonQuestionClosed, "the agent %q does not wait for the answer any more", w.name)
+	case !errors.Is(err, shim.ErrEnded) && !os.IsNotExist(err):
+		return HostError("the answer cannot be given", err)
+	}
+	exit, err := run.Settle()
+	switch {
+	case err != nil:
+		return HostError("the end of the run cannot be read", err)
+	case exit == nil:
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer")
+	}
+	j := journal{run: run}
+	all, err := j.read()
+	for _, had := range all {
+		if had.ID == q.LocalID() && had.Status == fleet.QuestionAnswered {
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return ended
+}
+
+// journal reads what the supervisor of a run writes about the run's questions.
+type journal struct {
+	run    shim.Run
+	offset int64 // of what was read
+	known  map[string]fleet.Question
+}
+
+// maxJournal is how much of the journal is read at once, in bytes. No record is longer.
+const maxJournal = 1 << 20
+
+// read returns the questions about which there is something new, as they are now.
+func (j *journal) read() ([]fleet.Question, error) {
+	if j.known == nil {
+		j.known = map[string]fleet.Question{}
+	}
+	f, err := agentfile.Open(j.run.Path(ask.Journal))
+	if gone(err) || errors.Is(err, agentfile.ErrReplaced) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, HostError("the questions of the run cannot be read", err)
+	}
+	defer func() { _ = f.Close() }()
+	var news []string
+	for {
+		b, err := io.ReadAll(io.NewSectionReader(f, j.offset, maxJournal))
+		if err != nil {
+			return nil, HostError("the questions of the run cannot be read", err)
+		}
+		end := bytes.LastIndexByte(b, '\n') + 1
+		if end == 0 {
+			break
+		}
+		j.offset += int64(end)
+		for line := range bytes.Lines(b[:end]) {
+			if id := j.take(line); id != "" {
+				news = append(news, id)
+			}
+		}
+	}
+	var all []fleet.Question
+	told := map[string]bool{}
+	for _, id := range news {
+		if !told[id] {
+			all, told[id] = append(all, j.known[id]), true
+		}
+	}
+	return all, nil
+}
+
+// take takes a record and returns the id of its question; empty if it is not one.
+func (j *journal) take(line []byte) string {
+	var r ask.Record
+	if json.Unmarshal(line, &r) != nil || r.ID == "" {
+		return ""
+	}
+	q, known := j.known[r.ID]
+	if !known {
+		q = fleet.Question{
+			ID: r.ID, Kind: fleet.QuestionKind(r.Kind), Text: r.Text, Tool: r.Tool, Input: r.Input, Options: r.Options,
+			AskedAt: r.AskedAt, ExpiresAt: r.ExpiresAt,
+		}
+	}
+	q.Status = fleet.QuestionStatus(r.Status)
+	if r.Status == ask.Answered {
+		q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = r.Answer, r.Message, r.By, r.AnsweredAt
+	}
+	j.known[r.ID] = q
+	return r.ID
+}
+
+// asked returns what is new about the run's questions.
+func (f *follower) asked() ([]fleet.Question, error) {
+	if f.spec.Asks == nil {
+		return nil, nil
+	}
+	f.questions.run = f.run
+	return f.questions.read()
+}
+
+// tell passes on the questions that wait for an answer, or the others.
+func (f *follower) tell(all []fleet.Question, waiting bool) error {
+	for _, q := range all {
+		if (q.Status == fleet.QuestionWaiting) == waiting {
+			if err := f.sink(fleet.Output{Question: &q}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -39,7 +39,7 @@ func (h Home) runs() ([]shim.Run, error) {
 			continue
 		}
 		run := shim.Run(h.path("runs", e.Name()))
-		if info, err := os.Lstat(run.Path("run.json")); err == nil {
+		if info, err := os.Lstat(run.Path(specFile)); err == nil {
 			all = append(all, dated{run, info.ModTime().UnixNano()})
 		}
 	}
@@ -71,14 +71,20 @@ func (h Home) sweep() error {
 	if err != nil {
 		return err
 	}
-	for _, run := range runs[:max(0, len(runs)-keptRuns+1)] {
+	kept, old := 1, len(runs) // the run that is about to be made counts too
+	for ; old > 0 && kept < keptRuns; old-- {
+		if !strings.Contains(filepath.Base(string(runs[old-1])), checkMark) { // a task's checks must not push its run out
+			kept++
+		}
+	}
+	for _, run := range runs[:old] {
 		if e, err := run.Exit(); err != nil || e == nil {
 			continue
 		}
 		if _, err := os.Lstat(run.Path("output")); err != nil {
 			continue
 		}
-		if err := strip(string(run), "run.json", formatFile, "claim", "exit.json"); err != nil {
+		if err := strip(string(run), specFile, formatFile, "claim", "exit.json"); err != nil {
 			return err
 		}
 	}

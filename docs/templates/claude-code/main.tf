@@ -1,5 +1,5 @@
-# A workspace with Claude Code in it, as Fleet wants to find it: a role, a spec, an app "agentapi", four metadata items.
-# Where it runs is said in machine.tf, how the agent starts in start.sh, what its metadata are in metadata.sh.
+# A workspace with Claude Code in it, as Fleet wants to find it: a role, a spec, a fleet-runner, four metadata items.
+# Where it runs is said in machine.tf, how it is made ready in start.sh, what its metadata are in metadata.sh.
 
 variable "anthropic_api_key" {
   type        = string
@@ -21,10 +21,28 @@ variable "repository" {
   description = "Git repository that agents work on, as an https URL. Empty: an empty folder."
 }
 
+variable "model" {
+  type        = string
+  default     = ""
+  description = "Model of the agent. Empty: Claude Code's own choice."
+}
+
+variable "runner_url" {
+  type        = string
+  default     = ""
+  description = "Where to get fleet-runner if it is not on PATH; {arch} becomes amd64 or arm64."
+}
+
+variable "runner_sha256" {
+  type        = map(string)
+  default     = {}
+  description = "Checksums of fleet-runner at runner_url, for amd64 and arm64."
+}
+
 variable "permission_mode" {
   type        = string
   default     = "bypassPermissions"
-  description = "Claude Code's permission mode. Any other than bypassPermissions can stop at a question that nobody reads."
+  description = "Claude Code's permission mode. In any other than bypassPermissions it asks people for what it is not allowed to do."
 }
 
 variable "refresh" {
@@ -106,19 +124,16 @@ data "coder_workspace_preset" "manager" {
 }
 
 resource "coder_agent" "main" {
-  os             = "linux"
-  arch           = local.arch
-  dir            = local.home
-  startup_script = file("${path.module}/start.sh")
+  os   = "linux"
+  arch = local.arch
+  dir  = local.home
   # Coder expands $NAME in these values, with the environment of its own agent: free text goes through as base64.
   env = {
-    AGENT_ROLE            = data.coder_parameter.role.value
-    AGENT_SPEC_BASE64     = base64encode(data.coder_parameter.spec.value)
-    AGENT_PORT            = local.port
-    AGENT_REPOSITORY      = var.repository
-    AGENT_PERMISSION_MODE = var.permission_mode
-    ANTHROPIC_API_KEY     = var.anthropic_api_key
-    GH_TOKEN              = var.github_token
+    AGENT_ROLE        = data.coder_parameter.role.value
+    AGENT_SPEC_BASE64 = base64encode(data.coder_parameter.spec.value)
+    AGENT_REPOSITORY  = var.repository
+    ANTHROPIC_API_KEY = var.anthropic_api_key
+    GH_TOKEN          = var.github_token
   }
 
   dynamic "metadata" {
@@ -139,15 +154,14 @@ resource "coder_agent" "main" {
   }
 }
 
-# Fleet talks to the agent through this app, as the workspace's owner. Its slug is what Fleet looks for.
-resource "coder_app" "agentapi" {
-  agent_id     = coder_agent.main.id
-  slug         = "agentapi"
-  display_name = "AgentAPI"
-  url          = "http://127.0.0.1:${local.port}"
-  healthcheck {
-    url       = "http://127.0.0.1:${local.port}/status"
-    interval  = 2
-    threshold = 15
-  }
+# Fleet talks to the agent through this runner: a copy of docs/templates/fleet-runner.
+module "fleet_runner" {
+  source   = "./fleet-runner"
+  agent_id = coder_agent.main.id
+  port     = local.port
+  dir      = "${local.home}/work"
+  setup    = file("${path.module}/start.sh")
+  args     = concat(["-permission-mode", var.permission_mode, "-model", var.model, "-prompt-file", "${local.home}/.fleet/prompt.md"], var.permission_mode == "bypassPermissions" ? [] : ["-ask"])
+  url      = var.runner_url
+  sha256   = var.runner_sha256
 }

@@ -17,7 +17,13 @@ variable "agent_id" {
 variable "driver" {
   type        = string
   default     = "claude"
-  description = "What the agent is: claude (Claude Code, which must be on PATH) or shell (tasks are scripts)."
+  description = "What the agent is: claude (Claude Code), codex, gemini, opencode, codex-acp or claude-agent-acp, whose program must be on PATH; acp or command (see command); or shell (tasks are scripts)."
+}
+
+variable "command" {
+  type        = list(string)
+  default     = []
+  description = "Program of the agent and its arguments, for the drivers acp and command, for example [\"my-agent\", \"acp\"]."
 }
 
 variable "args" {
@@ -29,7 +35,13 @@ variable "args" {
 variable "dir" {
   type        = string
   default     = ""
-  description = "Directory that the agent works in. Empty: the home directory."
+  description = "Directory that the agent works in: a git repository, or nobody can tell what tasks change. Empty: the home directory."
+}
+
+variable "setup" {
+  type        = string
+  default     = ""
+  description = "Bash that gets the workspace ready before the runner starts. What it exports is there for the agent."
 }
 
 variable "url" {
@@ -68,7 +80,8 @@ resource "coder_script" "fleet_runner" {
   script = join("\n", [
     "#!/usr/bin/env bash",
     "export RUNNER_KEY=${base64encode(data.coder_parameter.fleet_public_key.value)}",
-    "export RUNNER_ARGS=${base64encode(join("\n", concat(["-driver", var.driver, "-listen", "127.0.0.1:${var.port}"], var.dir == "" ? [] : ["-dir", var.dir], var.args)))}",
+    "export RUNNER_ARGS=${base64encode(join("\n", concat(["-driver", var.driver, "-listen", "127.0.0.1:${var.port}"], var.dir == "" ? [] : ["-dir", var.dir], flatten([for word in var.command : ["-command", word]]), var.args)))}",
+    "export RUNNER_SETUP=${base64encode(var.setup)}",
     "export RUNNER_URL=${base64encode(var.url)}",
     "export RUNNER_SHA256_amd64=${base64encode(lookup(var.sha256, "amd64", ""))}",
     "export RUNNER_SHA256_arm64=${base64encode(lookup(var.sha256, "arm64", ""))}",

@@ -1,7 +1,7 @@
 # Starts fleet-runner and keeps it running. Settings come from main.tf as RUNNER_*, in base64.
 set -euo pipefail
 umask 077
-for name in KEY ARGS URL SHA256_amd64 SHA256_arm64; do
+for name in KEY ARGS SETUP URL SHA256_amd64 SHA256_arm64; do
   variable=RUNNER_$name
   printf -v "$name" %s "$(base64 -d <<< "${!variable}")"
   unset "$variable"
@@ -12,6 +12,17 @@ if [ -z "$KEY" ]; then
   echo "fleet-runner is not started: this workspace was not made by Fleet, which fills in fleet_public_key"
   exit 0
 fi
+
+# --- one runner a workspace
+exec 9> "$state/lock"
+flock -n 9 || exit 0
+
+# --- the environment: with these variables, who can read it could fetch the owner's SSH key and git logins
+for name in $(compgen -e); do
+  case $name in CODER_* | GIT_ASKPASS | GIT_SSH_COMMAND) unset "$name" ;; esac
+done
+# shellcheck disable=SC1090 # it is the template's
+source <(printf '%s\n' "$SETUP")
 
 # --- the program: from PATH, else from the URL, with the checksum that the template names
 program=$(command -v fleet-runner || true)
@@ -34,13 +45,7 @@ if [ -z "$program" ]; then
   fi
 fi
 
-# --- one runner a workspace, started again when it ends
-exec 9> "$state/lock"
-flock -n 9 || exit 0
-# With these, who can read the environment could fetch the owner's SSH key and git logins.
-for name in $(compgen -e); do
-  case $name in CODER_* | GIT_ASKPASS | GIT_SSH_COMMAND) unset "$name" ;; esac
-done
+# --- it is started again when it ends
 mapfile -t args <<< "$ARGS"
 export FLEET_PUBLIC_KEY=$KEY
 # shellcheck disable=SC2016 # the inner shell expands it

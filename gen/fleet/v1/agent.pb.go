@@ -203,6 +203,8 @@ type Agent struct {
 	Owner string `protobuf:"bytes,14,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Directory or address where the agent works, for people; empty when its host does not say.
 	Location string `protobuf:"bytes,15,opt,name=location,proto3" json:"location,omitempty"`
+	// Name of the place where the agent lives, such as local or coder.
+	Place string `protobuf:"bytes,23,opt,name=place,proto3" json:"place,omitempty"`
 	// Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows.
 	SpecNextOffset *int32 `protobuf:"varint,20,opt,name=spec_next_offset,json=specNextOffset,proto3,oneof" json:"spec_next_offset,omitempty"`
 	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
@@ -351,6 +353,13 @@ func (x *Agent) GetLocation() string {
 	return ""
 }
 
+func (x *Agent) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
 func (x *Agent) GetSpecNextOffset() int32 {
 	if x != nil && x.SpecNextOffset != nil {
 		return *x.SpecNextOffset
@@ -401,7 +410,9 @@ type AgentSummary struct {
 	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
 	Waiting *bool `protobuf:"varint,9,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	// Whether the task the agent works on makes no progress, see show_agent; absent otherwise.
-	Stalled       *bool `protobuf:"varint,10,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
+	Stalled *bool `protobuf:"varint,10,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
+	// Name of the place where the agent lives, one of places.
+	Place         string `protobuf:"bytes,11,opt,name=place,proto3" json:"place,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -506,13 +517,24 @@ func (x *AgentSummary) GetStalled() bool {
 	return false
 }
 
+func (x *AgentSummary) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
 // DeletedAgent names an agent that is gone.
 type DeletedAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Id of the workspace that was destroyed.
-	WorkspaceId   string `protobuf:"bytes,2,opt,name=workspace_id,json=workspaceId,proto3" json:"workspace_id,omitempty"`
+	WorkspaceId string `protobuf:"bytes,2,opt,name=workspace_id,json=workspaceId,proto3" json:"workspace_id,omitempty"`
+	// Size in bytes of the bundle with what the agent had not pushed, which DownloadAgentBundle sends; absent when none is kept.
+	BundleSize *int32 `protobuf:"varint,3,opt,name=bundle_size,json=bundleSize,proto3,oneof" json:"bundle_size,omitempty"`
+	// What may be lost with the workspace, in words; absent when nothing is.
+	MayBeLost     *string `protobuf:"bytes,4,opt,name=may_be_lost,json=mayBeLost,proto3,oneof" json:"may_be_lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -561,11 +583,25 @@ func (x *DeletedAgent) GetWorkspaceId() string {
 	return ""
 }
 
+func (x *DeletedAgent) GetBundleSize() int32 {
+	if x != nil && x.BundleSize != nil {
+		return *x.BundleSize
+	}
+	return 0
+}
+
+func (x *DeletedAgent) GetMayBeLost() string {
+	if x != nil && x.MayBeLost != nil {
+		return *x.MayBeLost
+	}
+	return ""
+}
+
 var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x90\t\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xa6\t\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
@@ -585,7 +621,8 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\fstate_reason\x18\f \x01(\tR\vstateReason\x12D\n" +
 	"\x0fcurrent_task_id\x18\r \x01(\v2\x1c.google.protobuf.StringValueR\rcurrentTaskId\x12\x14\n" +
 	"\x05owner\x18\x0e \x01(\tR\x05owner\x12\x1a\n" +
-	"\blocation\x18\x0f \x01(\tR\blocation\x12-\n" +
+	"\blocation\x18\x0f \x01(\tR\blocation\x12\x14\n" +
+	"\x05place\x18\x17 \x01(\tR\x05place\x12-\n" +
 	"\x10spec_next_offset\x18\x14 \x01(\x05H\x00R\x0especNextOffset\x88\x01\x01\x12\x1d\n" +
 	"\awaiting\x18\x10 \x01(\bH\x01R\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\x15 \x01(\bH\x02R\astalled\x88\x01\x01\x12 \n" +
@@ -619,7 +656,7 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"\b_stalledB\f\n" +
 	"\n" +
-	"_last_step\"\xa0\x03\n" +
+	"_last_step\"\xb6\x03\n" +
 	"\fAgentSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\x06status\x12?\n" +
@@ -631,14 +668,20 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\x05owner\x18\b \x01(\tR\x05owner\x12\x1d\n" +
 	"\awaiting\x18\t \x01(\bH\x00R\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\n" +
-	" \x01(\bH\x01R\astalled\x88\x01\x01B\n" +
+	" \x01(\bH\x01R\astalled\x88\x01\x01\x12\x14\n" +
+	"\x05place\x18\v \x01(\tR\x05placeB\n" +
 	"\n" +
 	"\b_waitingB\n" +
 	"\n" +
-	"\b_stalled\"E\n" +
+	"\b_stalled\"\xb0\x01\n" +
 	"\fDeletedAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
-	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceIdB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12$\n" +
+	"\vbundle_size\x18\x03 \x01(\x05H\x00R\n" +
+	"bundleSize\x88\x01\x01\x12#\n" +
+	"\vmay_be_lost\x18\x04 \x01(\tH\x01R\tmayBeLost\x88\x01\x01B\x0e\n" +
+	"\f_bundle_sizeB\x0e\n" +
+	"\f_may_be_lostB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_agent_proto_rawDescOnce sync.Once
@@ -691,6 +734,7 @@ func file_fleet_v1_agent_proto_init() {
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_agent_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_agent_proto_msgTypes[1].OneofWrappers = []any{}
+	file_fleet_v1_agent_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -95,7 +95,7 @@ const (
 	// The agent's answer is not what its definition promises, also after it was told so. Metadata: agent_name, task_id,
 	// attempts, problems.
 	ErrorReason_OUTPUT_INVALID ErrorReason = 33
-	// The task has not ended yet, and only a task that has can be deleted. Metadata: task_id.
+	// The task has not ended yet, and only a task that has can be deleted. Metadata: task_id, agent_name.
 	ErrorReason_TASK_RUNNING ErrorReason = 34
 	// No question of this id that the caller may see. Metadata: question_id.
 	ErrorReason_QUESTION_NOT_FOUND ErrorReason = 35
@@ -103,6 +103,13 @@ const (
 	ErrorReason_QUESTION_CLOSED ErrorReason = 36
 	// Nothing is known of what the task changed, or the repository does not have it any more. Metadata: task_id.
 	ErrorReason_CHANGES_NOT_FOUND ErrorReason = 37
+	// The agent completed the task that the call waited for, and its checks failed; the message says which. Metadata:
+	// agent_name, task_id.
+	ErrorReason_CHECKS_FAILED ErrorReason = 38
+	// The agent has made nothing that is nowhere else, or nothing of it was kept; the message says which. Metadata: agent_name.
+	ErrorReason_BUNDLE_NOT_FOUND ErrorReason = 39
+	// The raw output of the task is not kept, or not any more; the message says why. Metadata: task_id.
+	ErrorReason_OUTPUT_NOT_FOUND ErrorReason = 40
 )
 
 // Enum value maps for ErrorReason.
@@ -146,6 +153,9 @@ var (
 		35: "QUESTION_NOT_FOUND",
 		36: "QUESTION_CLOSED",
 		37: "CHANGES_NOT_FOUND",
+		38: "CHECKS_FAILED",
+		39: "BUNDLE_NOT_FOUND",
+		40: "OUTPUT_NOT_FOUND",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED": 0,
@@ -186,6 +196,9 @@ var (
 		"QUESTION_NOT_FOUND":       35,
 		"QUESTION_CLOSED":          36,
 		"CHANGES_NOT_FOUND":        37,
+		"CHECKS_FAILED":            38,
+		"BUNDLE_NOT_FOUND":         39,
+		"OUTPUT_NOT_FOUND":         40,
 	}
 )
 
@@ -220,7 +233,7 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\xa0\x06\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\xdf\x06\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
@@ -261,7 +274,10 @@ const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\fTASK_RUNNING\x10\"\x12\x16\n" +
 	"\x12QUESTION_NOT_FOUND\x10#\x12\x13\n" +
 	"\x0fQUESTION_CLOSED\x10$\x12\x15\n" +
-	"\x11CHANGES_NOT_FOUND\x10%B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x11CHANGES_NOT_FOUND\x10%\x12\x11\n" +
+	"\rCHECKS_FAILED\x10&\x12\x14\n" +
+	"\x10BUNDLE_NOT_FOUND\x10'\x12\x14\n" +
+	"\x10OUTPUT_NOT_FOUND\x10(B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_error_reason_proto_rawDescOnce sync.Once

@@ -58,6 +58,8 @@ const (
 	Event_task_stalled Event_Type = 14
 	// The stalled task goes on.
 	Event_task_recovered Event_Type = 15
+	// A check of the task's work begins or has ended; text says which, and how.
+	Event_task_check Event_Type = 16
 )
 
 // Enum value maps for Event_Type.
@@ -79,6 +81,7 @@ var (
 		13: "task_answer",
 		14: "task_stalled",
 		15: "task_recovered",
+		16: "task_check",
 	}
 	Event_Type_value = map[string]int32{
 		"type_unspecified": 0,
@@ -97,6 +100,7 @@ var (
 		"task_answer":      13,
 		"task_stalled":     14,
 		"task_recovered":   15,
+		"task_check":       16,
 	}
 )
 
@@ -231,7 +235,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x04\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x04\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12(\n" +
@@ -240,7 +244,7 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"agent_name\x18\x04 \x01(\tR\tagentName\x12\x17\n" +
 	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x12\x16\n" +
-	"\x06status\x18\a \x01(\tR\x06status\"\xaa\x02\n" +
+	"\x06status\x18\a \x01(\tR\x06status\"\xba\x02\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
@@ -259,7 +263,9 @@ const file_fleet_v1_event_proto_rawDesc = "" +
 	"\rtask_question\x10\f\x12\x0f\n" +
 	"\vtask_answer\x10\r\x12\x10\n" +
 	"\ftask_stalled\x10\x0e\x12\x12\n" +
-	"\x0etask_recovered\x10\x0fB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x0etask_recovered\x10\x0f\x12\x0e\n" +
+	"\n" +
+	"task_check\x10\x10B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_event_proto_rawDescOnce sync.Once

@@ -144,7 +144,7 @@ func (x ListTasksRequest_Toolset) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ListTasksRequest_Toolset.Descriptor instead.
 func (ListTasksRequest_Toolset) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28, 0}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31, 0}
 }
 
 // CreateAgentRequest describes the agent to create.
@@ -153,7 +153,7 @@ type CreateAgentRequest struct {
 	// Required. Unique short memorable name for the agent, e.g. "Sony" or "Papi": letters, digits and single inner
 	// hyphens, at most 20 characters.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Required. Project name, one of list_agent_projects.
+	// Required. Project name, one of list_agent_projects; PLACE/PROJECT if several places have it.
 	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	// Optional. Agent role, one of list_agent_roles; the project's default role when not given.
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
@@ -285,22 +285,22 @@ func (x *CreateAgentResponse) GetMessage() string {
 	return ""
 }
 
-// ListAgentsRequest says which agents to list; without arguments, the whole fleet.
+// ListAgentsRequest selects the agents to list; without arguments, the whole fleet.
 type ListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Only agents of this project.
+	// Optional. Only agents of this project; PLACE/PROJECT for those of one place.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	// Optional. Only agents in this role.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// Optional. Only agents of this status.
 	Status Agent_Status `protobuf:"varint,3,opt,name=status,proto3,enum=fleet.v1.Agent_Status" json:"status,omitempty"`
-	// Optional. Page number from 1; the first when not given.
+	// Optional. Page number from 1; by default the first.
 	Page *int32 `protobuf:"varint,4,opt,name=page,proto3,oneof" json:"page,omitempty"`
-	// Optional. Agents a page, clamped to 1 to 100; all of them when neither page nor page_size is given.
+	// Optional. Agents per page, clamped to 1 to 100; all of them when neither page nor page_size is given.
 	PageSize *int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	// Optional. Go on from here: the next_cursor of the answer before. Not together with page.
+	// Optional. Continue from here: the next_cursor of the previous answer. Not together with page.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many agents; next_cursor says where to go on.
+	// Optional. Return at most this many agents; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -392,11 +392,13 @@ type ListAgentsResponse struct {
 	Agents []*AgentSummary `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Number of agents that match, on all pages.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// When the agents' host was last asked with success; null before the first time.
+	// When the places were last listed successfully, the earliest of them; null before the first time.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
-	// Why the agents' host was not asked with success for more than three polls; absent when it was.
+	// Why a place was not listed successfully for more than three polls; absent if all were.
 	StaleReason *string `protobuf:"bytes,4,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// State of each place where agents live. Agents of a place that is down are listed as last seen.
+	Places []*PlaceStatus `protobuf:"bytes,5,rep,name=places,proto3" json:"places,omitempty"`
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -458,6 +460,13 @@ func (x *ListAgentsResponse) GetStaleReason() string {
 		return *x.StaleReason
 	}
 	return ""
+}
+
+func (x *ListAgentsResponse) GetPlaces() []*PlaceStatus {
+	if x != nil {
+		return x.Places
+	}
+	return nil
 }
 
 func (x *ListAgentsResponse) GetNextCursor() string {
@@ -527,9 +536,9 @@ type ShowAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
 	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// When the agents' host was last asked with success; null before the first time.
+	// When the agent's place was last listed successfully; null before the first time.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
-	// Why the agents' host was not asked with success for more than three polls; absent when it was.
+	// Why the agent's place was not listed successfully for more than three polls; absent if it was.
 	StaleReason   *string `protobuf:"bytes,3,opt,name=stale_reason,json=staleReason,proto3,oneof" json:"stale_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -591,13 +600,13 @@ type ShowAgentTaskHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Agent name to query.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Optional. Page number from 1; the first when not given.
+	// Optional. Page number from 1; by default the first.
 	Page *int32 `protobuf:"varint,2,opt,name=page,proto3,oneof" json:"page,omitempty"`
-	// Optional. Tasks a page, clamped to 1 to 100; 20 when not given.
+	// Optional. Tasks per page, clamped to 1 to 100; 20 by default.
 	PageSize *int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	// Optional. Go on from here: the next_cursor of the answer before. Not together with page.
+	// Optional. Continue from here: the next_cursor of the previous answer. Not together with page.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many tasks; next_cursor says where to go on.
+	// Optional. Return at most this many tasks; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -677,11 +686,11 @@ type ShowAgentTaskHistoryResponse struct {
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// This page, from 1.
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	// Tasks a page.
+	// Tasks per page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Number of pages.
 	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -880,8 +889,16 @@ type StartAgentTaskRequest struct {
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Optional. Seconds after which the task is stopped and failed, at most 30 days; the server's own limit when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Optional. Commands for a shell that check the work when the agent says that it is done, besides those of its project and
+	// role; at most 20. Fleet runs them in the agent's tree. The task completes only when all pass.
+	Checks []string `protobuf:"bytes,5,rep,name=checks,proto3" json:"checks,omitempty"`
+	// Optional. How often the agent may try again when checks fail, told what they found; what its role or project says when
+	// not given, else 1.
+	Retries *int32 `protobuf:"varint,6,opt,name=retries,proto3,oneof" json:"retries,omitempty"`
+	// Optional. Seconds that each check may take, at most a day; what the role or project says when not given, else 600.
+	CheckTimeoutSeconds *int32 `protobuf:"varint,7,opt,name=check_timeout_seconds,json=checkTimeoutSeconds,proto3,oneof" json:"check_timeout_seconds,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *StartAgentTaskRequest) Reset() {
@@ -938,6 +955,27 @@ func (x *StartAgentTaskRequest) GetRequestId() string {
 func (x *StartAgentTaskRequest) GetTimeoutSeconds() int32 {
 	if x != nil && x.TimeoutSeconds != nil {
 		return *x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *StartAgentTaskRequest) GetChecks() []string {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+func (x *StartAgentTaskRequest) GetRetries() int32 {
+	if x != nil && x.Retries != nil {
+		return *x.Retries
+	}
+	return 0
+}
+
+func (x *StartAgentTaskRequest) GetCheckTimeoutSeconds() int32 {
+	if x != nil && x.CheckTimeoutSeconds != nil {
+		return *x.CheckTimeoutSeconds
 	}
 	return 0
 }
@@ -1128,11 +1166,11 @@ func (x *StopAgentTaskResponse) GetMessage() string {
 // ListAgentRolesRequest names the project.
 type ListAgentRolesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Project name, one of list_agent_projects.
+	// Required. Project name, one of list_agent_projects; PLACE/PROJECT if several places have it.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
-	// Optional. Go on from here: the next_cursor of the answer before.
+	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many roles; next_cursor says where to go on.
+	// Optional. Return at most this many roles; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1196,7 +1234,7 @@ type ListAgentRolesResponse struct {
 	Roles []*Role `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Number of roles in all.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1256,9 +1294,9 @@ func (x *ListAgentRolesResponse) GetNextCursor() string {
 // ListAgentProjectsRequest asks for all projects.
 type ListAgentProjectsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Go on from here: the next_cursor of the answer before.
+	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many projects; next_cursor says where to go on.
+	// Optional. Return at most this many projects; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1313,9 +1351,11 @@ type ListAgentProjectsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The projects, by name.
 	Projects []*Project `protobuf:"bytes,1,rep,name=projects,proto3" json:"projects,omitempty"`
+	// State of each place that has projects. Projects of a place that is down may be missing.
+	Places []*PlaceStatus `protobuf:"bytes,2,rep,name=places,proto3" json:"places,omitempty"`
 	// Number of projects in all.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1358,6 +1398,13 @@ func (x *ListAgentProjectsResponse) GetProjects() []*Project {
 	return nil
 }
 
+func (x *ListAgentProjectsResponse) GetPlaces() []*PlaceStatus {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
 func (x *ListAgentProjectsResponse) GetTotalCount() int32 {
 	if x != nil {
 		return x.TotalCount
@@ -1372,7 +1419,7 @@ func (x *ListAgentProjectsResponse) GetNextCursor() string {
 	return ""
 }
 
-// WatchFleetRequest says which events to watch.
+// WatchFleetRequest selects the events to watch.
 type WatchFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Go on after this event: a cursor of an event or an answer, "now" for new events only, "newest" for the
@@ -1519,7 +1566,7 @@ func (x *WatchFleetResponse) GetCursor() string {
 	return ""
 }
 
-// WaitTasksRequest says which tasks to wait for.
+// WaitTasksRequest selects the tasks to wait for.
 type WaitTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Ids of the tasks to wait for, or beginnings of at least 6 characters that only one task has; at most 100.
@@ -1848,6 +1895,52 @@ func (x *DownloadTaskPayloadRequest) GetOffset() int64 {
 	return 0
 }
 
+// DownloadAgentBundleRequest names the agent.
+type DownloadAgentBundleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Name of the agent, existing or deleted; of several deleted ones, it is the last.
+	AgentName     string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DownloadAgentBundleRequest) Reset() {
+	*x = DownloadAgentBundleRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DownloadAgentBundleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DownloadAgentBundleRequest) ProtoMessage() {}
+
+func (x *DownloadAgentBundleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DownloadAgentBundleRequest.ProtoReflect.Descriptor instead.
+func (*DownloadAgentBundleRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DownloadAgentBundleRequest) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
 // PayloadInfo describes a payload that is downloaded.
 type PayloadInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1868,7 +1961,7 @@ type PayloadInfo struct {
 
 func (x *PayloadInfo) Reset() {
 	*x = PayloadInfo{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +1973,7 @@ func (x *PayloadInfo) String() string {
 func (*PayloadInfo) ProtoMessage() {}
 
 func (x *PayloadInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[25]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +1986,7 @@ func (x *PayloadInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadInfo.ProtoReflect.Descriptor instead.
 func (*PayloadInfo) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{25}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PayloadInfo) GetOffset() int64 {
@@ -1946,7 +2039,7 @@ type ShowTaskChangesRequest struct {
 	PatchLimit *int32 `protobuf:"varint,5,opt,name=patch_limit,json=patchLimit,proto3,oneof" json:"patch_limit,omitempty"`
 	// Optional. Go on with the files from here: the next_cursor of the answer before.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many files; next_cursor says where to go on.
+	// Optional. Return at most this many files; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1954,7 +2047,7 @@ type ShowTaskChangesRequest struct {
 
 func (x *ShowTaskChangesRequest) Reset() {
 	*x = ShowTaskChangesRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2059,7 @@ func (x *ShowTaskChangesRequest) String() string {
 func (*ShowTaskChangesRequest) ProtoMessage() {}
 
 func (x *ShowTaskChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[26]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2072,7 @@ func (x *ShowTaskChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskChangesRequest.ProtoReflect.Descriptor instead.
 func (*ShowTaskChangesRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{26}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ShowTaskChangesRequest) GetTaskId() string {
@@ -2052,7 +2145,7 @@ type ShowTaskChangesResponse struct {
 
 func (x *ShowTaskChangesResponse) Reset() {
 	*x = ShowTaskChangesResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2157,7 @@ func (x *ShowTaskChangesResponse) String() string {
 func (*ShowTaskChangesResponse) ProtoMessage() {}
 
 func (x *ShowTaskChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[27]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2170,7 @@ func (x *ShowTaskChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTaskChangesResponse.ProtoReflect.Descriptor instead.
 func (*ShowTaskChangesResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{27}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ShowTaskChangesResponse) GetChanges() *TaskChanges {
@@ -2122,7 +2215,181 @@ func (x *ShowTaskChangesResponse) GetNextCursor() string {
 	return ""
 }
 
-// ListTasksRequest says which tasks to list; without arguments, all of the fleet's agents.
+// ShowTaskOutputRequest names the task and the part of its raw output.
+type ShowTaskOutputRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Id of the task, or the beginning of it that only this task has, at least 6 characters.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Optional. Return the output from this byte on, the next_offset of the answer before; 0 when not given.
+	Offset *float64 `protobuf:"fixed64,2,opt,name=offset,proto3,oneof" json:"offset,omitempty"`
+	// Optional. Return at most this many bytes, rounded down to whole characters, 64 KiB when not given and at most 1 MiB.
+	Limit *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Optional. Return the last so many bytes, at most limit of them, in place of offset.
+	Tail          *int32 `protobuf:"varint,4,opt,name=tail,proto3,oneof" json:"tail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowTaskOutputRequest) Reset() {
+	*x = ShowTaskOutputRequest{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowTaskOutputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowTaskOutputRequest) ProtoMessage() {}
+
+func (x *ShowTaskOutputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowTaskOutputRequest.ProtoReflect.Descriptor instead.
+func (*ShowTaskOutputRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ShowTaskOutputRequest) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *ShowTaskOutputRequest) GetOffset() float64 {
+	if x != nil && x.Offset != nil {
+		return *x.Offset
+	}
+	return 0
+}
+
+func (x *ShowTaskOutputRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ShowTaskOutputRequest) GetTail() int32 {
+	if x != nil && x.Tail != nil {
+		return *x.Tail
+	}
+	return 0
+}
+
+// ShowTaskOutputResponse has a part of the raw output of a task.
+type ShowTaskOutputResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The part. output_encoding says how its bytes are written.
+	Output string `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
+	// How the output is written: "base64" when its bytes are not text in UTF-8; absent when it is the text itself.
+	OutputEncoding *string `protobuf:"bytes,2,opt,name=output_encoding,json=outputEncoding,proto3,oneof" json:"output_encoding,omitempty"`
+	// Where the part begins, in bytes. It is later than the requested offset if bytes are missing there.
+	Offset float64 `protobuf:"fixed64,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Where the next part begins; absent when this is the last so far.
+	NextOffset *float64 `protobuf:"fixed64,4,opt,name=next_offset,json=nextOffset,proto3,oneof" json:"next_offset,omitempty"`
+	// How many bytes the task has put out so far.
+	Size float64 `protobuf:"fixed64,5,opt,name=size,proto3" json:"size,omitempty"`
+	// Where bytes of the output are missing, in bytes: it was longer than the runner's output.max, so its beginning and its
+	// end are kept. Absent when nothing is missing.
+	GapOffset *float64 `protobuf:"fixed64,6,opt,name=gap_offset,json=gapOffset,proto3,oneof" json:"gap_offset,omitempty"`
+	// How many bytes are missing there; absent when nothing is missing.
+	GapSize       *float64 `protobuf:"fixed64,7,opt,name=gap_size,json=gapSize,proto3,oneof" json:"gap_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowTaskOutputResponse) Reset() {
+	*x = ShowTaskOutputResponse{}
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowTaskOutputResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowTaskOutputResponse) ProtoMessage() {}
+
+func (x *ShowTaskOutputResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowTaskOutputResponse.ProtoReflect.Descriptor instead.
+func (*ShowTaskOutputResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ShowTaskOutputResponse) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *ShowTaskOutputResponse) GetOutputEncoding() string {
+	if x != nil && x.OutputEncoding != nil {
+		return *x.OutputEncoding
+	}
+	return ""
+}
+
+func (x *ShowTaskOutputResponse) GetOffset() float64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ShowTaskOutputResponse) GetNextOffset() float64 {
+	if x != nil && x.NextOffset != nil {
+		return *x.NextOffset
+	}
+	return 0
+}
+
+func (x *ShowTaskOutputResponse) GetSize() float64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *ShowTaskOutputResponse) GetGapOffset() float64 {
+	if x != nil && x.GapOffset != nil {
+		return *x.GapOffset
+	}
+	return 0
+}
+
+func (x *ShowTaskOutputResponse) GetGapSize() float64 {
+	if x != nil && x.GapSize != nil {
+		return *x.GapSize
+	}
+	return 0
+}
+
+// ListTasksRequest selects the tasks to list; without arguments, all of the fleet's agents.
 type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Only tasks of agents of this name, existing or deleted.
@@ -2139,13 +2406,13 @@ type ListTasksRequest struct {
 	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// Optional. Only tasks of agents of this toolset; fleet when not given.
 	Toolset ListTasksRequest_Toolset `protobuf:"varint,7,opt,name=toolset,proto3,enum=fleet.v1.ListTasksRequest_Toolset" json:"toolset,omitempty"`
-	// Optional. Page number from 1; the first when not given.
+	// Optional. Page number from 1; by default the first.
 	Page *int32 `protobuf:"varint,8,opt,name=page,proto3,oneof" json:"page,omitempty"`
-	// Optional. Tasks a page, clamped to 1 to 100; 20 when not given.
+	// Optional. Tasks per page, clamped to 1 to 100; 20 by default.
 	PageSize *int32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	// Optional. Go on from here: the next_cursor of the answer before. Not together with page.
+	// Optional. Continue from here: the next_cursor of the previous answer. Not together with page.
 	Cursor string `protobuf:"bytes,20,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many tasks; next_cursor says where to go on.
+	// Optional. Return at most this many tasks; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,21,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2153,7 +2420,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2432,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[28]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2445,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{28}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListTasksRequest) GetAgentName() string {
@@ -2267,11 +2534,11 @@ type ListTasksResponse struct {
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// This page, from 1.
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	// Tasks a page.
+	// Tasks per page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Number of pages.
 	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2279,7 +2546,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2558,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[29]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2571,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{29}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2362,7 +2629,7 @@ type DeleteTaskRequest struct {
 
 func (x *DeleteTaskRequest) Reset() {
 	*x = DeleteTaskRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2641,7 @@ func (x *DeleteTaskRequest) String() string {
 func (*DeleteTaskRequest) ProtoMessage() {}
 
 func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[30]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2654,7 @@ func (x *DeleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{30}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeleteTaskRequest) GetTaskId() string {
@@ -2417,7 +2684,7 @@ type DeleteTaskResponse struct {
 
 func (x *DeleteTaskResponse) Reset() {
 	*x = DeleteTaskResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2696,7 @@ func (x *DeleteTaskResponse) String() string {
 func (*DeleteTaskResponse) ProtoMessage() {}
 
 func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[31]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2709,7 @@ func (x *DeleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{31}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeleteTaskResponse) GetMessage() string {
@@ -2474,7 +2741,7 @@ type SendTaskMessageRequest struct {
 
 func (x *SendTaskMessageRequest) Reset() {
 	*x = SendTaskMessageRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2753,7 @@ func (x *SendTaskMessageRequest) String() string {
 func (*SendTaskMessageRequest) ProtoMessage() {}
 
 func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[32]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2766,7 @@ func (x *SendTaskMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageRequest.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{32}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SendTaskMessageRequest) GetAgentName() string {
@@ -2536,7 +2803,7 @@ type SendTaskMessageResponse struct {
 
 func (x *SendTaskMessageResponse) Reset() {
 	*x = SendTaskMessageResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2548,7 +2815,7 @@ func (x *SendTaskMessageResponse) String() string {
 func (*SendTaskMessageResponse) ProtoMessage() {}
 
 func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[33]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2561,7 +2828,7 @@ func (x *SendTaskMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendTaskMessageResponse.ProtoReflect.Descriptor instead.
 func (*SendTaskMessageResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{33}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SendTaskMessageResponse) GetTask() *Task {
@@ -2578,7 +2845,7 @@ func (x *SendTaskMessageResponse) GetMessage() string {
 	return ""
 }
 
-// ListQuestionsRequest says which questions to list; without arguments, all that wait for an answer.
+// ListQuestionsRequest selects the questions to list; without arguments, all that wait for an answer.
 type ListQuestionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Only questions of agents of this name.
@@ -2587,9 +2854,9 @@ type ListQuestionsRequest struct {
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Optional. Whether to list also questions that wait for no answer any more.
 	IncludeAnswered bool `protobuf:"varint,3,opt,name=include_answered,json=includeAnswered,proto3" json:"include_answered,omitempty"`
-	// Optional. Go on from here: the next_cursor of the answer before.
+	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many questions, up to 100; 20 when not given. next_cursor says where to go on.
+	// Optional. Return at most this many questions, up to 100; 20 when not given. next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2597,7 +2864,7 @@ type ListQuestionsRequest struct {
 
 func (x *ListQuestionsRequest) Reset() {
 	*x = ListQuestionsRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2876,7 @@ func (x *ListQuestionsRequest) String() string {
 func (*ListQuestionsRequest) ProtoMessage() {}
 
 func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[34]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2889,7 @@ func (x *ListQuestionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsRequest.ProtoReflect.Descriptor instead.
 func (*ListQuestionsRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{34}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListQuestionsRequest) GetAgentName() string {
@@ -2667,7 +2934,7 @@ type ListQuestionsResponse struct {
 	Questions []*Question `protobuf:"bytes,1,rep,name=questions,proto3" json:"questions,omitempty"`
 	// Number of questions that match, also of those beyond this answer.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,3,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2675,7 +2942,7 @@ type ListQuestionsResponse struct {
 
 func (x *ListQuestionsResponse) Reset() {
 	*x = ListQuestionsResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2954,7 @@ func (x *ListQuestionsResponse) String() string {
 func (*ListQuestionsResponse) ProtoMessage() {}
 
 func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[35]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2967,7 @@ func (x *ListQuestionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuestionsResponse.ProtoReflect.Descriptor instead.
 func (*ListQuestionsResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{35}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListQuestionsResponse) GetQuestions() []*Question {
@@ -2742,7 +3009,7 @@ type AnswerQuestionRequest struct {
 
 func (x *AnswerQuestionRequest) Reset() {
 	*x = AnswerQuestionRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +3021,7 @@ func (x *AnswerQuestionRequest) String() string {
 func (*AnswerQuestionRequest) ProtoMessage() {}
 
 func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[36]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +3034,7 @@ func (x *AnswerQuestionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionRequest.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{36}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AnswerQuestionRequest) GetQuestionId() string {
@@ -2811,7 +3078,7 @@ type AnswerQuestionResponse struct {
 
 func (x *AnswerQuestionResponse) Reset() {
 	*x = AnswerQuestionResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +3090,7 @@ func (x *AnswerQuestionResponse) String() string {
 func (*AnswerQuestionResponse) ProtoMessage() {}
 
 func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[37]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +3103,7 @@ func (x *AnswerQuestionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerQuestionResponse.ProtoReflect.Descriptor instead.
 func (*AnswerQuestionResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{37}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AnswerQuestionResponse) GetQuestion() *Question {
@@ -2866,7 +3133,7 @@ type StartAgentRequest struct {
 
 func (x *StartAgentRequest) Reset() {
 	*x = StartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2878,7 +3145,7 @@ func (x *StartAgentRequest) String() string {
 func (*StartAgentRequest) ProtoMessage() {}
 
 func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[38]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2891,7 +3158,7 @@ func (x *StartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentRequest.ProtoReflect.Descriptor instead.
 func (*StartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{38}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StartAgentRequest) GetAgentName() string {
@@ -2921,7 +3188,7 @@ type StartAgentResponse struct {
 
 func (x *StartAgentResponse) Reset() {
 	*x = StartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3200,7 @@ func (x *StartAgentResponse) String() string {
 func (*StartAgentResponse) ProtoMessage() {}
 
 func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[39]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3213,7 @@ func (x *StartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAgentResponse.ProtoReflect.Descriptor instead.
 func (*StartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{39}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StartAgentResponse) GetAgent() *Agent {
@@ -2976,7 +3243,7 @@ type StopAgentRequest struct {
 
 func (x *StopAgentRequest) Reset() {
 	*x = StopAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3255,7 @@ func (x *StopAgentRequest) String() string {
 func (*StopAgentRequest) ProtoMessage() {}
 
 func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[40]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3268,7 @@ func (x *StopAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentRequest.ProtoReflect.Descriptor instead.
 func (*StopAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{40}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StopAgentRequest) GetAgentName() string {
@@ -3031,7 +3298,7 @@ type StopAgentResponse struct {
 
 func (x *StopAgentResponse) Reset() {
 	*x = StopAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3043,7 +3310,7 @@ func (x *StopAgentResponse) String() string {
 func (*StopAgentResponse) ProtoMessage() {}
 
 func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[41]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3056,7 +3323,7 @@ func (x *StopAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopAgentResponse.ProtoReflect.Descriptor instead.
 func (*StopAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{41}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StopAgentResponse) GetAgent() *Agent {
@@ -3088,7 +3355,7 @@ type RestartAgentRequest struct {
 
 func (x *RestartAgentRequest) Reset() {
 	*x = RestartAgentRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +3367,7 @@ func (x *RestartAgentRequest) String() string {
 func (*RestartAgentRequest) ProtoMessage() {}
 
 func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[42]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +3380,7 @@ func (x *RestartAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentRequest.ProtoReflect.Descriptor instead.
 func (*RestartAgentRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{42}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RestartAgentRequest) GetAgentName() string {
@@ -3150,7 +3417,7 @@ type RestartAgentResponse struct {
 
 func (x *RestartAgentResponse) Reset() {
 	*x = RestartAgentResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3429,7 @@ func (x *RestartAgentResponse) String() string {
 func (*RestartAgentResponse) ProtoMessage() {}
 
 func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[43]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3442,7 @@ func (x *RestartAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartAgentResponse.ProtoReflect.Descriptor instead.
 func (*RestartAgentResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{43}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RestartAgentResponse) GetAgent() *Agent {
@@ -3205,7 +3472,7 @@ type ShowAgentLogRequest struct {
 
 func (x *ShowAgentLogRequest) Reset() {
 	*x = ShowAgentLogRequest{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3484,7 @@ func (x *ShowAgentLogRequest) String() string {
 func (*ShowAgentLogRequest) ProtoMessage() {}
 
 func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[44]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3497,7 @@ func (x *ShowAgentLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogRequest.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{44}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ShowAgentLogRequest) GetAgentName() string {
@@ -3260,7 +3527,7 @@ type ShowAgentLogResponse struct {
 
 func (x *ShowAgentLogResponse) Reset() {
 	*x = ShowAgentLogResponse{}
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3272,7 +3539,7 @@ func (x *ShowAgentLogResponse) String() string {
 func (*ShowAgentLogResponse) ProtoMessage() {}
 
 func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_fleet_service_proto_msgTypes[45]
+	mi := &file_fleet_v1_fleet_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3285,7 +3552,7 @@ func (x *ShowAgentLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowAgentLogResponse.ProtoReflect.Descriptor instead.
 func (*ShowAgentLogResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{45}
+	return file_fleet_v1_fleet_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ShowAgentLogResponse) GetLines() []string {
@@ -3306,7 +3573,7 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
 	"\x12CreateAgentRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\bR\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
@@ -3330,14 +3597,15 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05_pageB\f\n" +
 	"\n" +
 	"_page_sizeB\b\n" +
-	"\x06_limit\"\x91\x02\n" +
+	"\x06_limit\"\xc0\x02\n" +
 	"\x12ListAgentsResponse\x12.\n" +
 	"\x06agents\x18\x01 \x03(\v2\x16.fleet.v1.AgentSummaryR\x06agents\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x05R\n" +
 	"totalCount\x12;\n" +
 	"\vobserved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"observedAt\x12&\n" +
-	"\fstale_reason\x18\x04 \x01(\tH\x00R\vstaleReason\x88\x01\x01\x12$\n" +
+	"\fstale_reason\x18\x04 \x01(\tH\x00R\vstaleReason\x88\x01\x01\x12-\n" +
+	"\x06places\x18\x05 \x03(\v2\x15.fleet.v1.PlaceStatusR\x06places\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x01R\n" +
 	"nextCursor\x88\x01\x01B\x0f\n" +
 	"\r_stale_reasonB\x0e\n" +
@@ -3386,7 +3654,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"l\n" +
 	"\x13DeleteAgentResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12;\n" +
-	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\"\xf9\x01\n" +
+	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\"\xba\x03\n" +
 	"\x15StartAgentTaskRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12=\n" +
@@ -3394,8 +3662,15 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"R\x0ftaskDescription\x12*\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12=\n" +
-	"\x0ftimeout_seconds\x18\x04 \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\x00R\x0etimeoutSeconds\x88\x01\x01B\x12\n" +
-	"\x10_timeout_seconds\"\x91\x01\n" +
+	"\x0ftimeout_seconds\x18\x04 \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\x00R\x0etimeoutSeconds\x88\x01\x01\x12#\n" +
+	"\x06checks\x18\x05 \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14R\x06checks\x12+\n" +
+	"\aretries\x18\x06 \x01(\x05B\f\xe0A\x01\xbaH\x06\x1a\x04\x18\n" +
+	"(\x00H\x01R\aretries\x88\x01\x01\x12G\n" +
+	"\x15check_timeout_seconds\x18\a \x01(\x05B\x0e\xe0A\x01\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01H\x02R\x13checkTimeoutSeconds\x88\x01\x01B\x12\n" +
+	"\x10_timeout_secondsB\n" +
+	"\n" +
+	"\b_retriesB\x18\n" +
+	"\x16_check_timeout_seconds\"\x91\x01\n" +
 	"\x16StartAgentTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +
 	"\fagent_status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\vagentStatus\x12\x18\n" +
@@ -3428,9 +3703,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\v \x01(\x05B\n" +
 	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
-	"\x06_limit\"\xa1\x01\n" +
+	"\x06_limit\"\xd0\x01\n" +
 	"\x19ListAgentProjectsResponse\x12-\n" +
-	"\bprojects\x18\x01 \x03(\v2\x11.fleet.v1.ProjectR\bprojects\x12\x1f\n" +
+	"\bprojects\x18\x01 \x03(\v2\x11.fleet.v1.ProjectR\bprojects\x12-\n" +
+	"\x06places\x18\x02 \x03(\v2\x15.fleet.v1.PlaceStatusR\x06places\x12\x1f\n" +
 	"\vtotal_count\x18\x14 \x01(\x05R\n" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
@@ -3485,7 +3761,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x1aDownloadTaskPayloadRequest\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12\"\n" +
 	"\x06offset\x18\x02 \x01(\x03B\n" +
-	"\xe0A\x01\xbaH\x04\"\x02(\x00R\x06offset\"\x99\x01\n" +
+	"\xe0A\x01\xbaH\x04\"\x02(\x00R\x06offset\"@\n" +
+	"\x1aDownloadAgentBundleRequest\x12\"\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"\x99\x01\n" +
 	"\vPayloadInfo\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
@@ -3519,7 +3798,30 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_patchB\x11\n" +
 	"\x0f_patch_encodingB\x14\n" +
 	"\x12_patch_next_offsetB\x0e\n" +
-	"\f_next_cursor\"\x8a\x05\n" +
+	"\f_next_cursor\"\xc7\x01\n" +
+	"\x15ShowTaskOutputRequest\x12\x1c\n" +
+	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12 \n" +
+	"\x06offset\x18\x02 \x01(\x01B\x03\xe0A\x01H\x00R\x06offset\x88\x01\x01\x12+\n" +
+	"\x05limit\x18\x03 \x01(\x05B\x10\xe0A\x01\xbaH\x04\x1a\x02(\x01\xe0\xf3\x18\x80\x80\x01H\x01R\x05limit\x88\x01\x01\x12#\n" +
+	"\x04tail\x18\x04 \x01(\x05B\n" +
+	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x02R\x04tail\x88\x01\x01B\t\n" +
+	"\a_offsetB\b\n" +
+	"\x06_limitB\a\n" +
+	"\x05_tail\"\xb4\x02\n" +
+	"\x16ShowTaskOutputResponse\x12\x16\n" +
+	"\x06output\x18\x01 \x01(\tR\x06output\x12,\n" +
+	"\x0foutput_encoding\x18\x02 \x01(\tH\x00R\x0eoutputEncoding\x88\x01\x01\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x01R\x06offset\x12$\n" +
+	"\vnext_offset\x18\x04 \x01(\x01H\x01R\n" +
+	"nextOffset\x88\x01\x01\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\x01R\x04size\x12\"\n" +
+	"\n" +
+	"gap_offset\x18\x06 \x01(\x01H\x02R\tgapOffset\x88\x01\x01\x12\x1e\n" +
+	"\bgap_size\x18\a \x01(\x01H\x03R\agapSize\x88\x01\x01B\x12\n" +
+	"\x10_output_encodingB\x0e\n" +
+	"\f_next_offsetB\r\n" +
+	"\v_gap_offsetB\v\n" +
+	"\t_gap_size\"\x8a\x05\n" +
 	"\x10ListTasksRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x122\n" +
@@ -3631,7 +3933,7 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xba\x17\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xcf\x19\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/agents\x12q\n" +
@@ -3659,9 +3961,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\" \xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12\x82\x01\n" +
 	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"?\x92\xf4\x18\x1d\n" +
 	"\rpayload_limit\x12\ftask.payload\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12\x7f\n" +
-	"\x13DownloadTaskPayload\x12$.fleet.v1.DownloadTaskPayloadRequest\x1a\x14.google.api.HttpBody\"*\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/payload\x90\x02\x010\x01\x12\x90\x01\n" +
+	"\x13DownloadTaskPayload\x12$.fleet.v1.DownloadTaskPayloadRequest\x1a\x14.google.api.HttpBody\"*\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/payload\x90\x02\x010\x01\x12\x82\x01\n" +
+	"\x13DownloadAgentBundle\x12$.fleet.v1.DownloadAgentBundleRequest\x1a\x14.google.api.HttpBody\"-\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/bundle\x90\x02\x010\x01\x12\x90\x01\n" +
 	"\x0fShowTaskChanges\x12 .fleet.v1.ShowTaskChangesRequest\x1a!.fleet.v1.ShowTaskChangesResponse\"8\x92\xf4\x18\x0e\n" +
-	"\x05limit\x12\x05files\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/changes\x90\x02\x01\x12l\n" +
+	"\x05limit\x12\x05files\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/changes\x90\x02\x01\x12\x8d\x01\n" +
+	"\x0eShowTaskOutput\x12\x1f.fleet.v1.ShowTaskOutputRequest\x1a .fleet.v1.ShowTaskOutputResponse\"8\x92\xf4\x18\x0f\n" +
+	"\x05limit\x12\x06output\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/tasks/{task_id}/output\x90\x02\x01\x12l\n" +
 	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\"&\x92\xf4\x18\x0e\n" +
 	"\x05limit\x12\x05tasks\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12h\n" +
 	"\n" +
@@ -3693,7 +3998,7 @@ func file_fleet_v1_fleet_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_fleet_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_fleet_v1_fleet_service_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(WaitTasksRequest_Mode)(0),           // 0: fleet.v1.WaitTasksRequest.Mode
 	(ListTasksRequest_Toolset)(0),        // 1: fleet.v1.ListTasksRequest.Toolset
@@ -3722,127 +4027,137 @@ var file_fleet_v1_fleet_service_proto_goTypes = []any{
 	(*ShowTaskRequest)(nil),              // 24: fleet.v1.ShowTaskRequest
 	(*ShowTaskResponse)(nil),             // 25: fleet.v1.ShowTaskResponse
 	(*DownloadTaskPayloadRequest)(nil),   // 26: fleet.v1.DownloadTaskPayloadRequest
-	(*PayloadInfo)(nil),                  // 27: fleet.v1.PayloadInfo
-	(*ShowTaskChangesRequest)(nil),       // 28: fleet.v1.ShowTaskChangesRequest
-	(*ShowTaskChangesResponse)(nil),      // 29: fleet.v1.ShowTaskChangesResponse
-	(*ListTasksRequest)(nil),             // 30: fleet.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),            // 31: fleet.v1.ListTasksResponse
-	(*DeleteTaskRequest)(nil),            // 32: fleet.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),           // 33: fleet.v1.DeleteTaskResponse
-	(*SendTaskMessageRequest)(nil),       // 34: fleet.v1.SendTaskMessageRequest
-	(*SendTaskMessageResponse)(nil),      // 35: fleet.v1.SendTaskMessageResponse
-	(*ListQuestionsRequest)(nil),         // 36: fleet.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 37: fleet.v1.ListQuestionsResponse
-	(*AnswerQuestionRequest)(nil),        // 38: fleet.v1.AnswerQuestionRequest
-	(*AnswerQuestionResponse)(nil),       // 39: fleet.v1.AnswerQuestionResponse
-	(*StartAgentRequest)(nil),            // 40: fleet.v1.StartAgentRequest
-	(*StartAgentResponse)(nil),           // 41: fleet.v1.StartAgentResponse
-	(*StopAgentRequest)(nil),             // 42: fleet.v1.StopAgentRequest
-	(*StopAgentResponse)(nil),            // 43: fleet.v1.StopAgentResponse
-	(*RestartAgentRequest)(nil),          // 44: fleet.v1.RestartAgentRequest
-	(*RestartAgentResponse)(nil),         // 45: fleet.v1.RestartAgentResponse
-	(*ShowAgentLogRequest)(nil),          // 46: fleet.v1.ShowAgentLogRequest
-	(*ShowAgentLogResponse)(nil),         // 47: fleet.v1.ShowAgentLogResponse
-	(*Agent)(nil),                        // 48: fleet.v1.Agent
-	(Agent_Status)(0),                    // 49: fleet.v1.Agent.Status
-	(*AgentSummary)(nil),                 // 50: fleet.v1.AgentSummary
-	(*timestamppb.Timestamp)(nil),        // 51: google.protobuf.Timestamp
-	(*Task)(nil),                         // 52: fleet.v1.Task
-	(*DeletedAgent)(nil),                 // 53: fleet.v1.DeletedAgent
-	(*Role)(nil),                         // 54: fleet.v1.Role
-	(*Project)(nil),                      // 55: fleet.v1.Project
-	(*Event)(nil),                        // 56: fleet.v1.Event
-	(*TaskDetail)(nil),                   // 57: fleet.v1.TaskDetail
-	(*TaskChanges)(nil),                  // 58: fleet.v1.TaskChanges
-	(*FileChange)(nil),                   // 59: fleet.v1.FileChange
-	(Task_Status)(0),                     // 60: fleet.v1.Task.Status
-	(Task_Source)(0),                     // 61: fleet.v1.Task.Source
-	(*Question)(nil),                     // 62: fleet.v1.Question
-	(*httpbody.HttpBody)(nil),            // 63: google.api.HttpBody
+	(*DownloadAgentBundleRequest)(nil),   // 27: fleet.v1.DownloadAgentBundleRequest
+	(*PayloadInfo)(nil),                  // 28: fleet.v1.PayloadInfo
+	(*ShowTaskChangesRequest)(nil),       // 29: fleet.v1.ShowTaskChangesRequest
+	(*ShowTaskChangesResponse)(nil),      // 30: fleet.v1.ShowTaskChangesResponse
+	(*ShowTaskOutputRequest)(nil),        // 31: fleet.v1.ShowTaskOutputRequest
+	(*ShowTaskOutputResponse)(nil),       // 32: fleet.v1.ShowTaskOutputResponse
+	(*ListTasksRequest)(nil),             // 33: fleet.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),            // 34: fleet.v1.ListTasksResponse
+	(*DeleteTaskRequest)(nil),            // 35: fleet.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),           // 36: fleet.v1.DeleteTaskResponse
+	(*SendTaskMessageRequest)(nil),       // 37: fleet.v1.SendTaskMessageRequest
+	(*SendTaskMessageResponse)(nil),      // 38: fleet.v1.SendTaskMessageResponse
+	(*ListQuestionsRequest)(nil),         // 39: fleet.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 40: fleet.v1.ListQuestionsResponse
+	(*AnswerQuestionRequest)(nil),        // 41: fleet.v1.AnswerQuestionRequest
+	(*AnswerQuestionResponse)(nil),       // 42: fleet.v1.AnswerQuestionResponse
+	(*StartAgentRequest)(nil),            // 43: fleet.v1.StartAgentRequest
+	(*StartAgentResponse)(nil),           // 44: fleet.v1.StartAgentResponse
+	(*StopAgentRequest)(nil),             // 45: fleet.v1.StopAgentRequest
+	(*StopAgentResponse)(nil),            // 46: fleet.v1.StopAgentResponse
+	(*RestartAgentRequest)(nil),          // 47: fleet.v1.RestartAgentRequest
+	(*RestartAgentResponse)(nil),         // 48: fleet.v1.RestartAgentResponse
+	(*ShowAgentLogRequest)(nil),          // 49: fleet.v1.ShowAgentLogRequest
+	(*ShowAgentLogResponse)(nil),         // 50: fleet.v1.ShowAgentLogResponse
+	(*Agent)(nil),                        // 51: fleet.v1.Agent
+	(Agent_Status)(0),                    // 52: fleet.v1.Agent.Status
+	(*AgentSummary)(nil),                 // 53: fleet.v1.AgentSummary
+	(*timestamppb.Timestamp)(nil),        // 54: google.protobuf.Timestamp
+	(*PlaceStatus)(nil),                  // 55: fleet.v1.PlaceStatus
+	(*Task)(nil),                         // 56: fleet.v1.Task
+	(*DeletedAgent)(nil),                 // 57: fleet.v1.DeletedAgent
+	(*Role)(nil),                         // 58: fleet.v1.Role
+	(*Project)(nil),                      // 59: fleet.v1.Project
+	(*Event)(nil),                        // 60: fleet.v1.Event
+	(*TaskDetail)(nil),                   // 61: fleet.v1.TaskDetail
+	(*TaskChanges)(nil),                  // 62: fleet.v1.TaskChanges
+	(*FileChange)(nil),                   // 63: fleet.v1.FileChange
+	(Task_Status)(0),                     // 64: fleet.v1.Task.Status
+	(Task_Source)(0),                     // 65: fleet.v1.Task.Source
+	(*Question)(nil),                     // 66: fleet.v1.Question
+	(*httpbody.HttpBody)(nil),            // 67: google.api.HttpBody
 }
 var file_fleet_v1_fleet_service_proto_depIdxs = []int32{
-	48, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
-	49, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
-	50, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
-	51, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
-	48, // 4: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
-	51, // 5: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
-	52, // 6: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
-	53, // 7: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
-	52, // 8: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
-	49, // 9: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	52, // 10: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
-	49, // 11: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
-	54, // 12: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
-	55, // 13: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
-	56, // 14: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
-	0,  // 15: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
-	52, // 16: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
-	57, // 17: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
-	58, // 18: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
-	59, // 19: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
-	60, // 20: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
-	61, // 21: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
-	51, // 22: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
-	1,  // 23: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
-	52, // 24: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
-	52, // 25: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
-	62, // 26: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
-	62, // 27: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
-	48, // 28: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
-	48, // 29: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
-	48, // 30: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
-	2,  // 31: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
-	4,  // 32: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
-	6,  // 33: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
-	8,  // 34: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
-	10, // 35: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
-	12, // 36: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
-	14, // 37: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
-	16, // 38: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
-	18, // 39: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
-	20, // 40: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
-	22, // 41: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
-	24, // 42: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
-	26, // 43: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
-	28, // 44: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
-	30, // 45: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
-	32, // 46: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
-	34, // 47: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
-	36, // 48: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
-	38, // 49: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
-	40, // 50: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
-	42, // 51: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
-	44, // 52: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
-	46, // 53: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
-	3,  // 54: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
-	5,  // 55: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
-	7,  // 56: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
-	9,  // 57: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
-	11, // 58: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
-	13, // 59: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
-	15, // 60: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
-	17, // 61: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
-	19, // 62: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
-	21, // 63: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
-	23, // 64: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
-	25, // 65: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
-	63, // 66: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
-	29, // 67: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
-	31, // 68: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
-	33, // 69: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
-	35, // 70: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
-	37, // 71: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
-	39, // 72: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
-	41, // 73: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
-	43, // 74: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
-	45, // 75: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
-	47, // 76: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
-	54, // [54:77] is the sub-list for method output_type
-	31, // [31:54] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	51, // 0: fleet.v1.CreateAgentResponse.agent:type_name -> fleet.v1.Agent
+	52, // 1: fleet.v1.ListAgentsRequest.status:type_name -> fleet.v1.Agent.Status
+	53, // 2: fleet.v1.ListAgentsResponse.agents:type_name -> fleet.v1.AgentSummary
+	54, // 3: fleet.v1.ListAgentsResponse.observed_at:type_name -> google.protobuf.Timestamp
+	55, // 4: fleet.v1.ListAgentsResponse.places:type_name -> fleet.v1.PlaceStatus
+	51, // 5: fleet.v1.ShowAgentResponse.agent:type_name -> fleet.v1.Agent
+	54, // 6: fleet.v1.ShowAgentResponse.observed_at:type_name -> google.protobuf.Timestamp
+	56, // 7: fleet.v1.ShowAgentTaskHistoryResponse.tasks:type_name -> fleet.v1.Task
+	57, // 8: fleet.v1.DeleteAgentResponse.deleted_agent:type_name -> fleet.v1.DeletedAgent
+	56, // 9: fleet.v1.StartAgentTaskResponse.task:type_name -> fleet.v1.Task
+	52, // 10: fleet.v1.StartAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	56, // 11: fleet.v1.StopAgentTaskResponse.task:type_name -> fleet.v1.Task
+	52, // 12: fleet.v1.StopAgentTaskResponse.agent_status:type_name -> fleet.v1.Agent.Status
+	58, // 13: fleet.v1.ListAgentRolesResponse.roles:type_name -> fleet.v1.Role
+	59, // 14: fleet.v1.ListAgentProjectsResponse.projects:type_name -> fleet.v1.Project
+	55, // 15: fleet.v1.ListAgentProjectsResponse.places:type_name -> fleet.v1.PlaceStatus
+	60, // 16: fleet.v1.WatchFleetResponse.events:type_name -> fleet.v1.Event
+	0,  // 17: fleet.v1.WaitTasksRequest.mode:type_name -> fleet.v1.WaitTasksRequest.Mode
+	56, // 18: fleet.v1.WaitTasksResponse.tasks:type_name -> fleet.v1.Task
+	61, // 19: fleet.v1.ShowTaskResponse.task:type_name -> fleet.v1.TaskDetail
+	62, // 20: fleet.v1.ShowTaskChangesResponse.changes:type_name -> fleet.v1.TaskChanges
+	63, // 21: fleet.v1.ShowTaskChangesResponse.files:type_name -> fleet.v1.FileChange
+	64, // 22: fleet.v1.ListTasksRequest.status:type_name -> fleet.v1.Task.Status
+	65, // 23: fleet.v1.ListTasksRequest.source:type_name -> fleet.v1.Task.Source
+	54, // 24: fleet.v1.ListTasksRequest.since:type_name -> google.protobuf.Timestamp
+	1,  // 25: fleet.v1.ListTasksRequest.toolset:type_name -> fleet.v1.ListTasksRequest.Toolset
+	56, // 26: fleet.v1.ListTasksResponse.tasks:type_name -> fleet.v1.Task
+	56, // 27: fleet.v1.SendTaskMessageResponse.task:type_name -> fleet.v1.Task
+	66, // 28: fleet.v1.ListQuestionsResponse.questions:type_name -> fleet.v1.Question
+	66, // 29: fleet.v1.AnswerQuestionResponse.question:type_name -> fleet.v1.Question
+	51, // 30: fleet.v1.StartAgentResponse.agent:type_name -> fleet.v1.Agent
+	51, // 31: fleet.v1.StopAgentResponse.agent:type_name -> fleet.v1.Agent
+	51, // 32: fleet.v1.RestartAgentResponse.agent:type_name -> fleet.v1.Agent
+	2,  // 33: fleet.v1.FleetService.CreateAgent:input_type -> fleet.v1.CreateAgentRequest
+	4,  // 34: fleet.v1.FleetService.ListAgents:input_type -> fleet.v1.ListAgentsRequest
+	6,  // 35: fleet.v1.FleetService.ShowAgent:input_type -> fleet.v1.ShowAgentRequest
+	8,  // 36: fleet.v1.FleetService.ShowAgentTaskHistory:input_type -> fleet.v1.ShowAgentTaskHistoryRequest
+	10, // 37: fleet.v1.FleetService.DeleteAgent:input_type -> fleet.v1.DeleteAgentRequest
+	12, // 38: fleet.v1.FleetService.StartAgentTask:input_type -> fleet.v1.StartAgentTaskRequest
+	14, // 39: fleet.v1.FleetService.StopAgentTask:input_type -> fleet.v1.StopAgentTaskRequest
+	16, // 40: fleet.v1.FleetService.ListAgentRoles:input_type -> fleet.v1.ListAgentRolesRequest
+	18, // 41: fleet.v1.FleetService.ListAgentProjects:input_type -> fleet.v1.ListAgentProjectsRequest
+	20, // 42: fleet.v1.FleetService.WatchFleet:input_type -> fleet.v1.WatchFleetRequest
+	22, // 43: fleet.v1.FleetService.WaitTasks:input_type -> fleet.v1.WaitTasksRequest
+	24, // 44: fleet.v1.FleetService.ShowTask:input_type -> fleet.v1.ShowTaskRequest
+	26, // 45: fleet.v1.FleetService.DownloadTaskPayload:input_type -> fleet.v1.DownloadTaskPayloadRequest
+	27, // 46: fleet.v1.FleetService.DownloadAgentBundle:input_type -> fleet.v1.DownloadAgentBundleRequest
+	29, // 47: fleet.v1.FleetService.ShowTaskChanges:input_type -> fleet.v1.ShowTaskChangesRequest
+	31, // 48: fleet.v1.FleetService.ShowTaskOutput:input_type -> fleet.v1.ShowTaskOutputRequest
+	33, // 49: fleet.v1.FleetService.ListTasks:input_type -> fleet.v1.ListTasksRequest
+	35, // 50: fleet.v1.FleetService.DeleteTask:input_type -> fleet.v1.DeleteTaskRequest
+	37, // 51: fleet.v1.FleetService.SendTaskMessage:input_type -> fleet.v1.SendTaskMessageRequest
+	39, // 52: fleet.v1.FleetService.ListQuestions:input_type -> fleet.v1.ListQuestionsRequest
+	41, // 53: fleet.v1.FleetService.AnswerQuestion:input_type -> fleet.v1.AnswerQuestionRequest
+	43, // 54: fleet.v1.FleetService.StartAgent:input_type -> fleet.v1.StartAgentRequest
+	45, // 55: fleet.v1.FleetService.StopAgent:input_type -> fleet.v1.StopAgentRequest
+	47, // 56: fleet.v1.FleetService.RestartAgent:input_type -> fleet.v1.RestartAgentRequest
+	49, // 57: fleet.v1.FleetService.ShowAgentLog:input_type -> fleet.v1.ShowAgentLogRequest
+	3,  // 58: fleet.v1.FleetService.CreateAgent:output_type -> fleet.v1.CreateAgentResponse
+	5,  // 59: fleet.v1.FleetService.ListAgents:output_type -> fleet.v1.ListAgentsResponse
+	7,  // 60: fleet.v1.FleetService.ShowAgent:output_type -> fleet.v1.ShowAgentResponse
+	9,  // 61: fleet.v1.FleetService.ShowAgentTaskHistory:output_type -> fleet.v1.ShowAgentTaskHistoryResponse
+	11, // 62: fleet.v1.FleetService.DeleteAgent:output_type -> fleet.v1.DeleteAgentResponse
+	13, // 63: fleet.v1.FleetService.StartAgentTask:output_type -> fleet.v1.StartAgentTaskResponse
+	15, // 64: fleet.v1.FleetService.StopAgentTask:output_type -> fleet.v1.StopAgentTaskResponse
+	17, // 65: fleet.v1.FleetService.ListAgentRoles:output_type -> fleet.v1.ListAgentRolesResponse
+	19, // 66: fleet.v1.FleetService.ListAgentProjects:output_type -> fleet.v1.ListAgentProjectsResponse
+	21, // 67: fleet.v1.FleetService.WatchFleet:output_type -> fleet.v1.WatchFleetResponse
+	23, // 68: fleet.v1.FleetService.WaitTasks:output_type -> fleet.v1.WaitTasksResponse
+	25, // 69: fleet.v1.FleetService.ShowTask:output_type -> fleet.v1.ShowTaskResponse
+	67, // 70: fleet.v1.FleetService.DownloadTaskPayload:output_type -> google.api.HttpBody
+	67, // 71: fleet.v1.FleetService.DownloadAgentBundle:output_type -> google.api.HttpBody
+	30, // 72: fleet.v1.FleetService.ShowTaskChanges:output_type -> fleet.v1.ShowTaskChangesResponse
+	32, // 73: fleet.v1.FleetService.ShowTaskOutput:output_type -> fleet.v1.ShowTaskOutputResponse
+	34, // 74: fleet.v1.FleetService.ListTasks:output_type -> fleet.v1.ListTasksResponse
+	36, // 75: fleet.v1.FleetService.DeleteTask:output_type -> fleet.v1.DeleteTaskResponse
+	38, // 76: fleet.v1.FleetService.SendTaskMessage:output_type -> fleet.v1.SendTaskMessageResponse
+	40, // 77: fleet.v1.FleetService.ListQuestions:output_type -> fleet.v1.ListQuestionsResponse
+	42, // 78: fleet.v1.FleetService.AnswerQuestion:output_type -> fleet.v1.AnswerQuestionResponse
+	44, // 79: fleet.v1.FleetService.StartAgent:output_type -> fleet.v1.StartAgentResponse
+	46, // 80: fleet.v1.FleetService.StopAgent:output_type -> fleet.v1.StopAgentResponse
+	48, // 81: fleet.v1.FleetService.RestartAgent:output_type -> fleet.v1.RestartAgentResponse
+	50, // 82: fleet.v1.FleetService.ShowAgentLog:output_type -> fleet.v1.ShowAgentLogResponse
+	58, // [58:83] is the sub-list for method output_type
+	33, // [33:58] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_fleet_service_proto_init() }
@@ -3854,6 +4169,7 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_event_proto_init()
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_place_proto_init()
 	file_fleet_v1_project_proto_init()
 	file_fleet_v1_question_proto_init()
 	file_fleet_v1_task_proto_init()
@@ -3871,20 +4187,22 @@ func file_fleet_v1_fleet_service_proto_init() {
 	file_fleet_v1_fleet_service_proto_msgTypes[18].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[20].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[22].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[26].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[27].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[28].OneofWrappers = []any{}
 	file_fleet_v1_fleet_service_proto_msgTypes[29].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[34].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[35].OneofWrappers = []any{}
-	file_fleet_v1_fleet_service_proto_msgTypes[44].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[30].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[31].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[32].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[37].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[38].OneofWrappers = []any{}
+	file_fleet_v1_fleet_service_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_fleet_service_proto_rawDesc), len(file_fleet_v1_fleet_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   46,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,7 +25,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "agent.spec", NextOffset: "spec_next_offset"},
 			},
-			Description: "Create a new agent in a workspace of its own. The call waits for the agent to be ready and then answers with status \"idle\". If that takes longer than the server waits, the agent is returned as it is, and its state and the message say that it is still being made.",
+			Description: "Create a new agent in a workspace of its own. The call waits until the agent is ready and answers with status \"idle\". If that takes too long, the agent is returned as it is, and its state and the message say that it is still being created.",
 		}, c.CreateAgent, tool.Progress(watch, (*CreateAgentRequest).GetName)),
 		tool.Unary(tool.Spec{
 			Name:     "list_agents",
@@ -34,7 +34,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceListAgentsInput,
 			Output:      fleetServiceListAgentsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List all agents in the fleet with their current status. status, project and role ask for fewer of them.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List all agents in the fleet with their current status. status, project and role filter them.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.ListAgents),
 		tool.Unary(tool.Spec{
 			Name:     "show_agent",
@@ -54,7 +54,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceShowAgentTaskHistoryInput,
 			Output:      fleetServiceShowAgentTaskHistoryOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
-			Description: "Show the task history of an agent, newest first, by pages. If no agent of the name exists, this is the history of the last one that was deleted. list_tasks finds tasks of all agents.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
+			Description: "Show the task history of an agent, newest first, by pages. If no agent has the name, this is the history of the last deleted agent with it. list_tasks lists tasks of all agents.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
 		}, c.ShowAgentTaskHistory),
 		tool.Unary(tool.Spec{
 			Name:     "delete_agent",
@@ -108,7 +108,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "events", Cursor: "cursor"},
 			},
-			Description: "Watch what happens in the fleet: state changes, output and ends of tasks, in the order they happened. Without follow the call answers what is in the log and ends. Each answer carries a cursor to go on from. A tool call begins with the newest events, because a task can have megabytes of them.",
+			Description: "Watch events of the fleet: state changes, output and ends of tasks, in order. Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from. A tool call begins with the newest events, because a task can have megabytes of them.",
 		}, c.WatchFleet, fleetServiceWatchFleetTexts, tool.Defaults(func(q *WatchFleetRequest) {
 			tool.DefaultText(&q.Cursor, "newest")
 			tool.Default(&q.WaitSeconds, 50)
@@ -119,7 +119,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       fleetServiceWaitTasksInput,
 			Output:      fleetServiceWaitTasksOutput,
-			Description: "Wait until any or all of some tasks have ended, for at most 50 seconds. Tasks that still run when the time is over are an answer, not an error: call again to wait on.",
+			Description: "Wait until any or all of some tasks have ended, for at most 50 seconds. Tasks that still run when the time is over are not an error: call again to keep waiting.",
 		}, c.WaitTasks),
 		tool.Unary(tool.Spec{
 			Name:     "show_task",
@@ -131,7 +131,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "task.description", NextOffset: "description_next_offset", Offset: "description_offset"},
 			},
-			Description: "Show one task with all that is known of it: description, result, and its payload when asked for. A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.\nA long payload comes in portions: call again with payload_next_offset as payload_offset for more.",
+			Description: "Show everything known about one task: description, result, and its payload when asked for. A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.\nA long payload comes in portions: call again with payload_next_offset as payload_offset for more.",
 		}, c.ShowTask),
 		tool.Unary(tool.Spec{
 			Name:     "show_task_changes",
@@ -143,9 +143,20 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "patch", NextOffset: "patch_next_offset", Offset: "patch_offset"},
 			},
-			Description: "Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself. It is kept when the task ends, in whatever way, also what the agent did not commit, and outlives the agent.\nA long answer has the first files only: call again with next_cursor as cursor for more.",
+			Description: "Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself. Changes are kept however the task ends, including uncommitted ones, and survive the agent.\nA long answer has the first files only: call again with next_cursor as cursor for more.",
 		}, c.ShowTaskChanges, tool.Defaults(func(q *ShowTaskChangesRequest) {
 			tool.Default(&q.PatchLimit, 16384)
+		})),
+		tool.Unary(tool.Spec{
+			Name:     "show_task_output",
+			Title:    "Show task output",
+			ReadOnly: true, Destructive: false, Idempotent: true,
+			Input:       fleetServiceShowTaskOutputInput,
+			Output:      fleetServiceShowTaskOutputOutput,
+			Portion:     tool.Portion{Limit: "limit", Of: "output", Unless: ""},
+			Description: "Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far. Call again with next_offset as offset for more. The runner of the agent keeps it for a while after the task has ended.",
+		}, c.ShowTaskOutput, tool.Defaults(func(q *ShowTaskOutputRequest) {
+			tool.Default(&q.Limit, 16384)
 		})),
 		tool.Unary(tool.Spec{
 			Name:     "list_tasks",
@@ -154,7 +165,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceListTasksInput,
 			Output:      fleetServiceListTasksOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
-			Description: "List tasks of all agents, also of deleted ones, newest first, by pages. Without filters these are all tasks of the fleet's agents.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
+			Description: "List tasks of all agents, also of deleted ones, newest first, by pages. Without filters, all tasks of the fleet's agents are listed.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
 		}, c.ListTasks),
 		tool.Unary(tool.Spec{
 			Name:     "delete_task",
@@ -229,7 +240,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceShowAgentLogInput,
 			Output:      fleetServiceShowAgentLogOutput,
 			Portion:     tool.Portion{Limit: "lines", Of: "lines", Unless: ""},
-			Description: "Show the log of an agent's workspace: how it was made, started and stopped, and what its host says. It can be long: lines asks for fewer of the last ones.",
+			Description: "Show the log of an agent's workspace: how it was made, started and stopped, and what its host says. It can be long; lines limits it to the last lines.",
 		}, c.ShowAgentLog),
 	}}
 }
@@ -256,7 +267,7 @@ const fleetServiceCreateAgentInput = `{
     "project": {
       "type": "string",
       "minLength": 1,
-      "description": "Project name, one of list_agent_projects."
+      "description": "Project name, one of list_agent_projects; PLACE/PROJECT if several places have it."
     },
     "role": {
       "type": "string",
@@ -397,6 +408,10 @@ const fleetServiceCreateAgentOutput = `{
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
         },
+        "place": {
+          "type": "string",
+          "description": "Name of the place where the agent lives, such as local or coder."
+        },
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
@@ -429,7 +444,8 @@ const fleetServiceCreateAgentOutput = `{
         "state_reason",
         "current_task_id",
         "owner",
-        "location"
+        "location",
+        "place"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     }
@@ -441,7 +457,7 @@ const fleetServiceListAgentsInput = `{
   "properties": {
     "project": {
       "type": "string",
-      "description": "Only agents of this project."
+      "description": "Only agents of this project; PLACE/PROJECT for those of one place."
     },
     "role": {
       "type": "string",
@@ -459,20 +475,20 @@ const fleetServiceListAgentsInput = `{
     "page": {
       "type": "integer",
       "minimum": 1,
-      "description": "Page number from 1; the first when not given."
+      "description": "Page number from 1; by default the first."
     },
     "page_size": {
       "type": "integer",
-      "description": "Agents a page, clamped to 1 to 100; all of them when neither page nor page_size is given."
+      "description": "Agents per page, clamped to 1 to 100; all of them when neither page nor page_size is given."
     },
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before. Not together with page."
+      "description": "Continue from here: the next_cursor of the previous answer. Not together with page."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many agents; next_cursor says where to go on."
+      "description": "Return at most this many agents; next_cursor says where to continue."
     }
   },
   "additionalProperties": false
@@ -498,21 +514,29 @@ const fleetServiceListAgentsOutput = `{
         "null"
       ],
       "format": "date-time",
-      "description": "When the agents' host was last asked with success; null before the first time."
+      "description": "When the places were last listed successfully, the earliest of them; null before the first time."
     },
     "stale_reason": {
       "type": "string",
-      "description": "Why the agents' host was not asked with success for more than three polls; absent when it was."
+      "description": "Why a place was not listed successfully for more than three polls; absent if all were."
+    },
+    "places": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/PlaceStatus"
+      },
+      "description": "State of each place where agents live. Agents of a place that is down are listed as last seen."
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
     "agents",
     "total_count",
-    "observed_at"
+    "observed_at",
+    "places"
   ],
   "$defs": {
     "AgentSummary": {
@@ -581,6 +605,10 @@ const fleetServiceListAgentsOutput = `{
         "stalled": {
           "type": "boolean",
           "description": "Whether the task the agent works on makes no progress, see show_agent; absent otherwise."
+        },
+        "place": {
+          "type": "string",
+          "description": "Name of the place where the agent lives, one of places."
         }
       },
       "required": [
@@ -591,9 +619,41 @@ const fleetServiceListAgentsOutput = `{
         "role",
         "project",
         "current_task_id",
-        "owner"
+        "owner",
+        "place"
       ],
       "description": "AgentSummary is an agent in a list."
+    },
+    "PlaceStatus": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "Name of the place, such as local or coder."
+        },
+        "ok": {
+          "type": "boolean",
+          "description": "Whether its agents and projects are completely and recently known."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why not; absent if they are."
+        },
+        "observed_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When all agents of the place were last listed successfully; null before the first time."
+        }
+      },
+      "required": [
+        "name",
+        "ok",
+        "observed_at"
+      ],
+      "description": "PlaceStatus is the state of a place where agents live, such as this machine or a Coder deployment."
     }
   }
 }`
@@ -630,11 +690,11 @@ const fleetServiceShowAgentOutput = `{
         "null"
       ],
       "format": "date-time",
-      "description": "When the agents' host was last asked with success; null before the first time."
+      "description": "When the agent's place was last listed successfully; null before the first time."
     },
     "stale_reason": {
       "type": "string",
-      "description": "Why the agents' host was not asked with success for more than three polls; absent when it was."
+      "description": "Why the agent's place was not listed successfully for more than three polls; absent if it was."
     }
   },
   "required": [
@@ -740,6 +800,10 @@ const fleetServiceShowAgentOutput = `{
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
         },
+        "place": {
+          "type": "string",
+          "description": "Name of the place where the agent lives, such as local or coder."
+        },
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
@@ -772,7 +836,8 @@ const fleetServiceShowAgentOutput = `{
         "state_reason",
         "current_task_id",
         "owner",
-        "location"
+        "location",
+        "place"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     }
@@ -789,20 +854,20 @@ const fleetServiceShowAgentTaskHistoryInput = `{
     "page": {
       "type": "integer",
       "minimum": 1,
-      "description": "Page number from 1; the first when not given."
+      "description": "Page number from 1; by default the first."
     },
     "page_size": {
       "type": "integer",
-      "description": "Tasks a page, clamped to 1 to 100; 20 when not given."
+      "description": "Tasks per page, clamped to 1 to 100; 20 by default."
     },
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before. Not together with page."
+      "description": "Continue from here: the next_cursor of the previous answer. Not together with page."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many tasks; next_cursor says where to go on."
+      "description": "Return at most this many tasks; next_cursor says where to continue."
     }
   },
   "required": [
@@ -831,7 +896,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
     },
     "page_size": {
       "type": "integer",
-      "description": "Tasks a page."
+      "description": "Tasks per page."
     },
     "total_pages": {
       "type": "integer",
@@ -839,7 +904,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
@@ -874,7 +939,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "How far the task is.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -944,6 +1009,18 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "conversation_lost": {
+          "type": "string",
+          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+        },
+        "from_terminal": {
+          "type": "boolean",
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+        },
+        "reason_code": {
+          "type": "string",
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -1012,6 +1089,14 @@ const fleetServiceDeleteAgentOutput = `{
         "workspace_id": {
           "type": "string",
           "description": "Id of the workspace that was destroyed."
+        },
+        "bundle_size": {
+          "type": "integer",
+          "description": "Size in bytes of the bundle with what the agent had not pushed, which DownloadAgentBundle sends; absent when none is kept."
+        },
+        "may_be_lost": {
+          "type": "string",
+          "description": "What may be lost with the workspace, in words; absent when nothing is."
         }
       },
       "required": [
@@ -1046,6 +1131,26 @@ const fleetServiceStartAgentTaskInput = `{
       "maximum": 2592000,
       "minimum": 1,
       "description": "Seconds after which the task is stopped and failed, at most 30 days; the server's own limit when not given."
+    },
+    "checks": {
+      "type": "array",
+      "items": {
+        "type": "string"
+      },
+      "maxItems": 20,
+      "description": "Commands for a shell that check the work when the agent says that it is done, besides those of its project and role; at most 20. Fleet runs them in the agent's tree. The task completes only when all pass."
+    },
+    "retries": {
+      "type": "integer",
+      "maximum": 10,
+      "minimum": 0,
+      "description": "How often the agent may try again when checks fail, told what they found; what its role or project says when not given, else 1."
+    },
+    "check_timeout_seconds": {
+      "type": "integer",
+      "maximum": 86400,
+      "minimum": 1,
+      "description": "Seconds that each check may take, at most a day; what the role or project says when not given, else 600."
     }
   },
   "required": [
@@ -1106,7 +1211,7 @@ const fleetServiceStartAgentTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "How far the task is.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1176,6 +1281,18 @@ const fleetServiceStartAgentTaskOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "conversation_lost": {
+          "type": "string",
+          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+        },
+        "from_terminal": {
+          "type": "boolean",
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+        },
+        "reason_code": {
+          "type": "string",
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -1268,7 +1385,7 @@ const fleetServiceStopAgentTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "How far the task is.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1338,6 +1455,18 @@ const fleetServiceStopAgentTaskOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "conversation_lost": {
+          "type": "string",
+          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+        },
+        "from_terminal": {
+          "type": "boolean",
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+        },
+        "reason_code": {
+          "type": "string",
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -1365,16 +1494,16 @@ const fleetServiceListAgentRolesInput = `{
   "properties": {
     "project": {
       "type": "string",
-      "description": "Project name, one of list_agent_projects."
+      "description": "Project name, one of list_agent_projects; PLACE/PROJECT if several places have it."
     },
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before."
+      "description": "Continue from here: the next_cursor of the previous answer."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many roles; next_cursor says where to go on."
+      "description": "Return at most this many roles; next_cursor says where to continue."
     }
   },
   "required": [
@@ -1399,7 +1528,7 @@ const fleetServiceListAgentRolesOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
@@ -1443,12 +1572,12 @@ const fleetServiceListAgentProjectsInput = `{
   "properties": {
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before."
+      "description": "Continue from here: the next_cursor of the previous answer."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many projects; next_cursor says where to go on."
+      "description": "Return at most this many projects; next_cursor says where to continue."
     }
   },
   "additionalProperties": false
@@ -1464,17 +1593,25 @@ const fleetServiceListAgentProjectsOutput = `{
       },
       "description": "The projects, by name."
     },
+    "places": {
+      "type": "array",
+      "items": {
+        "$ref": "#/$defs/PlaceStatus"
+      },
+      "description": "State of each place that has projects. Projects of a place that is down may be missing."
+    },
     "total_count": {
       "type": "integer",
       "description": "Number of projects in all."
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
     "projects",
+    "places",
     "total_count"
   ],
   "$defs": {
@@ -1483,7 +1620,7 @@ const fleetServiceListAgentProjectsOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name that create_agent takes; compared without case."
+          "description": "Name that create_agent takes; compared without case. A name that several places have begins with its place, as in local/shell."
         },
         "display_name": {
           "type": "string",
@@ -1500,6 +1637,10 @@ const fleetServiceListAgentProjectsOutput = `{
         "template_name": {
           "type": "string",
           "description": "Name of the template that the project's workspaces are made from."
+        },
+        "place": {
+          "type": "string",
+          "description": "Name of the place that the project is in."
         }
       },
       "required": [
@@ -1507,9 +1648,41 @@ const fleetServiceListAgentProjectsOutput = `{
         "display_name",
         "description",
         "template_id",
-        "template_name"
+        "template_name",
+        "place"
       ],
       "description": "Project is what agents work on."
+    },
+    "PlaceStatus": {
+      "type": "object",
+      "properties": {
+        "name": {
+          "type": "string",
+          "description": "Name of the place, such as local or coder."
+        },
+        "ok": {
+          "type": "boolean",
+          "description": "Whether its agents and projects are completely and recently known."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why not; absent if they are."
+        },
+        "observed_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When all agents of the place were last listed successfully; null before the first time."
+        }
+      },
+      "required": [
+        "name",
+        "ok",
+        "observed_at"
+      ],
+      "description": "PlaceStatus is the state of a place where agents live, such as this machine or a Coder deployment."
     }
   }
 }`
@@ -1602,9 +1775,10 @@ const fleetServiceWatchFleetOutput = `{
             "task_question",
             "task_answer",
             "task_stalled",
-            "task_recovered"
+            "task_recovered",
+            "task_check"
           ],
-          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was asked for, or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task goes on."
+          "description": "What happened.\n- agent_created: An agent was created.\n- agent_changed: An agent's state or what its workspace reports changed; text says how.\n- agent_deleted: An agent was deleted.\n- task_created: A task was created.\n- task_started: The task was handed to the agent.\n- task_output: The agent wrote output; text is what it wrote.\n- task_step: The agent used a tool or took a step; text says which.\n- task_message: A message was sent to the running task; text is the message.\n- task_stopping: A stop was asked for, or escalated; text says which step was taken.\n- task_ended: The task ended; status and text say how.\n- task_deleted: The task was deleted with its payload and its events.\n- task_question: The agent asks something and waits for the answer; text is the question, with its id.\n- task_answer: A question was answered, expired or was withdrawn; text says which.\n- task_stalled: The running task makes no progress; text names the last step that it took.\n- task_recovered: The stalled task goes on.\n- task_check: A check of the task's work begins or has ended; text says which, and how."
         },
         "agent_name": {
           "type": "string",
@@ -1723,7 +1897,7 @@ const fleetServiceWaitTasksOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "How far the task is.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1793,6 +1967,18 @@ const fleetServiceWaitTasksOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "conversation_lost": {
+          "type": "string",
+          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+        },
+        "from_terminal": {
+          "type": "boolean",
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+        },
+        "reason_code": {
+          "type": "string",
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -1889,7 +2075,7 @@ const fleetServiceShowTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "How far the task is.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -2010,6 +2196,40 @@ const fleetServiceShowTaskOutput = `{
               "type": "null"
             }
           ]
+        },
+        "from_terminal": {
+          "type": "boolean",
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+        },
+        "conversation_lost": {
+          "type": "string",
+          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+        },
+        "usage": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/TaskUsage",
+              "description": "What the task used of its agent's model; absent while it runs, and where the agent does not tell."
+            },
+            {
+              "type": "null"
+            }
+          ]
+        },
+        "reason_code": {
+          "type": "string",
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
+        },
+        "checks": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/TaskChecks",
+              "description": "How the work of the task was checked; absent when it has no checks."
+            },
+            {
+              "type": "null"
+            }
+          ]
         }
       },
       "required": [
@@ -2029,7 +2249,7 @@ const fleetServiceShowTaskOutput = `{
         "owner",
         "turns"
       ],
-      "description": "TaskDetail is a task with all that is known of it."
+      "description": "TaskDetail is everything known about a task."
     },
     "TaskChanges": {
       "type": "object",
@@ -2109,6 +2329,114 @@ const fleetServiceShowTaskOutput = `{
         "observed_at"
       ],
       "description": "TaskChanges is what a task changed in the repository that its agent works in."
+    },
+    "TaskUsage": {
+      "type": "object",
+      "properties": {
+        "model": {
+          "type": "string",
+          "description": "The model, as its provider calls it; empty when the agent does not tell."
+        },
+        "input_tokens": {
+          "type": "integer",
+          "description": "Tokens that were put in."
+        },
+        "output_tokens": {
+          "type": "integer",
+          "description": "Tokens that came out."
+        },
+        "tool_calls": {
+          "type": "integer",
+          "description": "How often a tool was called."
+        }
+      },
+      "required": [
+        "model",
+        "input_tokens",
+        "output_tokens",
+        "tool_calls"
+      ],
+      "description": "TaskUsage is what a task used of its agent's model."
+    },
+    "TaskChecks": {
+      "type": "object",
+      "properties": {
+        "tries": {
+          "type": "integer",
+          "description": "How often the agent has tried: once more each time that checks fail, as long as it may."
+        },
+        "results": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/TaskCheck"
+          },
+          "description": "How the checks of the last try went, as far as they have ended, in order."
+        }
+      },
+      "required": [
+        "tries",
+        "results"
+      ],
+      "description": "TaskChecks is how the work of a task was checked."
+    },
+    "TaskCheck": {
+      "type": "object",
+      "properties": {
+        "command": {
+          "type": "string",
+          "description": "The command."
+        },
+        "status": {
+          "type": "string",
+          "enum": [
+            "passed",
+            "failed",
+            "timed_out",
+            "stopped"
+          ],
+          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was ended, since it ran longer than it may.\n- stopped: The command was ended because its task was stopped."
+        },
+        "exit_code": {
+          "type": "integer",
+          "description": "Exit code of the command; absent when it did not end by itself."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why there is no exit code, in words; absent when there is one."
+        },
+        "output": {
+          "type": "string",
+          "description": "The end of what the command put out, errors included, at most 16 KiB."
+        },
+        "truncated": {
+          "type": "boolean",
+          "description": "Whether the command put out more before that; absent otherwise."
+        },
+        "started_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the command was started."
+        },
+        "ended_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it ended."
+        }
+      },
+      "required": [
+        "command",
+        "status",
+        "output",
+        "started_at",
+        "ended_at"
+      ],
+      "description": "TaskCheck is how a command went that checked the work of a task."
     }
   }
 }`
@@ -2146,7 +2474,7 @@ const fleetServiceShowTaskChangesInput = `{
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many files; next_cursor says where to go on."
+      "description": "Return at most this many files; next_cursor says where to continue."
     }
   },
   "required": [
@@ -2316,6 +2644,74 @@ const fleetServiceShowTaskChangesOutput = `{
   }
 }`
 
+const fleetServiceShowTaskOutputInput = `{
+  "type": "object",
+  "properties": {
+    "task_id": {
+      "type": "string",
+      "description": "Id of the task, or the beginning of it that only this task has, at least 6 characters."
+    },
+    "offset": {
+      "type": "number",
+      "description": "Return the output from this byte on, the next_offset of the answer before; 0 when not given."
+    },
+    "limit": {
+      "type": "integer",
+      "minimum": 1,
+      "default": 16384,
+      "description": "Return at most this many bytes, rounded down to whole characters, 64 KiB when not given and at most 1 MiB.\nIn a call of this tool 16384, when not given."
+    },
+    "tail": {
+      "type": "integer",
+      "minimum": 1,
+      "description": "Return the last so many bytes, at most limit of them, in place of offset."
+    }
+  },
+  "required": [
+    "task_id"
+  ],
+  "additionalProperties": false
+}`
+
+const fleetServiceShowTaskOutputOutput = `{
+  "type": "object",
+  "properties": {
+    "output": {
+      "type": "string",
+      "description": "The part. output_encoding says how its bytes are written."
+    },
+    "output_encoding": {
+      "type": "string",
+      "description": "How the output is written: \"base64\" when its bytes are not text in UTF-8; absent when it is the text itself."
+    },
+    "offset": {
+      "type": "number",
+      "description": "Where the part begins, in bytes. It is later than the requested offset if bytes are missing there."
+    },
+    "next_offset": {
+      "type": "number",
+      "description": "Where the next part begins; absent when this is the last so far."
+    },
+    "size": {
+      "type": "number",
+      "description": "How many bytes the task has put out so far."
+    },
+    "gap_offset": {
+      "type": "number",
+      "description": "Where bytes of the output are missing, in bytes: it was longer than the runner's output.max, so its beginning and its end are kept. Absent when nothing is missing."
+    },
+    "gap_size": {
+      "type": "number",
+      "description": "How many bytes are missing there; absent when nothing is missing."
+    }
+  },
+  "required": [
+    "output",
+    "offset",
+    "size"
+  ]
+}`
+
 const fleetServiceListTasksInput = `{
   "type": "object",
   "properties": {
@@ -2372,20 +2768,20 @@ const fleetServiceListTasksInput = `{
     "page": {
       "type": "integer",
       "minimum": 1,
-      "description": "Page number from 1; the first when not given."
+      "description": "Page number from 1; by default the first."
     },
     "page_size": {
       "type": "integer",
-      "description": "Tasks a page, clamped to 1 to 100; 20 when not given."
+      "description": "Tasks per page, clamped to 1 to 100; 20 by default."
     },
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before. Not together with page."
+      "description": "Continue from here: the next_cursor of the previous answer. Not together with page."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many tasks; next_cursor says where to go on."
+      "description": "Return at most this many tasks; next_cursor says where to continue."
     }
   },
   "additionalProperties": false
@@ -2411,7 +2807,7 @@ const fleetServiceListTasksOutput = `{
     },
     "page_size": {
       "type": "integer",
-      "description": "Tasks a page."
+      "description": "Tasks per page."
     },
     "total_pages": {
       "type": "integer",
@@ -2419,7 +2815,7 @@ const fleetServiceListTasksOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
@@ -2454,7 +2850,7 @@ const fleetServiceListTasksOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "How far the task is.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -2524,6 +2920,18 @@ const fleetServiceListTasksOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "conversation_lost": {
+          "type": "string",
+          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+        },
+        "from_terminal": {
+          "type": "boolean",
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+        },
+        "reason_code": {
+          "type": "string",
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -2650,7 +3058,7 @@ const fleetServiceSendTaskMessageOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "How far the task is.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -2720,6 +3128,18 @@ const fleetServiceSendTaskMessageOutput = `{
         "last_step": {
           "type": "string",
           "description": "The last step that the stalled task took; absent when it is not stalled, or took none."
+        },
+        "conversation_lost": {
+          "type": "string",
+          "description": "Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made anew: the agent knows nothing of its tasks before; absent otherwise."
+        },
+        "from_terminal": {
+          "type": "boolean",
+          "description": "Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise."
+        },
+        "reason_code": {
+          "type": "string",
+          "description": "Why the task failed, for programs: \"CHECKS_FAILED\" when its agent completed it and its checks failed; absent otherwise."
         }
       },
       "required": [
@@ -2759,12 +3179,12 @@ const fleetServiceListQuestionsInput = `{
     },
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before."
+      "description": "Continue from here: the next_cursor of the previous answer."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many questions, up to 100; 20 when not given. next_cursor says where to go on."
+      "description": "Return at most this many questions, up to 100; 20 when not given. next_cursor says where to continue."
     }
   },
   "additionalProperties": false
@@ -2786,7 +3206,7 @@ const fleetServiceListQuestionsOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
@@ -2819,7 +3239,7 @@ const fleetServiceListQuestionsOutput = `{
             "permission",
             "question"
           ],
-          "description": "What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer in words."
+          "description": "What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer as text."
         },
         "status": {
           "type": "string",
@@ -2829,7 +3249,7 @@ const fleetServiceListQuestionsOutput = `{
             "expired",
             "withdrawn"
           ],
-          "description": "What has become of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, which the agent was told as a denial.\n- withdrawn: The agent does not wait any more, or its task has ended."
+          "description": "State of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, so the agent was denied.\n- withdrawn: The agent no longer waits, or its task has ended."
         },
         "text": {
           "type": "string",
@@ -2903,7 +3323,7 @@ const fleetServiceListQuestionsOutput = `{
         "asked_at",
         "expires_at"
       ],
-      "description": "Question is something an agent asks while it works on a task: a permission, or an answer. The agent waits for it."
+      "description": "Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."
     }
   }
 }`
@@ -2981,7 +3401,7 @@ const fleetServiceAnswerQuestionOutput = `{
             "permission",
             "question"
           ],
-          "description": "What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer in words."
+          "description": "What the agent asks for.\n- permission: The permission to use a tool: the answer is \"allow\" or \"deny\".\n- question: An answer as text."
         },
         "status": {
           "type": "string",
@@ -2991,7 +3411,7 @@ const fleetServiceAnswerQuestionOutput = `{
             "expired",
             "withdrawn"
           ],
-          "description": "What has become of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, which the agent was told as a denial.\n- withdrawn: The agent does not wait any more, or its task has ended."
+          "description": "State of the question.\n- waiting: The agent waits for an answer.\n- answered: The question was answered.\n- expired: Nobody answered in time, so the agent was denied.\n- withdrawn: The agent no longer waits, or its task has ended."
         },
         "text": {
           "type": "string",
@@ -3065,7 +3485,7 @@ const fleetServiceAnswerQuestionOutput = `{
         "asked_at",
         "expires_at"
       ],
-      "description": "Question is something an agent asks while it works on a task: a permission, or an answer. The agent waits for it."
+      "description": "Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it."
     }
   }
 }`
@@ -3204,6 +3624,10 @@ const fleetServiceStartAgentOutput = `{
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
         },
+        "place": {
+          "type": "string",
+          "description": "Name of the place where the agent lives, such as local or coder."
+        },
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
@@ -3236,7 +3660,8 @@ const fleetServiceStartAgentOutput = `{
         "state_reason",
         "current_task_id",
         "owner",
-        "location"
+        "location",
+        "place"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     }
@@ -3377,6 +3802,10 @@ const fleetServiceStopAgentOutput = `{
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
         },
+        "place": {
+          "type": "string",
+          "description": "Name of the place where the agent lives, such as local or coder."
+        },
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
@@ -3409,7 +3838,8 @@ const fleetServiceStopAgentOutput = `{
         "state_reason",
         "current_task_id",
         "owner",
-        "location"
+        "location",
+        "place"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     }
@@ -3554,6 +3984,10 @@ const fleetServiceRestartAgentOutput = `{
           "type": "string",
           "description": "Directory or address where the agent works, for people; empty when its host does not say."
         },
+        "place": {
+          "type": "string",
+          "description": "Name of the place where the agent lives, such as local or coder."
+        },
         "spec_next_offset": {
           "type": "integer",
           "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
@@ -3586,7 +4020,8 @@ const fleetServiceRestartAgentOutput = `{
         "state_reason",
         "current_task_id",
         "owner",
-        "location"
+        "location",
+        "place"
       ],
       "description": "Agent is a long-lived named worker in a workspace."
     }

@@ -33,7 +33,9 @@ const (
 	FleetService_WaitTasks_FullMethodName            = "/fleet.v1.FleetService/WaitTasks"
 	FleetService_ShowTask_FullMethodName             = "/fleet.v1.FleetService/ShowTask"
 	FleetService_DownloadTaskPayload_FullMethodName  = "/fleet.v1.FleetService/DownloadTaskPayload"
+	FleetService_DownloadAgentBundle_FullMethodName  = "/fleet.v1.FleetService/DownloadAgentBundle"
 	FleetService_ShowTaskChanges_FullMethodName      = "/fleet.v1.FleetService/ShowTaskChanges"
+	FleetService_ShowTaskOutput_FullMethodName       = "/fleet.v1.FleetService/ShowTaskOutput"
 	FleetService_ListTasks_FullMethodName            = "/fleet.v1.FleetService/ListTasks"
 	FleetService_DeleteTask_FullMethodName           = "/fleet.v1.FleetService/DeleteTask"
 	FleetService_SendTaskMessage_FullMethodName      = "/fleet.v1.FleetService/SendTaskMessage"
@@ -52,15 +54,15 @@ const (
 // FleetService creates agents, hands them tasks, follows them and keeps their history.
 type FleetServiceClient interface {
 	// Create a new agent in a workspace of its own.
-	// The call waits for the agent to be ready and then answers with status "idle". If that takes longer than the
-	// server waits, the agent is returned as it is, and its state and the message say that it is still being made.
+	// The call waits until the agent is ready and answers with status "idle". If that takes too long, the agent is
+	// returned as it is, and its state and the message say that it is still being created.
 	CreateAgent(ctx context.Context, in *CreateAgentRequest, opts ...grpc.CallOption) (*CreateAgentResponse, error)
-	// List all agents in the fleet with their current status. status, project and role ask for fewer of them.
+	// List all agents in the fleet with their current status. status, project and role filter them.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 	// Show detailed information about a specific agent.
 	ShowAgent(ctx context.Context, in *ShowAgentRequest, opts ...grpc.CallOption) (*ShowAgentResponse, error)
 	// Show the task history of an agent, newest first, by pages.
-	// If no agent of the name exists, this is the history of the last one that was deleted. list_tasks finds tasks of all
+	// If no agent has the name, this is the history of the last deleted agent with it. list_tasks lists tasks of all
 	// agents.
 	ShowAgentTaskHistory(ctx context.Context, in *ShowAgentTaskHistoryRequest, opts ...grpc.CallOption) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
@@ -76,25 +78,32 @@ type FleetServiceClient interface {
 	ListAgentRoles(ctx context.Context, in *ListAgentRolesRequest, opts ...grpc.CallOption) (*ListAgentRolesResponse, error)
 	// List all available agent projects.
 	ListAgentProjects(ctx context.Context, in *ListAgentProjectsRequest, opts ...grpc.CallOption) (*ListAgentProjectsResponse, error)
-	// Watch what happens in the fleet: state changes, output and ends of tasks, in the order they happened.
-	// Without follow the call answers what is in the log and ends. Each answer carries a cursor to go on from.
+	// Watch events of the fleet: state changes, output and ends of tasks, in order.
+	// Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from.
 	// A tool call begins with the newest events, because a task can have megabytes of them.
 	WatchFleet(ctx context.Context, in *WatchFleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFleetResponse], error)
 	// Wait until any or all of some tasks have ended, for at most 50 seconds.
-	// Tasks that still run when the time is over are an answer, not an error: call again to wait on.
+	// Tasks that still run when the time is over are not an error: call again to keep waiting.
 	WaitTasks(ctx context.Context, in *WaitTasksRequest, opts ...grpc.CallOption) (*WaitTasksResponse, error)
-	// Show one task with all that is known of it: description, result, and its payload when asked for.
+	// Show everything known about one task: description, result, and its payload when asked for.
 	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
 	ShowTask(ctx context.Context, in *ShowTaskRequest, opts ...grpc.CallOption) (*ShowTaskResponse, error)
 	// Download the payload of a task in pieces, byte for byte.
 	// The extensions of the first message have a PayloadInfo. On REST the answer is the payload itself: Range asks for a part
 	// of it, If-Range and the ETag for the rest of the same one, and HEAD for its size.
 	DownloadTaskPayload(ctx context.Context, in *DownloadTaskPayloadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Download what an agent has made and is nowhere else, as a git bundle: its commits that no remote has, and the tree that it
+	// works in with what it did not commit. Of a deleted agent, it is what was kept when it was deleted.
+	// The extensions of the first message have a PayloadInfo. On REST the answer is the bundle itself.
+	DownloadAgentBundle(ctx context.Context, in *DownloadAgentBundleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself.
-	// It is kept when the task ends, in whatever way, also what the agent did not commit, and outlives the agent.
+	// Changes are kept however the task ends, including uncommitted ones, and survive the agent.
 	ShowTaskChanges(ctx context.Context, in *ShowTaskChangesRequest, opts ...grpc.CallOption) (*ShowTaskChangesResponse, error)
+	// Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far.
+	// Call again with next_offset as offset for more. The runner of the agent keeps it for a while after the task has ended.
+	ShowTaskOutput(ctx context.Context, in *ShowTaskOutputRequest, opts ...grpc.CallOption) (*ShowTaskOutputResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
-	// Without filters these are all tasks of the fleet's agents.
+	// Without filters, all tasks of the fleet's agents are listed.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
 	// Delete a task that has ended, with its payload, its messages and its events.
 	DeleteTask(ctx context.Context, in *DeleteTaskRequest, opts ...grpc.CallOption) (*DeleteTaskResponse, error)
@@ -112,7 +121,7 @@ type FleetServiceClient interface {
 	// Stop and start the workspace of an agent, with another role when one is given.
 	RestartAgent(ctx context.Context, in *RestartAgentRequest, opts ...grpc.CallOption) (*RestartAgentResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
-	// It can be long: lines asks for fewer of the last ones.
+	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(ctx context.Context, in *ShowAgentLogRequest, opts ...grpc.CallOption) (*ShowAgentLogResponse, error)
 }
 
@@ -272,10 +281,39 @@ func (c *fleetServiceClient) DownloadTaskPayload(ctx context.Context, in *Downlo
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type FleetService_DownloadTaskPayloadClient = grpc.ServerStreamingClient[httpbody.HttpBody]
 
+func (c *fleetServiceClient) DownloadAgentBundle(ctx context.Context, in *DownloadAgentBundleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &FleetService_ServiceDesc.Streams[2], FleetService_DownloadAgentBundle_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DownloadAgentBundleRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FleetService_DownloadAgentBundleClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
 func (c *fleetServiceClient) ShowTaskChanges(ctx context.Context, in *ShowTaskChangesRequest, opts ...grpc.CallOption) (*ShowTaskChangesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ShowTaskChangesResponse)
 	err := c.cc.Invoke(ctx, FleetService_ShowTaskChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fleetServiceClient) ShowTaskOutput(ctx context.Context, in *ShowTaskOutputRequest, opts ...grpc.CallOption) (*ShowTaskOutputResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowTaskOutputResponse)
+	err := c.cc.Invoke(ctx, FleetService_ShowTaskOutput_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -379,15 +417,15 @@ func (c *fleetServiceClient) ShowAgentLog(ctx context.Context, in *ShowAgentLogR
 // FleetService creates agents, hands them tasks, follows them and keeps their history.
 type FleetServiceServer interface {
 	// Create a new agent in a workspace of its own.
-	// The call waits for the agent to be ready and then answers with status "idle". If that takes longer than the
-	// server waits, the agent is returned as it is, and its state and the message say that it is still being made.
+	// The call waits until the agent is ready and answers with status "idle". If that takes too long, the agent is
+	// returned as it is, and its state and the message say that it is still being created.
 	CreateAgent(context.Context, *CreateAgentRequest) (*CreateAgentResponse, error)
-	// List all agents in the fleet with their current status. status, project and role ask for fewer of them.
+	// List all agents in the fleet with their current status. status, project and role filter them.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	// Show detailed information about a specific agent.
 	ShowAgent(context.Context, *ShowAgentRequest) (*ShowAgentResponse, error)
 	// Show the task history of an agent, newest first, by pages.
-	// If no agent of the name exists, this is the history of the last one that was deleted. list_tasks finds tasks of all
+	// If no agent has the name, this is the history of the last deleted agent with it. list_tasks lists tasks of all
 	// agents.
 	ShowAgentTaskHistory(context.Context, *ShowAgentTaskHistoryRequest) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
@@ -403,25 +441,32 @@ type FleetServiceServer interface {
 	ListAgentRoles(context.Context, *ListAgentRolesRequest) (*ListAgentRolesResponse, error)
 	// List all available agent projects.
 	ListAgentProjects(context.Context, *ListAgentProjectsRequest) (*ListAgentProjectsResponse, error)
-	// Watch what happens in the fleet: state changes, output and ends of tasks, in the order they happened.
-	// Without follow the call answers what is in the log and ends. Each answer carries a cursor to go on from.
+	// Watch events of the fleet: state changes, output and ends of tasks, in order.
+	// Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from.
 	// A tool call begins with the newest events, because a task can have megabytes of them.
 	WatchFleet(*WatchFleetRequest, grpc.ServerStreamingServer[WatchFleetResponse]) error
 	// Wait until any or all of some tasks have ended, for at most 50 seconds.
-	// Tasks that still run when the time is over are an answer, not an error: call again to wait on.
+	// Tasks that still run when the time is over are not an error: call again to keep waiting.
 	WaitTasks(context.Context, *WaitTasksRequest) (*WaitTasksResponse, error)
-	// Show one task with all that is known of it: description, result, and its payload when asked for.
+	// Show everything known about one task: description, result, and its payload when asked for.
 	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
 	ShowTask(context.Context, *ShowTaskRequest) (*ShowTaskResponse, error)
 	// Download the payload of a task in pieces, byte for byte.
 	// The extensions of the first message have a PayloadInfo. On REST the answer is the payload itself: Range asks for a part
 	// of it, If-Range and the ETag for the rest of the same one, and HEAD for its size.
 	DownloadTaskPayload(*DownloadTaskPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Download what an agent has made and is nowhere else, as a git bundle: its commits that no remote has, and the tree that it
+	// works in with what it did not commit. Of a deleted agent, it is what was kept when it was deleted.
+	// The extensions of the first message have a PayloadInfo. On REST the answer is the bundle itself.
+	DownloadAgentBundle(*DownloadAgentBundleRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself.
-	// It is kept when the task ends, in whatever way, also what the agent did not commit, and outlives the agent.
+	// Changes are kept however the task ends, including uncommitted ones, and survive the agent.
 	ShowTaskChanges(context.Context, *ShowTaskChangesRequest) (*ShowTaskChangesResponse, error)
+	// Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far.
+	// Call again with next_offset as offset for more. The runner of the agent keeps it for a while after the task has ended.
+	ShowTaskOutput(context.Context, *ShowTaskOutputRequest) (*ShowTaskOutputResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
-	// Without filters these are all tasks of the fleet's agents.
+	// Without filters, all tasks of the fleet's agents are listed.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
 	// Delete a task that has ended, with its payload, its messages and its events.
 	DeleteTask(context.Context, *DeleteTaskRequest) (*DeleteTaskResponse, error)
@@ -439,7 +484,7 @@ type FleetServiceServer interface {
 	// Stop and start the workspace of an agent, with another role when one is given.
 	RestartAgent(context.Context, *RestartAgentRequest) (*RestartAgentResponse, error)
 	// Show the log of an agent's workspace: how it was made, started and stopped, and what its host says.
-	// It can be long: lines asks for fewer of the last ones.
+	// It can be long; lines limits it to the last lines.
 	ShowAgentLog(context.Context, *ShowAgentLogRequest) (*ShowAgentLogResponse, error)
 	mustEmbedUnimplementedFleetServiceServer()
 }
@@ -490,8 +535,14 @@ func (UnimplementedFleetServiceServer) ShowTask(context.Context, *ShowTaskReques
 func (UnimplementedFleetServiceServer) DownloadTaskPayload(*DownloadTaskPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	return status.Error(codes.Unimplemented, "method DownloadTaskPayload not implemented")
 }
+func (UnimplementedFleetServiceServer) DownloadAgentBundle(*DownloadAgentBundleRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method DownloadAgentBundle not implemented")
+}
 func (UnimplementedFleetServiceServer) ShowTaskChanges(context.Context, *ShowTaskChangesRequest) (*ShowTaskChangesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowTaskChanges not implemented")
+}
+func (UnimplementedFleetServiceServer) ShowTaskOutput(context.Context, *ShowTaskOutputRequest) (*ShowTaskOutputResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowTaskOutput not implemented")
 }
 func (UnimplementedFleetServiceServer) ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTasks not implemented")
@@ -761,6 +812,17 @@ func _FleetService_DownloadTaskPayload_Handler(srv interface{}, stream grpc.Serv
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type FleetService_DownloadTaskPayloadServer = grpc.ServerStreamingServer[httpbody.HttpBody]
 
+func _FleetService_DownloadAgentBundle_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DownloadAgentBundleRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FleetServiceServer).DownloadAgentBundle(m, &grpc.GenericServerStream[DownloadAgentBundleRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FleetService_DownloadAgentBundleServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
 func _FleetService_ShowTaskChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShowTaskChangesRequest)
 	if err := dec(in); err != nil {
@@ -775,6 +837,24 @@ func _FleetService_ShowTaskChanges_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(FleetServiceServer).ShowTaskChanges(ctx, req.(*ShowTaskChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _FleetService_ShowTaskOutput_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowTaskOutputRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FleetServiceServer).ShowTaskOutput(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FleetService_ShowTaskOutput_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FleetServiceServer).ShowTaskOutput(ctx, req.(*ShowTaskOutputRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -997,6 +1077,10 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _FleetService_ShowTaskChanges_Handler,
 		},
 		{
+			MethodName: "ShowTaskOutput",
+			Handler:    _FleetService_ShowTaskOutput_Handler,
+		},
+		{
 			MethodName: "ListTasks",
 			Handler:    _FleetService_ListTasks_Handler,
 		},
@@ -1042,6 +1126,11 @@ var FleetService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "DownloadTaskPayload",
 			Handler:       _FleetService_DownloadTaskPayload_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "DownloadAgentBundle",
+			Handler:       _FleetService_DownloadAgentBundle_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -112,7 +112,7 @@ func (*CheckHealthRequest) Descriptor() ([]byte, []int) {
 	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{0}
 }
 
-// CheckHealthResponse is how the server is.
+// CheckHealthResponse is the state of the server.
 type CheckHealthResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the server can serve callers.
@@ -170,7 +170,7 @@ func (x *CheckHealthResponse) GetDegraded() []*DegradedPart {
 // DegradedPart is a part of the server that does not work as it should.
 type DegradedPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the part: store, disk, poll, or a backend such as coder.
+	// Name of the part: store, disk, poll, or a place such as coder.
 	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	// When it began.
 	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`

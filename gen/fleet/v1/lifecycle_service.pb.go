@@ -25,17 +25,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// LifecycleStatus says how far a contract's agent is.
+// LifecycleStatus is the progress of a contract's agent.
 type LifecycleStatus int32
 
 const (
 	// Never sent.
 	LifecycleStatus_lifecycle_status_unspecified LifecycleStatus = 0
-	// The agent is there and was not started.
+	// The agent exists and was not started.
 	LifecycleStatus_ready LifecycleStatus = 1
 	// The agent works on its contract.
 	LifecycleStatus_running LifecycleStatus = 2
-	// The agent was stopped, or failed; reason says which, and why.
+	// The agent was stopped or failed; reason gives the cause.
 	LifecycleStatus_stopped LifecycleStatus = 3
 	// The contract is fulfilled.
 	LifecycleStatus_completed LifecycleStatus = 4
@@ -86,13 +86,13 @@ func (LifecycleStatus) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Completion says how it is known that a contract is fulfilled, or cannot be.
+// Completion says how the end of the contract is known.
 type LifecycleAgent_Completion int32
 
 const (
 	// Never sent.
 	LifecycleAgent_completion_unspecified LifecycleAgent_Completion = 0
-	// The agent said so itself: it called agent_complete, or its final message ended with a marker.
+	// The agent reported it: it called agent_complete, or its final message ended with a marker.
 	LifecycleAgent_reported LifecycleAgent_Completion = 1
 	// The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary.
 	LifecycleAgent_inferred LifecycleAgent_Completion = 2
@@ -139,17 +139,17 @@ func (LifecycleAgent_Completion) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_lifecycle_service_proto_rawDescGZIP(), []int{6, 0}
 }
 
-// AgentStartRequest has the contract.
+// AgentStartRequest is the contract.
 type AgentStartRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. What the agent has to deliver: objective, context, and how to tell that it is done.
+	// Required. What the agent has to deliver: objective, context, and when it is done.
 	Contract string `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Optional. Project of the fleet to work in, as list_agent_projects shows it. Without one the agent works where the
-	// server's configuration says, by default in an empty directory of its own.
+	// Optional. Project of the fleet to work in, as list_agent_projects shows it. By default the server's
+	// configuration decides, usually an empty directory of its own.
 	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
-	// Optional. Role in the project; its default role when not given.
+	// Optional. Role in the project; by default the project's default role.
 	Role          string `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -218,7 +218,7 @@ type AgentStartResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the agent.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// How far it is.
+	// Progress of the agent.
 	Status LifecycleStatus `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.LifecycleStatus" json:"status,omitempty"`
 	// When it was started.
 	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -326,7 +326,7 @@ func (x *AgentStatusRequest) GetAgentIds() []string {
 // AgentStatusResponse has the status of each agent.
 type AgentStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How the agents are, in the order of the ids.
+	// Progress of the agents, in the order of the ids.
 	Agents        []*LifecycleAgent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -369,16 +369,16 @@ func (x *AgentStatusResponse) GetAgents() []*LifecycleAgent {
 	return nil
 }
 
-// AgentListRequest says which page.
+// AgentListRequest selects the page.
 type AgentListRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Page number from 1; the first when not given.
+	// Optional. Page number from 1; by default the first.
 	Page *int32 `protobuf:"varint,1,opt,name=page,proto3,oneof" json:"page,omitempty"`
-	// Optional. Contracts a page, clamped to 1 to 100; 20 when not given.
+	// Optional. Contracts per page, clamped to 1 to 100; 20 by default.
 	PageSize *int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
-	// Optional. Go on from here: the next_cursor of the answer before. Not together with page.
+	// Optional. Continue from here: the next_cursor of the previous answer. Not together with page.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many contracts; next_cursor says where to go on.
+	// Optional. Return at most this many contracts; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -451,11 +451,11 @@ type AgentListResponse struct {
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
 	// This page, from 1.
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	// Contracts a page.
+	// Contracts per page.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Number of pages.
 	TotalPages int32 `protobuf:"varint,5,opt,name=total_pages,json=totalPages,proto3" json:"total_pages,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -533,40 +533,43 @@ func (x *AgentListResponse) GetNextCursor() string {
 	return ""
 }
 
-// LifecycleAgent is how far an agent is.
+// LifecycleAgent is the progress of an agent.
 type LifecycleAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the agent.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// How far it is; absent when the agent is not known.
+	// Progress of the agent; absent if the agent is unknown.
 	Status *LifecycleStatus `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.LifecycleStatus,oneof" json:"status,omitempty"`
 	// When it was started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3,oneof" json:"started_at,omitempty"`
 	// When it completed.
 	CompletedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=completed_at,json=completedAt,proto3,oneof" json:"completed_at,omitempty"`
-	// When it was stopped, or failed.
+	// When it was stopped or failed.
 	StoppedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=stopped_at,json=stoppedAt,proto3,oneof" json:"stopped_at,omitempty"`
-	// What it says of its work, when it completed.
+	// What the agent reported about its work when it completed.
 	Summary *string `protobuf:"bytes,6,opt,name=summary,proto3,oneof" json:"summary,omitempty"`
-	// Bytes of its payload before compression, when it has one.
+	// Size of its payload before compression, in bytes, if it has one.
 	PayloadSize *int32 `protobuf:"varint,7,opt,name=payload_size,json=payloadSize,proto3,oneof" json:"payload_size,omitempty"`
-	// Where its payload can be downloaded, when it has one.
+	// Where its payload can be downloaded, if it has one.
 	PayloadUrl *string `protobuf:"bytes,8,opt,name=payload_url,json=payloadUrl,proto3,oneof" json:"payload_url,omitempty"`
-	// Why there is nothing to tell: no such agent.
+	// Why nothing is known: there is no such agent.
 	Error *string `protobuf:"bytes,9,opt,name=error,proto3,oneof" json:"error,omitempty"`
 	// The end of its output, while it runs.
 	Preview *string `protobuf:"bytes,10,opt,name=preview,proto3,oneof" json:"preview,omitempty"`
-	// Why it was stopped, or failed.
+	// Why it was stopped or failed.
 	Reason *string `protobuf:"bytes,11,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	// What its model requests have cost so far in US dollars, where its host says that.
+	// Cost of its model requests so far in US dollars, if its host reports it.
 	CostUsd *float64 `protobuf:"fixed64,12,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
-	// Who said that the contract ended this way. Absent while the agent runs, and when its run was stopped or broke.
+	// How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.
 	Completion *LifecycleAgent_Completion `protobuf:"varint,13,opt,name=completion,proto3,enum=fleet.v1.LifecycleAgent_Completion,oneof" json:"completion,omitempty"`
-	// Where what it made is, in words, once it has ended: a directory on its host, or a git branch. Files of an agent
-	// without a repository are kept for a limited time, which is named. Absent when there is nothing.
+	// Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent
+	// without a repository are kept for a limited time, which is stated. Absent if there is nothing.
 	Work *string `protobuf:"bytes,14,opt,name=work,proto3,oneof" json:"work,omitempty"`
 	// First line of the contract; set by agent_list.
-	Title         *string `protobuf:"bytes,15,opt,name=title,proto3,oneof" json:"title,omitempty"`
+	Title *string `protobuf:"bytes,15,opt,name=title,proto3,oneof" json:"title,omitempty"`
+	// How the work was checked after the agent reported it: the checks of the contract's project, with the last 500 bytes of
+	// what each put out. They do not change the status. Absent if there are none, and until they have begun.
+	Checks        *TaskChecks `protobuf:"bytes,16,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -706,14 +709,21 @@ func (x *LifecycleAgent) GetTitle() string {
 	return ""
 }
 
-// AgentCompleteRequest is what an agent reports.
+func (x *LifecycleAgent) GetChecks() *TaskChecks {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+// AgentCompleteRequest is an agent's report.
 type AgentCompleteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the agent.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// Required. What was done, in a few sentences.
 	Summary string `protobuf:"bytes,2,opt,name=summary,proto3" json:"summary,omitempty"`
-	// Optional. The result in full, where the summary is not all of it; at most 16 MiB unless the server says otherwise.
+	// Optional. The complete result, if the summary is not all of it; at most 16 MiB by default.
 	Payload       string `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -773,7 +783,7 @@ func (x *AgentCompleteRequest) GetPayload() string {
 // AgentCompleteResponse says how the agent ended.
 type AgentCompleteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How it ended: completed, or stopped when it was stopped before.
+	// How it ended: completed, or stopped if it was stopped before.
 	Status LifecycleStatus `protobuf:"varint,1,opt,name=status,proto3,enum=fleet.v1.LifecycleStatus" json:"status,omitempty"`
 	// When it was started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -892,7 +902,7 @@ func (x *AgentStopRequest) GetAgentId() string {
 // AgentStopResponse says how the agent ended.
 type AgentStopResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How it ended: stopped, or completed when it had completed before.
+	// How it ended: stopped, or completed if it had completed before.
 	Status LifecycleStatus `protobuf:"varint,1,opt,name=status,proto3,enum=fleet.v1.LifecycleStatus" json:"status,omitempty"`
 	// When it was started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -962,12 +972,12 @@ func (x *AgentStopResponse) GetCompletedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// AppendPayloadRequest is a piece of a payload.
+// AppendPayloadRequest is a part of a payload.
 type AppendPayloadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the agent.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Required. What to add to the end of the payload.
+	// Required. What to append to the payload.
 	Chunk string `protobuf:"bytes,2,opt,name=chunk,proto3" json:"chunk,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1026,10 +1036,10 @@ func (x *AppendPayloadRequest) GetRequestId() string {
 	return ""
 }
 
-// AppendPayloadResponse says how large the payload is.
+// AppendPayloadResponse has the size of the payload.
 type AppendPayloadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bytes of the payload so far, before compression.
+	// Size of the payload so far before compression, in bytes.
 	PayloadSize   int32 `protobuf:"varint,1,opt,name=payload_size,json=payloadSize,proto3" json:"payload_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1122,7 +1132,7 @@ var File_fleet_v1_lifecycle_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\n" +
-	" fleet/v1/lifecycle_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
+	" fleet/v1/lifecycle_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
 	"\x11AgentStartRequest\x12.\n" +
 	"\bcontract\x18\x01 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\bcontract\x12*\n" +
@@ -1134,9 +1144,9 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x121\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x129\n" +
 	"\n" +
-	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\"?\n" +
-	"\x12AgentStatusRequest\x12)\n" +
-	"\tagent_ids\x18\x01 \x03(\tB\f\xe0A\x02\xbaH\x06\x92\x01\x03\x10\xe8\aR\bagentIds\"G\n" +
+	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\"^\n" +
+	"\x12AgentStatusRequest\x12H\n" +
+	"\tagent_ids\x18\x01 \x03(\tB+\xe0A\x02\xbaH\x06\x92\x01\x03\x10\xe8\a\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\bagentIds\"G\n" +
 	"\x13AgentStatusResponse\x120\n" +
 	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"\xcb\x01\n" +
 	"\x10AgentListRequest\x12'\n" +
@@ -1160,7 +1170,7 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"totalPages\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\x86\a\n" +
+	"\f_next_cursor\"\xc4\a\n" +
 	"\x0eLifecycleAgent\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x126\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusH\x00R\x06status\x88\x01\x01\x12>\n" +
@@ -1183,7 +1193,8 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"completion\x18\r \x01(\x0e2#.fleet.v1.LifecycleAgent.CompletionH\vR\n" +
 	"completion\x88\x01\x01\x12\x17\n" +
 	"\x04work\x18\x0e \x01(\tH\fR\x04work\x88\x01\x01\x12\x19\n" +
-	"\x05title\x18\x0f \x01(\tH\rR\x05title\x88\x01\x01\"D\n" +
+	"\x05title\x18\x0f \x01(\tH\rR\x05title\x88\x01\x01\x121\n" +
+	"\x06checks\x18\x10 \x01(\v2\x14.fleet.v1.TaskChecksH\x0eR\x06checks\x88\x01\x01\"D\n" +
 	"\n" +
 	"Completion\x12\x1a\n" +
 	"\x16completion_unspecified\x10\x00\x12\f\n" +
@@ -1204,10 +1215,10 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\t_cost_usdB\r\n" +
 	"\v_completionB\a\n" +
 	"\x05_workB\b\n" +
-	"\x06_title\"\x86\x01\n" +
-	"\x14AgentCompleteRequest\x12%\n" +
-	"\bagent_id\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\aagentId\x12(\n" +
+	"\x06_titleB\t\n" +
+	"\a_checks\"\xa5\x01\n" +
+	"\x14AgentCompleteRequest\x12D\n" +
+	"\bagent_id\x18\x01 \x01(\tB)\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\aagentId\x12(\n" +
 	"\asummary\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@R\asummary\x12\x1d\n" +
 	"\apayload\x18\x03 \x01(\tB\x03\xe0A\x01R\apayload\"\xa9\x02\n" +
 	"\x15AgentCompleteResponse\x121\n" +
@@ -1218,10 +1229,9 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\n" +
 	"stopped_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x01R\tstoppedAt\x88\x01\x01B\x0f\n" +
 	"\r_completed_atB\r\n" +
-	"\v_stopped_at\"9\n" +
-	"\x10AgentStopRequest\x12%\n" +
-	"\bagent_id\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\aagentId\"\xa5\x02\n" +
+	"\v_stopped_at\"X\n" +
+	"\x10AgentStopRequest\x12D\n" +
+	"\bagent_id\x18\x01 \x01(\tB)\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\aagentId\"\xa5\x02\n" +
 	"\x11AgentStopResponse\x121\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x129\n" +
 	"\n" +
@@ -1230,34 +1240,42 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"stopped_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\tstoppedAt\x88\x01\x01\x12B\n" +
 	"\fcompleted_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x01R\vcompletedAt\x88\x01\x01B\r\n" +
 	"\v_stopped_atB\x0f\n" +
-	"\r_completed_at\"\x8b\x01\n" +
-	"\x14AppendPayloadRequest\x12%\n" +
-	"\bagent_id\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\aagentId\x12 \n" +
+	"\r_completed_at\"\xaa\x01\n" +
+	"\x14AppendPayloadRequest\x12D\n" +
+	"\bagent_id\x18\x01 \x01(\tB)\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\aagentId\x12 \n" +
 	"\x05chunk\x18\x02 \x01(\tB\n" +
 	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x05chunk\x12*\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\":\n" +
 	"\x15AppendPayloadResponse\x12!\n" +
-	"\fpayload_size\x18\x01 \x01(\x05R\vpayloadSize\"8\n" +
-	"\x16DownloadPayloadRequest\x12\x1e\n" +
-	"\bagent_id\x18\x01 \x01(\tB\x03\xe0A\x02R\aagentId*g\n" +
+	"\fpayload_size\x18\x01 \x01(\x05R\vpayloadSize\"W\n" +
+	"\x16DownloadPayloadRequest\x12=\n" +
+	"\bagent_id\x18\x01 \x01(\tB\"\xe0A\x02\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\aagentId*g\n" +
 	"\x0fLifecycleStatus\x12 \n" +
 	"\x1clifecycle_status_unspecified\x10\x00\x12\t\n" +
 	"\x05ready\x10\x01\x12\v\n" +
 	"\arunning\x10\x02\x12\v\n" +
 	"\astopped\x10\x03\x12\r\n" +
-	"\tcompleted\x10\x042\x9d\a\n" +
-	"\x10LifecycleService\x12l\n" +
+	"\tcompleted\x10\x042\xf3\a\n" +
+	"\x10LifecycleService\x12w\n" +
 	"\n" +
-	"AgentStart\x12\x1b.fleet.v1.AgentStartRequest\x1a\x1c.fleet.v1.AgentStartResponse\"#\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/lifecycle/agents\x12s\n" +
-	"\vAgentStatus\x12\x1c.fleet.v1.AgentStatusRequest\x1a\x1d.fleet.v1.AgentStatusResponse\"'\xf8\xf3\x18\x01\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12{\n" +
-	"\tAgentList\x12\x1a.fleet.v1.AgentListRequest\x1a\x1b.fleet.v1.AgentListResponse\"5\x92\xf4\x18\x0f\n" +
-	"\x05limit\x12\x06agents\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/lifecycle/contracts\x90\x02\x01\x12\x90\x01\n" +
-	"\rAgentComplete\x12\x1e.fleet.v1.AgentCompleteRequest\x1a\x1f.fleet.v1.AgentCompleteResponse\">\xf8\xf3\x18\x01\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/lifecycle/agents/{agent_id}:complete\x90\x02\x02\x12|\n" +
-	"\tAgentStop\x12\x1a.fleet.v1.AgentStopRequest\x1a\x1b.fleet.v1.AgentStopResponse\"6\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02):\x01*\"$/v1/lifecycle/agents/{agent_id}:stop\x90\x02\x02\x12\x8c\x01\n" +
-	"\rAppendPayload\x12\x1e.fleet.v1.AppendPayloadRequest\x1a\x1f.fleet.v1.AppendPayloadResponse\":\xf8\xf3\x18\x01\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/lifecycle/agents/{agent_id}/payload\x12z\n" +
-	"\x0fDownloadPayload\x12 .fleet.v1.DownloadPayloadRequest\x1a\x14.google.api.HttpBody\"-\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/api/agents/{agent_id}/payload\x90\x02\x010\x01\x1a\r\xca\xf3\x18\tlifecycleB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"AgentStart\x12\x1b.fleet.v1.AgentStartRequest\x1a\x1c.fleet.v1.AgentStartResponse\".\x98\xf4\x18\x01\xb2\xf4\x18\a\n" +
+	"\x05start\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/lifecycle/agents\x12\x7f\n" +
+	"\vAgentStatus\x12\x1c.fleet.v1.AgentStatusRequest\x1a\x1d.fleet.v1.AgentStatusResponse\"3\xf8\xf3\x18\x01\xa0\xf4\x18\x01\xb2\xf4\x18\b\n" +
+	"\x06status\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12\x85\x01\n" +
+	"\tAgentList\x12\x1a.fleet.v1.AgentListRequest\x1a\x1b.fleet.v1.AgentListResponse\"?\x92\xf4\x18\x0f\n" +
+	"\x05limit\x12\x06agents\xb2\xf4\x18\x06\n" +
+	"\x04list\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/lifecycle/contracts\x90\x02\x01\x12\x9e\x01\n" +
+	"\rAgentComplete\x12\x1e.fleet.v1.AgentCompleteRequest\x1a\x1f.fleet.v1.AgentCompleteResponse\"L\xf8\xf3\x18\x01\x98\xf4\x18\x01\xb2\xf4\x18\n" +
+	"\n" +
+	"\bcomplete\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/lifecycle/agents/{agent_id}:complete\x90\x02\x02\x12\x86\x01\n" +
+	"\tAgentStop\x12\x1a.fleet.v1.AgentStopRequest\x1a\x1b.fleet.v1.AgentStopResponse\"@\x98\xf4\x18\x01\xb2\xf4\x18\x06\n" +
+	"\x04stop\x82\xd3\xe4\x93\x02):\x01*\"$/v1/lifecycle/agents/{agent_id}:stop\x90\x02\x02\x12\x98\x01\n" +
+	"\rAppendPayload\x12\x1e.fleet.v1.AppendPayloadRequest\x1a\x1f.fleet.v1.AppendPayloadResponse\"F\xf8\xf3\x18\x01\x98\xf4\x18\x01\xb2\xf4\x18\b\n" +
+	"\x06append\x82\xd3\xe4\x93\x02,:\x01*\"'/v1/lifecycle/agents/{agent_id}/payload\x12\x88\x01\n" +
+	"\x0fDownloadPayload\x12 .fleet.v1.DownloadPayloadRequest\x1a\x14.google.api.HttpBody\";\xe8\xf3\x18\x01\xb2\xf4\x18\n" +
+	"\n" +
+	"\bdownload\x82\xd3\xe4\x93\x02 \x12\x1e/api/agents/{agent_id}/payload\x90\x02\x010\x01\x1a\r\xca\xf3\x18\tlifecycleB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_lifecycle_service_proto_rawDescOnce sync.Once
@@ -1291,7 +1309,8 @@ var file_fleet_v1_lifecycle_service_proto_goTypes = []any{
 	(*AppendPayloadResponse)(nil),  // 14: fleet.v1.AppendPayloadResponse
 	(*DownloadPayloadRequest)(nil), // 15: fleet.v1.DownloadPayloadRequest
 	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
-	(*httpbody.HttpBody)(nil),      // 17: google.api.HttpBody
+	(*TaskChecks)(nil),             // 17: fleet.v1.TaskChecks
+	(*httpbody.HttpBody)(nil),      // 18: google.api.HttpBody
 }
 var file_fleet_v1_lifecycle_service_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.AgentStartResponse.status:type_name -> fleet.v1.LifecycleStatus
@@ -1303,33 +1322,34 @@ var file_fleet_v1_lifecycle_service_proto_depIdxs = []int32{
 	16, // 6: fleet.v1.LifecycleAgent.completed_at:type_name -> google.protobuf.Timestamp
 	16, // 7: fleet.v1.LifecycleAgent.stopped_at:type_name -> google.protobuf.Timestamp
 	1,  // 8: fleet.v1.LifecycleAgent.completion:type_name -> fleet.v1.LifecycleAgent.Completion
-	0,  // 9: fleet.v1.AgentCompleteResponse.status:type_name -> fleet.v1.LifecycleStatus
-	16, // 10: fleet.v1.AgentCompleteResponse.started_at:type_name -> google.protobuf.Timestamp
-	16, // 11: fleet.v1.AgentCompleteResponse.completed_at:type_name -> google.protobuf.Timestamp
-	16, // 12: fleet.v1.AgentCompleteResponse.stopped_at:type_name -> google.protobuf.Timestamp
-	0,  // 13: fleet.v1.AgentStopResponse.status:type_name -> fleet.v1.LifecycleStatus
-	16, // 14: fleet.v1.AgentStopResponse.started_at:type_name -> google.protobuf.Timestamp
-	16, // 15: fleet.v1.AgentStopResponse.stopped_at:type_name -> google.protobuf.Timestamp
-	16, // 16: fleet.v1.AgentStopResponse.completed_at:type_name -> google.protobuf.Timestamp
-	2,  // 17: fleet.v1.LifecycleService.AgentStart:input_type -> fleet.v1.AgentStartRequest
-	4,  // 18: fleet.v1.LifecycleService.AgentStatus:input_type -> fleet.v1.AgentStatusRequest
-	6,  // 19: fleet.v1.LifecycleService.AgentList:input_type -> fleet.v1.AgentListRequest
-	9,  // 20: fleet.v1.LifecycleService.AgentComplete:input_type -> fleet.v1.AgentCompleteRequest
-	11, // 21: fleet.v1.LifecycleService.AgentStop:input_type -> fleet.v1.AgentStopRequest
-	13, // 22: fleet.v1.LifecycleService.AppendPayload:input_type -> fleet.v1.AppendPayloadRequest
-	15, // 23: fleet.v1.LifecycleService.DownloadPayload:input_type -> fleet.v1.DownloadPayloadRequest
-	3,  // 24: fleet.v1.LifecycleService.AgentStart:output_type -> fleet.v1.AgentStartResponse
-	5,  // 25: fleet.v1.LifecycleService.AgentStatus:output_type -> fleet.v1.AgentStatusResponse
-	7,  // 26: fleet.v1.LifecycleService.AgentList:output_type -> fleet.v1.AgentListResponse
-	10, // 27: fleet.v1.LifecycleService.AgentComplete:output_type -> fleet.v1.AgentCompleteResponse
-	12, // 28: fleet.v1.LifecycleService.AgentStop:output_type -> fleet.v1.AgentStopResponse
-	14, // 29: fleet.v1.LifecycleService.AppendPayload:output_type -> fleet.v1.AppendPayloadResponse
-	17, // 30: fleet.v1.LifecycleService.DownloadPayload:output_type -> google.api.HttpBody
-	24, // [24:31] is the sub-list for method output_type
-	17, // [17:24] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	17, // 9: fleet.v1.LifecycleAgent.checks:type_name -> fleet.v1.TaskChecks
+	0,  // 10: fleet.v1.AgentCompleteResponse.status:type_name -> fleet.v1.LifecycleStatus
+	16, // 11: fleet.v1.AgentCompleteResponse.started_at:type_name -> google.protobuf.Timestamp
+	16, // 12: fleet.v1.AgentCompleteResponse.completed_at:type_name -> google.protobuf.Timestamp
+	16, // 13: fleet.v1.AgentCompleteResponse.stopped_at:type_name -> google.protobuf.Timestamp
+	0,  // 14: fleet.v1.AgentStopResponse.status:type_name -> fleet.v1.LifecycleStatus
+	16, // 15: fleet.v1.AgentStopResponse.started_at:type_name -> google.protobuf.Timestamp
+	16, // 16: fleet.v1.AgentStopResponse.stopped_at:type_name -> google.protobuf.Timestamp
+	16, // 17: fleet.v1.AgentStopResponse.completed_at:type_name -> google.protobuf.Timestamp
+	2,  // 18: fleet.v1.LifecycleService.AgentStart:input_type -> fleet.v1.AgentStartRequest
+	4,  // 19: fleet.v1.LifecycleService.AgentStatus:input_type -> fleet.v1.AgentStatusRequest
+	6,  // 20: fleet.v1.LifecycleService.AgentList:input_type -> fleet.v1.AgentListRequest
+	9,  // 21: fleet.v1.LifecycleService.AgentComplete:input_type -> fleet.v1.AgentCompleteRequest
+	11, // 22: fleet.v1.LifecycleService.AgentStop:input_type -> fleet.v1.AgentStopRequest
+	13, // 23: fleet.v1.LifecycleService.AppendPayload:input_type -> fleet.v1.AppendPayloadRequest
+	15, // 24: fleet.v1.LifecycleService.DownloadPayload:input_type -> fleet.v1.DownloadPayloadRequest
+	3,  // 25: fleet.v1.LifecycleService.AgentStart:output_type -> fleet.v1.AgentStartResponse
+	5,  // 26: fleet.v1.LifecycleService.AgentStatus:output_type -> fleet.v1.AgentStatusResponse
+	7,  // 27: fleet.v1.LifecycleService.AgentList:output_type -> fleet.v1.AgentListResponse
+	10, // 28: fleet.v1.LifecycleService.AgentComplete:output_type -> fleet.v1.AgentCompleteResponse
+	12, // 29: fleet.v1.LifecycleService.AgentStop:output_type -> fleet.v1.AgentStopResponse
+	14, // 30: fleet.v1.LifecycleService.AppendPayload:output_type -> fleet.v1.AppendPayloadResponse
+	18, // 31: fleet.v1.LifecycleService.DownloadPayload:output_type -> google.api.HttpBody
+	25, // [25:32] is the sub-list for method output_type
+	18, // [18:25] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_lifecycle_service_proto_init() }
@@ -1337,6 +1357,7 @@ func file_fleet_v1_lifecycle_service_proto_init() {
 	if File_fleet_v1_lifecycle_service_proto != nil {
 		return
 	}
+	file_fleet_v1_check_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_lifecycle_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_fleet_v1_lifecycle_service_proto_msgTypes[5].OneofWrappers = []any{}

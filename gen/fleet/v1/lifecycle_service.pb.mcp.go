@@ -26,7 +26,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentStatusInput,
 			Output:      lifecycleServiceAgentStatusOutput,
-			Description: "Tell how far agents are: running, stopped or completed, with their summaries and where their payloads are. Of an agent that runs, the end of its output is shown. An id that is not known has an error in its place.",
+			Description: "Report the progress of agents: running, stopped or completed, with their summaries and the addresses of their payloads. For a running agent the end of its output is included. An unknown id has an error instead.",
 		}, c.AgentStatus),
 		tool.Unary(tool.Spec{
 			Name:     "agent_list",
@@ -35,7 +35,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       lifecycleServiceAgentListInput,
 			Output:      lifecycleServiceAgentListOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List the caller's contracts, newest first, by pages, also those that have ended. agent_status also shows the end of the output of one that runs.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List the caller's contracts by pages, newest first, including those that have ended. agent_status also shows the end of a running agent's output.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.AgentList),
 		tool.Unary(tool.Spec{
 			Name:     "agent_complete",
@@ -43,7 +43,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentCompleteInput,
 			Output:      lifecycleServiceAgentCompleteOutput,
-			Description: "Report that the contract is fulfilled. Agents call it themselves when they are done. The agent makes no further request to its model after that. Calling it again changes nothing.",
+			Description: "Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent makes no further request to its model. Calling it again changes nothing.",
 		}, c.AgentComplete),
 		tool.Unary(tool.Spec{
 			Name:     "agent_stop",
@@ -51,7 +51,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentStopInput,
 			Output:      lifecycleServiceAgentStopOutput,
-			Description: "Stop an agent. A request to its model that is under way ends normally, and no further one is made. An agent that has ended stays as it is, and the answer says how it ended.",
+			Description: "Stop an agent. A request to its model that is under way ends normally, and no further one is made. An agent that has ended does not change, and the answer says how it ended.",
 		}, c.AgentStop),
 		tool.Unary(tool.Spec{
 			Name:     "append_payload",
@@ -59,7 +59,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       lifecycleServiceAppendPayloadInput,
 			Output:      lifecycleServiceAppendPayloadOutput,
-			Description: "Add a piece to the payload of an agent that runs, for a payload that is too large for agent_complete. agent_complete adds its own payload behind it.",
+			Description: "Append to the payload of a running agent, for a payload that is too large for agent_complete. agent_complete appends its own payload after it.",
 		}, c.AppendPayload),
 	}, ForAgents: []string{"agent_status", "agent_complete", "append_payload"}}
 }
@@ -71,7 +71,7 @@ const lifecycleServiceAgentStartInput = `{
       "type": "string",
       "minLength": 1,
       "maxLength": 1048576,
-      "description": "What the agent has to deliver: objective, context, and how to tell that it is done."
+      "description": "What the agent has to deliver: objective, context, and when it is done."
     },
     "request_id": {
       "type": "string",
@@ -80,11 +80,11 @@ const lifecycleServiceAgentStartInput = `{
     },
     "project": {
       "type": "string",
-      "description": "Project of the fleet to work in, as list_agent_projects shows it. Without one the agent works where the server's configuration says, by default in an empty directory of its own."
+      "description": "Project of the fleet to work in, as list_agent_projects shows it. By default the server's configuration decides, usually an empty directory of its own."
     },
     "role": {
       "type": "string",
-      "description": "Role in the project; its default role when not given."
+      "description": "Role in the project; by default the project's default role."
     }
   },
   "required": [
@@ -108,7 +108,7 @@ const lifecycleServiceAgentStartOutput = `{
         "stopped",
         "completed"
       ],
-      "description": "How far it is.\n- ready: The agent is there and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped, or failed; reason says which, and why.\n- completed: The contract is fulfilled."
+      "description": "Progress of the agent.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
     },
     "started_at": {
       "type": [
@@ -152,7 +152,7 @@ const lifecycleServiceAgentStatusOutput = `{
       "items": {
         "$ref": "#/$defs/LifecycleAgent"
       },
-      "description": "How the agents are, in the order of the ids."
+      "description": "Progress of the agents, in the order of the ids."
     }
   },
   "required": [
@@ -174,7 +174,7 @@ const lifecycleServiceAgentStatusOutput = `{
             "stopped",
             "completed"
           ],
-          "description": "How far it is; absent when the agent is not known.\n- ready: The agent is there and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped, or failed; reason says which, and why.\n- completed: The contract is fulfilled."
+          "description": "Progress of the agent; absent if the agent is unknown.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
         },
         "started_at": {
           "type": [
@@ -198,23 +198,23 @@ const lifecycleServiceAgentStatusOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When it was stopped, or failed."
+          "description": "When it was stopped or failed."
         },
         "summary": {
           "type": "string",
-          "description": "What it says of its work, when it completed."
+          "description": "What the agent reported about its work when it completed."
         },
         "payload_size": {
           "type": "integer",
-          "description": "Bytes of its payload before compression, when it has one."
+          "description": "Size of its payload before compression, in bytes, if it has one."
         },
         "payload_url": {
           "type": "string",
-          "description": "Where its payload can be downloaded, when it has one."
+          "description": "Where its payload can be downloaded, if it has one."
         },
         "error": {
           "type": "string",
-          "description": "Why there is nothing to tell: no such agent."
+          "description": "Why nothing is known: there is no such agent."
         },
         "preview": {
           "type": "string",
@@ -222,11 +222,11 @@ const lifecycleServiceAgentStatusOutput = `{
         },
         "reason": {
           "type": "string",
-          "description": "Why it was stopped, or failed."
+          "description": "Why it was stopped or failed."
         },
         "cost_usd": {
           "type": "number",
-          "description": "What its model requests have cost so far in US dollars, where its host says that."
+          "description": "Cost of its model requests so far in US dollars, if its host reports it."
         },
         "completion": {
           "type": "string",
@@ -234,21 +234,112 @@ const lifecycleServiceAgentStatusOutput = `{
             "reported",
             "inferred"
           ],
-          "description": "Who said that the contract ended this way. Absent while the agent runs, and when its run was stopped or broke.\n- reported: The agent said so itself: it called agent_complete, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
+          "description": "How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called agent_complete, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
         },
         "work": {
           "type": "string",
-          "description": "Where what it made is, in words, once it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is named. Absent when there is nothing."
+          "description": "Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is stated. Absent if there is nothing."
         },
         "title": {
           "type": "string",
           "description": "First line of the contract; set by agent_list."
+        },
+        "checks": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/TaskChecks",
+              "description": "How the work was checked after the agent reported it: the checks of the contract's project, with the last 500 bytes of what each put out. They do not change the status. Absent if there are none, and until they have begun."
+            },
+            {
+              "type": "null"
+            }
+          ]
         }
       },
       "required": [
         "agent_id"
       ],
-      "description": "LifecycleAgent is how far an agent is."
+      "description": "LifecycleAgent is the progress of an agent."
+    },
+    "TaskChecks": {
+      "type": "object",
+      "properties": {
+        "tries": {
+          "type": "integer",
+          "description": "How often the agent has tried: once more each time that checks fail, as long as it may."
+        },
+        "results": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/TaskCheck"
+          },
+          "description": "How the checks of the last try went, as far as they have ended, in order."
+        }
+      },
+      "required": [
+        "tries",
+        "results"
+      ],
+      "description": "TaskChecks is how the work of a task was checked."
+    },
+    "TaskCheck": {
+      "type": "object",
+      "properties": {
+        "command": {
+          "type": "string",
+          "description": "The command."
+        },
+        "status": {
+          "type": "string",
+          "enum": [
+            "passed",
+            "failed",
+            "timed_out",
+            "stopped"
+          ],
+          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was ended, since it ran longer than it may.\n- stopped: The command was ended because its task was stopped."
+        },
+        "exit_code": {
+          "type": "integer",
+          "description": "Exit code of the command; absent when it did not end by itself."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why there is no exit code, in words; absent when there is one."
+        },
+        "output": {
+          "type": "string",
+          "description": "The end of what the command put out, errors included, at most 16 KiB."
+        },
+        "truncated": {
+          "type": "boolean",
+          "description": "Whether the command put out more before that; absent otherwise."
+        },
+        "started_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the command was started."
+        },
+        "ended_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it ended."
+        }
+      },
+      "required": [
+        "command",
+        "status",
+        "output",
+        "started_at",
+        "ended_at"
+      ],
+      "description": "TaskCheck is how a command went that checked the work of a task."
     }
   }
 }`
@@ -259,20 +350,20 @@ const lifecycleServiceAgentListInput = `{
     "page": {
       "type": "integer",
       "minimum": 1,
-      "description": "Page number from 1; the first when not given."
+      "description": "Page number from 1; by default the first."
     },
     "page_size": {
       "type": "integer",
-      "description": "Contracts a page, clamped to 1 to 100; 20 when not given."
+      "description": "Contracts per page, clamped to 1 to 100; 20 by default."
     },
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before. Not together with page."
+      "description": "Continue from here: the next_cursor of the previous answer. Not together with page."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many contracts; next_cursor says where to go on."
+      "description": "Return at most this many contracts; next_cursor says where to continue."
     }
   },
   "additionalProperties": false
@@ -298,7 +389,7 @@ const lifecycleServiceAgentListOutput = `{
     },
     "page_size": {
       "type": "integer",
-      "description": "Contracts a page."
+      "description": "Contracts per page."
     },
     "total_pages": {
       "type": "integer",
@@ -306,7 +397,7 @@ const lifecycleServiceAgentListOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
@@ -332,7 +423,7 @@ const lifecycleServiceAgentListOutput = `{
             "stopped",
             "completed"
           ],
-          "description": "How far it is; absent when the agent is not known.\n- ready: The agent is there and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped, or failed; reason says which, and why.\n- completed: The contract is fulfilled."
+          "description": "Progress of the agent; absent if the agent is unknown.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
         },
         "started_at": {
           "type": [
@@ -356,23 +447,23 @@ const lifecycleServiceAgentListOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When it was stopped, or failed."
+          "description": "When it was stopped or failed."
         },
         "summary": {
           "type": "string",
-          "description": "What it says of its work, when it completed."
+          "description": "What the agent reported about its work when it completed."
         },
         "payload_size": {
           "type": "integer",
-          "description": "Bytes of its payload before compression, when it has one."
+          "description": "Size of its payload before compression, in bytes, if it has one."
         },
         "payload_url": {
           "type": "string",
-          "description": "Where its payload can be downloaded, when it has one."
+          "description": "Where its payload can be downloaded, if it has one."
         },
         "error": {
           "type": "string",
-          "description": "Why there is nothing to tell: no such agent."
+          "description": "Why nothing is known: there is no such agent."
         },
         "preview": {
           "type": "string",
@@ -380,11 +471,11 @@ const lifecycleServiceAgentListOutput = `{
         },
         "reason": {
           "type": "string",
-          "description": "Why it was stopped, or failed."
+          "description": "Why it was stopped or failed."
         },
         "cost_usd": {
           "type": "number",
-          "description": "What its model requests have cost so far in US dollars, where its host says that."
+          "description": "Cost of its model requests so far in US dollars, if its host reports it."
         },
         "completion": {
           "type": "string",
@@ -392,21 +483,112 @@ const lifecycleServiceAgentListOutput = `{
             "reported",
             "inferred"
           ],
-          "description": "Who said that the contract ended this way. Absent while the agent runs, and when its run was stopped or broke.\n- reported: The agent said so itself: it called agent_complete, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
+          "description": "How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called agent_complete, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
         },
         "work": {
           "type": "string",
-          "description": "Where what it made is, in words, once it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is named. Absent when there is nothing."
+          "description": "Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is stated. Absent if there is nothing."
         },
         "title": {
           "type": "string",
           "description": "First line of the contract; set by agent_list."
+        },
+        "checks": {
+          "anyOf": [
+            {
+              "$ref": "#/$defs/TaskChecks",
+              "description": "How the work was checked after the agent reported it: the checks of the contract's project, with the last 500 bytes of what each put out. They do not change the status. Absent if there are none, and until they have begun."
+            },
+            {
+              "type": "null"
+            }
+          ]
         }
       },
       "required": [
         "agent_id"
       ],
-      "description": "LifecycleAgent is how far an agent is."
+      "description": "LifecycleAgent is the progress of an agent."
+    },
+    "TaskChecks": {
+      "type": "object",
+      "properties": {
+        "tries": {
+          "type": "integer",
+          "description": "How often the agent has tried: once more each time that checks fail, as long as it may."
+        },
+        "results": {
+          "type": "array",
+          "items": {
+            "$ref": "#/$defs/TaskCheck"
+          },
+          "description": "How the checks of the last try went, as far as they have ended, in order."
+        }
+      },
+      "required": [
+        "tries",
+        "results"
+      ],
+      "description": "TaskChecks is how the work of a task was checked."
+    },
+    "TaskCheck": {
+      "type": "object",
+      "properties": {
+        "command": {
+          "type": "string",
+          "description": "The command."
+        },
+        "status": {
+          "type": "string",
+          "enum": [
+            "passed",
+            "failed",
+            "timed_out",
+            "stopped"
+          ],
+          "description": "How it ended.\n- passed: The command ended with the exit code 0.\n- failed: The command ended with another exit code, or could not be run.\n- timed_out: The command was ended, since it ran longer than it may.\n- stopped: The command was ended because its task was stopped."
+        },
+        "exit_code": {
+          "type": "integer",
+          "description": "Exit code of the command; absent when it did not end by itself."
+        },
+        "reason": {
+          "type": "string",
+          "description": "Why there is no exit code, in words; absent when there is one."
+        },
+        "output": {
+          "type": "string",
+          "description": "The end of what the command put out, errors included, at most 16 KiB."
+        },
+        "truncated": {
+          "type": "boolean",
+          "description": "Whether the command put out more before that; absent otherwise."
+        },
+        "started_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When the command was started."
+        },
+        "ended_at": {
+          "type": [
+            "string",
+            "null"
+          ],
+          "format": "date-time",
+          "description": "When it ended."
+        }
+      },
+      "required": [
+        "command",
+        "status",
+        "output",
+        "started_at",
+        "ended_at"
+      ],
+      "description": "TaskCheck is how a command went that checked the work of a task."
     }
   }
 }`
@@ -427,7 +609,7 @@ const lifecycleServiceAgentCompleteInput = `{
     },
     "payload": {
       "type": "string",
-      "description": "The result in full, where the summary is not all of it; at most 16 MiB unless the server says otherwise."
+      "description": "The complete result, if the summary is not all of it; at most 16 MiB by default."
     }
   },
   "required": [
@@ -448,7 +630,7 @@ const lifecycleServiceAgentCompleteOutput = `{
         "stopped",
         "completed"
       ],
-      "description": "How it ended: completed, or stopped when it was stopped before.\n- ready: The agent is there and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped, or failed; reason says which, and why.\n- completed: The contract is fulfilled."
+      "description": "How it ended: completed, or stopped if it was stopped before.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
     },
     "started_at": {
       "type": [
@@ -507,7 +689,7 @@ const lifecycleServiceAgentStopOutput = `{
         "stopped",
         "completed"
       ],
-      "description": "How it ended: stopped, or completed when it had completed before.\n- ready: The agent is there and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped, or failed; reason says which, and why.\n- completed: The contract is fulfilled."
+      "description": "How it ended: stopped, or completed if it had completed before.\n- ready: The agent exists and was not started.\n- running: The agent works on its contract.\n- stopped: The agent was stopped or failed; reason gives the cause.\n- completed: The contract is fulfilled."
     },
     "started_at": {
       "type": [
@@ -551,7 +733,7 @@ const lifecycleServiceAppendPayloadInput = `{
     "chunk": {
       "type": "string",
       "minLength": 1,
-      "description": "What to add to the end of the payload."
+      "description": "What to append to the payload."
     },
     "request_id": {
       "type": "string",
@@ -571,7 +753,7 @@ const lifecycleServiceAppendPayloadOutput = `{
   "properties": {
     "payload_size": {
       "type": "integer",
-      "description": "Bytes of the payload so far, before compression."
+      "description": "Size of the payload so far before compression, in bytes."
     }
   },
   "required": [

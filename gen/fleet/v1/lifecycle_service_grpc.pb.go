@@ -33,25 +33,25 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LifecycleService starts an agent for one contract, tells how far agents are, and lets them report that they are done.
+// LifecycleService starts an agent for one contract, and reports its progress and its end.
 type LifecycleServiceClient interface {
 	// Create an agent and start it on a contract: what it has to deliver.
 	// The call returns at once; agent_status tells how far the agent is.
 	AgentStart(ctx context.Context, in *AgentStartRequest, opts ...grpc.CallOption) (*AgentStartResponse, error)
-	// Tell how far agents are: running, stopped or completed, with their summaries and where their payloads are.
-	// Of an agent that runs, the end of its output is shown. An id that is not known has an error in its place.
+	// Report the progress of agents: running, stopped or completed, with their summaries and the addresses of their
+	// payloads. For a running agent the end of its output is included. An unknown id has an error instead.
 	AgentStatus(ctx context.Context, in *AgentStatusRequest, opts ...grpc.CallOption) (*AgentStatusResponse, error)
-	// List the caller's contracts, newest first, by pages, also those that have ended.
-	// agent_status also shows the end of the output of one that runs.
+	// List the caller's contracts by pages, newest first, including those that have ended. agent_status also shows
+	// the end of a running agent's output.
 	AgentList(ctx context.Context, in *AgentListRequest, opts ...grpc.CallOption) (*AgentListResponse, error)
-	// Report that the contract is fulfilled. Agents call it themselves when they are done.
-	// The agent makes no further request to its model after that. Calling it again changes nothing.
+	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
+	// makes no further request to its model. Calling it again changes nothing.
 	AgentComplete(ctx context.Context, in *AgentCompleteRequest, opts ...grpc.CallOption) (*AgentCompleteResponse, error)
-	// Stop an agent. A request to its model that is under way ends normally, and no further one is made.
-	// An agent that has ended stays as it is, and the answer says how it ended.
+	// Stop an agent. A request to its model that is under way ends normally, and no further one is made. An agent
+	// that has ended does not change, and the answer says how it ended.
 	AgentStop(ctx context.Context, in *AgentStopRequest, opts ...grpc.CallOption) (*AgentStopResponse, error)
-	// Add a piece to the payload of an agent that runs, for a payload that is too large for agent_complete.
-	// agent_complete adds its own payload behind it.
+	// Append to the payload of a running agent, for a payload that is too large for agent_complete. agent_complete
+	// appends its own payload after it.
 	AppendPayload(ctx context.Context, in *AppendPayloadRequest, opts ...grpc.CallOption) (*AppendPayloadResponse, error)
 	// Download the payload of an agent, gzip-compressed.
 	// On REST the client must accept the content encoding gzip.
@@ -149,25 +149,25 @@ type LifecycleService_DownloadPayloadClient = grpc.ServerStreamingClient[httpbod
 // All implementations must embed UnimplementedLifecycleServiceServer
 // for forward compatibility.
 //
-// LifecycleService starts an agent for one contract, tells how far agents are, and lets them report that they are done.
+// LifecycleService starts an agent for one contract, and reports its progress and its end.
 type LifecycleServiceServer interface {
 	// Create an agent and start it on a contract: what it has to deliver.
 	// The call returns at once; agent_status tells how far the agent is.
 	AgentStart(context.Context, *AgentStartRequest) (*AgentStartResponse, error)
-	// Tell how far agents are: running, stopped or completed, with their summaries and where their payloads are.
-	// Of an agent that runs, the end of its output is shown. An id that is not known has an error in its place.
+	// Report the progress of agents: running, stopped or completed, with their summaries and the addresses of their
+	// payloads. For a running agent the end of its output is included. An unknown id has an error instead.
 	AgentStatus(context.Context, *AgentStatusRequest) (*AgentStatusResponse, error)
-	// List the caller's contracts, newest first, by pages, also those that have ended.
-	// agent_status also shows the end of the output of one that runs.
+	// List the caller's contracts by pages, newest first, including those that have ended. agent_status also shows
+	// the end of a running agent's output.
 	AgentList(context.Context, *AgentListRequest) (*AgentListResponse, error)
-	// Report that the contract is fulfilled. Agents call it themselves when they are done.
-	// The agent makes no further request to its model after that. Calling it again changes nothing.
+	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
+	// makes no further request to its model. Calling it again changes nothing.
 	AgentComplete(context.Context, *AgentCompleteRequest) (*AgentCompleteResponse, error)
-	// Stop an agent. A request to its model that is under way ends normally, and no further one is made.
-	// An agent that has ended stays as it is, and the answer says how it ended.
+	// Stop an agent. A request to its model that is under way ends normally, and no further one is made. An agent
+	// that has ended does not change, and the answer says how it ended.
 	AgentStop(context.Context, *AgentStopRequest) (*AgentStopResponse, error)
-	// Add a piece to the payload of an agent that runs, for a payload that is too large for agent_complete.
-	// agent_complete adds its own payload behind it.
+	// Append to the payload of a running agent, for a payload that is too large for agent_complete. agent_complete
+	// appends its own payload after it.
 	AppendPayload(context.Context, *AppendPayloadRequest) (*AppendPayloadResponse, error)
 	// Download the payload of an agent, gzip-compressed.
 	// On REST the client must accept the content encoding gzip.

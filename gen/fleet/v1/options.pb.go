@@ -24,6 +24,199 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Role is what the field is for those who read an answer.
+type Shown_Role int32
+
+const (
+	// Described by its type.
+	Shown_role_unspecified Shown_Role = 0
+	// The text that was asked for: it goes to standard output, and the other fields to standard error.
+	Shown_text Shown_Role = 1
+	// Why the call failed, if failed_value says that it did.
+	Shown_cause Shown_Role = 2
+	// Of a stream's message: what the agent says.
+	Shown_said Shown_Role = 3
+	// Of a stream's message: the agent that it is about.
+	Shown_agent Shown_Role = 4
+	// Of a stream's message: a word about what the agent does.
+	Shown_action Shown_Role = 5
+	// Of a stream's message: details of what the agent does, shown only if asked for.
+	Shown_details Shown_Role = 6
+	// Of a stream's message: the message that it wraps.
+	Shown_wrapped Shown_Role = 7
+)
+
+// Enum value maps for Shown_Role.
+var (
+	Shown_Role_name = map[int32]string{
+		0: "role_unspecified",
+		1: "text",
+		2: "cause",
+		3: "said",
+		4: "agent",
+		5: "action",
+		6: "details",
+		7: "wrapped",
+	}
+	Shown_Role_value = map[string]int32{
+		"role_unspecified": 0,
+		"text":             1,
+		"cause":            2,
+		"said":             3,
+		"agent":            4,
+		"action":           5,
+		"details":          6,
+		"wrapped":          7,
+	}
+)
+
+func (x Shown_Role) Enum() *Shown_Role {
+	p := new(Shown_Role)
+	*p = x
+	return p
+}
+
+func (x Shown_Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Shown_Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_options_proto_enumTypes[0].Descriptor()
+}
+
+func (Shown_Role) Type() protoreflect.EnumType {
+	return &file_fleet_v1_options_proto_enumTypes[0]
+}
+
+func (x Shown_Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Shown_Role.Descriptor instead.
+func (Shown_Role) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1, 0}
+}
+
+// Command says how the command line calls a method of a toolset.
+type Command struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the command behind that of the toolset: "start" for "fleet lifecycle start".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The method of the same service that ends the turn when the user presses Ctrl-C. It takes the field that both requests have.
+	Interrupt     string `protobuf:"bytes,2,opt,name=interrupt,proto3" json:"interrupt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Command) Reset() {
+	*x = Command{}
+	mi := &file_fleet_v1_options_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Command) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Command) ProtoMessage() {}
+
+func (x *Command) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_options_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Command.ProtoReflect.Descriptor instead.
+func (*Command) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Command) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Command) GetInterrupt() string {
+	if x != nil {
+		return x.Interrupt
+	}
+	return ""
+}
+
+// Shown says how the command line shows a field, or completes it, where its type does not say that.
+type Shown struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the field is for.
+	Role Shown_Role `protobuf:"varint,1,opt,name=role,proto3,enum=fleet.v1.Shown_Role" json:"role,omitempty"`
+	// For an enum: the value with which the command fails.
+	FailedValue string `protobuf:"bytes,2,opt,name=failed_value,json=failedValue,proto3" json:"failed_value,omitempty"`
+	// Where the values of the field are listed: a method without required fields, a list in its answer, and a field of the
+	// list's items, such as "ListSubagents.subagents.name".
+	ListedBy      string `protobuf:"bytes,3,opt,name=listed_by,json=listedBy,proto3" json:"listed_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Shown) Reset() {
+	*x = Shown{}
+	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Shown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Shown) ProtoMessage() {}
+
+func (x *Shown) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Shown.ProtoReflect.Descriptor instead.
+func (*Shown) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Shown) GetRole() Shown_Role {
+	if x != nil {
+		return x.Role
+	}
+	return Shown_role_unspecified
+}
+
+func (x *Shown) GetFailedValue() string {
+	if x != nil {
+		return x.FailedValue
+	}
+	return ""
+}
+
+func (x *Shown) GetListedBy() string {
+	if x != nil {
+		return x.ListedBy
+	}
+	return ""
+}
+
 // Portion names the request field that makes an answer smaller, and what it counts. The method must have no effect.
 type Portion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -38,7 +231,7 @@ type Portion struct {
 
 func (x *Portion) Reset() {
 	*x = Portion{}
-	mi := &file_fleet_v1_options_proto_msgTypes[0]
+	mi := &file_fleet_v1_options_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -50,7 +243,7 @@ func (x *Portion) String() string {
 func (*Portion) ProtoMessage() {}
 
 func (x *Portion) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[0]
+	mi := &file_fleet_v1_options_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -63,7 +256,7 @@ func (x *Portion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Portion.ProtoReflect.Descriptor instead.
 func (*Portion) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{0}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Portion) GetLimit() string {
@@ -97,7 +290,7 @@ type Cut struct {
 
 func (x *Cut) Reset() {
 	*x = Cut{}
-	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -109,7 +302,7 @@ func (x *Cut) String() string {
 func (*Cut) ProtoMessage() {}
 
 func (x *Cut) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[1]
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -122,7 +315,7 @@ func (x *Cut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cut.ProtoReflect.Descriptor instead.
 func (*Cut) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Cut) GetNextOffset() string {
@@ -219,6 +412,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "fleet/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*Command)(nil),
+		Field:         51014,
+		Name:          "fleet.v1.command",
+		Tag:           "bytes,51014,opt,name=command",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*ErrorReason)(nil),
 		Field:         51003,
@@ -248,6 +449,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Field:         51013,
 		Name:          "fleet.v1.cut",
 		Tag:           "bytes,51013,opt,name=cut",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*Shown)(nil),
+		Field:         51015,
+		Name:          "fleet.v1.shown",
+		Tag:           "bytes,51015,opt,name=shown",
 		Filename:      "fleet/v1/options.proto",
 	},
 }
@@ -292,6 +501,10 @@ var (
 	//
 	// optional bool shortened_answer = 51012;
 	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[7]
+	// How the command line calls the method; methods without it have their full name.
+	//
+	// optional fleet.v1.Command command = 51014;
+	E_Command = &file_fleet_v1_options_proto_extTypes[8]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -299,26 +512,47 @@ var (
 	// The reason a caller gets when the field's value cannot be used; INVALID_ARGUMENT when not set.
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
-	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[8]
+	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[9]
 	// The value that an MCP tool call gets for an optional number that it does not give.
 	//
 	// optional int32 tool_default = 51004;
-	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[9]
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[10]
 	// The text that an MCP tool call gets for a string that it does not give.
 	//
 	// optional string tool_default_text = 51008;
-	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[10]
+	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[11]
 	// How a tool shortens the field of a response.
 	//
 	// optional fleet.v1.Cut cut = 51013;
-	E_Cut = &file_fleet_v1_options_proto_extTypes[11]
+	E_Cut = &file_fleet_v1_options_proto_extTypes[12]
+	// How the command line shows the field.
+	//
+	// optional fleet.v1.Shown shown = 51015;
+	E_Shown = &file_fleet_v1_options_proto_extTypes[13]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a google/protobuf/descriptor.proto\"/\n" +
+	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a google/protobuf/descriptor.proto\";\n" +
+	"\aCommand\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\tinterrupt\x18\x02 \x01(\tR\tinterrupt\"\xdf\x01\n" +
+	"\x05Shown\x12(\n" +
+	"\x04role\x18\x01 \x01(\x0e2\x14.fleet.v1.Shown.RoleR\x04role\x12!\n" +
+	"\ffailed_value\x18\x02 \x01(\tR\vfailedValue\x12\x1b\n" +
+	"\tlisted_by\x18\x03 \x01(\tR\blistedBy\"l\n" +
+	"\x04Role\x12\x14\n" +
+	"\x10role_unspecified\x10\x00\x12\b\n" +
+	"\x04text\x10\x01\x12\t\n" +
+	"\x05cause\x10\x02\x12\b\n" +
+	"\x04said\x10\x03\x12\t\n" +
+	"\x05agent\x10\x04\x12\n" +
+	"\n" +
+	"\x06action\x10\x05\x12\v\n" +
+	"\adetails\x10\x06\x12\v\n" +
+	"\awrapped\x10\a\"/\n" +
 	"\aPortion\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\"s\n" +
@@ -336,11 +570,13 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"for_agents\x12\x1e.google.protobuf.MethodOptions\x18\xbf\x8e\x03 \x01(\bR\tforAgents:M\n" +
 	"\aportion\x12\x1e.google.protobuf.MethodOptions\x18\u008e\x03 \x01(\v2\x11.fleet.v1.PortionR\aportion:C\n" +
 	"\fsmall_answer\x12\x1e.google.protobuf.MethodOptions\x18Î\x03 \x01(\bR\vsmallAnswer:K\n" +
-	"\x10shortened_answer\x12\x1e.google.protobuf.MethodOptions\x18Ď\x03 \x01(\bR\x0fshortenedAnswer:]\n" +
+	"\x10shortened_answer\x12\x1e.google.protobuf.MethodOptions\x18Ď\x03 \x01(\bR\x0fshortenedAnswer:M\n" +
+	"\acommand\x12\x1e.google.protobuf.MethodOptions\x18Ǝ\x03 \x01(\v2\x11.fleet.v1.CommandR\acommand:]\n" +
 	"\x0einvalid_reason\x12\x1d.google.protobuf.FieldOptions\x18\xbb\x8e\x03 \x01(\x0e2\x15.fleet.v1.ErrorReasonR\rinvalidReason:E\n" +
 	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01:K\n" +
 	"\x11tool_default_text\x12\x1d.google.protobuf.FieldOptions\x18\xc0\x8e\x03 \x01(\tR\x0ftoolDefaultText:@\n" +
-	"\x03cut\x12\x1d.google.protobuf.FieldOptions\x18Ŏ\x03 \x01(\v2\r.fleet.v1.CutR\x03cutB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x03cut\x12\x1d.google.protobuf.FieldOptions\x18Ŏ\x03 \x01(\v2\r.fleet.v1.CutR\x03cut:F\n" +
+	"\x05shown\x12\x1d.google.protobuf.FieldOptions\x18ǎ\x03 \x01(\v2\x0f.fleet.v1.ShownR\x05shownB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_options_proto_rawDescOnce sync.Once
@@ -354,36 +590,45 @@ func file_fleet_v1_options_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_options_proto_rawDescData
 }
 
-var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_fleet_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_fleet_v1_options_proto_goTypes = []any{
-	(*Portion)(nil),                     // 0: fleet.v1.Portion
-	(*Cut)(nil),                         // 1: fleet.v1.Cut
-	(*descriptorpb.ServiceOptions)(nil), // 2: google.protobuf.ServiceOptions
-	(*descriptorpb.MethodOptions)(nil),  // 3: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),   // 4: google.protobuf.FieldOptions
-	(ErrorReason)(0),                    // 5: fleet.v1.ErrorReason
+	(Shown_Role)(0),                     // 0: fleet.v1.Shown.Role
+	(*Command)(nil),                     // 1: fleet.v1.Command
+	(*Shown)(nil),                       // 2: fleet.v1.Shown
+	(*Portion)(nil),                     // 3: fleet.v1.Portion
+	(*Cut)(nil),                         // 4: fleet.v1.Cut
+	(*descriptorpb.ServiceOptions)(nil), // 5: google.protobuf.ServiceOptions
+	(*descriptorpb.MethodOptions)(nil),  // 6: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),   // 7: google.protobuf.FieldOptions
+	(ErrorReason)(0),                    // 8: fleet.v1.ErrorReason
 }
 var file_fleet_v1_options_proto_depIdxs = []int32{
-	2,  // 0: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
-	3,  // 1: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
-	3,  // 2: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
-	3,  // 3: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
-	3,  // 4: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
-	3,  // 5: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
-	3,  // 6: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
-	3,  // 7: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
-	4,  // 8: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	4,  // 9: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	4,  // 10: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
-	4,  // 11: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
-	0,  // 12: fleet.v1.portion:type_name -> fleet.v1.Portion
-	5,  // 13: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	1,  // 14: fleet.v1.cut:type_name -> fleet.v1.Cut
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	12, // [12:15] is the sub-list for extension type_name
-	0,  // [0:12] is the sub-list for extension extendee
-	0,  // [0:0] is the sub-list for field type_name
+	0,  // 0: fleet.v1.Shown.role:type_name -> fleet.v1.Shown.Role
+	5,  // 1: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
+	6,  // 2: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
+	6,  // 3: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
+	6,  // 4: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
+	6,  // 5: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
+	6,  // 6: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
+	6,  // 7: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
+	6,  // 8: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
+	6,  // 9: fleet.v1.command:extendee -> google.protobuf.MethodOptions
+	7,  // 10: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	7,  // 11: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	7,  // 12: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	7,  // 13: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	7,  // 14: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
+	3,  // 15: fleet.v1.portion:type_name -> fleet.v1.Portion
+	1,  // 16: fleet.v1.command:type_name -> fleet.v1.Command
+	8,  // 17: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	4,  // 18: fleet.v1.cut:type_name -> fleet.v1.Cut
+	2,  // 19: fleet.v1.shown:type_name -> fleet.v1.Shown
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	15, // [15:20] is the sub-list for extension type_name
+	1,  // [1:15] is the sub-list for extension extendee
+	0,  // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_options_proto_init() }
@@ -397,13 +642,14 @@ func file_fleet_v1_options_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   2,
-			NumExtensions: 12,
+			NumEnums:      1,
+			NumMessages:   4,
+			NumExtensions: 14,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,
 		DependencyIndexes: file_fleet_v1_options_proto_depIdxs,
+		EnumInfos:         file_fleet_v1_options_proto_enumTypes,
 		MessageInfos:      file_fleet_v1_options_proto_msgTypes,
 		ExtensionInfos:    file_fleet_v1_options_proto_extTypes,
 	}.Build()

@@ -24,7 +24,8 @@ const (
 // Project is what agents work on.
 type Project struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name that create_agent takes; compared without case.
+	// Name that create_agent takes; compared without case. A name that several places have begins with its place, as in
+	// local/shell.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Name for people.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
@@ -33,7 +34,9 @@ type Project struct {
 	// Id of the template that the project's workspaces are made from.
 	TemplateId string `protobuf:"bytes,4,opt,name=template_id,json=templateId,proto3" json:"template_id,omitempty"`
 	// Name of the template that the project's workspaces are made from.
-	TemplateName  string `protobuf:"bytes,5,opt,name=template_name,json=templateName,proto3" json:"template_name,omitempty"`
+	TemplateName string `protobuf:"bytes,5,opt,name=template_name,json=templateName,proto3" json:"template_name,omitempty"`
+	// Name of the place that the project is in.
+	Place         string `protobuf:"bytes,6,opt,name=place,proto3" json:"place,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -99,6 +102,13 @@ func (x *Project) GetTemplateId() string {
 func (x *Project) GetTemplateName() string {
 	if x != nil {
 		return x.TemplateName
+	}
+	return ""
+}
+
+func (x *Project) GetPlace() string {
+	if x != nil {
+		return x.Place
 	}
 	return ""
 }
@@ -180,14 +190,15 @@ var File_fleet_v1_project_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_project_proto_rawDesc = "" +
 	"\n" +
-	"\x16fleet/v1/project.proto\x12\bfleet.v1\"\xa8\x01\n" +
+	"\x16fleet/v1/project.proto\x12\bfleet.v1\"\xbe\x01\n" +
 	"\aProject\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1f\n" +
 	"\vtemplate_id\x18\x04 \x01(\tR\n" +
 	"templateId\x12#\n" +
-	"\rtemplate_name\x18\x05 \x01(\tR\ftemplateName\"y\n" +
+	"\rtemplate_name\x18\x05 \x01(\tR\ftemplateName\x12\x14\n" +
+	"\x05place\x18\x06 \x01(\tR\x05place\"y\n" +
 	"\x04Role\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +

@@ -34,7 +34,7 @@ const (
 	ExecutionMetadata_status_unspecified ExecutionMetadata_Status = 0
 	// The agent answered.
 	ExecutionMetadata_success ExecutionMetadata_Status = 1
-	// It did not; the answer says why.
+	// The agent did not answer; the answer gives the cause.
 	ExecutionMetadata_error ExecutionMetadata_Status = 2
 )
 
@@ -146,9 +146,9 @@ const (
 	AvailableAgent_operative AvailableAgent_Status = 1
 	// Its key is not in the server's environment.
 	AvailableAgent_key_missing AvailableAgent_Status = 2
-	// Its server does not answer, or not as it should.
+	// Its server does not answer, or not correctly.
 	AvailableAgent_unreachable AvailableAgent_Status = 3
-	// There is no such agent, its program is not there, or its server refuses.
+	// The agent does not exist, its program is not installed, or its server refuses.
 	AvailableAgent_unavailable AvailableAgent_Status = 4
 )
 
@@ -203,9 +203,9 @@ type RegisterToolWithAgentResponse_Status int32
 const (
 	// Never sent.
 	RegisterToolWithAgentResponse_status_unspecified RegisterToolWithAgentResponse_Status = 0
-	// It was.
+	// The tool was registered.
 	RegisterToolWithAgentResponse_success RegisterToolWithAgentResponse_Status = 1
-	// It was not. A tool that cannot be registered is an error of the call, so this is not sent either.
+	// The tool was not registered. Never sent, because the call fails instead.
 	RegisterToolWithAgentResponse_error RegisterToolWithAgentResponse_Status = 2
 )
 
@@ -250,7 +250,7 @@ func (RegisterToolWithAgentResponse_Status) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_provider_service_proto_rawDescGZIP(), []int{9, 0}
 }
 
-// Kind says what does the work.
+// Kind says what implements the tool.
 type RegisteredTool_Kind int32
 
 const (
@@ -314,17 +314,18 @@ type ExecuteAgentRequestRequest struct {
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The prompt or instruction for the agent.
 	Prompt string `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// Optional. Material for the request, such as the language or the contents of files: each key becomes a section before
-	// the prompt.
+	// Optional. Material for the request, such as the language or the contents of files. Each key becomes a section
+	// before the prompt.
 	Context *structpb.Struct `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
-	// Optional. Capabilities that the agent should have, e.g. "code_generation"; a warning tells of each that it has not.
+	// Optional. Capabilities that the agent should have, e.g. "code_generation". The answer has a warning for each
+	// missing one.
 	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Optional. Seconds after which the request is stopped, at most a day; the server's own limit when not given.
+	// Optional. Seconds after which the request is stopped, at most a day; by default the server's limit.
 	Timeout *int32 `protobuf:"varint,5,opt,name=timeout,proto3,oneof" json:"timeout,omitempty"`
-	// Optional. What this request has otherwise than the agent's own settings. Models take model, temperature, top_p,
-	// max_tokens and system, and as far as they know them frequency_penalty, presence_penalty, thinking_budget and
-	// reasoning_effort; programs take system, and model where they can choose one. What the model itself does not take, such
-	// as temperature for a reasoning model, is left out, and a warning says so.
+	// Optional. Settings for this request that differ from the agent's own. Models accept model, temperature,
+	// top_p, max_tokens and system, and some also frequency_penalty, presence_penalty, thinking_budget and
+	// reasoning_effort. Programs accept system, and some also model. Settings that the model itself does not
+	// accept, such as temperature for a reasoning model, are left out with a warning.
 	Config *structpb.Struct `protobuf:"bytes,6,opt,name=config,proto3" json:"config,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId     string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -411,25 +412,25 @@ func (x *ExecuteAgentRequestRequest) GetRequestId() string {
 	return ""
 }
 
-// ExecuteAgentRequestResponse is what a request came to.
+// ExecuteAgentRequestResponse is the result of a request.
 type ExecuteAgentRequestResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the request succeeded.
 	Status ExecutionMetadata_Status `protobuf:"varint,1,opt,name=status,proto3,enum=fleet.v1.ExecutionMetadata_Status" json:"status,omitempty"`
 	// What the agent answered; empty with status "error".
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	// Why the request failed; null when it succeeded.
+	// Why the request failed; null if it succeeded.
 	Error *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// Seconds that the request took.
+	// Duration of the request in seconds.
 	ExecutionTime float64 `protobuf:"fixed64,4,opt,name=execution_time,json=executionTime,proto3" json:"execution_time,omitempty"`
-	// Number of tokens used, as far as the agent tells.
+	// Number of tokens used, if the agent reports it.
 	TokensUsed int32 `protobuf:"varint,5,opt,name=tokens_used,json=tokensUsed,proto3" json:"tokens_used,omitempty"`
-	// More about the answer.
+	// More information about the answer.
 	Metadata *ExecutionMetadata `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What the caller should know besides, such as capabilities that the agent does not have.
+	// Warnings, for example about capabilities that the agent does not have.
 	Warnings []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Offset in bytes at which the rest of the content begins; absent when this is all of it. show_task gives the rest:
-	// metadata.task_id, include_payload and this as payload_offset.
+	// Offset in bytes at which the rest of the content begins; absent if this is all of it. show_task returns the
+	// rest, with metadata.task_id, include_payload, and this value as payload_offset.
 	ContentNextOffset *int32 `protobuf:"varint,20,opt,name=content_next_offset,json=contentNextOffset,proto3,oneof" json:"content_next_offset,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -521,24 +522,24 @@ func (x *ExecuteAgentRequestResponse) GetContentNextOffset() int32 {
 	return 0
 }
 
-// ExecutionMetadata tells how an answer was made.
+// ExecutionMetadata says how an answer was made.
 type ExecutionMetadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Model that answered, as the agent names it; empty when it does not tell.
+	// Model that answered, as the agent names it; empty if it does not report it.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Name of the agent.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Id of the task that the request was, for show_task and watch_fleet; empty when none was begun.
+	// Id of the request's task, for show_task and watch_fleet; empty if none was started.
 	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Number of tokens that the model read.
 	InputTokens int32 `protobuf:"varint,4,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Number of tokens that the model wrote.
 	OutputTokens int32 `protobuf:"varint,5,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Number of calls of tools.
+	// Number of tool calls.
 	ToolCalls int32 `protobuf:"varint,6,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Number of turns that the agent took, as far as it tells.
+	// Number of turns that the agent took, if it reports it.
 	Turns int32 `protobuf:"varint,7,opt,name=turns,proto3" json:"turns,omitempty"`
-	// Cost in US dollars, as far as the agent tells.
+	// Cost in US dollars, if the agent reports it.
 	CostUsd       float64 `protobuf:"fixed64,8,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -630,16 +631,16 @@ func (x *ExecutionMetadata) GetCostUsd() float64 {
 	return 0
 }
 
-// ListAvailableAgentsRequest says which agents to list.
+// ListAvailableAgentsRequest selects the agents to list.
 type ListAvailableAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Only agents with this capability, e.g. "code_generation"; none have one that is unknown.
+	// Optional. Only agents with this capability, e.g. "code_generation"; none for an unknown one.
 	CapabilityFilter string `protobuf:"bytes,1,opt,name=capability_filter,json=capabilityFilter,proto3" json:"capability_filter,omitempty"`
-	// Optional. Whether to probe each agent and tell its status.
+	// Optional. Whether to probe each agent and report its status.
 	IncludeStatus bool `protobuf:"varint,2,opt,name=include_status,json=includeStatus,proto3" json:"include_status,omitempty"`
-	// Optional. Go on from here: the next_cursor of the answer before.
+	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many agents; next_cursor says where to go on.
+	// Optional. Return at most this many agents; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -710,9 +711,9 @@ type ListAvailableAgentsResponse struct {
 	Agents []*AvailableAgent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Number of agents that match, on all pages.
 	TotalCount int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Every capability that some agent of this server has, for capability_filter.
+	// Every capability of this server's agents, for capability_filter.
 	Capabilities []string `protobuf:"bytes,3,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -776,22 +777,22 @@ func (x *ListAvailableAgentsResponse) GetNextCursor() string {
 	return ""
 }
 
-// AvailableAgent is an agent that requests can be given to.
+// AvailableAgent is an agent that accepts requests.
 type AvailableAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What the agent can do.
+	// Capabilities of the agent.
 	Capabilities []string `protobuf:"bytes,2,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// Whether it would work now; absent unless it was asked for.
+	// Whether it would work now; absent unless requested.
 	Status *AvailableAgent_Status `protobuf:"varint,3,opt,name=status,proto3,enum=fleet.v1.AvailableAgent_Status,oneof" json:"status,omitempty"`
-	// What the agent is.
+	// Description of the agent.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	// What kind of agent it is.
 	Kind AvailableAgent_Kind `protobuf:"varint,5,opt,name=kind,proto3,enum=fleet.v1.AvailableAgent_Kind" json:"kind,omitempty"`
-	// Model that it asks when a request does not say; empty when that is its own choice.
+	// Default model of its requests; empty if the agent chooses it.
 	Model string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
-	// Why the status is what it is; absent unless it was asked for.
+	// Why it has this status; absent unless requested.
 	Detail        *string `protobuf:"bytes,7,opt,name=detail,proto3,oneof" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -922,16 +923,16 @@ func (x *ProbeAgentStatusRequest) GetAgentName() string {
 	return ""
 }
 
-// ProbeAgentStatusResponse has what the probe found.
+// ProbeAgentStatusResponse is the result of the probe.
 type ProbeAgentStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Whether it would work now.
 	Status AvailableAgent_Status `protobuf:"varint,2,opt,name=status,proto3,enum=fleet.v1.AvailableAgent_Status" json:"status,omitempty"`
-	// Why, in words.
+	// Why it has this status.
 	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Milliseconds that the probe took.
+	// Duration of the probe in milliseconds.
 	LatencyMs     float64 `protobuf:"fixed64,4,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1000,12 +1001,13 @@ type RegisterToolWithAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the tool: a letter, then up to 63 letters, digits, _ and -.
 	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// Required. The tool: description, in words for the agent; parameters, a JSON Schema of an object; and one of http
-	// {url, method, headers}, which takes the arguments as a JSON body, mcp {server: {url, headers} or {command, args, env},
-	// tool}, and command, a list of the program and its arguments, which reads them from its input. Headers and env name
-	// secrets of the server's environment as ${NAME}. Programs need an admin.
+	// Required. The tool: description, for the agent; parameters, a JSON Schema of an object; and one of http {url,
+	// method, headers}, which receives the arguments as a JSON body, mcp {server: {url, headers} or {command, args,
+	// env}, tool}, and command, a list of the program and its arguments, which reads the arguments from its
+	// standard input. Headers and env refer to secrets of the server's environment as ${NAME}. Programs need an
+	// admin.
 	ToolSpec *structpb.Struct `protobuf:"bytes,2,opt,name=tool_spec,json=toolSpec,proto3" json:"tool_spec,omitempty"`
-	// Optional. The agent that gets the tool; every agent that takes tools when not given.
+	// Optional. The agent that gets the tool; by default every agent that takes tools.
 	AgentName string `protobuf:"bytes,3,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again does nothing twice.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1071,14 +1073,14 @@ func (x *RegisterToolWithAgentRequest) GetRequestId() string {
 	return ""
 }
 
-// RegisterToolWithAgentResponse says what became of the tool.
+// RegisterToolWithAgentResponse is the result of the registration.
 type RegisterToolWithAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the tool was registered.
 	Status RegisterToolWithAgentResponse_Status `protobuf:"varint,1,opt,name=status,proto3,enum=fleet.v1.RegisterToolWithAgentResponse_Status" json:"status,omitempty"`
-	// Names of the agents that can call the tool from now on.
+	// Names of the agents that can call the tool now.
 	RegisteredWith []string `protobuf:"bytes,2,rep,name=registered_with,json=registeredWith,proto3" json:"registered_with,omitempty"`
-	// What the caller should know besides, such as that a tool of the name was replaced.
+	// Warnings, for example that a tool with this name was replaced.
 	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// What was done, in words.
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
@@ -1144,7 +1146,7 @@ func (x *RegisterToolWithAgentResponse) GetMessage() string {
 	return ""
 }
 
-// GetRegisteredToolsRequest says which tools to list.
+// GetRegisteredToolsRequest selects the tools to list.
 type GetRegisteredToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Only tools that this agent can call.
@@ -1202,7 +1204,7 @@ func (x *GetRegisteredToolsRequest) GetIncludeSpec() bool {
 // GetRegisteredToolsResponse has the tools.
 type GetRegisteredToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tools, in the order in which they were registered.
+	// The tools, in the order of their registration.
 	Tools []*RegisteredTool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Number of tools in the list.
 	TotalCount    int32 `protobuf:"varint,2,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
@@ -1259,19 +1261,19 @@ type RegisteredTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the tool.
 	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// Name of the agent that it was registered with; empty for every agent that takes tools.
+	// Name of the agent that it was registered with; empty means every agent that takes tools.
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Names of the agents that can call it.
 	RegisteredWith []string `protobuf:"bytes,3,rep,name=registered_with,json=registeredWith,proto3" json:"registered_with,omitempty"`
-	// What the tool does, in the words of whoever registered it.
+	// What the tool does, as its author describes it.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
-	// What does the work.
+	// What implements the tool.
 	Kind RegisteredTool_Kind `protobuf:"varint,5,opt,name=kind,proto3,enum=fleet.v1.RegisteredTool_Kind" json:"kind,omitempty"`
-	// The specification as it was registered; absent unless it was asked for.
+	// The specification as registered; absent unless requested.
 	ToolSpec *structpb.Struct `protobuf:"bytes,6,opt,name=tool_spec,json=toolSpec,proto3,oneof" json:"tool_spec,omitempty"`
-	// When the tool was registered first.
+	// When the tool was first registered.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it was registered last.
+	// When it was last registered.
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1368,8 +1370,8 @@ type RemoveRegisteredToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the tool.
 	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// Optional. The agent that loses the tool, when it was registered with that agent alone; when not given, the tool is
-	// removed from every agent.
+	// Optional. The agent that loses the tool, if the tool was registered only with that agent; by default the tool
+	// is removed from every agent.
 	AgentName     string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1422,7 +1424,8 @@ func (x *RemoveRegisteredToolRequest) GetAgentName() string {
 // RemoveRegisteredToolResponse says what was removed.
 type RemoveRegisteredToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of the agents that had the tool; one that was registered for every agent under the same name takes its place.
+	// Names of the agents that had the tool. A tool with the same name that was registered for every agent takes
+	// its place.
 	RemovedFrom []string `protobuf:"bytes,1,rep,name=removed_from,json=removedFrom,proto3" json:"removed_from,omitempty"`
 	// What was done, in words.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
@@ -1478,10 +1481,10 @@ var File_fleet_v1_provider_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xee\x02\n" +
-	"\x1aExecuteAgentRequestRequest\x12\"\n" +
+	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x93\x03\n" +
+	"\x1aExecuteAgentRequestRequest\x12G\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12&\n" +
+	"agent_name\x18\x01 \x01(\tB(\xe0A\x02\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\x12&\n" +
 	"\x06prompt\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@R\x06prompt\x126\n" +
 	"\acontext\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\acontext\x12/\n" +
 	"\fcapabilities\x18\x04 \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x102R\fcapabilities\x12-\n" +
@@ -1490,12 +1493,12 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\a \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestIdB\n" +
 	"\n" +
-	"\b_timeout\"\xac\x03\n" +
-	"\x1bExecuteAgentRequestResponse\x12:\n" +
-	"\x06status\x18\x01 \x01(\x0e2\".fleet.v1.ExecutionMetadata.StatusR\x06status\x123\n" +
-	"\acontent\x18\x02 \x01(\tB\x19\xaa\xf4\x18\x15\n" +
-	"\x13content_next_offsetR\acontent\x122\n" +
-	"\x05error\x18\x03 \x01(\v2\x1c.google.protobuf.StringValueR\x05error\x12%\n" +
+	"\b_timeout\"\xc7\x03\n" +
+	"\x1bExecuteAgentRequestResponse\x12G\n" +
+	"\x06status\x18\x01 \x01(\x0e2\".fleet.v1.ExecutionMetadata.StatusB\v\xba\xf4\x18\a\x12\x05errorR\x06status\x129\n" +
+	"\acontent\x18\x02 \x01(\tB\x1f\xaa\xf4\x18\x15\n" +
+	"\x13content_next_offset\xba\xf4\x18\x02\b\x01R\acontent\x12:\n" +
+	"\x05error\x18\x03 \x01(\v2\x1c.google.protobuf.StringValueB\x06\xba\xf4\x18\x02\b\x02R\x05error\x12%\n" +
 	"\x0eexecution_time\x18\x04 \x01(\x01R\rexecutionTime\x12\x1f\n" +
 	"\vtokens_used\x18\x05 \x01(\x05R\n" +
 	"tokensUsed\x127\n" +
@@ -1553,35 +1556,35 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\vunreachable\x10\x03\x12\x0f\n" +
 	"\vunavailable\x10\x04B\t\n" +
 	"\a_statusB\t\n" +
-	"\a_detail\"=\n" +
-	"\x17ProbeAgentStatusRequest\x12\"\n" +
+	"\a_detail\"b\n" +
+	"\x17ProbeAgentStatusRequest\x12G\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\"\x9e\x01\n" +
+	"agent_name\x18\x01 \x01(\tB(\xe0A\x02\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\"\x9e\x01\n" +
 	"\x18ProbeAgentStatusResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1f.fleet.v1.AvailableAgent.StatusR\x06status\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x1d\n" +
 	"\n" +
-	"latency_ms\x18\x04 \x01(\x01R\tlatencyMs\"\xcb\x01\n" +
+	"latency_ms\x18\x04 \x01(\x01R\tlatencyMs\"\xf0\x01\n" +
 	"\x1cRegisterToolWithAgentRequest\x12 \n" +
 	"\ttool_name\x18\x01 \x01(\tB\x03\xe0A\x02R\btoolName\x129\n" +
-	"\ttool_spec\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x02R\btoolSpec\x12\"\n" +
+	"\ttool_spec\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x02R\btoolSpec\x12G\n" +
 	"\n" +
-	"agent_name\x18\x03 \x01(\tB\x03\xe0A\x01R\tagentName\x12*\n" +
+	"agent_name\x18\x03 \x01(\tB(\xe0A\x01\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\x12*\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x80\x02\n" +
+	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x88\x02\n" +
 	"\x1dRegisterToolWithAgentResponse\x12F\n" +
 	"\x06status\x18\x01 \x01(\x0e2..fleet.v1.RegisterToolWithAgentResponse.StatusR\x06status\x12'\n" +
 	"\x0fregistered_with\x18\x02 \x03(\tR\x0eregisteredWith\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"8\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12 \n" +
+	"\amessage\x18\x04 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage\"8\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\v\n" +
 	"\asuccess\x10\x01\x12\t\n" +
-	"\x05error\x10\x02\"g\n" +
-	"\x19GetRegisteredToolsRequest\x12\"\n" +
+	"\x05error\x10\x02\"\x8c\x01\n" +
+	"\x19GetRegisteredToolsRequest\x12G\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x01R\tagentName\x12&\n" +
+	"agent_name\x18\x01 \x01(\tB(\xe0A\x01\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\x12&\n" +
 	"\finclude_spec\x18\x02 \x01(\bB\x03\xe0A\x01R\vincludeSpec\"m\n" +
 	"\x1aGetRegisteredToolsResponse\x12.\n" +
 	"\x05tools\x18\x01 \x03(\v2\x18.fleet.v1.RegisteredToolR\x05tools\x12\x1f\n" +
@@ -1605,22 +1608,30 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x03mcp\x10\x02\x12\v\n" +
 	"\acommand\x10\x03B\f\n" +
 	"\n" +
-	"_tool_spec\"c\n" +
-	"\x1bRemoveRegisteredToolRequest\x12 \n" +
-	"\ttool_name\x18\x01 \x01(\tB\x03\xe0A\x02R\btoolName\x12\"\n" +
+	"_tool_spec\"\xb0\x01\n" +
+	"\x1bRemoveRegisteredToolRequest\x12H\n" +
+	"\ttool_name\x18\x01 \x01(\tB+\xe0A\x02\xba\xf4\x18$\x1a\"GetRegisteredTools.tools.tool_nameR\btoolName\x12G\n" +
 	"\n" +
-	"agent_name\x18\x02 \x01(\tB\x03\xe0A\x01R\tagentName\"[\n" +
+	"agent_name\x18\x02 \x01(\tB(\xe0A\x01\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\"c\n" +
 	"\x1cRemoveRegisteredToolResponse\x12!\n" +
-	"\fremoved_from\x18\x01 \x03(\tR\vremovedFrom\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\x81\a\n" +
-	"\x0fProviderService\x12\x91\x01\n" +
-	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\"-\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12\x8f\x01\n" +
-	"\x13ListAvailableAgents\x12$.fleet.v1.ListAvailableAgentsRequest\x1a%.fleet.v1.ListAvailableAgentsResponse\"+\x92\xf4\x18\x0f\n" +
-	"\x05limit\x12\x06agents\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/providers\x90\x02\x01\x12\x8b\x01\n" +
-	"\x10ProbeAgentStatus\x12!.fleet.v1.ProbeAgentStatusRequest\x1a\".fleet.v1.ProbeAgentStatusResponse\"0\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02#\x12!/v1/providers/{agent_name}/status\x90\x02\x01\x12\x8e\x01\n" +
-	"\x15RegisterToolWithAgent\x12&.fleet.v1.RegisterToolWithAgentRequest\x1a'.fleet.v1.RegisterToolWithAgentResponse\"$\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/provider-tools\x90\x02\x02\x12\x82\x01\n" +
-	"\x12GetRegisteredTools\x12#.fleet.v1.GetRegisteredToolsRequest\x1a$.fleet.v1.GetRegisteredToolsResponse\"!\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/provider-tools\x90\x02\x01\x12\x94\x01\n" +
-	"\x14RemoveRegisteredTool\x12%.fleet.v1.RemoveRegisteredToolRequest\x1a&.fleet.v1.RemoveRegisteredToolResponse\"-\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02 *\x1e/v1/provider-tools/{tool_name}\x90\x02\x02\x1a\r\xca\xf3\x18\tprovidersB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\fremoved_from\x18\x01 \x03(\tR\vremovedFrom\x12 \n" +
+	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage2\xcd\a\n" +
+	"\x0fProviderService\x12\x9e\x01\n" +
+	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\":\xb2\xf4\x18\t\n" +
+	"\aexecute\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12\x99\x01\n" +
+	"\x13ListAvailableAgents\x12$.fleet.v1.ListAvailableAgentsRequest\x1a%.fleet.v1.ListAvailableAgentsResponse\"5\x92\xf4\x18\x0f\n" +
+	"\x05limit\x12\x06agents\xb2\xf4\x18\x06\n" +
+	"\x04list\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/providers\x90\x02\x01\x12\x96\x01\n" +
+	"\x10ProbeAgentStatus\x12!.fleet.v1.ProbeAgentStatusRequest\x1a\".fleet.v1.ProbeAgentStatusResponse\";\xa0\xf4\x18\x01\xb2\xf4\x18\a\n" +
+	"\x05probe\x82\xd3\xe4\x93\x02#\x12!/v1/providers/{agent_name}/status\x90\x02\x01\x12\x9c\x01\n" +
+	"\x15RegisterToolWithAgent\x12&.fleet.v1.RegisterToolWithAgentRequest\x1a'.fleet.v1.RegisterToolWithAgentResponse\"2\xa0\xf4\x18\x01\xb2\xf4\x18\n" +
+	"\n" +
+	"\bregister\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/provider-tools\x90\x02\x02\x12\x92\x01\n" +
+	"\x12GetRegisteredTools\x12#.fleet.v1.GetRegisteredToolsRequest\x1a$.fleet.v1.GetRegisteredToolsResponse\"1\xa0\xf4\x18\x01\xb2\xf4\x18\f\n" +
+	"\n" +
+	"registered\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/provider-tools\x90\x02\x01\x12\xa0\x01\n" +
+	"\x14RemoveRegisteredTool\x12%.fleet.v1.RemoveRegisteredToolRequest\x1a&.fleet.v1.RemoveRegisteredToolResponse\"9\xa0\xf4\x18\x01\xb2\xf4\x18\b\n" +
+	"\x06remove\x82\xd3\xe4\x93\x02 *\x1e/v1/provider-tools/{tool_name}\x90\x02\x02\x1a\r\xca\xf3\x18\tprovidersB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_provider_service_proto_rawDescOnce sync.Once

@@ -21,7 +21,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "content", NextOffset: "content_next_offset"},
 			},
-			Description: "Execute a request through an AI agent and wait for its answer. An agent that there is not, has no key, takes too long or fails is answered with status \"error\" and the reason in error. A call that is cancelled stops the agent.",
+			Description: "Execute a request through an AI agent and wait for its answer. If the agent does not exist, has no key, takes too long or fails, the answer has status \"error\" and the cause in error. Cancelling the call stops the agent.",
 		}, c.ExecuteAgentRequest),
 		tool.Unary(tool.Spec{
 			Name:     "list_available_agents",
@@ -38,7 +38,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       providerServiceProbeAgentStatusInput,
 			Output:      providerServiceProbeAgentStatusOutput,
-			Description: "Probe whether an agent would work now: its key is there, its program is found, its server answers. A probe takes at most 2 seconds. An agent that there is not is answered with status \"unavailable\".",
+			Description: "Probe whether an agent would work now: its key is there, its program is found, its server answers. A probe takes at most 2 seconds. For an unknown agent the answer has status \"unavailable\".",
 		}, c.ProbeAgentStatus),
 		tool.Unary(tool.Spec{
 			Name:     "register_tool_with_agent",
@@ -46,7 +46,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       providerServiceRegisterToolWithAgentInput,
 			Output:      providerServiceRegisterToolWithAgentOutput,
-			Description: "Register a tool with an agent, or with every agent that takes tools, for the caller's own requests. A tool of the same name for the same agents is replaced, with a warning.",
+			Description: "Register a tool for the caller's own requests, with one agent or with every agent that takes tools. It replaces a tool with the same name for the same agents, with a warning.",
 		}, c.RegisterToolWithAgent),
 		tool.Unary(tool.Spec{
 			Name:     "get_registered_tools",
@@ -54,7 +54,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       providerServiceGetRegisteredToolsInput,
 			Output:      providerServiceGetRegisteredToolsOutput,
-			Description: "List the tools that the caller has registered.",
+			Description: "List the caller's registered tools.",
 		}, c.GetRegisteredTools),
 		tool.Unary(tool.Spec{
 			Name:     "remove_registered_tool",
@@ -62,7 +62,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: true, Idempotent: true,
 			Input:       providerServiceRemoveRegisteredToolInput,
 			Output:      providerServiceRemoveRegisteredToolOutput,
-			Description: "Remove a tool that the caller has registered. Requests that are under way keep it. A tool that does not exist is not an error: removed_from is empty then.",
+			Description: "Remove one of the caller's registered tools. Requests that are under way keep it. If the tool does not exist, removed_from is empty; this is not an error.",
 		}, c.RemoveRegisteredTool),
 	}}
 }
@@ -82,7 +82,7 @@ const providerServiceExecuteAgentRequestInput = `{
     },
     "context": {
       "type": "object",
-      "description": "Material for the request, such as the language or the contents of files: each key becomes a section before the prompt."
+      "description": "Material for the request, such as the language or the contents of files. Each key becomes a section before the prompt."
     },
     "capabilities": {
       "type": "array",
@@ -90,17 +90,17 @@ const providerServiceExecuteAgentRequestInput = `{
         "type": "string"
       },
       "maxItems": 50,
-      "description": "Capabilities that the agent should have, e.g. \"code_generation\"; a warning tells of each that it has not."
+      "description": "Capabilities that the agent should have, e.g. \"code_generation\". The answer has a warning for each missing one."
     },
     "timeout": {
       "type": "integer",
       "maximum": 86400,
       "minimum": 1,
-      "description": "Seconds after which the request is stopped, at most a day; the server's own limit when not given."
+      "description": "Seconds after which the request is stopped, at most a day; by default the server's limit."
     },
     "config": {
       "type": "object",
-      "description": "What this request has otherwise than the agent's own settings. Models take model, temperature, top_p, max_tokens and system, and as far as they know them frequency_penalty, presence_penalty, thinking_budget and reasoning_effort; programs take system, and model where they can choose one. What the model itself does not take, such as temperature for a reasoning model, is left out, and a warning says so."
+      "description": "Settings for this request that differ from the agent's own. Models accept model, temperature, top_p, max_tokens and system, and some also frequency_penalty, presence_penalty, thinking_budget and reasoning_effort. Programs accept system, and some also model. Settings that the model itself does not accept, such as temperature for a reasoning model, are left out with a warning."
     },
     "request_id": {
       "type": "string",
@@ -124,7 +124,7 @@ const providerServiceExecuteAgentRequestOutput = `{
         "success",
         "error"
       ],
-      "description": "Whether the request succeeded.\n- success: The agent answered.\n- error: It did not; the answer says why."
+      "description": "Whether the request succeeded.\n- success: The agent answered.\n- error: The agent did not answer; the answer gives the cause."
     },
     "content": {
       "type": "string",
@@ -135,30 +135,30 @@ const providerServiceExecuteAgentRequestOutput = `{
         "string",
         "null"
       ],
-      "description": "Why the request failed; null when it succeeded."
+      "description": "Why the request failed; null if it succeeded."
     },
     "execution_time": {
       "type": "number",
-      "description": "Seconds that the request took."
+      "description": "Duration of the request in seconds."
     },
     "tokens_used": {
       "type": "integer",
-      "description": "Number of tokens used, as far as the agent tells."
+      "description": "Number of tokens used, if the agent reports it."
     },
     "metadata": {
       "$ref": "#/$defs/ExecutionMetadata",
-      "description": "More about the answer."
+      "description": "More information about the answer."
     },
     "warnings": {
       "type": "array",
       "items": {
         "type": "string"
       },
-      "description": "What the caller should know besides, such as capabilities that the agent does not have."
+      "description": "Warnings, for example about capabilities that the agent does not have."
     },
     "content_next_offset": {
       "type": "integer",
-      "description": "Offset in bytes at which the rest of the content begins; absent when this is all of it. show_task gives the rest: metadata.task_id, include_payload and this as payload_offset."
+      "description": "Offset in bytes at which the rest of the content begins; absent if this is all of it. show_task returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
     }
   },
   "required": [
@@ -176,7 +176,7 @@ const providerServiceExecuteAgentRequestOutput = `{
       "properties": {
         "model": {
           "type": "string",
-          "description": "Model that answered, as the agent names it; empty when it does not tell."
+          "description": "Model that answered, as the agent names it; empty if it does not report it."
         },
         "agent": {
           "type": "string",
@@ -184,7 +184,7 @@ const providerServiceExecuteAgentRequestOutput = `{
         },
         "task_id": {
           "type": "string",
-          "description": "Id of the task that the request was, for show_task and watch_fleet; empty when none was begun."
+          "description": "Id of the request's task, for show_task and watch_fleet; empty if none was started."
         },
         "input_tokens": {
           "type": "integer",
@@ -196,15 +196,15 @@ const providerServiceExecuteAgentRequestOutput = `{
         },
         "tool_calls": {
           "type": "integer",
-          "description": "Number of calls of tools."
+          "description": "Number of tool calls."
         },
         "turns": {
           "type": "integer",
-          "description": "Number of turns that the agent took, as far as it tells."
+          "description": "Number of turns that the agent took, if it reports it."
         },
         "cost_usd": {
           "type": "number",
-          "description": "Cost in US dollars, as far as the agent tells."
+          "description": "Cost in US dollars, if the agent reports it."
         }
       },
       "required": [
@@ -217,7 +217,7 @@ const providerServiceExecuteAgentRequestOutput = `{
         "turns",
         "cost_usd"
       ],
-      "description": "ExecutionMetadata tells how an answer was made."
+      "description": "ExecutionMetadata says how an answer was made."
     }
   }
 }`
@@ -227,20 +227,20 @@ const providerServiceListAvailableAgentsInput = `{
   "properties": {
     "capability_filter": {
       "type": "string",
-      "description": "Only agents with this capability, e.g. \"code_generation\"; none have one that is unknown."
+      "description": "Only agents with this capability, e.g. \"code_generation\"; none for an unknown one."
     },
     "include_status": {
       "type": "boolean",
-      "description": "Whether to probe each agent and tell its status."
+      "description": "Whether to probe each agent and report its status."
     },
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before."
+      "description": "Continue from here: the next_cursor of the previous answer."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many agents; next_cursor says where to go on."
+      "description": "Return at most this many agents; next_cursor says where to continue."
     }
   },
   "additionalProperties": false
@@ -265,11 +265,11 @@ const providerServiceListAvailableAgentsOutput = `{
       "items": {
         "type": "string"
       },
-      "description": "Every capability that some agent of this server has, for capability_filter."
+      "description": "Every capability of this server's agents, for capability_filter."
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
@@ -290,7 +290,7 @@ const providerServiceListAvailableAgentsOutput = `{
           "items": {
             "type": "string"
           },
-          "description": "What the agent can do."
+          "description": "Capabilities of the agent."
         },
         "status": {
           "type": "string",
@@ -300,11 +300,11 @@ const providerServiceListAvailableAgentsOutput = `{
             "unreachable",
             "unavailable"
           ],
-          "description": "Whether it would work now; absent unless it was asked for.\n- operative: It would work.\n- key_missing: Its key is not in the server's environment.\n- unreachable: Its server does not answer, or not as it should.\n- unavailable: There is no such agent, its program is not there, or its server refuses."
+          "description": "Whether it would work now; absent unless requested.\n- operative: It would work.\n- key_missing: Its key is not in the server's environment.\n- unreachable: Its server does not answer, or not correctly.\n- unavailable: The agent does not exist, its program is not installed, or its server refuses."
         },
         "description": {
           "type": "string",
-          "description": "What the agent is."
+          "description": "Description of the agent."
         },
         "kind": {
           "type": "string",
@@ -317,11 +317,11 @@ const providerServiceListAvailableAgentsOutput = `{
         },
         "model": {
           "type": "string",
-          "description": "Model that it asks when a request does not say; empty when that is its own choice."
+          "description": "Default model of its requests; empty if the agent chooses it."
         },
         "detail": {
           "type": "string",
-          "description": "Why the status is what it is; absent unless it was asked for."
+          "description": "Why it has this status; absent unless requested."
         }
       },
       "required": [
@@ -331,7 +331,7 @@ const providerServiceListAvailableAgentsOutput = `{
         "kind",
         "model"
       ],
-      "description": "AvailableAgent is an agent that requests can be given to."
+      "description": "AvailableAgent is an agent that accepts requests."
     }
   }
 }`
@@ -365,15 +365,15 @@ const providerServiceProbeAgentStatusOutput = `{
         "unreachable",
         "unavailable"
       ],
-      "description": "Whether it would work now.\n- operative: It would work.\n- key_missing: Its key is not in the server's environment.\n- unreachable: Its server does not answer, or not as it should.\n- unavailable: There is no such agent, its program is not there, or its server refuses."
+      "description": "Whether it would work now.\n- operative: It would work.\n- key_missing: Its key is not in the server's environment.\n- unreachable: Its server does not answer, or not correctly.\n- unavailable: The agent does not exist, its program is not installed, or its server refuses."
     },
     "detail": {
       "type": "string",
-      "description": "Why, in words."
+      "description": "Why it has this status."
     },
     "latency_ms": {
       "type": "number",
-      "description": "Milliseconds that the probe took."
+      "description": "Duration of the probe in milliseconds."
     }
   },
   "required": [
@@ -393,11 +393,11 @@ const providerServiceRegisterToolWithAgentInput = `{
     },
     "tool_spec": {
       "type": "object",
-      "description": "The tool: description, in words for the agent; parameters, a JSON Schema of an object; and one of http {url, method, headers}, which takes the arguments as a JSON body, mcp {server: {url, headers} or {command, args, env}, tool}, and command, a list of the program and its arguments, which reads them from its input. Headers and env name secrets of the server's environment as ${NAME}. Programs need an admin."
+      "description": "The tool: description, for the agent; parameters, a JSON Schema of an object; and one of http {url, method, headers}, which receives the arguments as a JSON body, mcp {server: {url, headers} or {command, args, env}, tool}, and command, a list of the program and its arguments, which reads the arguments from its standard input. Headers and env refer to secrets of the server's environment as ${NAME}. Programs need an admin."
     },
     "agent_name": {
       "type": "string",
-      "description": "The agent that gets the tool; every agent that takes tools when not given."
+      "description": "The agent that gets the tool; by default every agent that takes tools."
     },
     "request_id": {
       "type": "string",
@@ -421,21 +421,21 @@ const providerServiceRegisterToolWithAgentOutput = `{
         "success",
         "error"
       ],
-      "description": "Whether the tool was registered.\n- success: It was.\n- error: It was not. A tool that cannot be registered is an error of the call, so this is not sent either."
+      "description": "Whether the tool was registered.\n- success: The tool was registered.\n- error: The tool was not registered. Never sent, because the call fails instead."
     },
     "registered_with": {
       "type": "array",
       "items": {
         "type": "string"
       },
-      "description": "Names of the agents that can call the tool from now on."
+      "description": "Names of the agents that can call the tool now."
     },
     "warnings": {
       "type": "array",
       "items": {
         "type": "string"
       },
-      "description": "What the caller should know besides, such as that a tool of the name was replaced."
+      "description": "Warnings, for example that a tool with this name was replaced."
     },
     "message": {
       "type": "string",
@@ -473,7 +473,7 @@ const providerServiceGetRegisteredToolsOutput = `{
       "items": {
         "$ref": "#/$defs/RegisteredTool"
       },
-      "description": "The tools, in the order in which they were registered."
+      "description": "The tools, in the order of their registration."
     },
     "total_count": {
       "type": "integer",
@@ -494,7 +494,7 @@ const providerServiceGetRegisteredToolsOutput = `{
         },
         "agent_name": {
           "type": "string",
-          "description": "Name of the agent that it was registered with; empty for every agent that takes tools."
+          "description": "Name of the agent that it was registered with; empty means every agent that takes tools."
         },
         "registered_with": {
           "type": "array",
@@ -505,7 +505,7 @@ const providerServiceGetRegisteredToolsOutput = `{
         },
         "description": {
           "type": "string",
-          "description": "What the tool does, in the words of whoever registered it."
+          "description": "What the tool does, as its author describes it."
         },
         "kind": {
           "type": "string",
@@ -514,14 +514,14 @@ const providerServiceGetRegisteredToolsOutput = `{
             "mcp",
             "command"
           ],
-          "description": "What does the work.\n- http: An HTTP endpoint.\n- mcp: A tool of an MCP server.\n- command: A program on the server's machine."
+          "description": "What implements the tool.\n- http: An HTTP endpoint.\n- mcp: A tool of an MCP server.\n- command: A program on the server's machine."
         },
         "tool_spec": {
           "type": [
             "object",
             "null"
           ],
-          "description": "The specification as it was registered; absent unless it was asked for."
+          "description": "The specification as registered; absent unless requested."
         },
         "created_at": {
           "type": [
@@ -529,7 +529,7 @@ const providerServiceGetRegisteredToolsOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When the tool was registered first."
+          "description": "When the tool was first registered."
         },
         "updated_at": {
           "type": [
@@ -537,7 +537,7 @@ const providerServiceGetRegisteredToolsOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When it was registered last."
+          "description": "When it was last registered."
         }
       },
       "required": [
@@ -563,7 +563,7 @@ const providerServiceRemoveRegisteredToolInput = `{
     },
     "agent_name": {
       "type": "string",
-      "description": "The agent that loses the tool, when it was registered with that agent alone; when not given, the tool is removed from every agent."
+      "description": "The agent that loses the tool, if the tool was registered only with that agent; by default the tool is removed from every agent."
     }
   },
   "required": [
@@ -580,7 +580,7 @@ const providerServiceRemoveRegisteredToolOutput = `{
       "items": {
         "type": "string"
       },
-      "description": "Names of the agents that had the tool; one that was registered for every agent under the same name takes its place."
+      "description": "Names of the agents that had the tool. A tool with the same name that was registered for every agent takes its place."
     },
     "message": {
       "type": "string",

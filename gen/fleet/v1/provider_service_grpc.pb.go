@@ -34,21 +34,21 @@ const (
 // ProviderService gives requests to ready-made agents: models behind an API, programs, and local model servers.
 type ProviderServiceClient interface {
 	// Execute a request through an AI agent and wait for its answer.
-	// An agent that there is not, has no key, takes too long or fails is answered with status "error" and the reason in
-	// error. A call that is cancelled stops the agent.
+	// If the agent does not exist, has no key, takes too long or fails, the answer has status "error" and the cause
+	// in error. Cancelling the call stops the agent.
 	ExecuteAgentRequest(ctx context.Context, in *ExecuteAgentRequestRequest, opts ...grpc.CallOption) (*ExecuteAgentRequestResponse, error)
 	// List the available AI agents and their capabilities.
 	ListAvailableAgents(ctx context.Context, in *ListAvailableAgentsRequest, opts ...grpc.CallOption) (*ListAvailableAgentsResponse, error)
 	// Probe whether an agent would work now: its key is there, its program is found, its server answers.
-	// A probe takes at most 2 seconds. An agent that there is not is answered with status "unavailable".
+	// A probe takes at most 2 seconds. For an unknown agent the answer has status "unavailable".
 	ProbeAgentStatus(ctx context.Context, in *ProbeAgentStatusRequest, opts ...grpc.CallOption) (*ProbeAgentStatusResponse, error)
-	// Register a tool with an agent, or with every agent that takes tools, for the caller's own requests.
-	// A tool of the same name for the same agents is replaced, with a warning.
+	// Register a tool for the caller's own requests, with one agent or with every agent that takes tools. It
+	// replaces a tool with the same name for the same agents, with a warning.
 	RegisterToolWithAgent(ctx context.Context, in *RegisterToolWithAgentRequest, opts ...grpc.CallOption) (*RegisterToolWithAgentResponse, error)
-	// List the tools that the caller has registered.
+	// List the caller's registered tools.
 	GetRegisteredTools(ctx context.Context, in *GetRegisteredToolsRequest, opts ...grpc.CallOption) (*GetRegisteredToolsResponse, error)
-	// Remove a tool that the caller has registered. Requests that are under way keep it.
-	// A tool that does not exist is not an error: removed_from is empty then.
+	// Remove one of the caller's registered tools. Requests that are under way keep it. If the tool does not exist,
+	// removed_from is empty; this is not an error.
 	RemoveRegisteredTool(ctx context.Context, in *RemoveRegisteredToolRequest, opts ...grpc.CallOption) (*RemoveRegisteredToolResponse, error)
 }
 
@@ -127,21 +127,21 @@ func (c *providerServiceClient) RemoveRegisteredTool(ctx context.Context, in *Re
 // ProviderService gives requests to ready-made agents: models behind an API, programs, and local model servers.
 type ProviderServiceServer interface {
 	// Execute a request through an AI agent and wait for its answer.
-	// An agent that there is not, has no key, takes too long or fails is answered with status "error" and the reason in
-	// error. A call that is cancelled stops the agent.
+	// If the agent does not exist, has no key, takes too long or fails, the answer has status "error" and the cause
+	// in error. Cancelling the call stops the agent.
 	ExecuteAgentRequest(context.Context, *ExecuteAgentRequestRequest) (*ExecuteAgentRequestResponse, error)
 	// List the available AI agents and their capabilities.
 	ListAvailableAgents(context.Context, *ListAvailableAgentsRequest) (*ListAvailableAgentsResponse, error)
 	// Probe whether an agent would work now: its key is there, its program is found, its server answers.
-	// A probe takes at most 2 seconds. An agent that there is not is answered with status "unavailable".
+	// A probe takes at most 2 seconds. For an unknown agent the answer has status "unavailable".
 	ProbeAgentStatus(context.Context, *ProbeAgentStatusRequest) (*ProbeAgentStatusResponse, error)
-	// Register a tool with an agent, or with every agent that takes tools, for the caller's own requests.
-	// A tool of the same name for the same agents is replaced, with a warning.
+	// Register a tool for the caller's own requests, with one agent or with every agent that takes tools. It
+	// replaces a tool with the same name for the same agents, with a warning.
 	RegisterToolWithAgent(context.Context, *RegisterToolWithAgentRequest) (*RegisterToolWithAgentResponse, error)
-	// List the tools that the caller has registered.
+	// List the caller's registered tools.
 	GetRegisteredTools(context.Context, *GetRegisteredToolsRequest) (*GetRegisteredToolsResponse, error)
-	// Remove a tool that the caller has registered. Requests that are under way keep it.
-	// A tool that does not exist is not an error: removed_from is empty then.
+	// Remove one of the caller's registered tools. Requests that are under way keep it. If the tool does not exist,
+	// removed_from is empty; this is not an error.
 	RemoveRegisteredTool(context.Context, *RemoveRegisteredToolRequest) (*RemoveRegisteredToolResponse, error)
 	mustEmbedUnimplementedProviderServiceServer()
 }

@@ -31,7 +31,7 @@ const (
 	Question_kind_unspecified Question_Kind = 0
 	// The permission to use a tool: the answer is "allow" or "deny".
 	Question_permission Question_Kind = 1
-	// An answer in words.
+	// An answer as text.
 	Question_question Question_Kind = 2
 )
 
@@ -76,7 +76,7 @@ func (Question_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_question_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// Status says what has become of the question.
+// Status is the state of the question.
 type Question_Status int32
 
 const (
@@ -86,9 +86,9 @@ const (
 	Question_waiting Question_Status = 1
 	// The question was answered.
 	Question_answered Question_Status = 2
-	// Nobody answered in time, which the agent was told as a denial.
+	// Nobody answered in time, so the agent was denied.
 	Question_expired Question_Status = 3
-	// The agent does not wait any more, or its task has ended.
+	// The agent no longer waits, or its task has ended.
 	Question_withdrawn Question_Status = 4
 )
 
@@ -137,7 +137,7 @@ func (Question_Status) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_question_proto_rawDescGZIP(), []int{0, 1}
 }
 
-// Question is something an agent asks while it works on a task: a permission, or an answer. The agent waits for it.
+// Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it.
 type Question struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the question. It begins with the id of the task.
@@ -150,7 +150,7 @@ type Question struct {
 	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	// What the agent asks for.
 	Kind Question_Kind `protobuf:"varint,5,opt,name=kind,proto3,enum=fleet.v1.Question_Kind" json:"kind,omitempty"`
-	// What has become of the question.
+	// State of the question.
 	Status Question_Status `protobuf:"varint,6,opt,name=status,proto3,enum=fleet.v1.Question_Status" json:"status,omitempty"`
 	// The question in the words of the agent; can be empty when it asks for a permission.
 	Text string `protobuf:"bytes,7,opt,name=text,proto3" json:"text,omitempty"`

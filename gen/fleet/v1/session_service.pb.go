@@ -29,7 +29,7 @@ const (
 type SessionAgentSource int32
 
 const (
-	// Not said: all.
+	// Not given: all.
 	SessionAgentSource_session_agent_source_unspecified SessionAgentSource = 0
 	// YAML files in the server's agents directory.
 	SessionAgentSource_files SessionAgentSource = 1
@@ -86,7 +86,7 @@ func (SessionAgentSource) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_session_service_proto_rawDescGZIP(), []int{0}
 }
 
-// SessionStatus says how a session is.
+// SessionStatus is the state of a session.
 type SessionStatus int32
 
 const (
@@ -96,7 +96,7 @@ const (
 	SessionStatus_open SessionStatus = 1
 	// Its agent works on a message.
 	SessionStatus_working SessionStatus = 2
-	// It takes no messages any more.
+	// It accepts no more messages.
 	SessionStatus_closed SessionStatus = 3
 )
 
@@ -151,7 +151,7 @@ const (
 	SendMessageResponse_kind_unspecified SendMessageResponse_Kind = 0
 	// Something the agent did: content is set.
 	SendMessageResponse_partial SendMessageResponse_Kind = 1
-	// The answer: response, events and metadata are set. It is the last one.
+	// The answer: response, events and metadata are set. This is the last message.
 	SendMessageResponse_complete SendMessageResponse_Kind = 2
 )
 
@@ -204,7 +204,7 @@ const (
 	InvokeAgentResponse_kind_unspecified InvokeAgentResponse_Kind = 0
 	// Something the agent did: content is set.
 	InvokeAgentResponse_partial InvokeAgentResponse_Kind = 1
-	// The answer: response, events and metadata are set. It is the last one.
+	// The answer: response, events and metadata are set. This is the last message.
 	InvokeAgentResponse_complete InvokeAgentResponse_Kind = 2
 )
 
@@ -252,18 +252,19 @@ func (InvokeAgentResponse_Kind) EnumDescriptor() ([]byte, []int) {
 // CreateAgentSessionRequest names the agent.
 type CreateAgentSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. A file in the server's agents directory, as "reviewer.yaml" or "./reviewer.yaml" or by its name without the
-	// ending; an artifact that was pulled, as "docker/reviewer:latest" or "reviewer:latest"; or an agent of the fleet.
+	// Required. A file in the server's agents directory, as "reviewer.yaml", "./reviewer.yaml" or "reviewer"; an
+	// artifact that was pulled, as "docker/reviewer:latest" or "reviewer:latest"; or an agent of the fleet.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Optional. A name for the session, for people.
 	SessionName string `protobuf:"bytes,2,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Optional. A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an
-	// agent of a file or a registry; one of the fleet has a workspace already.
+	// Optional. A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its
+	// repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace.
 	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
-	// Optional. A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of
-	// sessions.directories; on a server without tokens it can be any. What the agent changes there is changed.
+	// Optional. A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in
+	// one of sessions.directories; without tokens every directory is allowed. The agent's changes there are
+	// permanent.
 	Directory     string `protobuf:"bytes,5,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -341,7 +342,7 @@ type CreateAgentSessionResponse struct {
 	AgentSessionId string `protobuf:"bytes,1,opt,name=agent_session_id,json=agentSessionId,proto3" json:"agent_session_id,omitempty"`
 	// The agent, as the request named it.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// What will not work: keys that are missing, tools that are refused, and what this server does not have.
+	// What will not work: missing keys, refused tools, and what this server does not have.
 	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -462,23 +463,23 @@ func (x *SendMessageRequest) GetRequestId() string {
 	return ""
 }
 
-// SendMessageResponse is something the agent did, or at last its answer.
+// SendMessageResponse is something the agent did, or finally its answer.
 type SendMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether it is the answer.
+	// Whether this is the answer.
 	Type SendMessageResponse_Kind `protobuf:"varint,1,opt,name=type,proto3,enum=fleet.v1.SendMessageResponse_Kind" json:"type,omitempty"`
 	// What the agent did.
 	Content *TurnContent `protobuf:"bytes,2,opt,name=content,proto3,oneof" json:"content,omitempty"`
 	// What the agent answered.
 	Response *string `protobuf:"bytes,3,opt,name=response,proto3,oneof" json:"response,omitempty"`
-	// What the agent did before it answered: at most the last 1000 things.
+	// What the agent did before it answered, at most the last 1000 things.
 	Events []*TurnContent `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
-	// What the answer took.
+	// Duration and usage of the answer.
 	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
-	// What did not work meanwhile, such as an MCP server that did not start.
+	// What did not work meanwhile, for example an MCP server that did not start.
 	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Offset in bytes at which the rest of the response begins; absent when this is all of it. show_task gives the rest:
-	// metadata.task_id, include_payload and this as payload_offset.
+	// Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the
+	// rest, with metadata.task_id, include_payload, and this value as payload_offset.
 	ResponseNextOffset *int32 `protobuf:"varint,20,opt,name=response_next_offset,json=responseNextOffset,proto3,oneof" json:"response_next_offset,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -563,26 +564,27 @@ func (x *SendMessageResponse) GetResponseNextOffset() int32 {
 	return 0
 }
 
-// TurnContent is something that an agent did: used a tool, got the tool's answer, said something, or used tokens.
+// TurnContent is one thing that an agent did: it used a tool, received the tool's answer, said something, or used
+// tokens.
 type TurnContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of a tool that it used, or that answered.
+	// Name of the tool that the agent used, or that answered.
 	ToolCall *string `protobuf:"bytes,1,opt,name=tool_call,json=toolCall,proto3,oneof" json:"tool_call,omitempty"`
-	// How far the tool is: "started", "completed" or "failed".
+	// Progress of the tool: "started", "completed" or "failed".
 	Status *string `protobuf:"bytes,2,opt,name=status,proto3,oneof" json:"status,omitempty"`
-	// Id of the call of the tool, where the agent's model gave it one.
+	// Id of the tool call, if the agent's model gave it one.
 	ToolCallId *string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3,oneof" json:"tool_call_id,omitempty"`
-	// What the tool was given.
+	// Arguments of the tool call.
 	Arguments *structpb.Value `protobuf:"bytes,4,opt,name=arguments,proto3,oneof" json:"arguments,omitempty"`
 	// What the tool answered.
 	ToolResponse *ToolResponse `protobuf:"bytes,5,opt,name=tool_response,json=toolResponse,proto3,oneof" json:"tool_response,omitempty"`
-	// What the agent said. The parts of it follow each other.
+	// What the agent said. Its parts follow each other.
 	AgentMessage *string `protobuf:"bytes,6,opt,name=agent_message,json=agentMessage,proto3,oneof" json:"agent_message,omitempty"`
-	// What one request to its model used.
+	// Usage of one request to its model.
 	Usage *TurnUsage `protobuf:"bytes,7,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
-	// Name of the agent that did it: one of the definition's agents, where it has several that work together.
+	// Name of the agent that did it, for definitions with several agents.
 	Agent string `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`
-	// What did not work, such as an MCP server that did not start.
+	// What did not work, for example an MCP server that did not start.
 	Warning       *string `protobuf:"bytes,9,opt,name=warning,proto3,oneof" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -684,7 +686,7 @@ func (x *TurnContent) GetWarning() string {
 // ToolResponse is what a tool answered.
 type ToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its answer; the beginning, when it is very long.
+	// The answer; only its beginning if it is very long.
 	Result string `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	// Whether it is an error.
 	IsError       bool `protobuf:"varint,2,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
@@ -736,14 +738,14 @@ func (x *ToolResponse) GetIsError() bool {
 	return false
 }
 
-// TurnUsage is what one request to a model used.
+// TurnUsage is the usage of one request to a model.
 type TurnUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model, as its provider calls it.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Tokens that were put in.
+	// Number of input tokens.
 	InputTokens int32 `protobuf:"varint,2,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// Tokens that came out.
+	// Number of output tokens.
 	OutputTokens  int32 `protobuf:"varint,3,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -800,20 +802,20 @@ func (x *TurnUsage) GetOutputTokens() int32 {
 	return 0
 }
 
-// TurnMetadata is what an answer took.
+// TurnMetadata is the duration and usage of an answer.
 type TurnMetadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Milliseconds from the message to the answer; those that it waited for its turn count.
+	// Milliseconds from the message to the answer, including the wait for its turn.
 	DurationMs int32 `protobuf:"varint,1,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// How often a tool was used.
+	// Number of tool calls.
 	ToolCalls int32 `protobuf:"varint,2,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Tokens in and out.
+	// Number of input and output tokens.
 	TokensUsed int32 `protobuf:"varint,3,opt,name=tokens_used,json=tokensUsed,proto3" json:"tokens_used,omitempty"`
-	// The model, as its provider calls it; empty when nobody says.
+	// The model, as its provider calls it; empty if it is not reported.
 	Model string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
-	// What it cost in US dollars, where prices are known.
+	// Cost in US dollars, if prices are known.
 	CostUsd float64 `protobuf:"fixed64,5,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
-	// Id of the task that it was, for show_task and watch_fleet.
+	// Id of the turn's task, for show_task and watch_fleet.
 	TaskId        string `protobuf:"bytes,6,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -900,11 +902,12 @@ type InvokeAgentRequest struct {
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Optional. A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an
-	// agent of a file or a registry; one of the fleet has a workspace already.
+	// Optional. A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its
+	// repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace.
 	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
-	// Optional. A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of
-	// sessions.directories; on a server without tokens it can be any. What the agent changes there is changed.
+	// Optional. A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in
+	// one of sessions.directories; without tokens every directory is allowed. The agent's changes there are
+	// permanent.
 	Directory     string `protobuf:"bytes,5,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -975,23 +978,23 @@ func (x *InvokeAgentRequest) GetDirectory() string {
 	return ""
 }
 
-// InvokeAgentResponse is something the agent did, or at last its answer.
+// InvokeAgentResponse is something the agent did, or finally its answer.
 type InvokeAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether it is the answer.
+	// Whether this is the answer.
 	Type InvokeAgentResponse_Kind `protobuf:"varint,1,opt,name=type,proto3,enum=fleet.v1.InvokeAgentResponse_Kind" json:"type,omitempty"`
 	// What the agent did.
 	Content *TurnContent `protobuf:"bytes,2,opt,name=content,proto3,oneof" json:"content,omitempty"`
 	// What the agent answered.
 	Response *string `protobuf:"bytes,3,opt,name=response,proto3,oneof" json:"response,omitempty"`
-	// What the agent did before it answered: at most the last 1000 things.
+	// What the agent did before it answered, at most the last 1000 things.
 	Events []*TurnContent `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
-	// What the answer took.
+	// Duration and usage of the answer.
 	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
-	// What did not work meanwhile, such as an MCP server that did not start.
+	// What did not work meanwhile, for example an MCP server that did not start.
 	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Offset in bytes at which the rest of the response begins; absent when this is all of it. show_task gives the rest:
-	// metadata.task_id, include_payload and this as payload_offset.
+	// Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the
+	// rest, with metadata.task_id, include_payload, and this value as payload_offset.
 	ResponseNextOffset *int32 `protobuf:"varint,20,opt,name=response_next_offset,json=responseNextOffset,proto3,oneof" json:"response_next_offset,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -1076,14 +1079,14 @@ func (x *InvokeAgentResponse) GetResponseNextOffset() int32 {
 	return 0
 }
 
-// SessionServiceListAgentsRequest says which agents.
+// SessionServiceListAgentsRequest selects the agents.
 type SessionServiceListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Where the agents are defined; all of them when it is not said.
+	// Optional. Where the agents are defined; all sources by default.
 	Source SessionAgentSource `protobuf:"varint,1,opt,name=source,proto3,enum=fleet.v1.SessionAgentSource" json:"source,omitempty"`
-	// Optional. Go on from here: the next_cursor of the answer before.
+	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many agents; next_cursor says where to go on.
+	// Optional. Return at most this many agents; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1147,7 +1150,7 @@ type SessionServiceListAgentsResponse struct {
 	Agents []*AgentInfo `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Number of agents in all.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1204,7 +1207,7 @@ func (x *SessionServiceListAgentsResponse) GetNextCursor() string {
 	return ""
 }
 
-// AgentInfo is an agent that sessions can be held with.
+// AgentInfo is an agent that sessions can use.
 type AgentInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name, which create_agent_session takes.
@@ -1213,16 +1216,16 @@ type AgentInfo struct {
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// Where it is defined: "file", "store" or "fleet".
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// Of a file: its path in the agents directory.
+	// Path in the agents directory, for an agent of a file.
 	Path *string `protobuf:"bytes,4,opt,name=path,proto3,oneof" json:"path,omitempty"`
-	// Of an artifact: its reference.
+	// Reference of the artifact, for a pulled agent.
 	Reference *string `protobuf:"bytes,5,opt,name=reference,proto3,oneof" json:"reference,omitempty"`
-	// Of an artifact: its digest.
+	// Digest of the artifact, for a pulled agent.
 	Digest *string `protobuf:"bytes,6,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
-	// Why it cannot be used; absent when it can.
+	// Why the agent cannot be used; absent if it can.
 	Problem *string `protobuf:"bytes,7,opt,name=problem,proto3,oneof" json:"problem,omitempty"`
-	// What will not work though it can be used: keys that are missing, tools that are refused, and what this server does
-	// not have.
+	// What will not work although the agent can be used: missing keys, refused tools, and what this server does not
+	// have.
 	Warnings      []string `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1319,27 +1322,28 @@ type SessionInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the session.
 	AgentSessionId string `protobuf:"bytes,1,opt,name=agent_session_id,json=agentSessionId,proto3" json:"agent_session_id,omitempty"`
-	// The agent, as the request that began it named it.
+	// The agent, as the request that created the session named it.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Where the agent is defined: "file", "store" or "fleet".
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// The name of the session; empty when it has none.
+	// The name of the session; empty if it has none.
 	SessionName string `protobuf:"bytes,4,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
-	// Messages that were sent to the agent.
+	// Number of messages that were sent to the agent.
 	MessageCount int32 `protobuf:"varint,5,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	// When it began.
 	Created *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created,proto3" json:"created,omitempty"`
-	// When it was used last.
+	// When it was last used.
 	LastUsed *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
-	// How it is.
+	// State of the session.
 	Status SessionStatus `protobuf:"varint,8,opt,name=status,proto3,enum=fleet.v1.SessionStatus" json:"status,omitempty"`
 	// When it was closed; absent while it is open.
 	Closed *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=closed,proto3,oneof" json:"closed,omitempty"`
 	// Why it was closed; absent while it is open.
 	CloseReason *string `protobuf:"bytes,10,opt,name=close_reason,json=closeReason,proto3,oneof" json:"close_reason,omitempty"`
-	// The project that the agent works in; absent when none was given.
+	// The project that the agent works in; absent if none was given.
 	Project *string `protobuf:"bytes,11,opt,name=project,proto3,oneof" json:"project,omitempty"`
-	// The directory that the agent works in; absent when neither a project nor a directory was given, or it is not made yet.
+	// The directory that the agent works in; absent if neither a project nor a directory was given, or if it does
+	// not exist yet.
 	Directory     *string `protobuf:"bytes,12,opt,name=directory,proto3,oneof" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1510,27 +1514,28 @@ type GetAgentSessionInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the session.
 	AgentSessionId string `protobuf:"bytes,1,opt,name=agent_session_id,json=agentSessionId,proto3" json:"agent_session_id,omitempty"`
-	// The agent, as the request that began it named it.
+	// The agent, as the request that created the session named it.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Where the agent is defined: "file", "store" or "fleet".
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// The name of the session; empty when it has none.
+	// The name of the session; empty if it has none.
 	SessionName string `protobuf:"bytes,4,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
-	// Messages that were sent to the agent.
+	// Number of messages that were sent to the agent.
 	MessageCount int32 `protobuf:"varint,5,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	// When it began.
 	Created *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created,proto3" json:"created,omitempty"`
-	// When it was used last.
+	// When it was last used.
 	LastUsed *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
-	// How it is.
+	// State of the session.
 	Status SessionStatus `protobuf:"varint,8,opt,name=status,proto3,enum=fleet.v1.SessionStatus" json:"status,omitempty"`
 	// When it was closed; absent while it is open.
 	Closed *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=closed,proto3,oneof" json:"closed,omitempty"`
 	// Why it was closed; absent while it is open.
 	CloseReason *string `protobuf:"bytes,10,opt,name=close_reason,json=closeReason,proto3,oneof" json:"close_reason,omitempty"`
-	// The project that the agent works in; absent when none was given.
+	// The project that the agent works in; absent if none was given.
 	Project *string `protobuf:"bytes,11,opt,name=project,proto3,oneof" json:"project,omitempty"`
-	// The directory that the agent works in; absent when neither a project nor a directory was given, or it is not made yet.
+	// The directory that the agent works in; absent if neither a project nor a directory was given, or if it does
+	// not exist yet.
 	Directory     *string `protobuf:"bytes,12,opt,name=directory,proto3,oneof" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1655,7 +1660,7 @@ type GetAgentSessionHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Id of the session.
 	AgentSessionId string `protobuf:"bytes,1,opt,name=agent_session_id,json=agentSessionId,proto3" json:"agent_session_id,omitempty"`
-	// Optional. How many messages, the last ones: 1 to 1000; 100 when it is not said.
+	// Optional. Return this many of the last messages, 1 to 1000; 100 by default.
 	Limit         *int32 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1758,13 +1763,13 @@ type SessionMessage struct {
 	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	// What was said.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	// When.
+	// When it was said.
 	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
-	// Id of the task that the message and its answer are.
+	// Id of the task for the message and its answer.
 	TaskId string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Of the agent's: "completed", or "failed" or "stopped" when there is no answer.
+	// For an assistant's message: "completed", or "failed" or "stopped" if there is no answer.
 	Status *string `protobuf:"bytes,5,opt,name=status,proto3,oneof" json:"status,omitempty"`
-	// Of the agent's: why there is no answer.
+	// For an assistant's message: why there is no answer.
 	Reason        *string `protobuf:"bytes,6,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1845,9 +1850,9 @@ func (x *SessionMessage) GetReason() string {
 // ListAgentSessionsRequest asks for the caller's sessions.
 type ListAgentSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Go on from here: the next_cursor of the answer before.
+	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many sessions; next_cursor says where to go on.
+	// Optional. Return at most this many sessions; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1900,11 +1905,11 @@ func (x *ListAgentSessionsRequest) GetLimit() int32 {
 // ListAgentSessionsResponse has the sessions.
 type ListAgentSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The open sessions, the one used last first.
+	// The open sessions, most recently used first.
 	Sessions []*SessionInfo `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// Number of sessions in all.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2010,9 +2015,9 @@ func (x *InterruptAgentSessionRequest) GetAgentSessionId() string {
 // InterruptAgentSessionResponse says what was interrupted.
 type InterruptAgentSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether a turn was interrupted. False: none was under way, or it completed first.
+	// Whether a turn was interrupted; false if none was running or it completed first.
 	Interrupted bool `protobuf:"varint,1,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
-	// Id of the task that the turn is; absent when none was under way.
+	// Id of the turn's task; absent if none was running.
 	TaskId        *string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2360,9 +2365,9 @@ var File_fleet_v1_session_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xde\x01\n" +
-	"\x19CreateAgentSessionRequest\x12#\n" +
-	"\x05agent\x18\x01 \x01(\tB\r\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04R\x05agent\x12.\n" +
+	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x01\n" +
+	"\x19CreateAgentSessionRequest\x12?\n" +
+	"\x05agent\x18\x01 \x01(\tB)\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\x18\x1a\x16ListAgents.agents.nameR\x05agent\x12.\n" +
 	"\fsession_name\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\vsessionName\x12*\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12\x1d\n" +
@@ -2371,19 +2376,18 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x1aCreateAgentSessionResponse\x12(\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xa4\x01\n" +
-	"\x12SendMessageRequest\x124\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\x12,\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xd5\x01\n" +
+	"\x12SendMessageRequest\x12e\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\x12,\n" +
 	"\amessage\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\amessage\x12*\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xfb\x03\n" +
+	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x89\x04\n" +
 	"\x13SendMessageResponse\x126\n" +
-	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.SendMessageResponse.KindR\x04type\x124\n" +
-	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12;\n" +
-	"\bresponse\x18\x03 \x01(\tB\x1a\xaa\xf4\x18\x16\n" +
-	"\x14response_next_offsetH\x01R\bresponse\x88\x01\x01\x125\n" +
+	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.SendMessageResponse.KindR\x04type\x12<\n" +
+	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentB\x06\xba\xf4\x18\x02\b\aH\x00R\acontent\x88\x01\x01\x12A\n" +
+	"\bresponse\x18\x03 \x01(\tB \xaa\xf4\x18\x16\n" +
+	"\x14response_next_offset\xba\xf4\x18\x02\b\x01H\x01R\bresponse\x88\x01\x01\x125\n" +
 	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentB\x06\xaa\xf4\x18\x02 \x01R\x06events\x127\n" +
 	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\x12\x1a\n" +
 	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x125\n" +
@@ -2396,18 +2400,18 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\b_contentB\v\n" +
 	"\t_responseB\v\n" +
 	"\t_metadataB\x17\n" +
-	"\x15_response_next_offset\"\xf1\x03\n" +
-	"\vTurnContent\x12 \n" +
-	"\ttool_call\x18\x01 \x01(\tH\x00R\btoolCall\x88\x01\x01\x12\x1b\n" +
-	"\x06status\x18\x02 \x01(\tH\x01R\x06status\x88\x01\x01\x12%\n" +
+	"\x15_response_next_offset\"\xb1\x04\n" +
+	"\vTurnContent\x12(\n" +
+	"\ttool_call\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\x05H\x00R\btoolCall\x88\x01\x01\x12#\n" +
+	"\x06status\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x05H\x01R\x06status\x88\x01\x01\x12%\n" +
 	"\ftool_call_id\x18\x03 \x01(\tH\x02R\n" +
-	"toolCallId\x88\x01\x01\x129\n" +
-	"\targuments\x18\x04 \x01(\v2\x16.google.protobuf.ValueH\x03R\targuments\x88\x01\x01\x12@\n" +
-	"\rtool_response\x18\x05 \x01(\v2\x16.fleet.v1.ToolResponseH\x04R\ftoolResponse\x88\x01\x01\x12(\n" +
-	"\ragent_message\x18\x06 \x01(\tH\x05R\fagentMessage\x88\x01\x01\x12.\n" +
-	"\x05usage\x18\a \x01(\v2\x13.fleet.v1.TurnUsageH\x06R\x05usage\x88\x01\x01\x12\x14\n" +
-	"\x05agent\x18\b \x01(\tR\x05agent\x12\x1d\n" +
-	"\awarning\x18\t \x01(\tH\aR\awarning\x88\x01\x01B\f\n" +
+	"toolCallId\x88\x01\x01\x12A\n" +
+	"\targuments\x18\x04 \x01(\v2\x16.google.protobuf.ValueB\x06\xba\xf4\x18\x02\b\x06H\x03R\targuments\x88\x01\x01\x12H\n" +
+	"\rtool_response\x18\x05 \x01(\v2\x16.fleet.v1.ToolResponseB\x06\xba\xf4\x18\x02\b\x06H\x04R\ftoolResponse\x88\x01\x01\x120\n" +
+	"\ragent_message\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\x03H\x05R\fagentMessage\x88\x01\x01\x126\n" +
+	"\x05usage\x18\a \x01(\v2\x13.fleet.v1.TurnUsageB\x06\xba\xf4\x18\x02\b\x06H\x06R\x05usage\x88\x01\x01\x12\x1c\n" +
+	"\x05agent\x18\b \x01(\tB\x06\xba\xf4\x18\x02\b\x04R\x05agent\x12%\n" +
+	"\awarning\x18\t \x01(\tB\x06\xba\xf4\x18\x02\b\x05H\aR\awarning\x88\x01\x01B\f\n" +
 	"\n" +
 	"_tool_callB\t\n" +
 	"\a_statusB\x0f\n" +
@@ -2435,20 +2439,20 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"tokensUsed\x12\x14\n" +
 	"\x05model\x18\x04 \x01(\tR\x05model\x12\x19\n" +
 	"\bcost_usd\x18\x05 \x01(\x01R\acostUsd\x12\x17\n" +
-	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\xd5\x01\n" +
-	"\x12InvokeAgentRequest\x12#\n" +
-	"\x05agent\x18\x01 \x01(\tB\r\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04R\x05agent\x12,\n" +
+	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\xf1\x01\n" +
+	"\x12InvokeAgentRequest\x12?\n" +
+	"\x05agent\x18\x01 \x01(\tB)\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\x18\x1a\x16ListAgents.agents.nameR\x05agent\x12,\n" +
 	"\amessage\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\amessage\x12*\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12\x1d\n" +
 	"\aproject\x18\x04 \x01(\tB\x03\xe0A\x01R\aproject\x12!\n" +
-	"\tdirectory\x18\x05 \x01(\tB\x03\xe0A\x01R\tdirectory\"\xfb\x03\n" +
+	"\tdirectory\x18\x05 \x01(\tB\x03\xe0A\x01R\tdirectory\"\x89\x04\n" +
 	"\x13InvokeAgentResponse\x126\n" +
-	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.InvokeAgentResponse.KindR\x04type\x124\n" +
-	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentH\x00R\acontent\x88\x01\x01\x12;\n" +
-	"\bresponse\x18\x03 \x01(\tB\x1a\xaa\xf4\x18\x16\n" +
-	"\x14response_next_offsetH\x01R\bresponse\x88\x01\x01\x125\n" +
+	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.InvokeAgentResponse.KindR\x04type\x12<\n" +
+	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentB\x06\xba\xf4\x18\x02\b\aH\x00R\acontent\x88\x01\x01\x12A\n" +
+	"\bresponse\x18\x03 \x01(\tB \xaa\xf4\x18\x16\n" +
+	"\x14response_next_offset\xba\xf4\x18\x02\b\x01H\x01R\bresponse\x88\x01\x01\x125\n" +
 	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentB\x06\xaa\xf4\x18\x02 \x01R\x06events\x127\n" +
 	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\x12\x1a\n" +
 	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x125\n" +
@@ -2510,10 +2514,9 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_projectB\f\n" +
 	"\n" +
-	"_directory\"R\n" +
-	"\x1aGetAgentSessionInfoRequest\x124\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\"\xb6\x04\n" +
+	"_directory\"\x83\x01\n" +
+	"\x1aGetAgentSessionInfoRequest\x12e\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\"\xb6\x04\n" +
 	"\x1bGetAgentSessionInfoResponse\x12(\n" +
 	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
@@ -2533,10 +2536,9 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_projectB\f\n" +
 	"\n" +
-	"_directory\"\x89\x01\n" +
-	"\x1dGetAgentSessionHistoryRequest\x124\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\x12(\n" +
+	"_directory\"\xba\x01\n" +
+	"\x1dGetAgentSessionHistoryRequest\x12e\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\x12(\n" +
 	"\x05limit\x18\x02 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
 	"\x06_limit\"V\n" +
 	"\x1eGetAgentSessionHistoryResponse\x124\n" +
@@ -2562,18 +2564,16 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"T\n" +
-	"\x1cInterruptAgentSessionRequest\x124\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\"k\n" +
+	"\f_next_cursor\"\x85\x01\n" +
+	"\x1cInterruptAgentSessionRequest\x12e\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\"k\n" +
 	"\x1dInterruptAgentSessionResponse\x12 \n" +
 	"\vinterrupted\x18\x01 \x01(\bR\vinterrupted\x12\x1c\n" +
 	"\atask_id\x18\x02 \x01(\tH\x00R\x06taskId\x88\x01\x01B\n" +
 	"\n" +
-	"\b_task_id\"P\n" +
-	"\x18CloseAgentSessionRequest\x124\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x0eagentSessionId\"5\n" +
+	"\b_task_id\"\x81\x01\n" +
+	"\x18CloseAgentSessionRequest\x12e\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\"5\n" +
 	"\x19CloseAgentSessionResponse\x12\x18\n" +
 	"\asuccess\x18\x01 \x01(\bR\asuccess\"A\n" +
 	"\x10PullAgentRequest\x12-\n" +
@@ -2599,23 +2599,34 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x04open\x10\x01\x12\v\n" +
 	"\aworking\x10\x02\x12\n" +
 	"\n" +
-	"\x06closed\x10\x032\xc8\f\n" +
-	"\x0eSessionService\x12|\n" +
-	"\x12CreateAgentSession\x12#.fleet.v1.CreateAgentSessionRequest\x1a$.fleet.v1.CreateAgentSessionResponse\"\x1b\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/sessions\x12\x85\x01\n" +
-	"\vSendMessage\x12\x1c.fleet.v1.SendMessageRequest\x1a\x1d.fleet.v1.SendMessageResponse\"7\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/sessions/{agent_session_id}/messages0\x01\x12v\n" +
-	"\vInvokeAgent\x12\x1c.fleet.v1.InvokeAgentRequest\x1a\x1d.fleet.v1.InvokeAgentResponse\"(\xf0\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:invoke0\x01\x12\x95\x01\n" +
+	"\x06closed\x10\x032\xe5\r\n" +
+	"\x0eSessionService\x12\x88\x01\n" +
+	"\x12CreateAgentSession\x12#.fleet.v1.CreateAgentSessionRequest\x1a$.fleet.v1.CreateAgentSessionResponse\"'\x98\xf4\x18\x01\xb2\xf4\x18\b\n" +
+	"\x06create\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/sessions\x12\xa6\x01\n" +
+	"\vSendMessage\x12\x1c.fleet.v1.SendMessageRequest\x1a\x1d.fleet.v1.SendMessageResponse\"X\xf0\xf3\x18\x01\xb2\xf4\x18\x1d\n" +
+	"\x04send\x12\x15InterruptAgentSession\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/sessions/{agent_session_id}/messages0\x01\x12\x82\x01\n" +
+	"\vInvokeAgent\x12\x1c.fleet.v1.InvokeAgentRequest\x1a\x1d.fleet.v1.InvokeAgentResponse\"4\xf0\xf3\x18\x01\xb2\xf4\x18\b\n" +
+	"\x06invoke\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:invoke0\x01\x12\xa6\x01\n" +
 	"\n" +
-	"ListAgents\x12).fleet.v1.SessionServiceListAgentsRequest\x1a*.fleet.v1.SessionServiceListAgentsResponse\"0\x92\xf4\x18\x0f\n" +
-	"\x05limit\x12\x06agents\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/session-agents\x90\x02\x01\x12\x92\x01\n" +
-	"\x13GetAgentSessionInfo\x12$.fleet.v1.GetAgentSessionInfoRequest\x1a%.fleet.v1.GetAgentSessionInfoResponse\".\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02!\x12\x1f/v1/sessions/{agent_session_id}\x90\x02\x01\x12\xb5\x01\n" +
-	"\x16GetAgentSessionHistory\x12'.fleet.v1.GetAgentSessionHistoryRequest\x1a(.fleet.v1.GetAgentSessionHistoryResponse\"H\x92\xf4\x18\x11\n" +
-	"\x05limit\x12\bmessages\x82\xd3\xe4\x93\x02*\x12(/v1/sessions/{agent_session_id}/messages\x90\x02\x01\x12\x8a\x01\n" +
-	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\",\x92\xf4\x18\x11\n" +
-	"\x05limit\x12\bsessions\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12\xa5\x01\n" +
-	"\x15InterruptAgentSession\x12&.fleet.v1.InterruptAgentSessionRequest\x1a'.fleet.v1.InterruptAgentSessionResponse\";\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02.:\x01*\")/v1/sessions/{agent_session_id}:interrupt\x90\x02\x02\x12\x95\x01\n" +
-	"\x11CloseAgentSession\x12\".fleet.v1.CloseAgentSessionRequest\x1a#.fleet.v1.CloseAgentSessionResponse\"7\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/sessions/{agent_session_id}:close\x90\x02\x02\x12o\n" +
-	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\")\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/session-agents:pull\x90\x02\x02\x12\x86\x01\n" +
-	"\x11RemovePulledAgent\x12\".fleet.v1.RemovePulledAgentRequest\x1a#.fleet.v1.RemovePulledAgentResponse\"(\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:remove\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"ListAgents\x12).fleet.v1.SessionServiceListAgentsRequest\x1a*.fleet.v1.SessionServiceListAgentsResponse\"A\x92\xf4\x18\x0f\n" +
+	"\x05limit\x12\x06agents\xb2\xf4\x18\r\n" +
+	"\vlist-agents\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/session-agents\x90\x02\x01\x12\x9c\x01\n" +
+	"\x13GetAgentSessionInfo\x12$.fleet.v1.GetAgentSessionInfoRequest\x1a%.fleet.v1.GetAgentSessionInfoResponse\"8\x98\xf4\x18\x01\xb2\xf4\x18\x06\n" +
+	"\x04info\x82\xd3\xe4\x93\x02!\x12\x1f/v1/sessions/{agent_session_id}\x90\x02\x01\x12\xc2\x01\n" +
+	"\x16GetAgentSessionHistory\x12'.fleet.v1.GetAgentSessionHistoryRequest\x1a(.fleet.v1.GetAgentSessionHistoryResponse\"U\x92\xf4\x18\x11\n" +
+	"\x05limit\x12\bmessages\xb2\xf4\x18\t\n" +
+	"\ahistory\x82\xd3\xe4\x93\x02*\x12(/v1/sessions/{agent_session_id}/messages\x90\x02\x01\x12\x94\x01\n" +
+	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\"6\x92\xf4\x18\x11\n" +
+	"\x05limit\x12\bsessions\xb2\xf4\x18\x06\n" +
+	"\x04list\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12\xb4\x01\n" +
+	"\x15InterruptAgentSession\x12&.fleet.v1.InterruptAgentSessionRequest\x1a'.fleet.v1.InterruptAgentSessionResponse\"J\x98\xf4\x18\x01\xb2\xf4\x18\v\n" +
+	"\tinterrupt\x82\xd3\xe4\x93\x02.:\x01*\")/v1/sessions/{agent_session_id}:interrupt\x90\x02\x02\x12\xa0\x01\n" +
+	"\x11CloseAgentSession\x12\".fleet.v1.CloseAgentSessionRequest\x1a#.fleet.v1.CloseAgentSessionResponse\"B\x98\xf4\x18\x01\xb2\xf4\x18\a\n" +
+	"\x05close\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/sessions/{agent_session_id}:close\x90\x02\x02\x12y\n" +
+	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\"3\x98\xf4\x18\x01\xb2\xf4\x18\x06\n" +
+	"\x04pull\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/session-agents:pull\x90\x02\x02\x12\x92\x01\n" +
+	"\x11RemovePulledAgent\x12\".fleet.v1.RemovePulledAgentRequest\x1a#.fleet.v1.RemovePulledAgentResponse\"4\x98\xf4\x18\x01\xb2\xf4\x18\b\n" +
+	"\x06remove\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:remove\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_session_service_proto_rawDescOnce sync.Once

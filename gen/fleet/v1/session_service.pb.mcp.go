@@ -18,7 +18,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       sessionServiceCreateAgentSessionInput,
 			Output:      sessionServiceCreateAgentSessionOutput,
-			Description: "Begin a conversation with an agent. Each message of it is answered with what was said before in mind. The agent is a definition (see list_agents) or the name of an agent of the fleet.",
+			Description: "Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see list_agents) or the name of an agent of the fleet.",
 		}, c.CreateAgentSession),
 		tool.Turn(tool.Spec{
 			Name:     "send_message",
@@ -30,7 +30,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 				{Field: "response", NextOffset: "response_next_offset"},
 				{Field: "events", KeepLast: true},
 			},
-			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is told as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that gives up the call interrupts the turn: at once, or, of a message with a request_id, when nobody has asked for it again for two minutes.",
+			Description: "Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without a repeated call.",
 		}, c.SendMessage, sessionServiceSendMessageTexts, func(m *SendMessageResponse) bool { return m.GetType() == SendMessageResponse_complete }),
 		tool.Turn(tool.Spec{
 			Name:     "invoke_agent",
@@ -42,7 +42,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 				{Field: "response", NextOffset: "response_next_offset"},
 				{Field: "events", KeepLast: true},
 			},
-			Description: "Ask an agent one thing, without a session, and wait for its answer. Nothing of it is remembered.",
+			Description: "Ask an agent a single question, without a session, and wait for its answer. The agent remembers nothing of it.",
 		}, c.InvokeAgent, sessionServiceInvokeAgentTexts, func(m *InvokeAgentResponse) bool { return m.GetType() == InvokeAgentResponse_complete }),
 		tool.Unary(tool.Spec{
 			Name:     "list_agents",
@@ -51,7 +51,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       sessionServiceListAgentsInput,
 			Output:      sessionServiceListAgentsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List the agents that sessions can be held with: those of files, those that were pulled, and those of the fleet.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List the agents that sessions can use: those of files, those that were pulled, and those of the fleet.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.ListAgents),
 		tool.Unary(tool.Spec{
 			Name:     "get_agent_session_info",
@@ -59,7 +59,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       sessionServiceGetAgentSessionInfoInput,
 			Output:      sessionServiceGetAgentSessionInfoOutput,
-			Description: "Tell about a session, also a closed one.",
+			Description: "Describe a session, also a closed one.",
 		}, c.GetAgentSessionInfo),
 		tool.Unary(tool.Spec{
 			Name:     "get_agent_session_history",
@@ -68,7 +68,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       sessionServiceGetAgentSessionHistoryInput,
 			Output:      sessionServiceGetAgentSessionHistoryOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "messages", Unless: ""},
-			Description: "Show what was said in a session, also a closed one, oldest first.",
+			Description: "Show the messages of a session, also of a closed one, oldest first.",
 		}, c.GetAgentSessionHistory),
 		tool.Unary(tool.Spec{
 			Name:     "list_agent_sessions",
@@ -77,7 +77,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       sessionServiceListAgentSessionsInput,
 			Output:      sessionServiceListAgentSessionsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "sessions", Unless: ""},
-			Description: "List your open sessions, the one used last first.\nA long answer has the first sessions only: call again with next_cursor as cursor for more.",
+			Description: "List your open sessions, most recently used first.\nA long answer has the first sessions only: call again with next_cursor as cursor for more.",
 		}, c.ListAgentSessions),
 		tool.Unary(tool.Spec{
 			Name:     "interrupt_agent_session",
@@ -85,7 +85,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       sessionServiceInterruptAgentSessionInput,
 			Output:      sessionServiceInterruptAgentSessionOutput,
-			Description: "Interrupt what the agent of a session works on, and keep the session. It returns when the turn has ended; whoever waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.",
+			Description: "Interrupt the current turn of a session's agent, and keep the session. The call returns when the turn has ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.",
 		}, c.InterruptAgentSession),
 		tool.Unary(tool.Spec{
 			Name:     "close_agent_session",
@@ -93,7 +93,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       sessionServiceCloseAgentSessionInput,
 			Output:      sessionServiceCloseAgentSessionOutput,
-			Description: "Close a session. What its agent is doing is stopped; an agent that was made for the session is removed.",
+			Description: "Close a session. Its running turn is stopped; an agent that was made for the session is removed.",
 		}, c.CloseAgentSession),
 		tool.Unary(tool.Spec{
 			Name:     "pull_agent",
@@ -101,7 +101,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       sessionServicePullAgentInput,
 			Output:      sessionServicePullAgentOutput,
-			Description: "Pull an agent from a registry, so that sessions can be held with it. It is the caller's own.",
+			Description: "Pull an agent from a registry, so that sessions can use it. It belongs to the caller.",
 		}, c.PullAgent),
 		tool.Unary(tool.Spec{
 			Name:     "remove_pulled_agent",
@@ -109,7 +109,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       sessionServiceRemovePulledAgentInput,
 			Output:      sessionServiceRemovePulledAgentOutput,
-			Description: "Remove an agent that the caller has pulled. Sessions that are held with it go on.",
+			Description: "Remove an agent that the caller has pulled. Sessions that use it continue.",
 		}, c.RemovePulledAgent),
 	}}
 }
@@ -131,7 +131,7 @@ const sessionServiceCreateAgentSessionInput = `{
       "type": "string",
       "minLength": 1,
       "maxLength": 512,
-      "description": "A file in the server's agents directory, as \"reviewer.yaml\" or \"./reviewer.yaml\" or by its name without the ending; an artifact that was pulled, as \"docker/reviewer:latest\" or \"reviewer:latest\"; or an agent of the fleet."
+      "description": "A file in the server's agents directory, as \"reviewer.yaml\", \"./reviewer.yaml\" or \"reviewer\"; an artifact that was pulled, as \"docker/reviewer:latest\" or \"reviewer:latest\"; or an agent of the fleet."
     },
     "session_name": {
       "type": "string",
@@ -145,11 +145,11 @@ const sessionServiceCreateAgentSessionInput = `{
     },
     "project": {
       "type": "string",
-      "description": "A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an agent of a file or a registry; one of the fleet has a workspace already."
+      "description": "A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."
     },
     "directory": {
       "type": "string",
-      "description": "A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of sessions.directories; on a server without tokens it can be any. What the agent changes there is changed."
+      "description": "A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent."
     }
   },
   "required": [
@@ -174,7 +174,7 @@ const sessionServiceCreateAgentSessionOutput = `{
       "items": {
         "type": "string"
       },
-      "description": "What will not work: keys that are missing, tools that are refused, and what this server does not have."
+      "description": "What will not work: missing keys, refused tools, and what this server does not have."
     }
   },
   "required": [
@@ -220,7 +220,7 @@ const sessionServiceSendMessageOutput = `{
         "partial",
         "complete"
       ],
-      "description": "Whether it is the answer.\n- partial: Something the agent did: content is set.\n- complete: The answer: response, events and metadata are set. It is the last one."
+      "description": "Whether this is the answer.\n- partial: Something the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."
     },
     "content": {
       "$ref": "#/$defs/TurnContent",
@@ -235,22 +235,22 @@ const sessionServiceSendMessageOutput = `{
       "items": {
         "$ref": "#/$defs/TurnContent"
       },
-      "description": "What the agent did before it answered: at most the last 1000 things."
+      "description": "What the agent did before it answered, at most the last 1000 things."
     },
     "metadata": {
       "$ref": "#/$defs/TurnMetadata",
-      "description": "What the answer took."
+      "description": "Duration and usage of the answer."
     },
     "warnings": {
       "type": "array",
       "items": {
         "type": "string"
       },
-      "description": "What did not work meanwhile, such as an MCP server that did not start."
+      "description": "What did not work meanwhile, for example an MCP server that did not start."
     },
     "response_next_offset": {
       "type": "integer",
-      "description": "Offset in bytes at which the rest of the response begins; absent when this is all of it. show_task gives the rest: metadata.task_id, include_payload and this as payload_offset."
+      "description": "Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
     }
   },
   "required": [
@@ -264,18 +264,18 @@ const sessionServiceSendMessageOutput = `{
       "properties": {
         "tool_call": {
           "type": "string",
-          "description": "Name of a tool that it used, or that answered."
+          "description": "Name of the tool that the agent used, or that answered."
         },
         "status": {
           "type": "string",
-          "description": "How far the tool is: \"started\", \"completed\" or \"failed\"."
+          "description": "Progress of the tool: \"started\", \"completed\" or \"failed\"."
         },
         "tool_call_id": {
           "type": "string",
-          "description": "Id of the call of the tool, where the agent's model gave it one."
+          "description": "Id of the tool call, if the agent's model gave it one."
         },
         "arguments": {
-          "description": "What the tool was given."
+          "description": "Arguments of the tool call."
         },
         "tool_response": {
           "anyOf": [
@@ -290,13 +290,13 @@ const sessionServiceSendMessageOutput = `{
         },
         "agent_message": {
           "type": "string",
-          "description": "What the agent said. The parts of it follow each other."
+          "description": "What the agent said. Its parts follow each other."
         },
         "usage": {
           "anyOf": [
             {
               "$ref": "#/$defs/TurnUsage",
-              "description": "What one request to its model used."
+              "description": "Usage of one request to its model."
             },
             {
               "type": "null"
@@ -305,24 +305,24 @@ const sessionServiceSendMessageOutput = `{
         },
         "agent": {
           "type": "string",
-          "description": "Name of the agent that did it: one of the definition's agents, where it has several that work together."
+          "description": "Name of the agent that did it, for definitions with several agents."
         },
         "warning": {
           "type": "string",
-          "description": "What did not work, such as an MCP server that did not start."
+          "description": "What did not work, for example an MCP server that did not start."
         }
       },
       "required": [
         "agent"
       ],
-      "description": "TurnContent is something that an agent did: used a tool, got the tool's answer, said something, or used tokens."
+      "description": "TurnContent is one thing that an agent did: it used a tool, received the tool's answer, said something, or used tokens."
     },
     "ToolResponse": {
       "type": "object",
       "properties": {
         "result": {
           "type": "string",
-          "description": "Its answer; the beginning, when it is very long."
+          "description": "The answer; only its beginning if it is very long."
         },
         "is_error": {
           "type": "boolean",
@@ -344,11 +344,11 @@ const sessionServiceSendMessageOutput = `{
         },
         "input_tokens": {
           "type": "integer",
-          "description": "Tokens that were put in."
+          "description": "Number of input tokens."
         },
         "output_tokens": {
           "type": "integer",
-          "description": "Tokens that came out."
+          "description": "Number of output tokens."
         }
       },
       "required": [
@@ -356,34 +356,34 @@ const sessionServiceSendMessageOutput = `{
         "input_tokens",
         "output_tokens"
       ],
-      "description": "TurnUsage is what one request to a model used."
+      "description": "TurnUsage is the usage of one request to a model."
     },
     "TurnMetadata": {
       "type": "object",
       "properties": {
         "duration_ms": {
           "type": "integer",
-          "description": "Milliseconds from the message to the answer; those that it waited for its turn count."
+          "description": "Milliseconds from the message to the answer, including the wait for its turn."
         },
         "tool_calls": {
           "type": "integer",
-          "description": "How often a tool was used."
+          "description": "Number of tool calls."
         },
         "tokens_used": {
           "type": "integer",
-          "description": "Tokens in and out."
+          "description": "Number of input and output tokens."
         },
         "model": {
           "type": "string",
-          "description": "The model, as its provider calls it; empty when nobody says."
+          "description": "The model, as its provider calls it; empty if it is not reported."
         },
         "cost_usd": {
           "type": "number",
-          "description": "What it cost in US dollars, where prices are known."
+          "description": "Cost in US dollars, if prices are known."
         },
         "task_id": {
           "type": "string",
-          "description": "Id of the task that it was, for show_task and watch_fleet."
+          "description": "Id of the turn's task, for show_task and watch_fleet."
         }
       },
       "required": [
@@ -394,7 +394,7 @@ const sessionServiceSendMessageOutput = `{
         "cost_usd",
         "task_id"
       ],
-      "description": "TurnMetadata is what an answer took."
+      "description": "TurnMetadata is the duration and usage of an answer."
     }
   }
 }`
@@ -421,11 +421,11 @@ const sessionServiceInvokeAgentInput = `{
     },
     "project": {
       "type": "string",
-      "description": "A project of this server (see list_projects) to work in: the agent gets a working copy of its repository. For an agent of a file or a registry; one of the fleet has a workspace already."
+      "description": "A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."
     },
     "directory": {
       "type": "string",
-      "description": "A directory of the server's machine to work in, as a full path or one that begins with ~/. It must be in one of sessions.directories; on a server without tokens it can be any. What the agent changes there is changed."
+      "description": "A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent."
     }
   },
   "required": [
@@ -444,7 +444,7 @@ const sessionServiceInvokeAgentOutput = `{
         "partial",
         "complete"
       ],
-      "description": "Whether it is the answer.\n- partial: Something the agent did: content is set.\n- complete: The answer: response, events and metadata are set. It is the last one."
+      "description": "Whether this is the answer.\n- partial: Something the agent did: content is set.\n- complete: The answer: response, events and metadata are set. This is the last message."
     },
     "content": {
       "$ref": "#/$defs/TurnContent",
@@ -459,22 +459,22 @@ const sessionServiceInvokeAgentOutput = `{
       "items": {
         "$ref": "#/$defs/TurnContent"
       },
-      "description": "What the agent did before it answered: at most the last 1000 things."
+      "description": "What the agent did before it answered, at most the last 1000 things."
     },
     "metadata": {
       "$ref": "#/$defs/TurnMetadata",
-      "description": "What the answer took."
+      "description": "Duration and usage of the answer."
     },
     "warnings": {
       "type": "array",
       "items": {
         "type": "string"
       },
-      "description": "What did not work meanwhile, such as an MCP server that did not start."
+      "description": "What did not work meanwhile, for example an MCP server that did not start."
     },
     "response_next_offset": {
       "type": "integer",
-      "description": "Offset in bytes at which the rest of the response begins; absent when this is all of it. show_task gives the rest: metadata.task_id, include_payload and this as payload_offset."
+      "description": "Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
     }
   },
   "required": [
@@ -488,18 +488,18 @@ const sessionServiceInvokeAgentOutput = `{
       "properties": {
         "tool_call": {
           "type": "string",
-          "description": "Name of a tool that it used, or that answered."
+          "description": "Name of the tool that the agent used, or that answered."
         },
         "status": {
           "type": "string",
-          "description": "How far the tool is: \"started\", \"completed\" or \"failed\"."
+          "description": "Progress of the tool: \"started\", \"completed\" or \"failed\"."
         },
         "tool_call_id": {
           "type": "string",
-          "description": "Id of the call of the tool, where the agent's model gave it one."
+          "description": "Id of the tool call, if the agent's model gave it one."
         },
         "arguments": {
-          "description": "What the tool was given."
+          "description": "Arguments of the tool call."
         },
         "tool_response": {
           "anyOf": [
@@ -514,13 +514,13 @@ const sessionServiceInvokeAgentOutput = `{
         },
         "agent_message": {
           "type": "string",
-          "description": "What the agent said. The parts of it follow each other."
+          "description": "What the agent said. Its parts follow each other."
         },
         "usage": {
           "anyOf": [
             {
               "$ref": "#/$defs/TurnUsage",
-              "description": "What one request to its model used."
+              "description": "Usage of one request to its model."
             },
             {
               "type": "null"
@@ -529,24 +529,24 @@ const sessionServiceInvokeAgentOutput = `{
         },
         "agent": {
           "type": "string",
-          "description": "Name of the agent that did it: one of the definition's agents, where it has several that work together."
+          "description": "Name of the agent that did it, for definitions with several agents."
         },
         "warning": {
           "type": "string",
-          "description": "What did not work, such as an MCP server that did not start."
+          "description": "What did not work, for example an MCP server that did not start."
         }
       },
       "required": [
         "agent"
       ],
-      "description": "TurnContent is something that an agent did: used a tool, got the tool's answer, said something, or used tokens."
+      "description": "TurnContent is one thing that an agent did: it used a tool, received the tool's answer, said something, or used tokens."
     },
     "ToolResponse": {
       "type": "object",
       "properties": {
         "result": {
           "type": "string",
-          "description": "Its answer; the beginning, when it is very long."
+          "description": "The answer; only its beginning if it is very long."
         },
         "is_error": {
           "type": "boolean",
@@ -568,11 +568,11 @@ const sessionServiceInvokeAgentOutput = `{
         },
         "input_tokens": {
           "type": "integer",
-          "description": "Tokens that were put in."
+          "description": "Number of input tokens."
         },
         "output_tokens": {
           "type": "integer",
-          "description": "Tokens that came out."
+          "description": "Number of output tokens."
         }
       },
       "required": [
@@ -580,34 +580,34 @@ const sessionServiceInvokeAgentOutput = `{
         "input_tokens",
         "output_tokens"
       ],
-      "description": "TurnUsage is what one request to a model used."
+      "description": "TurnUsage is the usage of one request to a model."
     },
     "TurnMetadata": {
       "type": "object",
       "properties": {
         "duration_ms": {
           "type": "integer",
-          "description": "Milliseconds from the message to the answer; those that it waited for its turn count."
+          "description": "Milliseconds from the message to the answer, including the wait for its turn."
         },
         "tool_calls": {
           "type": "integer",
-          "description": "How often a tool was used."
+          "description": "Number of tool calls."
         },
         "tokens_used": {
           "type": "integer",
-          "description": "Tokens in and out."
+          "description": "Number of input and output tokens."
         },
         "model": {
           "type": "string",
-          "description": "The model, as its provider calls it; empty when nobody says."
+          "description": "The model, as its provider calls it; empty if it is not reported."
         },
         "cost_usd": {
           "type": "number",
-          "description": "What it cost in US dollars, where prices are known."
+          "description": "Cost in US dollars, if prices are known."
         },
         "task_id": {
           "type": "string",
-          "description": "Id of the task that it was, for show_task and watch_fleet."
+          "description": "Id of the turn's task, for show_task and watch_fleet."
         }
       },
       "required": [
@@ -618,7 +618,7 @@ const sessionServiceInvokeAgentOutput = `{
         "cost_usd",
         "task_id"
       ],
-      "description": "TurnMetadata is what an answer took."
+      "description": "TurnMetadata is the duration and usage of an answer."
     }
   }
 }`
@@ -634,16 +634,16 @@ const sessionServiceListAgentsInput = `{
         "fleet",
         "all"
       ],
-      "description": "Where the agents are defined; all of them when it is not said.\n- files: YAML files in the server's agents directory.\n- store: Artifacts that were pulled from a registry.\n- fleet: Agents of the fleet, by name.\n- all: All of them."
+      "description": "Where the agents are defined; all sources by default.\n- files: YAML files in the server's agents directory.\n- store: Artifacts that were pulled from a registry.\n- fleet: Agents of the fleet, by name.\n- all: All of them."
     },
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before."
+      "description": "Continue from here: the next_cursor of the previous answer."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many agents; next_cursor says where to go on."
+      "description": "Return at most this many agents; next_cursor says where to continue."
     }
   },
   "additionalProperties": false
@@ -665,7 +665,7 @@ const sessionServiceListAgentsOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
@@ -690,26 +690,26 @@ const sessionServiceListAgentsOutput = `{
         },
         "path": {
           "type": "string",
-          "description": "Of a file: its path in the agents directory."
+          "description": "Path in the agents directory, for an agent of a file."
         },
         "reference": {
           "type": "string",
-          "description": "Of an artifact: its reference."
+          "description": "Reference of the artifact, for a pulled agent."
         },
         "digest": {
           "type": "string",
-          "description": "Of an artifact: its digest."
+          "description": "Digest of the artifact, for a pulled agent."
         },
         "problem": {
           "type": "string",
-          "description": "Why it cannot be used; absent when it can."
+          "description": "Why the agent cannot be used; absent if it can."
         },
         "warnings": {
           "type": "array",
           "items": {
             "type": "string"
           },
-          "description": "What will not work though it can be used: keys that are missing, tools that are refused, and what this server does not have."
+          "description": "What will not work although the agent can be used: missing keys, refused tools, and what this server does not have."
         }
       },
       "required": [
@@ -718,7 +718,7 @@ const sessionServiceListAgentsOutput = `{
         "source",
         "warnings"
       ],
-      "description": "AgentInfo is an agent that sessions can be held with."
+      "description": "AgentInfo is an agent that sessions can use."
     }
   }
 }`
@@ -747,7 +747,7 @@ const sessionServiceGetAgentSessionInfoOutput = `{
     },
     "agent": {
       "type": "string",
-      "description": "The agent, as the request that began it named it."
+      "description": "The agent, as the request that created the session named it."
     },
     "source": {
       "type": "string",
@@ -755,11 +755,11 @@ const sessionServiceGetAgentSessionInfoOutput = `{
     },
     "session_name": {
       "type": "string",
-      "description": "The name of the session; empty when it has none."
+      "description": "The name of the session; empty if it has none."
     },
     "message_count": {
       "type": "integer",
-      "description": "Messages that were sent to the agent."
+      "description": "Number of messages that were sent to the agent."
     },
     "created": {
       "type": [
@@ -775,7 +775,7 @@ const sessionServiceGetAgentSessionInfoOutput = `{
         "null"
       ],
       "format": "date-time",
-      "description": "When it was used last."
+      "description": "When it was last used."
     },
     "status": {
       "type": "string",
@@ -784,7 +784,7 @@ const sessionServiceGetAgentSessionInfoOutput = `{
         "working",
         "closed"
       ],
-      "description": "How it is.\n- open: It waits for a message.\n- working: Its agent works on a message.\n- closed: It takes no messages any more."
+      "description": "State of the session.\n- open: It waits for a message.\n- working: Its agent works on a message.\n- closed: It accepts no more messages."
     },
     "closed": {
       "type": [
@@ -800,11 +800,11 @@ const sessionServiceGetAgentSessionInfoOutput = `{
     },
     "project": {
       "type": "string",
-      "description": "The project that the agent works in; absent when none was given."
+      "description": "The project that the agent works in; absent if none was given."
     },
     "directory": {
       "type": "string",
-      "description": "The directory that the agent works in; absent when neither a project nor a directory was given, or it is not made yet."
+      "description": "The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."
     }
   },
   "required": [
@@ -831,7 +831,7 @@ const sessionServiceGetAgentSessionHistoryInput = `{
       "type": "integer",
       "maximum": 1000,
       "minimum": 1,
-      "description": "How many messages, the last ones: 1 to 1000; 100 when it is not said."
+      "description": "Return this many of the last messages, 1 to 1000; 100 by default."
     }
   },
   "required": [
@@ -872,19 +872,19 @@ const sessionServiceGetAgentSessionHistoryOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When."
+          "description": "When it was said."
         },
         "task_id": {
           "type": "string",
-          "description": "Id of the task that the message and its answer are."
+          "description": "Id of the task for the message and its answer."
         },
         "status": {
           "type": "string",
-          "description": "Of the agent's: \"completed\", or \"failed\" or \"stopped\" when there is no answer."
+          "description": "For an assistant's message: \"completed\", or \"failed\" or \"stopped\" if there is no answer."
         },
         "reason": {
           "type": "string",
-          "description": "Of the agent's: why there is no answer."
+          "description": "For an assistant's message: why there is no answer."
         }
       },
       "required": [
@@ -903,12 +903,12 @@ const sessionServiceListAgentSessionsInput = `{
   "properties": {
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before."
+      "description": "Continue from here: the next_cursor of the previous answer."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many sessions; next_cursor says where to go on."
+      "description": "Return at most this many sessions; next_cursor says where to continue."
     }
   },
   "additionalProperties": false
@@ -922,7 +922,7 @@ const sessionServiceListAgentSessionsOutput = `{
       "items": {
         "$ref": "#/$defs/SessionInfo"
       },
-      "description": "The open sessions, the one used last first."
+      "description": "The open sessions, most recently used first."
     },
     "total_count": {
       "type": "integer",
@@ -930,7 +930,7 @@ const sessionServiceListAgentSessionsOutput = `{
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
@@ -947,7 +947,7 @@ const sessionServiceListAgentSessionsOutput = `{
         },
         "agent": {
           "type": "string",
-          "description": "The agent, as the request that began it named it."
+          "description": "The agent, as the request that created the session named it."
         },
         "source": {
           "type": "string",
@@ -955,11 +955,11 @@ const sessionServiceListAgentSessionsOutput = `{
         },
         "session_name": {
           "type": "string",
-          "description": "The name of the session; empty when it has none."
+          "description": "The name of the session; empty if it has none."
         },
         "message_count": {
           "type": "integer",
-          "description": "Messages that were sent to the agent."
+          "description": "Number of messages that were sent to the agent."
         },
         "created": {
           "type": [
@@ -975,7 +975,7 @@ const sessionServiceListAgentSessionsOutput = `{
             "null"
           ],
           "format": "date-time",
-          "description": "When it was used last."
+          "description": "When it was last used."
         },
         "status": {
           "type": "string",
@@ -984,7 +984,7 @@ const sessionServiceListAgentSessionsOutput = `{
             "working",
             "closed"
           ],
-          "description": "How it is.\n- open: It waits for a message.\n- working: Its agent works on a message.\n- closed: It takes no messages any more."
+          "description": "State of the session.\n- open: It waits for a message.\n- working: Its agent works on a message.\n- closed: It accepts no more messages."
         },
         "closed": {
           "type": [
@@ -1000,11 +1000,11 @@ const sessionServiceListAgentSessionsOutput = `{
         },
         "project": {
           "type": "string",
-          "description": "The project that the agent works in; absent when none was given."
+          "description": "The project that the agent works in; absent if none was given."
         },
         "directory": {
           "type": "string",
-          "description": "The directory that the agent works in; absent when neither a project nor a directory was given, or it is not made yet."
+          "description": "The directory that the agent works in; absent if neither a project nor a directory was given, or if it does not exist yet."
         }
       },
       "required": [
@@ -1042,11 +1042,11 @@ const sessionServiceInterruptAgentSessionOutput = `{
   "properties": {
     "interrupted": {
       "type": "boolean",
-      "description": "Whether a turn was interrupted. False: none was under way, or it completed first."
+      "description": "Whether a turn was interrupted; false if none was running or it completed first."
     },
     "task_id": {
       "type": "string",
-      "description": "Id of the task that the turn is; absent when none was under way."
+      "description": "Id of the turn's task; absent if none was running."
     }
   },
   "required": [

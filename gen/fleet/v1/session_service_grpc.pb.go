@@ -36,34 +36,37 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SessionService holds conversations with agents that are defined in files or artifacts of a registry, or with agents of
-// the fleet.
+// SessionService holds conversations with agents that are defined in files or in a registry, or with agents of the
+// fleet.
 type SessionServiceClient interface {
-	// Begin a conversation with an agent. Each message of it is answered with what was said before in mind.
-	// The agent is a definition (see list_agents) or the name of an agent of the fleet.
+	// Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see
+	// list_agents) or the name of an agent of the fleet.
 	CreateAgentSession(ctx context.Context, in *CreateAgentSessionRequest, opts ...grpc.CallOption) (*CreateAgentSessionResponse, error)
-	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is told as it happens.
-	// The agent answers one message at a time; further ones wait for their turn. A caller that gives up the call interrupts
-	// the turn: at once, or, of a message with a request_id, when nobody has asked for it again for two minutes.
+	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported
+	// as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that
+	// cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without
+	// a repeated call.
 	SendMessage(ctx context.Context, in *SendMessageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SendMessageResponse], error)
-	// Ask an agent one thing, without a session, and wait for its answer. Nothing of it is remembered.
+	// Ask an agent a single question, without a session, and wait for its answer. The agent remembers nothing of
+	// it.
 	InvokeAgent(ctx context.Context, in *InvokeAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeAgentResponse], error)
-	// List the agents that sessions can be held with: those of files, those that were pulled, and those of the fleet.
+	// List the agents that sessions can use: those of files, those that were pulled, and those of the fleet.
 	ListAgents(ctx context.Context, in *SessionServiceListAgentsRequest, opts ...grpc.CallOption) (*SessionServiceListAgentsResponse, error)
-	// Tell about a session, also a closed one.
+	// Describe a session, also a closed one.
 	GetAgentSessionInfo(ctx context.Context, in *GetAgentSessionInfoRequest, opts ...grpc.CallOption) (*GetAgentSessionInfoResponse, error)
-	// Show what was said in a session, also a closed one, oldest first.
+	// Show the messages of a session, also of a closed one, oldest first.
 	GetAgentSessionHistory(ctx context.Context, in *GetAgentSessionHistoryRequest, opts ...grpc.CallOption) (*GetAgentSessionHistoryResponse, error)
-	// List your open sessions, the one used last first.
+	// List your open sessions, most recently used first.
 	ListAgentSessions(ctx context.Context, in *ListAgentSessionsRequest, opts ...grpc.CallOption) (*ListAgentSessionsResponse, error)
-	// Interrupt what the agent of a session works on, and keep the session. It returns when the turn has ended; whoever waits
-	// for its answer is told that it was stopped. Messages that wait for their turn are answered next.
+	// Interrupt the current turn of a session's agent, and keep the session. The call returns when the turn has
+	// ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn
+	// are answered next.
 	InterruptAgentSession(ctx context.Context, in *InterruptAgentSessionRequest, opts ...grpc.CallOption) (*InterruptAgentSessionResponse, error)
-	// Close a session. What its agent is doing is stopped; an agent that was made for the session is removed.
+	// Close a session. Its running turn is stopped; an agent that was made for the session is removed.
 	CloseAgentSession(ctx context.Context, in *CloseAgentSessionRequest, opts ...grpc.CallOption) (*CloseAgentSessionResponse, error)
-	// Pull an agent from a registry, so that sessions can be held with it. It is the caller's own.
+	// Pull an agent from a registry, so that sessions can use it. It belongs to the caller.
 	PullAgent(ctx context.Context, in *PullAgentRequest, opts ...grpc.CallOption) (*PullAgentResponse, error)
-	// Remove an agent that the caller has pulled. Sessions that are held with it go on.
+	// Remove an agent that the caller has pulled. Sessions that use it continue.
 	RemovePulledAgent(ctx context.Context, in *RemovePulledAgentRequest, opts ...grpc.CallOption) (*RemovePulledAgentResponse, error)
 }
 
@@ -207,34 +210,37 @@ func (c *sessionServiceClient) RemovePulledAgent(ctx context.Context, in *Remove
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
 //
-// SessionService holds conversations with agents that are defined in files or artifacts of a registry, or with agents of
-// the fleet.
+// SessionService holds conversations with agents that are defined in files or in a registry, or with agents of the
+// fleet.
 type SessionServiceServer interface {
-	// Begin a conversation with an agent. Each message of it is answered with what was said before in mind.
-	// The agent is a definition (see list_agents) or the name of an agent of the fleet.
+	// Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see
+	// list_agents) or the name of an agent of the fleet.
 	CreateAgentSession(context.Context, *CreateAgentSessionRequest) (*CreateAgentSessionResponse, error)
-	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is told as it happens.
-	// The agent answers one message at a time; further ones wait for their turn. A caller that gives up the call interrupts
-	// the turn: at once, or, of a message with a request_id, when nobody has asked for it again for two minutes.
+	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported
+	// as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that
+	// cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without
+	// a repeated call.
 	SendMessage(*SendMessageRequest, grpc.ServerStreamingServer[SendMessageResponse]) error
-	// Ask an agent one thing, without a session, and wait for its answer. Nothing of it is remembered.
+	// Ask an agent a single question, without a session, and wait for its answer. The agent remembers nothing of
+	// it.
 	InvokeAgent(*InvokeAgentRequest, grpc.ServerStreamingServer[InvokeAgentResponse]) error
-	// List the agents that sessions can be held with: those of files, those that were pulled, and those of the fleet.
+	// List the agents that sessions can use: those of files, those that were pulled, and those of the fleet.
 	ListAgents(context.Context, *SessionServiceListAgentsRequest) (*SessionServiceListAgentsResponse, error)
-	// Tell about a session, also a closed one.
+	// Describe a session, also a closed one.
 	GetAgentSessionInfo(context.Context, *GetAgentSessionInfoRequest) (*GetAgentSessionInfoResponse, error)
-	// Show what was said in a session, also a closed one, oldest first.
+	// Show the messages of a session, also of a closed one, oldest first.
 	GetAgentSessionHistory(context.Context, *GetAgentSessionHistoryRequest) (*GetAgentSessionHistoryResponse, error)
-	// List your open sessions, the one used last first.
+	// List your open sessions, most recently used first.
 	ListAgentSessions(context.Context, *ListAgentSessionsRequest) (*ListAgentSessionsResponse, error)
-	// Interrupt what the agent of a session works on, and keep the session. It returns when the turn has ended; whoever waits
-	// for its answer is told that it was stopped. Messages that wait for their turn are answered next.
+	// Interrupt the current turn of a session's agent, and keep the session. The call returns when the turn has
+	// ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn
+	// are answered next.
 	InterruptAgentSession(context.Context, *InterruptAgentSessionRequest) (*InterruptAgentSessionResponse, error)
-	// Close a session. What its agent is doing is stopped; an agent that was made for the session is removed.
+	// Close a session. Its running turn is stopped; an agent that was made for the session is removed.
 	CloseAgentSession(context.Context, *CloseAgentSessionRequest) (*CloseAgentSessionResponse, error)
-	// Pull an agent from a registry, so that sessions can be held with it. It is the caller's own.
+	// Pull an agent from a registry, so that sessions can use it. It belongs to the caller.
 	PullAgent(context.Context, *PullAgentRequest) (*PullAgentResponse, error)
-	// Remove an agent that the caller has pulled. Sessions that are held with it go on.
+	// Remove an agent that the caller has pulled. Sessions that use it continue.
 	RemovePulledAgent(context.Context, *RemovePulledAgentRequest) (*RemovePulledAgentResponse, error)
 	mustEmbedUnimplementedSessionServiceServer()
 }

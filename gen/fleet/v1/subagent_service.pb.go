@@ -23,15 +23,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RunSubagentRequest says what the subagent is to do.
+// RunSubagentRequest is a task for a subagent.
 type RunSubagentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. Name of the subagent, one of list_subagents.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The task or question for the subagent.
 	Prompt string `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// Optional. More that the subagent should know, which it does not find out by itself; at most 512 KiB, and 1 MiB with the
-	// prompt.
+	// Optional. Information that the subagent should have; at most 512 KiB, and 1 MiB together with the prompt.
 	Context string `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -97,25 +96,25 @@ func (x *RunSubagentRequest) GetRequestId() string {
 	return ""
 }
 
-// RunSubagentResponse has what the subagent answered.
+// RunSubagentResponse is the answer of the subagent.
 type RunSubagentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the subagent answered; one JSON value when its definition has the output format json.
+	// What the subagent answered; one JSON value if its definition has the output format json.
 	Result string `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	// Name of the subagent.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// How long the call took, in milliseconds.
+	// Duration of the call in milliseconds.
 	DurationMs int32 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// Id of the subagent's task, for show_task and watch_fleet; of its last one when it was asked again.
+	// Id of the subagent's task, for show_task and watch_fleet; of its last task if it was asked again.
 	TaskId string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Id of the conversation that the next call goes on with; absent when the subagent has none.
+	// Id of the conversation that the next call continues; absent if the subagent has none.
 	SessionId *string `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
-	// What the run cost, in US dollars, as the subagent's program reckons.
+	// Cost of the run in US dollars, as the subagent's program reports it.
 	CostUsd float64 `protobuf:"fixed64,6,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	// What the run used of its model.
 	Usage *SubagentUsage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Offset in bytes at which the rest of the result begins; absent when this is all of it. show_task gives the rest:
-	// task_id, include_payload and this as payload_offset.
+	// Offset in bytes at which the rest of the result begins; absent if this is all of it. show_task returns the
+	// rest, with task_id, include_payload, and this value as payload_offset.
 	ResultNextOffset *int32 `protobuf:"varint,20,opt,name=result_next_offset,json=resultNextOffset,proto3,oneof" json:"result_next_offset,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -210,13 +209,13 @@ func (x *RunSubagentResponse) GetResultNextOffset() int32 {
 // SubagentUsage is what a run used of its model.
 type SubagentUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model, as its provider calls it; empty when nobody says.
+	// The model, as its provider calls it; empty if it is not reported.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Tokens that were put in.
+	// Number of input tokens.
 	InputTokens int32 `protobuf:"varint,2,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// Tokens that came out.
+	// Number of output tokens.
 	OutputTokens int32 `protobuf:"varint,3,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// How often a tool was called.
+	// Number of tool calls.
 	ToolCalls     int32 `protobuf:"varint,4,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -283,9 +282,9 @@ func (x *SubagentUsage) GetToolCalls() int32 {
 // ListSubagentsRequest asks for the subagents.
 type ListSubagentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. Go on from here: the next_cursor of the answer before.
+	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Optional. Return at most this many subagents; next_cursor says where to go on.
+	// Optional. Return at most this many subagents; next_cursor says where to continue.
 	Limit         *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -338,13 +337,13 @@ func (x *ListSubagentsRequest) GetLimit() int32 {
 // ListSubagentsResponse has the subagents.
 type ListSubagentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The subagents, by name. An agent that asks sees those that it may run.
+	// The subagents, by name. An agent sees only those that it may run.
 	Subagents []*Subagent `protobuf:"bytes,1,rep,name=subagents,proto3" json:"subagents,omitempty"`
-	// The definitions that cannot be used, by name, in the answer without a cursor. An agent that asks sees none of them.
+	// The definitions that cannot be used, by name; only in the first page. An agent does not see them.
 	Broken []*BrokenSubagent `protobuf:"bytes,2,rep,name=broken,proto3" json:"broken,omitempty"`
-	// Number of subagents that can be used in all.
+	// Number of usable subagents.
 	TotalCount int32 `protobuf:"varint,20,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	// Where to go on from, as cursor of the next call; absent when these are the last.
+	// Where to continue, as cursor of the next call; absent on the last page.
 	NextCursor    *string `protobuf:"bytes,21,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -415,21 +414,21 @@ type Subagent struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it is for.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// Who may run it: "main" is every caller that is not an agent, other names are those of principals and of subagents.
+	// Who may run it: "main" means every caller that is not an agent; other names are principals and subagents.
 	AllowedCallers []string `protobuf:"bytes,3,rep,name=allowed_callers,json=allowedCallers,proto3" json:"allowed_callers,omitempty"`
 	// Whether the caller of this method may run it.
 	Allowed bool `protobuf:"varint,4,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// Whether it remembers the calls before, of the same caller.
+	// Whether it remembers earlier calls of the same caller.
 	Session bool `protobuf:"varint,5,opt,name=session,proto3" json:"session,omitempty"`
 	// Names of the subagents that it may run itself.
 	Calls []string `protobuf:"bytes,6,rep,name=calls,proto3" json:"calls,omitempty"`
 	// Milliseconds after which it is stopped.
 	TimeoutMs int32 `protobuf:"varint,7,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	// What its results are: "text" or "json".
+	// Format of its results: "text" or "json".
 	OutputFormat string `protobuf:"bytes,8,opt,name=output_format,json=outputFormat,proto3" json:"output_format,omitempty"`
 	// Where it runs: "local", or "coder" for a workspace of its own.
 	RunsIn string `protobuf:"bytes,9,opt,name=runs_in,json=runsIn,proto3" json:"runs_in,omitempty"`
-	// What in its file has no effect here, such as a key that is not known.
+	// What in its file has no effect, for example an unknown key.
 	Warnings      []string `protobuf:"bytes,10,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -538,7 +537,7 @@ func (x *Subagent) GetWarnings() []string {
 // BrokenSubagent is a definition that cannot be used.
 type BrokenSubagent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of its directory or file, or its path where another file has the name.
+	// Name of its directory or file; its path if another file has the same name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What is wrong with it.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -594,19 +593,18 @@ var File_fleet_v1_subagent_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffleet/v1/subagent_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"\xbf\x01\n" +
-	"\x12RunSubagentRequest\x12)\n" +
+	"\x1ffleet/v1/subagent_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"\xe1\x01\n" +
+	"\x12RunSubagentRequest\x12K\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\tagentName\x12*\n" +
+	"agent_name\x18\x01 \x01(\tB,\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1e\x1a\x1cListSubagents.subagents.nameR\tagentName\x12*\n" +
 	"\x06prompt\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"R\x06prompt\x12&\n" +
 	"\acontext\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80 R\acontext\x12*\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xde\x02\n" +
-	"\x13RunSubagentResponse\x120\n" +
-	"\x06result\x18\x01 \x01(\tB\x18\xaa\xf4\x18\x14\n" +
-	"\x12result_next_offsetR\x06result\x12\x14\n" +
+	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xe4\x02\n" +
+	"\x13RunSubagentResponse\x126\n" +
+	"\x06result\x18\x01 \x01(\tB\x1e\xaa\xf4\x18\x14\n" +
+	"\x12result_next_offset\xba\xf4\x18\x02\b\x01R\x06result\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vduration_ms\x18\x03 \x01(\x05R\n" +
 	"durationMs\x12\x17\n" +
@@ -653,11 +651,13 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	" \x03(\tR\bwarnings\"<\n" +
 	"\x0eBrokenSubagent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason2\xa2\x02\n" +
-	"\x0fSubagentService\x12y\n" +
-	"\vRunSubagent\x12\x1c.fleet.v1.RunSubagentRequest\x1a\x1d.fleet.v1.RunSubagentResponse\"-\xf8\xf3\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/subagents/{agent_name}:run\x12\x84\x01\n" +
-	"\rListSubagents\x12\x1e.fleet.v1.ListSubagentsRequest\x1a\x1f.fleet.v1.ListSubagentsResponse\"2\xf8\xf3\x18\x01\x92\xf4\x18\x12\n" +
-	"\x05limit\x12\tsubagents\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/subagents\x90\x02\x01\x1a\r\xca\xf3\x18\tsubagentsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x06reason\x18\x02 \x01(\tR\x06reason2\xb6\x02\n" +
+	"\x0fSubagentService\x12\x82\x01\n" +
+	"\vRunSubagent\x12\x1c.fleet.v1.RunSubagentRequest\x1a\x1d.fleet.v1.RunSubagentResponse\"6\xf8\xf3\x18\x01\xb2\xf4\x18\x05\n" +
+	"\x03run\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/subagents/{agent_name}:run\x12\x8e\x01\n" +
+	"\rListSubagents\x12\x1e.fleet.v1.ListSubagentsRequest\x1a\x1f.fleet.v1.ListSubagentsResponse\"<\xf8\xf3\x18\x01\x92\xf4\x18\x12\n" +
+	"\x05limit\x12\tsubagents\xb2\xf4\x18\x06\n" +
+	"\x04list\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/subagents\x90\x02\x01\x1a\r\xca\xf3\x18\tsubagentsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_subagent_service_proto_rawDescOnce sync.Once

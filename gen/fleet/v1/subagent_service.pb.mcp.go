@@ -21,7 +21,7 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "result", NextOffset: "result_next_offset"},
 			},
-			Description: "Delegate a task to a specialized subagent and wait for its result. The subagent has its own instructions, tools and permissions, and knows nothing but the prompt and the context that it is given. list_subagents shows which there are.",
+			Description: "Delegate a task to a specialized subagent and wait for its result. The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that it is given. list_subagents shows the subagents.",
 		}, c.RunSubagent),
 		tool.Unary(tool.Spec{
 			Name:     "list_subagents",
@@ -30,7 +30,7 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       subagentServiceListSubagentsInput,
 			Output:      subagentServiceListSubagentsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "subagents", Unless: ""},
-			Description: "List the subagents there are: what each is for, and who may run it.\nA long answer has the first subagents only: call again with next_cursor as cursor for more.",
+			Description: "List the subagents: what each is for, and who may run it.\nA long answer has the first subagents only: call again with next_cursor as cursor for more.",
 		}, c.ListSubagents),
 	}, ForAgents: []string{"run_subagent", "list_subagents"}}
 }
@@ -52,7 +52,7 @@ const subagentServiceRunSubagentInput = `{
     "context": {
       "type": "string",
       "maxLength": 524288,
-      "description": "More that the subagent should know, which it does not find out by itself; at most 512 KiB, and 1 MiB with the prompt."
+      "description": "Information that the subagent should have; at most 512 KiB, and 1 MiB together with the prompt."
     },
     "request_id": {
       "type": "string",
@@ -72,7 +72,7 @@ const subagentServiceRunSubagentOutput = `{
   "properties": {
     "result": {
       "type": "string",
-      "description": "What the subagent answered; one JSON value when its definition has the output format json."
+      "description": "What the subagent answered; one JSON value if its definition has the output format json."
     },
     "agent": {
       "type": "string",
@@ -80,19 +80,19 @@ const subagentServiceRunSubagentOutput = `{
     },
     "duration_ms": {
       "type": "integer",
-      "description": "How long the call took, in milliseconds."
+      "description": "Duration of the call in milliseconds."
     },
     "task_id": {
       "type": "string",
-      "description": "Id of the subagent's task, for show_task and watch_fleet; of its last one when it was asked again."
+      "description": "Id of the subagent's task, for show_task and watch_fleet; of its last task if it was asked again."
     },
     "session_id": {
       "type": "string",
-      "description": "Id of the conversation that the next call goes on with; absent when the subagent has none."
+      "description": "Id of the conversation that the next call continues; absent if the subagent has none."
     },
     "cost_usd": {
       "type": "number",
-      "description": "What the run cost, in US dollars, as the subagent's program reckons."
+      "description": "Cost of the run in US dollars, as the subagent's program reports it."
     },
     "usage": {
       "$ref": "#/$defs/SubagentUsage",
@@ -100,7 +100,7 @@ const subagentServiceRunSubagentOutput = `{
     },
     "result_next_offset": {
       "type": "integer",
-      "description": "Offset in bytes at which the rest of the result begins; absent when this is all of it. show_task gives the rest: task_id, include_payload and this as payload_offset."
+      "description": "Offset in bytes at which the rest of the result begins; absent if this is all of it. show_task returns the rest, with task_id, include_payload, and this value as payload_offset."
     }
   },
   "required": [
@@ -117,19 +117,19 @@ const subagentServiceRunSubagentOutput = `{
       "properties": {
         "model": {
           "type": "string",
-          "description": "The model, as its provider calls it; empty when nobody says."
+          "description": "The model, as its provider calls it; empty if it is not reported."
         },
         "input_tokens": {
           "type": "integer",
-          "description": "Tokens that were put in."
+          "description": "Number of input tokens."
         },
         "output_tokens": {
           "type": "integer",
-          "description": "Tokens that came out."
+          "description": "Number of output tokens."
         },
         "tool_calls": {
           "type": "integer",
-          "description": "How often a tool was called."
+          "description": "Number of tool calls."
         }
       },
       "required": [
@@ -148,12 +148,12 @@ const subagentServiceListSubagentsInput = `{
   "properties": {
     "cursor": {
       "type": "string",
-      "description": "Go on from here: the next_cursor of the answer before."
+      "description": "Continue from here: the next_cursor of the previous answer."
     },
     "limit": {
       "type": "integer",
       "minimum": 1,
-      "description": "Return at most this many subagents; next_cursor says where to go on."
+      "description": "Return at most this many subagents; next_cursor says where to continue."
     }
   },
   "additionalProperties": false
@@ -167,22 +167,22 @@ const subagentServiceListSubagentsOutput = `{
       "items": {
         "$ref": "#/$defs/Subagent"
       },
-      "description": "The subagents, by name. An agent that asks sees those that it may run."
+      "description": "The subagents, by name. An agent sees only those that it may run."
     },
     "broken": {
       "type": "array",
       "items": {
         "$ref": "#/$defs/BrokenSubagent"
       },
-      "description": "The definitions that cannot be used, by name, in the answer without a cursor. An agent that asks sees none of them."
+      "description": "The definitions that cannot be used, by name; only in the first page. An agent does not see them."
     },
     "total_count": {
       "type": "integer",
-      "description": "Number of subagents that can be used in all."
+      "description": "Number of usable subagents."
     },
     "next_cursor": {
       "type": "string",
-      "description": "Where to go on from, as cursor of the next call; absent when these are the last."
+      "description": "Where to continue, as cursor of the next call; absent on the last page."
     }
   },
   "required": [
@@ -207,7 +207,7 @@ const subagentServiceListSubagentsOutput = `{
           "items": {
             "type": "string"
           },
-          "description": "Who may run it: \"main\" is every caller that is not an agent, other names are those of principals and of subagents."
+          "description": "Who may run it: \"main\" means every caller that is not an agent; other names are principals and subagents."
         },
         "allowed": {
           "type": "boolean",
@@ -215,7 +215,7 @@ const subagentServiceListSubagentsOutput = `{
         },
         "session": {
           "type": "boolean",
-          "description": "Whether it remembers the calls before, of the same caller."
+          "description": "Whether it remembers earlier calls of the same caller."
         },
         "calls": {
           "type": "array",
@@ -230,7 +230,7 @@ const subagentServiceListSubagentsOutput = `{
         },
         "output_format": {
           "type": "string",
-          "description": "What its results are: \"text\" or \"json\"."
+          "description": "Format of its results: \"text\" or \"json\"."
         },
         "runs_in": {
           "type": "string",
@@ -241,7 +241,7 @@ const subagentServiceListSubagentsOutput = `{
           "items": {
             "type": "string"
           },
-          "description": "What in its file has no effect here, such as a key that is not known."
+          "description": "What in its file has no effect, for example an unknown key."
         }
       },
       "required": [
@@ -263,7 +263,7 @@ const subagentServiceListSubagentsOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name of its directory or file, or its path where another file has the name."
+          "description": "Name of its directory or file; its path if another file has the same name."
         },
         "reason": {
           "type": "string",

@@ -27,13 +27,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SubagentService runs specialized agents that are defined by files, each with tools, servers and a prompt of its own.
+// SubagentService runs specialized agents that are defined by files, each with its own tools, servers and prompt.
 type SubagentServiceClient interface {
 	// Delegate a task to a specialized subagent and wait for its result.
-	// The subagent has its own instructions, tools and permissions, and knows nothing but the prompt and the context that
-	// it is given. list_subagents shows which there are.
+	// The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that
+	// it is given. list_subagents shows the subagents.
 	RunSubagent(ctx context.Context, in *RunSubagentRequest, opts ...grpc.CallOption) (*RunSubagentResponse, error)
-	// List the subagents there are: what each is for, and who may run it.
+	// List the subagents: what each is for, and who may run it.
 	ListSubagents(ctx context.Context, in *ListSubagentsRequest, opts ...grpc.CallOption) (*ListSubagentsResponse, error)
 }
 
@@ -69,13 +69,13 @@ func (c *subagentServiceClient) ListSubagents(ctx context.Context, in *ListSubag
 // All implementations must embed UnimplementedSubagentServiceServer
 // for forward compatibility.
 //
-// SubagentService runs specialized agents that are defined by files, each with tools, servers and a prompt of its own.
+// SubagentService runs specialized agents that are defined by files, each with its own tools, servers and prompt.
 type SubagentServiceServer interface {
 	// Delegate a task to a specialized subagent and wait for its result.
-	// The subagent has its own instructions, tools and permissions, and knows nothing but the prompt and the context that
-	// it is given. list_subagents shows which there are.
+	// The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that
+	// it is given. list_subagents shows the subagents.
 	RunSubagent(context.Context, *RunSubagentRequest) (*RunSubagentResponse, error)
-	// List the subagents there are: what each is for, and who may run it.
+	// List the subagents: what each is for, and who may run it.
 	ListSubagents(context.Context, *ListSubagentsRequest) (*ListSubagentsResponse, error)
 	mustEmbedUnimplementedSubagentServiceServer()
 }

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Status says how far the task is. The last three never change again.
+// Status is the progress of the task. The last three values are final.
 type Task_Status int32
 
 const (
@@ -153,7 +153,7 @@ type Task struct {
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// What the agent reported at the end, shortened to 500 characters; until then the first line of the description.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
-	// How far the task is.
+	// Progress of the task.
 	Status Task_Status `protobuf:"varint,4,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
 	// Who assigned the task.
 	Source Task_Source `protobuf:"varint,5,opt,name=source,proto3,enum=fleet.v1.Task_Source" json:"source,omitempty"`
@@ -182,7 +182,15 @@ type Task struct {
 	// was at work; absent otherwise.
 	Stalled *bool `protobuf:"varint,17,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
-	LastStep      *string `protobuf:"bytes,18,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
+	LastStep *string `protobuf:"bytes,18,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
+	// Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made
+	// anew: the agent knows nothing of its tasks before; absent otherwise.
+	ConversationLost *string `protobuf:"bytes,20,opt,name=conversation_lost,json=conversationLost,proto3,oneof" json:"conversation_lost,omitempty"`
+	// Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long
+	// lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise.
+	FromTerminal *bool `protobuf:"varint,19,opt,name=from_terminal,json=fromTerminal,proto3,oneof" json:"from_terminal,omitempty"`
+	// Why the task failed, for programs: "CHECKS_FAILED" when its agent completed it and its checks failed; absent otherwise.
+	ReasonCode    *string `protobuf:"bytes,21,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,7 +344,28 @@ func (x *Task) GetLastStep() string {
 	return ""
 }
 
-// TaskDetail is a task with all that is known of it.
+func (x *Task) GetConversationLost() string {
+	if x != nil && x.ConversationLost != nil {
+		return *x.ConversationLost
+	}
+	return ""
+}
+
+func (x *Task) GetFromTerminal() bool {
+	if x != nil && x.FromTerminal != nil {
+		return *x.FromTerminal
+	}
+	return false
+}
+
+func (x *Task) GetReasonCode() string {
+	if x != nil && x.ReasonCode != nil {
+		return *x.ReasonCode
+	}
+	return ""
+}
+
+// TaskDetail is everything known about a task.
 type TaskDetail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the task.
@@ -345,7 +374,7 @@ type TaskDetail struct {
 	AgentName string `protobuf:"bytes,2,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// What the agent reported at the end; until then the first line of the description.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
-	// How far the task is.
+	// Progress of the task.
 	Status Task_Status `protobuf:"varint,4,opt,name=status,proto3,enum=fleet.v1.Task_Status" json:"status,omitempty"`
 	// Who assigned the task.
 	Source Task_Source `protobuf:"varint,5,opt,name=source,proto3,enum=fleet.v1.Task_Source" json:"source,omitempty"`
@@ -398,7 +427,19 @@ type TaskDetail struct {
 	LastStep *string `protobuf:"bytes,30,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
 	// What the task changed in the repository that its agent works in; absent while it runs, and where that is not known.
 	// show_task_changes shows the files.
-	Changes       *TaskChanges `protobuf:"bytes,33,opt,name=changes,proto3,oneof" json:"changes,omitempty"`
+	Changes *TaskChanges `protobuf:"bytes,33,opt,name=changes,proto3,oneof" json:"changes,omitempty"`
+	// Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long
+	// lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise.
+	FromTerminal *bool `protobuf:"varint,34,opt,name=from_terminal,json=fromTerminal,proto3,oneof" json:"from_terminal,omitempty"`
+	// Why the task began a conversation anew although its agent had one, for example because the agent's workspace was made
+	// anew: the agent knows nothing of its tasks before; absent otherwise.
+	ConversationLost *string `protobuf:"bytes,35,opt,name=conversation_lost,json=conversationLost,proto3,oneof" json:"conversation_lost,omitempty"`
+	// What the task used of its agent's model; absent while it runs, and where the agent does not tell.
+	Usage *TaskUsage `protobuf:"bytes,36,opt,name=usage,proto3,oneof" json:"usage,omitempty"`
+	// Why the task failed, for programs: "CHECKS_FAILED" when its agent completed it and its checks failed; absent otherwise.
+	ReasonCode *string `protobuf:"bytes,37,opt,name=reason_code,json=reasonCode,proto3,oneof" json:"reason_code,omitempty"`
+	// How the work of the task was checked; absent when it has no checks.
+	Checks        *TaskChecks `protobuf:"bytes,38,opt,name=checks,proto3,oneof" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -629,11 +670,119 @@ func (x *TaskDetail) GetChanges() *TaskChanges {
 	return nil
 }
 
+func (x *TaskDetail) GetFromTerminal() bool {
+	if x != nil && x.FromTerminal != nil {
+		return *x.FromTerminal
+	}
+	return false
+}
+
+func (x *TaskDetail) GetConversationLost() string {
+	if x != nil && x.ConversationLost != nil {
+		return *x.ConversationLost
+	}
+	return ""
+}
+
+func (x *TaskDetail) GetUsage() *TaskUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *TaskDetail) GetReasonCode() string {
+	if x != nil && x.ReasonCode != nil {
+		return *x.ReasonCode
+	}
+	return ""
+}
+
+func (x *TaskDetail) GetChecks() *TaskChecks {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+// TaskUsage is what a task used of its agent's model.
+type TaskUsage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model, as its provider calls it; empty when the agent does not tell.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Tokens that were put in.
+	InputTokens int32 `protobuf:"varint,2,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Tokens that came out.
+	OutputTokens int32 `protobuf:"varint,3,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	// How often a tool was called.
+	ToolCalls     int32 `protobuf:"varint,4,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskUsage) Reset() {
+	*x = TaskUsage{}
+	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskUsage) ProtoMessage() {}
+
+func (x *TaskUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_task_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskUsage.ProtoReflect.Descriptor instead.
+func (*TaskUsage) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_task_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TaskUsage) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *TaskUsage) GetInputTokens() int32 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *TaskUsage) GetOutputTokens() int32 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *TaskUsage) GetToolCalls() int32 {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return 0
+}
+
 var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x06\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\b\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -655,7 +804,11 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x0fpayload_removed\x18\x0e \x01(\bH\x00R\x0epayloadRemoved\x88\x01\x01\x12\x1d\n" +
 	"\awaiting\x18\x0f \x01(\bH\x01R\awaiting\x88\x01\x01\x12\x1d\n" +
 	"\astalled\x18\x11 \x01(\bH\x02R\astalled\x88\x01\x01\x12 \n" +
-	"\tlast_step\x18\x12 \x01(\tH\x03R\blastStep\x88\x01\x01\"b\n" +
+	"\tlast_step\x18\x12 \x01(\tH\x03R\blastStep\x88\x01\x01\x120\n" +
+	"\x11conversation_lost\x18\x14 \x01(\tH\x04R\x10conversationLost\x88\x01\x01\x12(\n" +
+	"\rfrom_terminal\x18\x13 \x01(\bH\x05R\ffromTerminal\x88\x01\x01\x12$\n" +
+	"\vreason_code\x18\x15 \x01(\tH\x06R\n" +
+	"reasonCode\x88\x01\x01\"b\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\v\n" +
 	"\apending\x10\x01\x12\v\n" +
@@ -675,8 +828,10 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"\b_stalledB\f\n" +
 	"\n" +
-	"_last_step\"\xf6\n" +
-	"\n" +
+	"_last_stepB\x14\n" +
+	"\x12_conversation_lostB\x10\n" +
+	"\x0e_from_terminalB\x0e\n" +
+	"\f_reason_code\"\xa8\r\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -712,7 +867,13 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\astalled\x18\x1d \x01(\bH\n" +
 	"R\astalled\x88\x01\x01\x12 \n" +
 	"\tlast_step\x18\x1e \x01(\tH\vR\blastStep\x88\x01\x01\x124\n" +
-	"\achanges\x18! \x01(\v2\x15.fleet.v1.TaskChangesH\fR\achanges\x88\x01\x01B\n" +
+	"\achanges\x18! \x01(\v2\x15.fleet.v1.TaskChangesH\fR\achanges\x88\x01\x01\x12(\n" +
+	"\rfrom_terminal\x18\" \x01(\bH\rR\ffromTerminal\x88\x01\x01\x120\n" +
+	"\x11conversation_lost\x18# \x01(\tH\x0eR\x10conversationLost\x88\x01\x01\x12.\n" +
+	"\x05usage\x18$ \x01(\v2\x13.fleet.v1.TaskUsageH\x0fR\x05usage\x88\x01\x01\x12$\n" +
+	"\vreason_code\x18% \x01(\tH\x10R\n" +
+	"reasonCode\x88\x01\x01\x121\n" +
+	"\x06checks\x18& \x01(\v2\x14.fleet.v1.TaskChecksH\x11R\x06checks\x88\x01\x01B\n" +
 	"\n" +
 	"\b_payloadB\f\n" +
 	"\n" +
@@ -731,7 +892,18 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"_last_stepB\n" +
 	"\n" +
-	"\b_changesB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\b_changesB\x10\n" +
+	"\x0e_from_terminalB\x14\n" +
+	"\x12_conversation_lostB\b\n" +
+	"\x06_usageB\x0e\n" +
+	"\f_reason_codeB\t\n" +
+	"\a_checks\"\x88\x01\n" +
+	"\tTaskUsage\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12!\n" +
+	"\finput_tokens\x18\x02 \x01(\x05R\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\x03 \x01(\x05R\foutputTokens\x12\x1d\n" +
+	"\n" +
+	"tool_calls\x18\x04 \x01(\x05R\ttoolCallsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_task_proto_rawDescOnce sync.Once
@@ -746,32 +918,36 @@ func file_fleet_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_fleet_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_fleet_v1_task_proto_goTypes = []any{
 	(Task_Status)(0),              // 0: fleet.v1.Task.Status
 	(Task_Source)(0),              // 1: fleet.v1.Task.Source
 	(*Task)(nil),                  // 2: fleet.v1.Task
 	(*TaskDetail)(nil),            // 3: fleet.v1.TaskDetail
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
-	(*TaskChanges)(nil),           // 5: fleet.v1.TaskChanges
+	(*TaskUsage)(nil),             // 4: fleet.v1.TaskUsage
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*TaskChanges)(nil),           // 6: fleet.v1.TaskChanges
+	(*TaskChecks)(nil),            // 7: fleet.v1.TaskChecks
 }
 var file_fleet_v1_task_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Task.status:type_name -> fleet.v1.Task.Status
 	1,  // 1: fleet.v1.Task.source:type_name -> fleet.v1.Task.Source
-	4,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	4,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	5,  // 2: fleet.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 3: fleet.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	5,  // 4: fleet.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: fleet.v1.TaskDetail.status:type_name -> fleet.v1.Task.Status
 	1,  // 6: fleet.v1.TaskDetail.source:type_name -> fleet.v1.Task.Source
-	4,  // 7: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 8: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
-	4,  // 9: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
-	5,  // 10: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	5,  // 7: fleet.v1.TaskDetail.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 8: fleet.v1.TaskDetail.started_at:type_name -> google.protobuf.Timestamp
+	5,  // 9: fleet.v1.TaskDetail.completed_at:type_name -> google.protobuf.Timestamp
+	6,  // 10: fleet.v1.TaskDetail.changes:type_name -> fleet.v1.TaskChanges
+	4,  // 11: fleet.v1.TaskDetail.usage:type_name -> fleet.v1.TaskUsage
+	7,  // 12: fleet.v1.TaskDetail.checks:type_name -> fleet.v1.TaskChecks
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_task_proto_init() }
@@ -780,6 +956,7 @@ func file_fleet_v1_task_proto_init() {
 		return
 	}
 	file_fleet_v1_changes_proto_init()
+	file_fleet_v1_check_proto_init()
 	file_fleet_v1_options_proto_init()
 	file_fleet_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
@@ -789,7 +966,7 @@ func file_fleet_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_task_proto_rawDesc), len(file_fleet_v1_task_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

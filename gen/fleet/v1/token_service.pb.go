@@ -80,7 +80,7 @@ func (Token_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_token_service_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// Token is what is known of a token; never its secret.
+// Token describes a token, without its secret.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the token and of the principal it stands for.

@@ -42,6 +42,13 @@ type answer struct {
 	Agents     []agent   `json:"agents"`
 	TotalCount int       `json:"total_count"`
 	ObservedAt time.Time `json:"observed_at"`
+	Places     []place   `json:"places"`
+}
+
+type place struct {
+	Name       string    `json:"name"`
+	OK         bool      `json:"ok"`
+	ObservedAt time.Time `json:"observed_at"`
 }
 
 type agent struct {
@@ -53,6 +60,7 @@ type agent struct {
 	Project       string  `json:"project"`
 	CurrentTaskID *string `json:"current_task_id"`
 	Owner         string  `json:"owner"`
+	Place         string  `json:"place"`
 }
 
 func newPeers(payload *fleetv1.ListAgentsResponse) (_ *peers, err error) {

@@ -66,7 +66,7 @@ func newTestbed(ctx context.Context, o options) (_ *testbed, err error) {
 
 // makeToken makes a token in the data that the server will be started on.
 func (t *testbed) makeToken(ctx context.Context, cfg app.Config) (string, error) {
-	a, err := app.Open(ctx, cfg, app.Options{Backend: t.world})
+	a, err := app.Open(ctx, cfg, app.Options{Places: []fleet.Place{t.world}})
 	if err != nil {
 		return "", err
 	}
@@ -82,7 +82,7 @@ func (t *testbed) serve(cfg app.Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	a, err := app.Open(context.Background(), cfg, app.Options{Backend: t.world})
+	a, err := app.Open(context.Background(), cfg, app.Options{Places: []fleet.Place{t.world}})
 	if err != nil {
 		return err
 	}

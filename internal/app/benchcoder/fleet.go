@@ -47,7 +47,7 @@ func newFleet(ctx context.Context, c *coder) (_ *fleet, err error) {
 	names := prefix
 	cfg := app.DefaultConfig()
 	cfg.Limits.Agents, cfg.Limits.RunningTasks, cfg.Limits.StoredBytes = 0, 0, 0 // measure without refusals
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", f.data, "coder"
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", f.data, []string{"coder"}
 	cfg.Coder.URL, cfg.Coder.Prefix = f.proxy.URL(), &names
 	a, err := app.Open(ctx, cfg, app.Options{})
 	if err != nil {

@@ -22,12 +22,14 @@ import (
 
 // options say what is measured.
 type options struct {
-	agents int           // cheap workspaces
-	rounds int           // of calls, one of each row in a round
-	window time.Duration // for which requests are counted
-	busy   int           // agents that work meanwhile
-	keep   bool          // the workspaces, for the next time
-	bulk   string        // the script that makes cheap workspaces
+	agents  int           // cheap workspaces
+	rounds  int           // of calls, one of each row in a round
+	window  time.Duration // for which requests are counted
+	busy    int           // agents that work meanwhile
+	keep    bool          // the workspaces, for the next time
+	project string        // of those
+	task    time.Duration // how long each task of theirs takes
+	bulk    string        // the script that makes cheap workspaces
 }
 
 func main() {
@@ -38,6 +40,8 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 200, "how often each list is asked for")
 	flag.DurationVar(&o.window, "window", time.Minute, "for how long requests to Coder are counted")
 	flag.IntVar(&o.busy, "busy", 4, "how many real agents work while requests are counted")
+	flag.StringVar(&o.project, "project", "Runner", "project of the real agents: Runner has fleet-runner, Setup has AgentAPI")
+	flag.DurationVar(&o.task, "task", 5*time.Second, "how long a task of theirs takes, in whole seconds")
 	flag.BoolVar(&o.keep, "keep", false, "keep the cheap workspaces for the next time")
 	flag.StringVar(&o.bulk, "bulk", "testdata/coder-testbed/bulk.sh", "the `script` of the test bed that makes cheap workspaces")
 	flag.Parse()

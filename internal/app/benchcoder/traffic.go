@@ -62,7 +62,7 @@ func traffic(ctx context.Context, f *fleet, o options, out io.Writer) (err error
 	group, making := errgroup.WithContext(ctx)
 	for i := range o.busy {
 		group.Go(func() error {
-			_, err := f.api.CreateAgent(making, &fleetv1.CreateAgentRequest{Name: worker(i), Project: "Setup", Spec: "x"})
+			_, err := f.api.CreateAgent(making, &fleetv1.CreateAgentRequest{Name: worker(i), Project: o.project, Spec: "x"})
 			return err
 		})
 	}
@@ -83,7 +83,7 @@ func traffic(ctx context.Context, f *fleet, o options, out io.Writer) (err error
 	}
 	busy, minutes := f.count.take(), [2]float64{o.window.Minutes(), time.Since(begun).Minutes()}
 
-	fmt.Fprintf(out, "\nrequests to Coder a minute, with %d agents; busy: %d of them work, on %d tasks of 5 s\n", o.agents, o.busy, tasks)
+	fmt.Fprintf(out, "\nrequests to Coder a minute, with %d agents; busy: %d of them work, on %d tasks of %s\n", o.agents, o.busy, tasks, o.task)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\tidle\tbusy")
 	both := maps.Clone(busy)
@@ -114,7 +114,7 @@ func (f *fleet) work(ctx context.Context, o options) (int, error) {
 	for i := range o.busy {
 		group.Go(func() error {
 			for ; time.Now().Before(until); done[i]++ {
-				r, err := f.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: worker(i), TaskDescription: fmt.Sprintf("sleep 5 for task %d", done[i])})
+				r, err := f.api.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: worker(i), TaskDescription: fmt.Sprintf("sleep %d # for task %d", int(o.task.Seconds()), done[i])})
 				if err != nil {
 					return err
 				}

@@ -24,7 +24,9 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
 )
 
 const (
@@ -32,10 +34,16 @@ const (
 	pointEnv = "CRASH_TEST_POINT"
 )
 
-// TestMain makes this program also a server that dies at a point, and the shim of its runs.
+// TestMain makes this program also a server that dies at a point, the shim of its runs, and a run of a model.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(local.ShimMain(os.Args[2:]...))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "ask" {
+		os.Exit(local.AskMain(os.Args[2:]...))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "model-run" {
+		os.Exit(cagent.Main())
 	}
 	if data := os.Getenv(dataEnv); data != "" {
 		if err := serve(data, os.Getenv(pointEnv)); err != nil {
@@ -50,10 +58,16 @@ func TestMain(m *testing.M) {
 // witness is a directory beside the data, in which tasks leave what outlives them.
 func witness(data string) string { return filepath.Join(filepath.Dir(data), "witness") }
 
+// definitions is a directory beside the data, with the agents of sessions.
+func definitions(data string) string { return filepath.Join(filepath.Dir(data), "agents") }
+
 func serve(data, point string) error {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", data, 200*time.Millisecond
-	cfg.Local.Projects = []local.Project{{Name: "shell", Write: []string{witness(data)}}}
+	cfg.Local.Projects = []local.Project{{
+		Name: "shell", Write: []string{witness(data)}, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}},
+	}}
+	cfg.Sessions.AgentsDir = definitions(data)
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log:  os.Stderr,
 		Core: func(c *fleet.Config) { c.LeaseTTL = 500 * time.Millisecond },
@@ -91,7 +105,9 @@ type supervisor struct {
 func supervise(t *testing.T, point string) *supervisor {
 	dir := t.TempDir()
 	s := &supervisor{t: t, data: filepath.Join(dir, "data"), done: make(chan struct{})}
-	require.NoError(t, os.Mkdir(witness(s.data), 0o700))
+	for _, dir := range []string{witness(s.data), definitions(s.data)} {
+		require.NoError(t, os.Mkdir(dir, 0o700))
+	}
 	s.begin(point)
 	go func() {
 		defer close(s.done)
@@ -120,7 +136,7 @@ func supervise(t *testing.T, point string) *supervisor {
 
 func (s *supervisor) begin(point string) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), dataEnv+"="+s.data, pointEnv+"="+point)
+	cmd.Env = append(os.Environ(), dataEnv+"="+s.data, pointEnv+"="+point, "ANTHROPIC_API_KEY="+stubKey)
 	cmd.Stderr = &logs{t: s.t}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -148,9 +164,13 @@ func (s *supervisor) begin(point string) {
 }
 
 func (s *supervisor) client() fleetv1.FleetServiceClient {
+	return fleetv1.NewFleetServiceClient(s.channel())
+}
+
+func (s *supervisor) channel() *grpc.ClientConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fleetv1.NewFleetServiceClient(s.conn)
+	return s.conn
 }
 
 type logs struct{ t *testing.T }
@@ -212,6 +232,37 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 			waited = call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{told}})
 			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
 			require.Equal(t, "got more light\ngot more light\n", s.output(told))
+
+			asked := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
+				AgentName: "papi", RequestId: "asked", TaskDescription: `"$FLEET_ASK" question "tabs or spaces?"; "$FLEET_ASK" permission Bash`,
+			}).GetTask().GetId()
+			for i, answer := range []string{"spaces", "allow"} {
+				var id string
+				s.until(func() bool {
+					all := call(s, fleetv1.FleetServiceClient.ListQuestions, &fleetv1.ListQuestionsRequest{}).GetQuestions()
+					if len(all) == 1 {
+						id = all[0].GetId()
+					}
+					return len(all) == 1
+				})
+				call(s, fleetv1.FleetServiceClient.AnswerQuestion, &fleetv1.AnswerQuestionRequest{QuestionId: id, Answer: answer, RequestId: fmt.Sprint("answer ", i)})
+			}
+			waited = call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{asked}})
+			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+			require.Equal(t, "spaces\nallow\n", s.output(asked))
+
+			tries, checks := filepath.Join(witness(s.data), "tries"), filepath.Join(witness(s.data), "checks")
+			checked := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
+				AgentName: "papi", RequestId: "checked", TaskDescription: "echo tried >>" + tries,
+				Checks: []string{fmt.Sprintf("echo checked >>%[1]s; [ $(wc -l <%[1]s) = 2 ]", checks)},
+			}).GetTask().GetId()
+			waited = call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{checked}})
+			require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
+			for file, want := range map[string]string{tries: "tried\ntried\n", checks: "checked\nchecked\n"} {
+				b, err := os.ReadFile(file)
+				require.NoError(t, err)
+				require.Equal(t, want, string(b), "each try and each check ran once")
+			}
 
 			long := call(s, fleetv1.FleetServiceClient.StartAgentTask, &fleetv1.StartAgentTaskRequest{
 				AgentName: "papi", RequestId: "long", TaskDescription: fmt.Sprintf("echo ran >>%s\ntrap '' TERM\nwhile :; do sleep 0.1; done", count),

@@ -110,7 +110,7 @@ type errand struct {
 // open starts a fleet in this process that sees Coder through the proxy.
 func (c *chaos) open(t *testing.T, url string) (stop func()) {
 	cfg := app.DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Backend = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), "coder"
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"coder"}
 	cfg.CreateWait, cfg.LogFormat = 30*time.Second, "json"
 	cfg.Coder.URL, cfg.Coder.Prefix = url, &c.prefix
 	t.Setenv("CODER_SESSION_TOKEN", c.token)

@@ -15,11 +15,15 @@ import (
 	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/fleet/providers"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(local.ShimMain(os.Args[2:]...))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "ask" {
+		os.Exit(local.AskMain(os.Args[2:]...))
 	}
 	testscript.Main(m, map[string]func(){"fleet": func() { os.Exit(app.Main(os.Args[1:])) }})
 }
@@ -39,8 +43,21 @@ esac
 
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	play(t, "../../../testdata/cli")
+}
+
+// TestAskingScripts runs the scripts about agents that ask.
+func TestAskingScripts(t *testing.T) {
+	t.Parallel()
+	play(t, "../../../testdata/cli/asking", local.Project{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
+		Allow: []string{"Bash(ls *)"}, Deny: []string{"Bash(rm *)"},
+	}}}})
+}
+
+// play runs the scripts of a directory, each against a server of its own with the projects.
+func play(t *testing.T, dir string, projects ...local.Project) {
 	testscript.Run(t, testscript.Params{
-		Dir: "../../../testdata/cli",
+		Dir: dir,
 		Setup: func(e *testscript.Env) error {
 			cfg := app.DefaultConfig()
 			cfg.Lifecycle = lifecycle.Config{Project: "shell", Role: "coder"}
@@ -48,6 +65,7 @@ func TestScripts(t *testing.T) {
 				Name: "shout", Kind: providers.KindCLI, Driver: providers.DriverCommand, Command: []string{shout(t), "{{.Prompt}}"},
 			}}
 			cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
+			cfg.Local.Projects = projects
 			cfg.Local.Write = []string{e.WorkDir} // where scripts and tasks meet
 			a, err := app.Open(context.Background(), cfg, app.Options{})
 			if err != nil {

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// span says how long something is, in its one or two largest units: 42s, 3m, 5h, 12d.
+// span formats a duration in its one or two largest units: 42s, 3m, 5h, 12d.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {
@@ -23,7 +23,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dy%dd", d/(365*day), d%(365*day)/day)
 }
 
-// exact says how long something took: 42s, 3m12s, 2h05m.
+// exact formats a duration: 42s, 3m12s, 2h05m.
 func exact(d time.Duration) string {
 	d = max(d, 0).Truncate(time.Second)
 	switch {
@@ -35,7 +35,7 @@ func exact(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// age says how long ago t was; "-" when it has not been.
+// age formats how long ago t was; "-" for the zero time.
 func (s *session) age(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
@@ -43,7 +43,7 @@ func (s *session) age(t *timestamppb.Timestamp) string {
 	return span(s.deps.Now().Sub(t.AsTime()))
 }
 
-// when says when t was, for a person in front of a terminal, with the age; "-" when it has not been.
+// when formats a time and its age for people at a terminal; "-" for the zero time.
 func (s *session) when(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
@@ -51,7 +51,7 @@ func (s *session) when(t *timestamppb.Timestamp) string {
 	return t.AsTime().UTC().Format(time.RFC3339) + " (" + s.age(t) + " ago)"
 }
 
-// took says how long it took from one time to the other, or takes until now.
+// took formats the time from start to end, or until now while there is no end.
 func (s *session) took(from, to *timestamppb.Timestamp) string {
 	if from == nil {
 		return "-"

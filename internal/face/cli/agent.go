@@ -27,8 +27,15 @@ Create one with "fleet agent create", then give it work with "fleet task run".`,
   fleet agent show papi`,
 	})
 	cmd.AddCommand(
-		p.newAgentCreate(), p.newAgentList(), p.newAgentShow(), p.newAgentDelete(),
-		p.newAgentStart(), p.newAgentStop(), p.newAgentRestart(), p.newAgentLog(),
+		calls(p.newAgentCreate(), "create_agent"),
+		calls(p.newAgentList(), "list_agents"),
+		calls(p.newAgentShow(), "show_agent", "{agent_name}"),
+		calls(p.newAgentDelete(), "delete_agent", "{agent_name}"),
+		calls(p.newAgentStart(), "start_agent", "{agent_name}"),
+		calls(p.newAgentStop(), "stop_agent", "{agent_name}"),
+		calls(p.newAgentRestart(), "restart_agent", "{agent_name}"),
+		calls(p.newAgentLog(), "show_agent_log", "{agent_name}"),
+		calls(p.newAgentRescue(), "download_agent_bundle", "{agent_name}"),
 	)
 	return cmd
 }
@@ -64,7 +71,7 @@ what its workspace is doing, and the task it works on.
 			if err != nil {
 				return err
 			}
-			s.tellStale(resp)
+			s.tellPlaces(resp)
 			return s.print(resp, func() { s.showAgents(resp, project+role+state != "") })
 		}),
 	}
@@ -84,14 +91,21 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, filtered bool) {
 	if owners {
 		head = slices.Insert(head, 1, "OWNER")
 	}
+	places := s.output == wide || len(resp.GetPlaces()) > 1
+	if places {
+		head = append(head, "PLACE")
+	}
 	g := newGrid(head...)
 	for _, a := range resp.GetAgents() {
 		row := []any{
-			a.GetName(), busyCell(a.GetStatus().String(), a.GetStalled()), statusCell(a.GetState().String()),
+			a.GetName(), busyCell(a.GetStatus().String(), a.GetStalled(), a.GetWaiting()), statusCell(a.GetState().String()),
 			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue(),
 		}
 		if owners {
 			row = slices.Insert(row, 1, any(a.GetOwner()))
+		}
+		if places {
+			row = append(row, a.GetPlace())
 		}
 		g.row(row...)
 	}
@@ -129,7 +143,7 @@ and why, where it works, and its task.`,
 	}
 }
 
-// tellStale says on standard error how old an answer is, and why, when the server calls it stale.
+// tellStale reports on standard error how old an answer is and why, if the server calls it stale.
 func (s *session) tellStale(answer interface {
 	GetObservedAt() *timestamppb.Timestamp
 	GetStaleReason() string
@@ -140,9 +154,34 @@ func (s *session) tellStale(answer interface {
 	}
 }
 
-// busyCell is the status of an agent, or of a task, that may be stalled.
-func busyCell(status string, stalled bool) cell {
-	if stalled {
+// tellPlaces says on standard error which places do not tell how their agents are, and why.
+func (s *session) tellPlaces(answer interface {
+	GetObservedAt() *timestamppb.Timestamp
+	GetStaleReason() string
+	GetPlaces() []*fleetv1.PlaceStatus
+},
+) {
+	if len(answer.GetPlaces()) < 2 {
+		s.tellStale(answer)
+		return
+	}
+	for _, p := range answer.GetPlaces() {
+		switch {
+		case p.GetOk():
+		case p.GetObservedAt() == nil:
+			s.screen.line(fmt.Sprintf("fleet: the agents of %s are not known yet: %s", printable(p.GetName()), printable(p.GetReason())))
+		default:
+			s.screen.line(fmt.Sprintf("fleet: the agents of %s are as they were %s ago: %s", printable(p.GetName()), s.age(p.GetObservedAt()), printable(p.GetReason())))
+		}
+	}
+}
+
+// busyCell is the status cell of an agent or a task, which may be stalled or wait for an answer.
+func busyCell(status string, stalled, waiting bool) cell {
+	switch {
+	case waiting:
+		return cell{status + " (waiting)", yellow}
+	case stalled:
 		return cell{status + " (stalled)", yellow}
 	}
 	return statusCell(status)
@@ -158,6 +197,9 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	var c card
 	c.line("Name", printable(a.GetName()))
 	c.line("Status", paint(colors, colorOf(status), status))
+	if a.GetWaiting() {
+		c.line("Waiting", paint(colors, yellow, "for an answer, see \"fleet questions\""))
+	}
 	if a.GetStalled() {
 		c.line("Stalled", paint(colors, yellow, "yes")+because(a.GetLastStep()))
 	}
@@ -168,6 +210,7 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	c.line("Role", printable(a.GetRole()))
 	c.line("Owner", printable(a.GetOwner()))
 	c.line("Workspace", printable(a.GetWorkspaceId()))
+	c.line("Place", printable(a.GetPlace()))
 	c.line("Location", printable(a.GetLocation()))
 	c.line("Created", s.when(a.GetCreatedAt()))
 	c.line("Updated", s.when(a.GetUpdatedAt()))
@@ -180,7 +223,7 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 	s.screen.output(c.b.String())
 }
 
-// metadataLabel is what a person calls a key of the metadata; empty for the specification, which is shown anyway.
+// metadataLabel returns the label of a metadata key; empty for the specification, which is shown anyway.
 func metadataLabel(key string) string {
 	switch key {
 	case "fleet_mcp_agent_spec":

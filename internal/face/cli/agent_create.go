@@ -70,7 +70,8 @@ What comes next: give it a task with "fleet task run NAME ...".`,
 	return cmd
 }
 
-// addRequestID adds the flag that makes a repeated command safe across processes. Within one, every mutation has an id.
+// addRequestID adds the flag that makes it safe to repeat a command in another process. Within one process every
+// mutation has an id anyway.
 func addRequestID(cmd *cobra.Command, id *string) {
 	cmd.Flags().StringVar(id, "request-id", "", "an `ID` of your choice: the same command with it again does nothing twice")
 	complete(cmd, "request-id", cobra.NoFileCompletions)

@@ -18,8 +18,9 @@ func (p *program) newAgentDelete() *cobra.Command {
 		Aliases: []string{"rm"},
 		Short:   "Delete agents and their workspaces",
 		Long: `Delete agents and destroy their workspaces, even while they are busy. The history
-of their tasks is kept, and so is uncommitted work where the project is a
-repository: the answer says where.
+of their tasks is kept, and so is work that was not pushed or committed where the
+project is a repository: the answer says where, and what may be lost all the same.
+"fleet agent rescue" fetches what Fleet has kept.
 
 On a terminal it asks first; elsewhere --yes is needed.`,
 		Example: `  fleet agent delete papi
@@ -43,8 +44,8 @@ On a terminal it asks first; elsewhere --yes is needed.`,
 				case err == nil:
 				case first == nil:
 					first = err
-				default: // the first one is told at the end
-					s.tell(explain(ctx, err, s.target))
+				default: // the first error is reported at the end
+					s.tell(s.explain(ctx, err, s.target))
 				}
 				if ctx.Err() != nil {
 					break
@@ -70,13 +71,13 @@ func (s *session) deleteAgent(ctx context.Context, name, requestID string) error
 	return s.print(resp, func() { s.say(resp.GetMessage(), resp.GetDeletedAgent().GetName()) })
 }
 
-// confirm asks a yes or no question on the terminal. Where there is none, only --yes is an answer.
+// confirm asks a yes or no question on the terminal. Without a terminal only --yes confirms.
 func (s *session) confirm(ctx context.Context, question string) error {
 	if !terminalOf(s.deps.Stdin, s.deps.Getenv).is() || !s.screen.onErr.is() {
 		return usagef("nobody can be asked here; add --yes")
 	}
 	answers := make(chan string, 1)
-	go func() { // a read of a terminal cannot be called off; the process ends soon after Ctrl-C
+	go func() { // reading from a terminal cannot be cancelled; the process ends soon after Ctrl-C
 		line, _ := bufio.NewReader(s.deps.Stdin).ReadString('\n')
 		answers <- strings.ToLower(strings.TrimSpace(line))
 	}()

@@ -9,14 +9,14 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// powered is the answer to starting, stopping and restarting an agent.
+// powered is the answer to starting, stopping or restarting an agent.
 type powered interface {
 	proto.Message
 	GetAgent() *fleetv1.Agent
 	GetMessage() string
 }
 
-// power makes the action of a command that changes what an agent's workspace is doing.
+// power returns the action of a command that starts, stops or restarts an agent's workspace.
 func (p *program) power(doing, next string, call func(ctx context.Context, s *session, name string) (powered, error)) func(*cobra.Command, []string) error {
 	return p.action(func(ctx context.Context, s *session, args []string) error {
 		var resp powered

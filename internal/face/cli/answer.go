@@ -1,19 +1,18 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// Answers of derived commands are shown by what they are: a text that was asked for, a list of things, or one thing.
+// The answers of derived commands are printed as the options of their fields say, and otherwise by their shape: a list,
+// or a single thing.
 
-// theText are the names of a field that is what was asked for; the other fields tell about it.
-var theText = []protoreflect.Name{"result", "response", "content", "message"}
-
-// printAnswer prints the answer of a method, and returns an error when it says that what was asked for has failed.
+// printAnswer prints the answer of a method, and returns an error if the answer reports a failure.
 func (s *session) printAnswer(answer proto.Message) error {
 	m := answer.ProtoReflect()
 	err := s.print(answer, func() { s.showAnswer(m) })
@@ -23,25 +22,29 @@ func (s *session) printAnswer(answer proto.Message) error {
 	return failed(m)
 }
 
-// failed is nil unless the answer has a status that says error or failed. Its field error, or reason, says why.
+// failed returns nil unless a field of the answer says that the call failed. Another field may give the cause.
 func failed(m protoreflect.Message) error {
-	f := m.Descriptor().Fields().ByName("status")
-	if f == nil || f.Enum() == nil || f.IsList() || !slices.Contains([]string{"error", "failed"}, scalarText(f, m.Get(f))) {
-		return nil
-	}
-	why := "the answer does not say why"
-	for _, name := range []protoreflect.Name{"reason", "error"} {
-		if f := m.Descriptor().Fields().ByName(name); f != nil && !f.IsList() && m.Has(f) {
+	bad, why := false, "the answer does not say why"
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		switch s := shownBy(f); {
+		case s.GetFailedValue() != "":
+			bad = scalarText(f, m.Get(f)) == s.GetFailedValue()
+		case s.GetRole() == fleetv1.Shown_cause && m.Has(f):
 			why = scalarText(f, m.Get(f))
 		}
+	}
+	if !bad {
+		return nil
 	}
 	return Fail(ExitFailed, "", "the request failed: %s", strings.TrimSuffix(why, "."))
 }
 
 func (s *session) showAnswer(m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
-	for _, name := range theText {
-		if f := fields.ByName(name); f != nil && f.Kind() == protoreflect.StringKind && !f.IsList() {
+	for i := range fields.Len() {
+		if f := fields.Get(i); shownBy(f).GetRole() == fleetv1.Shown_text {
 			s.showText(m, f)
 			return
 		}
@@ -75,7 +78,7 @@ func (s *session) showName(m protoreflect.Message) {
 	}
 }
 
-// showText prints the text that was asked for, and what there is to know besides on standard error.
+// showText prints the requested text, and the other fields on standard error.
 func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	text, spoken := m.Get(f).String(), s.spoken
 	plain := strings.TrimSpace((&sanitizer{}).clean(text))
@@ -99,13 +102,13 @@ func (s *session) showText(m protoreflect.Message, f protoreflect.FieldDescripto
 	}
 }
 
-// facts gathers what a message has in numbers, words and lists of words, but for the field, and for what the error says
-// of an answer that failed.
+// facts collects the message's numbers, words and lists of words, except the given field and what the error of a failed
+// answer reports.
 func (s *session) facts(m protoreflect.Message, but protoreflect.FieldDescriptor, failed bool, list *[]string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		switch f := fields.Get(i); {
-		case f == but || !m.Has(f) || f.Name() == "type" || failed && slices.Contains([]protoreflect.Name{"status", "error", "reason"}, f.Name()):
+		case f == but || !m.Has(f) || f.Name() == resultField || failed && (shownBy(f).GetFailedValue() != "" || shownBy(f).GetRole() == fleetv1.Shown_cause):
 		case isScalar(f) || f.IsList() && f.Message() == nil:
 			if text := s.text1(f, m.Get(f)); text != "" {
 				*list = append(*list, labelOf(f)+" "+text)
@@ -116,7 +119,7 @@ func (s *session) facts(m protoreflect.Message, but protoreflect.FieldDescriptor
 	}
 }
 
-// showLists prints a table a list.
+// showLists prints a table for each list.
 func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect.FieldDescriptor) {
 	shown := 0
 	for i, f := range lists {
@@ -136,7 +139,7 @@ func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect
 	}
 }
 
-// showList prints a list as a table or, where its texts are too long for one, as a card each.
+// showList prints a list as a table, or as cards if its texts are too long for a table.
 func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.List) {
 	g, long := s.gridOf(f.Message(), items)
 	if s.quiet {
@@ -161,10 +164,10 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 	}
 }
 
-// longCell is how long a text may be in a table, in characters.
+// longCell is the longest text in a table, in characters.
 const longCell = 200
 
-// gridOf is a table of messages, without the columns that are empty. long says that a text is too long for it.
+// gridOf returns a table of messages without empty columns. long reports whether a text is too long for it.
 func (s *session) gridOf(d protoreflect.MessageDescriptor, items protoreflect.List) (g *grid, long bool) {
 	g = newGrid()
 	g.rows = make([][]cell, items.Len())

@@ -15,10 +15,10 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// units are the endings of the names of numbers, which say what they count.
+// units are suffixes of numeric field names that name the unit.
 var units = []struct {
 	ending string
-	kept   bool // the ending says what the field is, too
+	kept   bool // the suffix is part of the label too
 	text   func(float64) string
 }{
 	{"_ms", false, func(n float64) string { return lasting(time.Duration(n * float64(time.Millisecond))) }},
@@ -29,7 +29,7 @@ var units = []struct {
 	{"_bytes", false, func(n float64) string { return sizeOf(int64(n)) }},
 }
 
-// labelOf is what a field is called in front of people: payload_url is "Payload url", started_at "Started", duration_ms
+// labelOf returns the label of a field: payload_url becomes "Payload url", started_at "Started", duration_ms
 // "Duration".
 func labelOf(f protoreflect.FieldDescriptor) string {
 	name := string(f.Name())
@@ -46,7 +46,7 @@ func labelOf(f protoreflect.FieldDescriptor) string {
 	return upperFirst(strings.ReplaceAll(name, "_", " "))
 }
 
-// lasting says how long something took: 12 ms, 3.4 s, 5m10s.
+// lasting formats a duration: 12 ms, 3.4 s, 5m10s.
 func lasting(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -71,7 +71,7 @@ func isNumber(f protoreflect.FieldDescriptor) bool {
 	return true
 }
 
-// isScalar says whether a value of the field is one word or text.
+// isScalar reports whether a value of the field is a single word or text.
 func isScalar(f protoreflect.FieldDescriptor) bool {
 	if f.IsList() || f.IsMap() {
 		return false
@@ -86,7 +86,7 @@ func isScalar(f protoreflect.FieldDescriptor) bool {
 	return true
 }
 
-// scalarText is one value for people, without regard to now.
+// scalarText formats one value, independent of the current time.
 func scalarText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch f.Kind() {
 	case protoreflect.BoolKind:
@@ -125,7 +125,7 @@ func numberText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return v.String()
 }
 
-// messageText is a message that is one value: a wrapper, a duration, or any JSON.
+// messageText formats a message that is a single value: a wrapper, a duration, or any JSON.
 func messageText(m protoreflect.Message) string {
 	if d, ok := m.Interface().(*durationpb.Duration); ok {
 		return lasting(d.AsDuration())
@@ -133,7 +133,7 @@ func messageText(m protoreflect.Message) string {
 	return jsonText(m.Interface())
 }
 
-// jsonText is a message as JSON in one line; a text without its quotes.
+// jsonText formats a message as JSON in one line; a string without its quotes.
 func jsonText(m proto.Message) string {
 	data, err := wire.Marshal(m)
 	if err != nil {
@@ -146,7 +146,7 @@ func jsonText(m proto.Message) string {
 	return string(data)
 }
 
-// text1 is the value of a field, which may be a list, in one text; empty when it says nothing.
+// text1 formats the value of a field, possibly a list, as one text; empty if the value is empty.
 func (s *session) text1(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch {
 	case f.IsMap():
@@ -163,7 +163,7 @@ func (s *session) text1(f protoreflect.FieldDescriptor, v protoreflect.Value) st
 	return s.one(f, v)
 }
 
-// one is one value of a field. Times are as old as they are.
+// one formats one value of a field. Times are shown as ages.
 func (s *session) one(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	if !isTime(f) {
 		return scalarText(f, v)
@@ -175,7 +175,7 @@ func (s *session) one(f protoreflect.FieldDescriptor, v protoreflect.Value) stri
 	return s.age(t) + " ago"
 }
 
-// cellText is the value of a field in a table. There, 0 is a number like others.
+// cellText formats the value of a field for a table, where 0 is shown like any number.
 func (s *session) cellText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch {
 	case isScalar(f):
@@ -188,7 +188,7 @@ func (s *session) cellText(f protoreflect.FieldDescriptor, v protoreflect.Value)
 	return jsonText(v.Message().Interface())
 }
 
-// cardOf shows all of a message that is set.
+// cardOf returns a card with all set fields of a message.
 func (s *session) cardOf(m protoreflect.Message) string {
 	var c card
 	colors := s.screen.onOut.colored(s.noColor)
@@ -221,7 +221,7 @@ func (s *session) cardOf(m protoreflect.Message) string {
 	return c.b.String()
 }
 
-// harmless is a text of several lines without anything that a terminal would act on.
+// harmless returns a multi-line text without control characters that a terminal would interpret.
 func harmless(text string) string {
 	if !strings.ContainsAny(strings.TrimRight(text, "\r\n"), "\r\n") {
 		return printable(text)
@@ -229,7 +229,7 @@ func harmless(text string) string {
 	return (&sanitizer{}).clean(strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
-// tree is a field that has a structure of its own, as YAML.
+// tree formats a structured field as YAML.
 func tree(m protoreflect.Message, f protoreflect.FieldDescriptor) string {
 	alone := m.New()
 	if !m.Has(f) {

@@ -11,11 +11,11 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// completionTime is how long a shell waits for names.
+// completionTime limits how long a shell waits for completions.
 const completionTime = 1500 * time.Millisecond
 
-// ask gets names from the server for the shell. When there is none in time, there is nothing to complete. An embedded
-// instance is not started for it.
+// ask gets names from the server for completion. It returns nothing if the server does not answer in time, and does not
+// start an embedded server.
 func (p *program) ask(cmd *cobra.Command, question func(ctx context.Context, s *session) []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
 	target, err := p.target()
 	if err != nil || target.Embedded {
@@ -39,7 +39,7 @@ func (p *program) ask(cmd *cobra.Command, question func(ctx context.Context, s *
 	return question(ctx, s), cobra.ShellCompDirectiveNoFileComp
 }
 
-// first limits a completion to the first argument.
+// first restricts a completion to the first argument.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -49,7 +49,7 @@ func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// choice is a completion with a description, if it begins like what was typed and was not typed already.
+// choice is a completion with a description. It is offered if it matches what was typed and is not typed already.
 func choice(list []cobra.Completion, name, description, typed string, used []string) []cobra.Completion {
 	if !strings.HasPrefix(strings.ToLower(name), strings.ToLower(typed)) || slices.Contains(used, name) {
 		return list
@@ -57,7 +57,7 @@ func choice(list []cobra.Completion, name, description, typed string, used []str
 	return append(list, cobra.CompletionWithDesc(printable(name), printable(description)))
 }
 
-// completeAgents completes names of agents, each once.
+// completeAgents completes agent names, each only once.
 func (p *program) completeAgents(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return p.ask(cmd, func(ctx context.Context, s *session) (names []cobra.Completion) {
 		resp, err := s.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
@@ -71,12 +71,12 @@ func (p *program) completeAgents(cmd *cobra.Command, args []string, typed string
 	})
 }
 
-// completeAgent completes one name of an agent, as the first argument.
+// completeAgent completes an agent name as the first argument.
 func (p *program) completeAgent(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return first(p.completeAgents)(cmd, args, typed)
 }
 
-// completeAgentFlag completes the name of an agent as the value of a flag.
+// completeAgentFlag completes an agent name as the value of a flag.
 func (p *program) completeAgentFlag(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return p.completeAgents(cmd, nil, typed)
 }
@@ -94,7 +94,7 @@ func (p *program) completeProjects(cmd *cobra.Command, _ []string, typed string)
 	})
 }
 
-// completeRoles completes roles of the project of --project, or of the agent's project.
+// completeRoles completes roles of the project given by --project, or of the agent's project.
 func (p *program) completeRoles(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return p.ask(cmd, func(ctx context.Context, s *session) (names []cobra.Completion) {
 		project := ""
@@ -119,7 +119,7 @@ func (p *program) completeRoles(cmd *cobra.Command, args []string, typed string)
 	})
 }
 
-// completeTasks completes ids of tasks: the newest ones.
+// completeTasks completes the ids of the newest tasks.
 func (p *program) completeTasks(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return p.ask(cmd, func(ctx context.Context, s *session) (ids []cobra.Completion) {
 		size := int32(80)

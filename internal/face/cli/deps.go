@@ -10,43 +10,42 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Target says which server a command talks to, and as whom.
+// Target is the server that a command talks to, with the caller's token.
 type Target struct {
 	// Server is HOST:PORT of the gRPC listener.
 	Server string
-	// Token is the secret that identifies the caller; empty when none was given.
+	// Token is the secret that identifies the caller; empty if none was given.
 	Token string
-	// Insecure asks for no TLS, also when Server is not on this machine.
+	// Insecure disables TLS even if Server is not on this machine.
 	Insecure bool
-	// Embedded asks for an instance in this process instead of Server, on the data in Data.
+	// Embedded uses an in-process server on the data in Data instead of Server.
 	Embedded bool
-	// Data is the directory of the embedded instance; empty means the default one.
+	// Data is the directory of the embedded server; empty means the default.
 	Data string
 }
 
-// Dialer connects to a target. The function it returns closes the connection and, of an embedded instance, waits for
-// its end.
+// Dialer connects to a target. The function it returns closes the connection and waits for an embedded server to stop.
 type Dialer func(ctx context.Context, t Target) (grpc.ClientConnInterface, func() error, error)
 
-// Deps is what the command line gets from outside. The zero value is the real world, without an embedded instance.
+// Deps are the command line's dependencies. The zero value is the real environment without an embedded server.
 type Deps struct {
 	// Version is what "fleet version" prints.
 	Version string
-	// Stdin, Stdout and Stderr are those of the process when nil.
+	// Stdin, Stdout and Stderr default to those of the process.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Dial connects to the server; DialNetwork when nil.
+	// Dial connects to the server; nil means DialNetwork.
 	Dial Dialer
-	// Getenv reads the environment; os.Getenv when nil.
+	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
-	// Now tells the time; time.Now when nil.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
-	// NewID makes request ids; random UUIDs when nil.
+	// NewID returns request ids; nil means random UUIDs.
 	NewID func() string
-	// Signals delivers interrupts; when nil, Run listens for SIGINT and SIGTERM itself.
+	// Signals delivers interrupts; if nil, Run listens for SIGINT and SIGTERM itself.
 	Signals <-chan os.Signal
 
-	// patience is how long a connection that once worked may stay broken before a command gives up.
+	// patience is how long a broken connection that once worked may stay broken before a command gives up.
 	patience time.Duration
 	// secondPress is how long the first Ctrl-C waits for a second one.
 	secondPress time.Duration

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// maxAnswer is the largest answer taken from a server, in bytes: a payload, or a very large fleet.
+// maxAnswer is the largest answer that is accepted from a server, in bytes, for payloads and very large fleets.
 const maxAnswer = 256 << 20
 
-// DialNetwork is the Dialer for servers on the network. It uses TLS unless the server is on this machine or the target
-// says otherwise. It does not wait for the connection: the first call tells whether there is one.
+// DialNetwork is the Dialer for network servers. It uses TLS unless the server is on this machine or the target
+// disables it. It does not wait for the connection; the first call reports connection errors.
 func DialNetwork(_ context.Context, t Target) (grpc.ClientConnInterface, func() error, error) {
 	if t.Embedded {
 		return nil, nil, Fail(ExitError, "leave --embedded out, and start a server", "this program has no embedded server")
@@ -36,7 +36,7 @@ func DialNetwork(_ context.Context, t Target) (grpc.ClientConnInterface, func() 
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		// More often than every five minutes a server may take for an attack.
+		// A server may treat pings more often than every five minutes as an attack.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5*time.Minute + 10*time.Second, Timeout: 20 * time.Second}),
 	}
 	if t.Token != "" {
@@ -49,7 +49,7 @@ func DialNetwork(_ context.Context, t Target) (grpc.ClientConnInterface, func() 
 	return conn, conn.Close, nil
 }
 
-// isLoopback says whether the server is on this machine, where nobody listens in between.
+// isLoopback reports whether the server is on this machine, where nobody can listen in between.
 func isLoopback(server string) bool {
 	host, _, err := net.SplitHostPort(server)
 	if err != nil {
@@ -70,5 +70,5 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": "Bearer " + b.secret}, nil
 }
 
-// RequireTransportSecurity says whether the token may travel with TLS only.
+// RequireTransportSecurity reports whether the token may only be sent over TLS.
 func (b bearer) RequireTransportSecurity() bool { return !b.plain }

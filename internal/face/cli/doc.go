@@ -1,4 +1,4 @@
-// Package cli is the command line of Fleet: a client of the gRPC API like any other. It prints tables for people and
-// the API's own JSON or YAML for machines, follows running tasks through restarts of the server, and ends with exit
-// codes that scripts can use.
+// Package cli is the command line of Fleet, an ordinary client of the gRPC API. It prints tables for people and the
+// API's JSON or YAML for programs, follows running tasks across server restarts, and exits with codes that scripts can
+// use.
 package cli

@@ -16,7 +16,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// download writes the content that a method streams to a file, or to standard output.
+// download writes the content that a method streams to a file or to standard output.
 func (s *session) download(ctx context.Context, m *method, req proto.Message, file string) error {
 	content, err := unpacked(&pieces{next: s.calls.receive(ctx, m.path(), req, m.out, nil)})
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *session) download(ctx context.Context, m *method, req proto.Message, fi
 	return broke(err)
 }
 
-// broke says in words that content ended too early, or is not what was sent.
+// broke returns the error for content that ended early or was damaged.
 func broke(err error) error {
 	for _, why := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader} {
 		if errors.Is(err, why) {
@@ -52,7 +52,7 @@ func broke(err error) error {
 type pieces struct {
 	next func() (proto.Message, error)
 	left []byte
-	info *fleetv1.PayloadInfo // what the first message says of the content; nil before it has come, or when it says nothing
+	info *fleetv1.PayloadInfo // description of the content in the first message; nil before it has arrived, or if it is missing
 }
 
 func (p *pieces) Read(b []byte) (int, error) {
@@ -75,7 +75,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// unpacked is the content without its compression, if it has one. It waits for the first of it.
+// unpacked returns the decompressed content. It waits for the first piece.
 func unpacked(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	magic, err := b.Peek(2)
@@ -88,8 +88,8 @@ func unpacked(r io.Reader) (io.Reader, error) {
 	return gzip.NewReader(b)
 }
 
-// writeFile writes to the file, which has the whole content or what it had before. What is no regular file, such as a
-// terminal or a pipe, is written to as it is.
+// writeFile replaces the file only after the whole content has arrived. It writes directly to what is not a regular
+// file, such as a terminal or a pipe.
 func writeFile(name string, content io.Reader) (n int64, err error) {
 	part := name
 	if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() {
@@ -110,12 +110,12 @@ func writeFile(name string, content io.Reader) (n int64, err error) {
 		err = os.Rename(part, name)
 	}
 	if err != nil {
-		_ = os.Remove(part) // what matters is why there is no whole one
+		_ = os.Remove(part) // the first error is the one that matters
 	}
 	return n, err
 }
 
-// outputWriter writes to the screen, where a character must not be cut in two.
+// outputWriter writes to the screen without splitting characters.
 type outputWriter struct {
 	screen *screen
 	rest   []byte

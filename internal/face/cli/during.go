@@ -8,8 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// during makes a call that takes its time, and shows meanwhile what happens to the agent: on the progress line of a
-// terminal, or with --verbose as lines. That is a courtesy: when it fails, the call goes on without.
+// during makes a long call and meanwhile shows what happens to the agent: on the progress line of a terminal, or with
+// --verbose as lines. If that fails, the call continues without it.
 func (s *session) during(ctx context.Context, agent, label string, call func() error) error {
 	p := s.progress(label, s.deps.Now())
 	defer p.done()
@@ -36,14 +36,14 @@ func (s *session) during(ctx context.Context, agent, label string, call func() e
 	err := call()
 	cancel()
 	<-over
-	if s.verbose && f.req.GetCursor() != "now" { // what happened last may not have come through the stream yet
+	if s.verbose && f.req.GetCursor() != "now" { // the stream may not have delivered the last events yet
 		f.req.Follow = false
 		_ = f.run(ctx, show, nil)
 	}
 	return err
 }
 
-// position is where the event log ends now, so that what comes after it is not missed; "now" when that is not known.
+// position returns the current end of the event log, so that no later event is missed; "now" if it is not known.
 func (s *session) position(ctx context.Context) string {
 	stream, err := s.fleet.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: "now"})
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *session) position(ctx context.Context) string {
 	}
 }
 
-// headline says in a few words what an event tells about the agent; empty for what it merely writes.
+// headline summarizes an event about the agent in a few words; empty for output.
 func headline(e *fleetv1.Event) string {
 	switch e.GetType() {
 	case fleetv1.Event_task_output:

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// The exit codes of Run.
+// These are the exit codes of Run.
 const (
 	ExitOK          = 0
 	ExitError       = 1
@@ -31,7 +31,8 @@ const exitHelp = `Every command ends with one of these exit codes:
     7  the server does not know the caller, or does not let it do this
     8  a task failed, or a request to an agent did
     9  a task was stopped
-   10  the time given with --timeout is over; tasks go on
+   10  the time given with --timeout is over, or a task waits for an answer and
+       --or-question was given; tasks go on
   130  interrupted with Ctrl-C; tasks go on
 
 "task run --follow" and "task wait" end with 0 only when every task they waited
@@ -40,7 +41,8 @@ for has completed. When several things go wrong, the first one decides.
 An error is one line on standard error, "fleet: MESSAGE". With -o json or yaml
 it is the object {"error": REASON, "message": ..., "details": ...}, where REASON
 is one of the API's error reasons or, for what only the command line knows, one
-of USAGE, FAILED, UNREACHABLE, TASK_FAILED, TASK_STOPPED, TIMED_OUT, INTERRUPTED.`
+of USAGE, FAILED, UNREACHABLE, TASK_FAILED, TASK_STOPPED, TIMED_OUT,
+WAITING, INTERRUPTED.`
 
 const exitExample = `  fleet task run papi "make test" --follow
   case $? in

@@ -12,31 +12,31 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// field is a field of a request, as it is given on the command line.
+// field is a field of a request as it is given on the command line.
 type field struct {
 	desc     protoreflect.FieldDescriptor
 	about    string
 	required bool
 	form     form
-	// limit is the longest text that is read from a file or standard input, in bytes; 0 means that the value is a name, an
-	// id or the like, which is given as it is.
+	// limit is the longest text that is read from a file or standard input, in bytes; 0 means that the value is given
+	// directly, for example a name or an id.
 	limit int
 }
 
-// form is how a value is written on the command line.
+// form is the notation of a value on the command line.
 type form int
 
 const (
-	asWords    form = iota // any text: names, times, numbers that are larger than JSON's
+	asWords    form = iota // any text: names, times, numbers too large for JSON
 	asNumber               // a number
-	asBool                 // true, false, or nothing at all, which is true
+	asBool                 // true, false, or nothing, which means true
 	asOneOf                // one of the values of an enum
-	asObject               // JSON, or KEY=VALUE pairs of any values
-	asTextPair             // JSON, or KEY=VALUE pairs of texts
-	asJSON                 // JSON of any kind, or a text
+	asObject               // JSON, or KEY=VALUE pairs with any values
+	asTextPair             // JSON, or KEY=VALUE pairs with text values
+	asJSON                 // any JSON, or a text
 )
 
-// shortText is the most bytes of a name. What may be longer is a text that people keep in files.
+// shortText is the longest name, in bytes. A field that allows more is a text that people keep in files.
 const shortText = 1024
 
 func fieldsOf(m *method, texts manual) (list []*field) {
@@ -55,7 +55,7 @@ func fieldsOf(m *method, texts manual) (list []*field) {
 	return list
 }
 
-// formOf chooses the form by the type of the field, or of the values in a list.
+// formOf returns the form for the type of the field, or of its elements.
 func formOf(d protoreflect.FieldDescriptor) form {
 	if d.IsMap() {
 		if d.MapValue().Kind() == protoreflect.StringKind {
@@ -87,14 +87,14 @@ func messageForm(d protoreflect.MessageDescriptor) form {
 	case "Value", "ListValue":
 		return asJSON
 	}
-	if value := d.Fields().ByName("value"); value != nil && d.Fields().Len() == 1 { // a wrapper is written as what it wraps
+	if value := d.Fields().ByName("value"); value != nil && d.Fields().Len() == 1 { // a wrapper is written like the value it wraps
 		return formOf(value)
 	}
 	return asObject
 }
 
-// limitOf says how much of a text is read from elsewhere. Texts are what goes into the body of a call and may be long;
-// what is in its path, is called a name or an id, or is kept short by a rule, is none.
+// limitOf returns how much text may be read from a file. Texts in the body of a call may be long. Fields in its path,
+// names, ids, and fields with a short limit are given directly.
 func limitOf(m *method, d protoreflect.FieldDescriptor, f form) int {
 	if f == asObject || f == asTextPair || f == asJSON {
 		return maxAnswer
@@ -115,22 +115,22 @@ func limitOf(m *method, d protoreflect.FieldDescriptor, f form) int {
 	return maxAnswer
 }
 
-// isText says whether the value can come from a file.
+// isText reports whether the value can come from a file.
 func (f *field) isText() bool { return f.limit > 0 }
 
-// many says whether the field takes several values.
+// many reports whether the field takes several values.
 func (f *field) many() bool { return f.desc.IsList() || f.form == asTextPair || f.form == asObject }
 
-// flag is the field's name as a flag.
+// flag returns the name of the field's flag.
 func (f *field) flag() string { return strings.ReplaceAll(string(f.desc.Name()), "_", "-") }
 
-// plain is what the field is called in sentences.
+// plain returns the field's name for use in sentences.
 func (f *field) plain() string { return strings.ReplaceAll(string(f.desc.Name()), "_", " ") }
 
-// isRequestID says whether the field makes a repeated call safe.
+// isRequestID reports whether the field is the request id.
 func (f *field) isRequestID() bool { return f.desc.Name() == "request_id" }
 
-// values are what an enum field may be, without the value that says nothing.
+// values returns the values of an enum field, without the unspecified one.
 func (f *field) values() (names []string) {
 	if f.desc.Enum() == nil {
 		return nil
@@ -144,7 +144,7 @@ func (f *field) values() (names []string) {
 	return names
 }
 
-// usage is the help text of the field's flag.
+// usage returns the help text of the field's flag.
 func (f *field) usage() string {
 	if f.isRequestID() {
 		return "an id of your choice: the same command with it again does nothing twice"
@@ -159,7 +159,7 @@ func (f *field) usage() string {
 	return text
 }
 
-// placeholder is what stands for the value in the help.
+// placeholder stands for the value in the help.
 func (f *field) placeholder() string {
 	if f.isRequestID() {
 		return "ID"
@@ -182,7 +182,7 @@ func (f *field) placeholder() string {
 	return f.one(words[len(words)-1])
 }
 
-// argument is what the field is called as an argument in the usage line: in capitals, of a list one of them.
+// argument returns the field's name in the usage line: upper case, singular for a list.
 func (f *field) argument() string { return f.one(f.flag()) }
 
 func (f *field) one(name string) string {
@@ -192,7 +192,7 @@ func (f *field) one(name string) string {
 	return strings.ToUpper(name)
 }
 
-// lowerFirst writes a sentence as the rest of a line, unless it begins with a name or an abbreviation.
+// lowerFirst lowers the first letter of a sentence, unless it begins with a name or an abbreviation.
 func lowerFirst(text string) string {
 	runes := []rune(text)
 	if len(runes) > 1 && unicode.IsUpper(runes[0]) && (unicode.IsLower(runes[1]) || runes[1] == ' ') {
@@ -201,10 +201,10 @@ func lowerFirst(text string) string {
 	return string(runes)
 }
 
-// orList writes "a, b or c".
+// orList formats "a, b or c".
 func orList(list []string) string { return joined(list, " or ") }
 
-// andList writes "a, b and c".
+// andList formats "a, b and c".
 func andList(list []string) string { return joined(list, " and ") }
 
 func joined(list []string, last string) string {

@@ -36,9 +36,9 @@ import "google/protobuf/timestamp.proto";
 import "google/protobuf/wrappers.proto";
 service ThingService {
   option (fleet.v1.toolset) = "things";
-  rpc MakeThing(MakeThingRequest) returns (Thing) { option (google.api.http) = {post: "/v1/things/{owner}", body: "*"}; }
+  rpc MakeThing(MakeThingRequest) returns (Thing) { option (fleet.v1.command).name = "make"; option (google.api.http) = {post: "/v1/things/{owner}", body: "*"}; }
   rpc MakeThingAgain(MakeThingRequest) returns (Thing) {}
-  rpc GetThing(GetThingRequest) returns (Thing) { option (google.api.http) = {get: "/v1/things/{thing_id}"}; }
+  rpc GetThing(GetThingRequest) returns (Thing) { option (fleet.v1.command).name = "get"; option (google.api.http) = {get: "/v1/things/{thing_id}"}; }
   rpc WatchThings(GetThingRequest) returns (stream Thing) {}
   rpc FeedThing(stream Thing) returns (Thing) {}
 }
@@ -74,7 +74,7 @@ message Part { string name = 1; int32 size = 2; }
 message Thing { string name = 1; }
 `
 
-// newThings is the toolset of a service that this program does not know.
+// newThings returns the toolset of a service that this program does not know.
 func newThings(t *testing.T) *toolset {
 	t.Helper()
 	known := protocompile.ResolverFunc(func(path string) (protocompile.SearchResult, error) {
@@ -86,7 +86,7 @@ func newThings(t *testing.T) *toolset {
 	require.NoError(t, err)
 	data, err := proto.Marshal(protoutil.ProtoFromFileDescriptor(files.FindFileByPath("things.proto")))
 	require.NoError(t, err)
-	var file descriptorpb.FileDescriptorProto // whose options are read with what this program knows
+	var file descriptorpb.FileDescriptorProto // its options are read with what this program knows
 	require.NoError(t, proto.Unmarshal(data, &file))
 	d, err := protodesc.NewFile(&file, protoregistry.GlobalFiles)
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func newThings(t *testing.T) *toolset {
 	return newToolset(d.Services().Get(0), dynamicpb.NewTypes(&all), manual{})
 }
 
-// world serves things: it takes every request, and answers with a thing.
+// world serves things: it accepts every request and answers with a thing.
 type world struct {
 	set      *toolset
 	server   string
@@ -135,7 +135,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// run runs a command of the toolset, and returns its request as JSON.
+// run runs a command of the toolset and returns its request as JSON.
 func (w *world) run(t *testing.T, stdin string, args ...string) (request, stdout string, failed *failure) {
 	t.Helper()
 	c := newCommand(w.server)
@@ -144,7 +144,7 @@ func (w *world) run(t *testing.T, stdin string, args ...string) (request, stdout
 	p.root.SetArgs(append([]string{"things"}, args...))
 	w.requests = nil
 	if err := p.root.ExecuteContext(t.Context()); err != nil {
-		return "", c.out.String(), explain(context.Background(), err, Target{})
+		return "", c.out.String(), p.explain(context.Background(), err, Target{})
 	}
 	require.Len(t, w.requests, 1)
 	data, err := wire.Marshal(w.requests[0].Interface())
@@ -272,8 +272,8 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	require.Contains(t, failed.message, "is empty")
 }
 
-// TestANewServiceHasItsCommands shows that nothing but the descriptors is needed, and what becomes of names that are
-// taken: the flags that every command has keep their meaning, and a method whose short name is ambiguous keeps its own.
+// TestANewServiceHasItsCommands checks that descriptors suffice to derive commands. Flags that every command has keep
+// their meaning, and a method with an ambiguous short name keeps its full name.
 func TestANewServiceHasItsCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -281,12 +281,12 @@ func TestANewServiceHasItsCommands(t *testing.T) {
 	for _, m := range w.set.methods {
 		names = append(names, m.command)
 	}
-	require.Equal(t, []string{"make", "make-again", "get", "watch"}, names)
+	require.Equal(t, []string{"make", "make-thing-again", "get", "watch-things"}, names)
 	request, out, failed := w.run(t, "", "get", "x", "--get-help", "h", "--get-server", "s")
 	require.Nil(t, failed)
 	require.JSONEq(t, `{"thing_id": "x", "help": "h", "server": "s"}`, request)
 	require.Equal(t, "Name          it\n", out)
-	_, out, failed = w.run(t, "", "watch", "x", "-q")
+	_, out, failed = w.run(t, "", "watch-things", "x", "-q")
 	require.Nil(t, failed)
 	require.Equal(t, "it\n", out)
 	_, out, failed = w.run(t, "", "get", "x", "-o", "yaml")

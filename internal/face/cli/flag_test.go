@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWrongFlagValues holds that a value of the wrong type is refused with what to write, in no words of Go's.
+// TestWrongFlagValues checks that an error about a value's type says what to write, and contains no Go terms.
 func TestWrongFlagValues(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -24,7 +24,7 @@ func TestWrongFlagValues(t *testing.T) {
 	}
 }
 
-// TestHelpOfNothing holds that help for what is not a command is a mistake, as the command itself would be.
+// TestHelpOfNothing checks that help for an unknown command fails like the command itself.
 func TestHelpOfNothing(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

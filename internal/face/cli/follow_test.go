@@ -18,7 +18,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// gate makes a named pipe: a task that reads it waits until open is called.
+// gate makes a named pipe. A task that reads it waits until open is called.
 func gate(t *testing.T) (path string, open func()) {
 	path = filepath.Join(t.TempDir(), "gate")
 	require.NoError(t, exec.Command("mkfifo", path).Run())
@@ -42,7 +42,7 @@ func TestFollowGoesOnAfterARestart(t *testing.T) {
 	c := newCommand(server)
 	code := c.start("task", "run", "papi", fmt.Sprintf("echo one; read x < %s; echo two; read x < %s; echo three", first, second), "--follow")
 	c.out.await(t, "one\n")
-	stop() // as a crash; what happens meanwhile is in the log
+	stop() // like a crash; what happens meanwhile is in the log
 	openFirst()
 	c.err.await(t, "broke")
 	_, stop = s.listen(t, server)
@@ -56,7 +56,7 @@ func TestFollowGoesOnAfterARestart(t *testing.T) {
 	require.Contains(t, c.err.String(), "Completed in")
 }
 
-// TestFollowTakesEachEventOnce lets the server end streams in all ways it may, and answer from too far back.
+// TestFollowTakesEachEventOnce lets the server end streams in every possible way, and replay events.
 func TestFollowTakesEachEventOnce(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
@@ -84,7 +84,7 @@ func TestFollowTakesEachEventOnce(t *testing.T) {
 	require.Equal(t, 3, streams)
 }
 
-// TestFollowMissesNothingAfterAnEarlyEnd lets the server end the stream in good order, but long before the task's end.
+// TestFollowMissesNothingAfterAnEarlyEnd lets the server end the stream without an error long before the task's end.
 func TestFollowMissesNothingAfterAnEarlyEnd(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
@@ -145,7 +145,7 @@ func TestStopOnInterrupt(t *testing.T) {
 	require.Contains(t, c.err.String(), `"error": "TASK_STOPPED"`)
 }
 
-// onTerminal runs the program as a process on a pseudo-terminal of its own.
+// onTerminal runs the program as a process on its own pseudo-terminal.
 func onTerminal(t *testing.T, server, secondPress string, args ...string) (screen *output, keys *os.File, end func() int) {
 	cmd := exec.Command("fleet", args...)
 	cmd.Env = append(os.Environ(), "FLEET_SERVER="+server, "TERM=xterm", "GORACE=atexit_sleep_ms=0", "NO_COLOR=", "TEST_SECOND_PRESS="+secondPress)

@@ -13,7 +13,7 @@ type cell struct {
 	color color
 }
 
-// grid is a table for people. The last column takes what is left of the terminal's width.
+// grid is a table for people. Its last column takes the remaining width of the terminal.
 type grid struct {
 	head []string
 	rows [][]cell
@@ -38,18 +38,18 @@ func (g *grid) row(fields ...any) {
 	g.rows = append(g.rows, row)
 }
 
-// statusCell is a cell with the colour of its word.
+// statusCell returns a cell in the colour of its status.
 func statusCell(word string) cell { return cell{word, colorOf(word)} }
 
 const gap = 2
 
-// wideColumn is the width from which on a column makes those behind it hard to find.
+// wideColumn is the width above which a column makes those after it hard to find.
 const wideColumn = 30
 
-// lastWidth is what is left of the last column at least.
+// lastWidth is the smallest width of the last column.
 const lastWidth = 12
 
-// render lays the table out for a width in columns, 0 for any. In color the head is bold.
+// render formats the table for a terminal width in columns, 0 for any. With colour the heading is bold.
 func (g *grid) render(width int, color bool) string {
 	widths := g.widths()
 	last := len(widths) - 1
@@ -83,8 +83,8 @@ func (g *grid) render(width int, color bool) string {
 	return b.String()
 }
 
-// fit makes a wide column the last one, which is the one that gives way, and takes columns out until the rest has room
-// in a width in columns. It returns the heads of those.
+// fit moves a wide column to the end, where it can be shortened, and removes columns until the rest fits the width. It
+// returns the headings of the removed columns.
 func (g *grid) fit(width int) (left []string) {
 	if len(g.rows) == 0 || len(g.head) < 2 {
 		return nil
@@ -131,7 +131,7 @@ func (g *grid) widths() []int {
 	return widths
 }
 
-// move makes column i the last one.
+// move moves column i to the end.
 func (g *grid) move(i int) {
 	head := g.head[i]
 	g.head = append(slices.Delete(g.head, i, i+1), head)
@@ -141,7 +141,7 @@ func (g *grid) move(i int) {
 	}
 }
 
-// take takes column i out.
+// take removes column i.
 func (g *grid) take(i int) {
 	g.head = slices.Delete(g.head, i, i+1)
 	for r, row := range g.rows {
@@ -149,7 +149,7 @@ func (g *grid) take(i int) {
 	}
 }
 
-// names is the first column alone.
+// names returns the first column.
 func (g *grid) names() string {
 	var b strings.Builder
 	for _, row := range g.rows {
@@ -166,7 +166,7 @@ func truncate(s string, width int) string {
 	return runewidth.Truncate(s, width, "…")
 }
 
-// show prints a table: with -q its names alone, and none at all as a hint of what to do about it.
+// show prints a table. With -q it prints only the names. For an empty table it prints a hint.
 func (s *session) show(g *grid, none string) {
 	switch {
 	case s.quiet:
@@ -178,10 +178,10 @@ func (s *session) show(g *grid, none string) {
 	}
 }
 
-// card is the details of one thing: a label and a value a line, texts of several lines indented below.
+// card shows one thing in detail: a label and a value per line, with multi-line texts indented below.
 type card struct {
 	b     strings.Builder
-	width int // of the labels, when some are longer than labelWidth
+	width int // of the labels, if one is longer than labelWidth
 }
 
 const labelWidth = 14

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the scripts of testdata/cli against a stub. They want in FLEET_SERVER a server, and in PROJECT a
-// project whose agents run their tasks as shell scripts, so that the same scripts run against the real server too.
+// TestScripts runs the scripts of testdata/cli against a stub. The scripts expect a server in FLEET_SERVER, and in
+// PROJECT a project whose agents run their tasks as shell scripts, so that they also run against the real server.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -40,7 +40,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// output is a buffer that can be waited on.
+// output is a buffer that tests can wait on.
 type output struct {
 	mu      sync.Mutex
 	b       bytes.Buffer
@@ -65,7 +65,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// await waits until the text was written.
+// await waits until the text has been written.
 func (o *output) await(t *testing.T, text string) {
 	t.Helper()
 	limit := time.After(20 * time.Second)
@@ -123,7 +123,7 @@ func wait(t *testing.T, code <-chan int) int {
 	}
 }
 
-// fleet runs a command against the server and returns all it did.
+// fleet runs a command against the server and returns its output and exit code.
 func fleet(server string, args ...string) (stdout, stderr string, code int) {
 	c := newCommand(server)
 	code = c.run(args...)

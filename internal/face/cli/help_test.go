@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden help texts")
 
-// walk calls f for every command of Fleet's own.
+// walk calls f for each of Fleet's own commands.
 func walk(cmd *cobra.Command, f func(*cobra.Command)) {
 	if cmd.Name() == "help" || cmd.Name() == "completion" {
 		return
@@ -35,7 +35,7 @@ func TestHelpTexts(t *testing.T) {
 			for line := range strings.Lines(c.out.String()) {
 				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), 130, line)
 			}
-			if isDerived(cmd) { // it says what the proto files say, which are read there
+			if isDerived(cmd) { // its texts come from the proto files and are reviewed there
 				return
 			}
 			golden := filepath.Join("../../../testdata/cli/help", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".txt")
@@ -50,7 +50,7 @@ func TestHelpTexts(t *testing.T) {
 	})
 }
 
-// isDerived says whether the command is one of a toolset, or the toolset itself.
+// isDerived reports whether the command is a toolset or belongs to one.
 func isDerived(cmd *cobra.Command) bool {
 	return cmd.GroupID == GroupTools || cmd.HasParent() && isDerived(cmd.Parent())
 }

@@ -18,7 +18,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// input is what the command line gives for a field: the value of its flag, or an argument.
+// input is the value of a field on the command line: a flag or an argument.
 type input struct {
 	*field
 	name  string // of the flag
@@ -26,13 +26,13 @@ type input struct {
 	set   bool
 }
 
-// String returns what was given.
+// String returns the given value.
 func (in *input) String() string { return strings.Join(in.given, ",") }
 
-// Type is how the help calls the value.
+// Type is the name of the value's type in the help.
 func (in *input) Type() string { return in.placeholder() }
 
-// Set takes a value. It is an error when it can never be one of the field.
+// Set adds a value. It returns an error if the field can never have that value.
 func (in *input) Set(value string) error {
 	values := []string{value}
 	if in.desc.IsList() && in.form != asObject && in.form != asJSON {
@@ -53,7 +53,7 @@ func (in *input) Set(value string) error {
 	return nil
 }
 
-// commas takes a list apart. A value with a comma in it is put in double quotes.
+// commas splits a list at commas. A value that contains a comma is put in double quotes.
 func commas(list string) ([]string, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil
@@ -107,7 +107,7 @@ func checkNumber(d protoreflect.FieldDescriptor, value string) (err error) {
 	return nil
 }
 
-// request makes the request of what was given. Whether the values are allowed is for the server to say.
+// request builds the request from the given values. The server checks whether they are allowed.
 func (s *session) request(m *method, inputs []*input) (proto.Message, error) {
 	body := map[string]json.RawMessage{}
 	for _, in := range inputs {
@@ -131,7 +131,7 @@ func (s *session) request(m *method, inputs []*input) (proto.Message, error) {
 	return req, nil
 }
 
-// value is what was given, as JSON.
+// value returns the given value as JSON.
 func (s *session) value(in *input) (json.RawMessage, error) {
 	if in.form == asTextPair || in.form == asObject && !in.desc.IsList() {
 		return s.object(in)
@@ -153,14 +153,14 @@ func (s *session) value(in *input) (json.RawMessage, error) {
 	return list[0], nil
 }
 
-// single is one given value as JSON; of a list of objects, it can be several.
+// single returns one given value as JSON; for a list of objects it may be several.
 func (s *session) single(in *input, given string) ([]json.RawMessage, error) {
 	switch in.form {
 	case asBool:
 		yes, err := strconv.ParseBool(given)
 		return []json.RawMessage{quote(yes)}, err
 	case asNumber:
-		n, err := strconv.ParseFloat(given, 64) // which holds every number that check lets through
+		n, err := strconv.ParseFloat(given, 64) // float64 holds every number that check accepts
 		return []json.RawMessage{quote(n)}, err
 	}
 	text := given
@@ -188,7 +188,7 @@ func (s *session) single(in *input, given string) ([]json.RawMessage, error) {
 	return []json.RawMessage{quote(text)}, nil
 }
 
-// given is a value that can come from elsewhere. Only fields of bytes take what is no text.
+// given reads a value from a file if it names one. Only fields of bytes accept data that is not text.
 func (s *session) given(in *input, arg, what string) (string, error) {
 	text, err := s.content(in.limit, arg, what)
 	if err == nil && in.desc.Kind() != protoreflect.BytesKind && !utf8.ValidString(text) {
@@ -197,7 +197,7 @@ func (s *session) given(in *input, arg, what string) (string, error) {
 	return text, err
 }
 
-// object puts together what was given: objects of JSON, and pairs.
+// object merges the given JSON objects and pairs.
 func (s *session) object(in *input) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	for _, given := range in.given {
@@ -218,7 +218,7 @@ func (s *session) object(in *input) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if in.form == asTextPair || text != value { // what is in a file is a text
+		if in.form == asTextPair || text != value { // the content of a file is a text
 			all[key] = quote(text)
 		} else {
 			all[key] = loose(value)
@@ -227,7 +227,7 @@ func (s *session) object(in *input) (json.RawMessage, error) {
 	return json.Marshal(all)
 }
 
-// loose is what JSON says where a text is JSON, and the text otherwise.
+// loose returns the text as JSON if it is JSON, otherwise as a string.
 func loose(text string) json.RawMessage {
 	if trimmed := strings.TrimSpace(text); trimmed != "" && json.Valid([]byte(trimmed)) {
 		return json.RawMessage(trimmed)
@@ -235,9 +235,9 @@ func loose(text string) json.RawMessage {
 	return quote(text)
 }
 
-// quote is a text, a number or a truth value as JSON.
+// quote encodes a text, a number or a truth value as JSON.
 func quote(v any) json.RawMessage {
-	data, _ := json.Marshal(v) // which cannot fail for these
+	data, _ := json.Marshal(v) // which cannot fail for these types
 	return data
 }
 

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// interrupts hands Ctrl-C and SIGTERM to whoever handles them now; when nobody does, the command's context ends.
+// interrupts passes Ctrl-C and SIGTERM to the current handler. Without a handler, the command's context ends.
 type interrupts struct {
 	mu     sync.Mutex
 	handle func()
 	cancel context.CancelCauseFunc
-	forget func() // stop listening: the next signal ends the process at once
+	forget func() // stops listening: the next signal ends the process at once
 }
 
-// listen starts to deliver signals, from the channel when there is one, and returns the function that ends it.
+// listen starts delivering signals, from the channel if it is set, and returns a function that stops it.
 func (i *interrupts) listen(signals <-chan os.Signal, cancel context.CancelCauseFunc) (stop func()) {
 	i.cancel, i.forget = cancel, func() {}
 	if signals == nil {
@@ -56,7 +56,7 @@ func (i *interrupts) deliver() {
 	i.forget()
 }
 
-// take makes handle be called for every signal, until release. It must not block.
+// take calls handle for every signal, until release. handle must not block.
 func (i *interrupts) take(handle func()) (release func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

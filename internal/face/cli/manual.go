@@ -11,13 +11,12 @@ import (
 	"fleet/gen/openapi"
 )
 
-// manual is what the OpenAPI document says of the API in words: the comments of the proto files, which the descriptors
-// in a program do not have.
+// manual holds the texts of the OpenAPI document: the comments of the proto files, which descriptors in a program lack.
 type manual struct {
 	Tags []struct {
 		Name, Description string
 	}
-	// Paths has the operations by path and verb.
+	// Paths holds the operations by path and verb.
 	Paths      map[string]map[string]operation
 	Components struct {
 		Schemas map[string]struct {
@@ -31,8 +30,7 @@ type operation struct {
 	Parameters           []struct{ Name, Description string }
 }
 
-// readManual reads the document that is in the program. It panics when it cannot be read: then the program was built
-// wrong.
+// readManual reads the embedded document. It panics if the document is invalid, since the program was then built wrong.
 func readManual() (m manual) {
 	if err := json.Unmarshal([]byte(openapi.JSON), &m); err != nil {
 		panic(fmt.Sprintf("cli: the OpenAPI document: %v", err))
@@ -54,8 +52,8 @@ func (m manual) method(d protoreflect.MethodDescriptor) (summary, description st
 	return o.Summary, withoutREST(o.Description)
 }
 
-// withoutREST leaves out what a description says of headers and the like: it is no use on the command line. The document
-// has paragraphs of that, and comments a sentence that begins with "On REST".
+// withoutREST removes what a description says about REST, which does not help on the command line. The document has
+// whole paragraphs about it, and comments have sentences that begin with "On REST".
 func withoutREST(description string) string {
 	var kept []string
 	for paragraph := range strings.SplitSeq(description, "\n\n") {
@@ -72,13 +70,13 @@ func withoutREST(description string) string {
 	return strings.TrimSpace(strings.Join(kept, "\n\n"))
 }
 
-// operation is that of the method: the document has the path and the verb of its REST call.
+// operation returns the method's operation, found by the path and verb of its REST call.
 func (m manual) operation(d protoreflect.MethodDescriptor) operation {
 	verb, path, _ := binding(d)
 	return m.Paths[path][verb]
 }
 
-// field is what is said of a field of the method's request: as a parameter of the call, or as a property of its body.
+// field returns the description of a request field: as a parameter of the call, or as a property of its body.
 func (m manual) field(d protoreflect.MethodDescriptor, f protoreflect.FieldDescriptor) string {
 	for _, p := range m.operation(d).Parameters {
 		if p.Name == string(f.Name()) {
@@ -88,13 +86,13 @@ func (m manual) field(d protoreflect.MethodDescriptor, f protoreflect.FieldDescr
 	return m.Components.Schemas[string(d.Input().Name())].Properties[string(f.Name())].Description
 }
 
-// column is the width that help texts are wrapped to.
+// column is the width of help texts.
 const column = 80
 
-// wholeCommand finds commands in quotes, which wrap keeps in one piece.
+// wholeCommand matches quoted commands, which wrap does not break.
 var wholeCommand = regexp.MustCompile(`"fleet [a-z -]+"`)
 
-// wrap breaks a text into lines of at most width columns, where its words allow it.
+// wrap breaks a text into lines of at most width columns, as far as its words allow.
 func wrap(text string, width int) string {
 	const glue = "\u00a0"
 	text = wholeCommand.ReplaceAllStringFunc(text, func(c string) string { return strings.ReplaceAll(c, " ", glue) })
@@ -117,7 +115,7 @@ func wrap(text string, width int) string {
 	return strings.ReplaceAll(b.String(), glue, " ")
 }
 
-// inBrief is a text that is short enough for a list of commands: all of it, or what comes before its first pause.
+// inBrief shortens a text for a list of commands: all of it, or its part before the first pause.
 func inBrief(text string, width int) string {
 	text = strings.TrimSuffix(text, ".")
 	if len([]rune(text)) <= width {

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// format is how results are printed.
+// format is the output format.
 type format string
 
 const (
@@ -23,13 +23,13 @@ const (
 // String returns the name of the format.
 func (f *format) String() string { return string(*f) }
 
-// Type is how the help calls the value.
+// Type is the name of the value's type in the help.
 func (f *format) Type() string { return "FORMAT" }
 
-// forPeople says whether results are printed as texts and tables.
+// forPeople reports whether results are printed as texts and tables.
 func (f format) forPeople() bool { return f == table || f == wide }
 
-// Set takes the name of a format.
+// Set sets the format by name.
 func (f *format) Set(s string) error {
 	switch v := format(s); v {
 	case table, wide, jsonForm, yamlForm:
@@ -39,7 +39,7 @@ func (f *format) Set(s string) error {
 	return fmt.Errorf("%q is not table, wide, json or yaml", s)
 }
 
-// document turns compact JSON into what is printed.
+// document converts compact JSON into the output format.
 func (f format) document(compact []byte) (string, error) {
 	if f == yamlForm {
 		return toYAML(compact)
@@ -52,8 +52,8 @@ func (f format) document(compact []byte) (string, error) {
 	return b.String(), nil
 }
 
-// print writes an answer of the API: as it is for machines, and by the function for people. Of several answers, each
-// is a document of its own.
+// print prints an answer of the API: as a document for programs, by the function for people. Each of several answers is
+// a document of its own.
 func (s *session) print(m proto.Message, people func()) error {
 	if s.output.forPeople() {
 		people()

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// paging is the flags of a list that comes in pages.
+// paging holds the flags of a paged list.
 type paging struct{ page, size int32 }
 
 func (g *paging) addTo(cmd *cobra.Command, what, without string) {
@@ -12,7 +12,7 @@ func (g *paging) addTo(cmd *cobra.Command, what, without string) {
 	complete(cmd, "page-size", cobra.NoFileCompletions)
 }
 
-// values returns what was given, and nil for what was not.
+// values returns the given flags, with nil for those that were not given.
 func (g *paging) values(cmd *cobra.Command) (page, size *int32) {
 	if cmd.Flags().Changed("page") {
 		page = &g.page

@@ -4,28 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"fleet/internal/face/wire"
 )
 
-// failure is an error that says how the program ends because of it.
+// failure is an error that sets the exit code.
 type failure struct {
 	code    int
 	reason  string
 	message string
 	hint    string
 	details map[string]any
-	api     string // the message as the API gave it, for programs
+	api     string // the API's own message, for programs
 }
 
-// Error is the message with the hint.
+// Error returns the message with the hint.
 func (f *failure) Error() string {
 	if f.hint == "" {
 		return f.message
@@ -33,7 +31,7 @@ func (f *failure) Error() string {
 	return strings.TrimSuffix(f.message, ".") + "; " + f.hint
 }
 
-// Fail returns an error that ends the program with the exit code. The hint says what to do next; it may be empty.
+// Fail returns an error that ends the program with the exit code. The hint says what to do next and may be empty.
 func Fail(code int, hint, format string, args ...any) error {
 	return &failure{code: code, reason: "FAILED", message: fmt.Sprintf(format, args...), hint: hint}
 }
@@ -43,19 +41,21 @@ func usagef(format string, args ...any) error {
 	return &failure{code: ExitUsage, reason: "USAGE", message: fmt.Sprintf(format, args...)}
 }
 
-// errInterrupted is why the context of a command is done after Ctrl-C.
+// errInterrupted is the cancellation cause of a command's context after Ctrl-C.
 var errInterrupted = &failure{code: ExitInterrupted, reason: "INTERRUPTED", message: "interrupted", hint: "what was asked for may go on"}
 
-// errTimeout is why the context of a command is done after --timeout.
+// errTimeout is the cancellation cause of a command's context after --timeout.
 var errTimeout = &failure{
 	code: ExitTimeout, reason: "TIMED_OUT", message: "no answer within the time given with --timeout", hint: "what was asked for may go on",
 }
 
-// explain turns any error into one that says how the program ends, for the target that the command talked to.
-func explain(ctx context.Context, err error, t Target) *failure { return explainIn(ctx, err, t, nil) }
+// explain converts any error into a failure, for the target that the command talked to.
+func (p *program) explain(ctx context.Context, err error, t Target) *failure {
+	return p.explainIn(ctx, err, t, nil)
+}
 
-// explainIn is as explain, for an error of a toolset's method.
-func explainIn(ctx context.Context, err error, t Target, set *toolset) *failure {
+// explainIn does the same as explain for an error of a toolset's method.
+func (p *program) explainIn(ctx context.Context, err error, t Target, set *toolset) *failure {
 	var own *failure
 	if errors.As(err, &own) {
 		return own
@@ -66,7 +66,7 @@ func explainIn(ctx context.Context, err error, t Target, set *toolset) *failure 
 		}
 	}
 	if ctx != nil && status.Code(err) == codes.DeadlineExceeded {
-		if _, limited := ctx.Deadline(); limited { // the server was a moment ahead of this program's clock
+		if _, limited := ctx.Deadline(); limited { // the server's clock was slightly ahead of this program's
 			return errTimeout
 		}
 	}
@@ -81,19 +81,20 @@ func explainIn(ctx context.Context, err error, t Target, set *toolset) *failure 
 		return unreachable(s.Message(), t)
 	}
 	w := wire.ErrorOf(err)
-	next := set.hint(w)
-	return &failure{
-		code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: inCommands(w.Message, next, set), hint: next, details: w.Details, api: w.Message,
+	next, message := p.commandsFor(set).nextStep(s, w.Message, w.Details)
+	if next == "" {
+		next = hint(w)
 	}
+	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: message, hint: next, details: w.Details, api: w.Message}
 }
 
-// isDone says whether err is a call's way of saying that its context is done.
+// isDone reports whether err means that the call's context is done.
 func isDone(err error) bool {
 	c := status.Code(err)
 	return c == codes.Canceled || c == codes.DeadlineExceeded
 }
 
-// reasonOf returns the reason that Fleet itself gave for a failed call, and "" when the call failed on the way.
+// reasonOf returns Fleet's own reason for a failed call, and "" if the call failed in transport.
 func reasonOf(err error) string {
 	s, ok := status.FromError(err)
 	if !ok {
@@ -107,7 +108,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// unreachable says in plain words that there is no connection. grpc-go's own words end with what the system said.
+// unreachable returns the error for a missing connection. grpc-go's message ends with the system's error.
 func unreachable(message string, t Target) *failure {
 	f := &failure{code: ExitUnavailable, reason: "UNREACHABLE", details: map[string]any{"server": t.Server}}
 	cause := strings.TrimRight(message, `"`)
@@ -129,7 +130,7 @@ func unreachable(message string, t Target) *failure {
 	return f
 }
 
-// exitCode chooses the exit code by the reason, which says more than the code.
+// exitCode returns the exit code for the reason, which is more specific than the gRPC code.
 func exitCode(reason string, code codes.Code) int {
 	switch {
 	case strings.HasSuffix(reason, "_NOT_FOUND"), reason == "NO_RUNNING_TASK":
@@ -156,59 +157,13 @@ func exitCode(reason string, code codes.Code) int {
 	return ExitError
 }
 
-// hint says what to type next after an error of a toolset's method: what is not there, a list of the toolset may have
-// under another name. The agents and tasks that others know are not the toolset's.
-func (t *toolset) hint(e wire.Error) string {
-	noun, missing := strings.CutSuffix(e.Reason, "_NOT_FOUND")
-	if t == nil || !missing {
-		return hint(e)
-	}
-	m, _ := t.list(func(list protoreflect.FieldDescriptor) bool {
-		name := singular(string(list.Name()))
-		return name == strings.ToLower(noun) || noun == "AGENT" && string(list.Name()) == t.name
-	})
-	if m == nil || strings.Contains(inCommandsOf(e.Message, t), strconv.Quote(m.line())) { // which says it itself
-		return ""
-	}
-	return fmt.Sprintf("%q shows what there is", m.line())
-}
-
-// hint says what to type next after an error of the API.
+// hint returns what to do about an error where only the command line knows it.
 func hint(e wire.Error) string {
-	of := func(key, otherwise string) string {
-		if v, ok := e.Details[key].(string); ok && v != "" {
-			return v
-		}
-		return otherwise
-	}
-	agent := of("agent_name", "AGENT")
-	switch e.Reason {
-	case "AGENT_NOT_FOUND":
-		return `"fleet agent list" shows the agents`
-	case "TASK_NOT_FOUND":
-		return `"fleet task list" shows the tasks`
-	case "PROJECT_NOT_FOUND":
-		return `"fleet project list" shows the projects`
-	case "ROLE_NOT_FOUND":
-		return fmt.Sprintf(`"fleet role list %s" shows the roles`, of("project", "PROJECT"))
-	case "TOKEN_NOT_FOUND":
-		return `"fleet token list" shows the tokens`
-	case "AGENT_EXISTS":
-		return fmt.Sprintf(`choose another name, or "fleet agent delete %s" first`, agent)
-	case "TOKEN_EXISTS":
-		return "choose another name"
-	case "AGENT_BUSY":
-		return fmt.Sprintf(`wait with "fleet task wait --agent %s", or stop the task with "fleet task stop %s"`, agent, agent)
-	case "AGENT_OFFLINE":
-		return fmt.Sprintf(`"fleet agent show %s" says why; "fleet agent start %s" starts it`, agent, agent)
-	case "NO_RUNNING_TASK":
-		return fmt.Sprintf(`"fleet task list %s" shows what it did`, agent)
-	case "UNAUTHENTICATED":
+	if e.Reason == "UNAUTHENTICATED" {
 		return "give a token with --token-file FILE or FLEET_TOKEN"
-	case "BACKEND_UNAVAILABLE", "LIMIT_REACHED":
-		if after, ok := e.Details["retry_after_seconds"]; ok {
-			return fmt.Sprintf("try again in %v s", after)
-		}
+	}
+	if after, ok := e.Details["retry_after_seconds"]; ok {
+		return fmt.Sprintf("try again in %v s", after)
 	}
 	return ""
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -22,19 +24,18 @@ func TestExitCodes(t *testing.T) {
 		code int
 		line string
 	}{
-		{refusal(codes.NotFound, "AGENT_NOT_FOUND", "No agent 'x'.", agent), 3, `No agent 'x'; "fleet agent list" shows the agents`},
-		{refusal(codes.NotFound, "TASK_NOT_FOUND", "No task.", nil), 3, `No task; "fleet task list" shows the tasks`},
-		{refusal(codes.NotFound, "PROJECT_NOT_FOUND", "No project.", nil), 3, `No project; "fleet project list" shows the projects`},
-		{refusal(codes.InvalidArgument, "PROJECT_NOT_FOUND", "No project.", nil), 3, `No project; "fleet project list" shows the projects`},
-		{refusal(codes.InvalidArgument, "ROLE_NOT_FOUND", "No role.", map[string]string{"project": "web"}), 3, `No role; "fleet role list web" shows the roles`},
-		{refusal(codes.NotFound, "TOKEN_NOT_FOUND", "No token.", nil), 3, `No token; "fleet token list" shows the tokens`},
-		{refusal(codes.NotFound, "NO_RUNNING_TASK", "Idle.", agent), 3, `Idle; "fleet task list papi" shows what it did`},
-		{refusal(codes.AlreadyExists, "AGENT_EXISTS", "Taken.", agent), 4, `Taken; choose another name, or "fleet agent delete papi" first`},
-		{refusal(codes.AlreadyExists, "TOKEN_EXISTS", "Taken.", nil), 4, "Taken; choose another name"},
-		{refusal(codes.Aborted, "AGENT_BUSY", "Busy.", agent), 4, `Busy; wait with "fleet task wait --agent papi", or stop the task with "fleet task stop papi"`},
+		{refusal(codes.NotFound, "AGENT_NOT_FOUND", "no agent 'x'", agent, "{list_agents} shows the agents"), 3, `no agent 'x'; "fleet agent list" shows the agents`},
+		{refusal(codes.NotFound, "TASK_NOT_FOUND", "no task", nil, "{list_tasks} shows the tasks"), 3, `no task; "fleet task list" shows the tasks`},
+		{refusal(codes.NotFound, "PROJECT_NOT_FOUND", "no project", nil), 3, "no project"},
+		{refusal(codes.InvalidArgument, "ROLE_NOT_FOUND", "no role", map[string]string{"project": "web"}, "{list_agent_roles} shows the roles"), 3, `no role; "fleet role list web" shows the roles`},
+		{refusal(codes.NotFound, "NO_RUNNING_TASK", "idle", agent, "{show_agent_task_history} shows them"), 3, `idle; "fleet task list papi" shows them`},
+		{refusal(codes.AlreadyExists, "AGENT_EXISTS", "taken", agent, "choose another name, or delete it with {delete_agent} first"), 4, `taken; choose another name, or delete it with "fleet agent delete papi" first`},
+		{refusal(codes.AlreadyExists, "TOKEN_EXISTS", "taken", nil), 4, "taken"},
+		{refusal(codes.Aborted, "AGENT_BUSY", "busy", agent, "wait for it with {wait_tasks}, or stop it with {stop_agent_task}"), 4, `busy; wait for it with "fleet task wait --agent papi", or stop it with "fleet task stop papi"`},
+		{refusal(codes.Aborted, "AGENT_BUSY", "busy", nil, "wait for it with {wait_tasks}, or call {no_such_tool}"), 4, `busy; wait for it with "fleet task wait", or call no_such_tool`},
 		{refusal(codes.InvalidArgument, "INVALID_NAME", "Bad name.", nil), 2, `Bad name.`},
 		{refusal(codes.InvalidArgument, "INVALID_PAGE", "Bad page.", nil), 2, `Bad page.`},
-		{refusal(codes.FailedPrecondition, "AGENT_OFFLINE", "Offline.", agent), 5, `Offline; "fleet agent show papi" says why; "fleet agent start papi" starts it`},
+		{refusal(codes.FailedPrecondition, "AGENT_OFFLINE", "offline", agent, "{start_agent} starts it"), 5, `offline; "fleet agent start papi" starts it`},
 		{refusal(codes.ResourceExhausted, "LIMIT_REACHED", "Too many.", nil), 5, "Too many."},
 		{refusal(codes.Unavailable, "BACKEND_UNAVAILABLE", "Coder does not answer.", nil), 6, "Coder does not answer."},
 		{refusal(codes.Unavailable, "PROVISIONING_FAILED", "No disk.", nil), 6, "No disk."},
@@ -51,7 +52,7 @@ func TestExitCodes(t *testing.T) {
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			t.Parallel()
-			f := explain(t.Context(), c.err, Target{})
+			f := newProgram(Deps{}).explain(t.Context(), c.err, Target{})
 			require.Equal(t, c.code, f.code)
 			require.Equal(t, c.line, f.Error())
 		})
@@ -65,14 +66,14 @@ func TestUnreachable(t *testing.T) {
 		`connection error: desc = "transport: authentication handshake failed: tls: first record does not look like a TLS handshake"`: "cannot reach h:1: first record does not look like a TLS handshake; if that server has no TLS, add --insecure",
 		`connection error: desc = "error reading server preface: http2: frame too large"`:                                             "cannot reach h:1: frame too large; is this the server's gRPC port? It is 8102 unless the server was told otherwise",
 	} {
-		f := explain(t.Context(), status.Error(codes.Unavailable, message), Target{Server: "h:1"})
+		f := newProgram(Deps{}).explain(t.Context(), status.Error(codes.Unavailable, message), Target{Server: "h:1"})
 		require.Equal(t, ExitUnavailable, f.code)
 		require.Equal(t, want, f.Error())
 	}
 }
 
-// TestStaleListSaysWhy has a list that is older than three polls: its age and the cause are on standard error, in every
-// format.
+// TestStaleListSaysWhy uses a list that is older than three polls. Its age and the cause are printed on standard error,
+// in every format.
 func TestStaleListSaysWhy(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -90,6 +91,35 @@ func TestStaleListSaysWhy(t *testing.T) {
 	}
 }
 
+// TestPlacesThatDoNotAnswer has agents in several places: lists say where each is, and standard error which place is down.
+func TestPlacesThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	server, _ := s.listen(t, "")
+	why := "Coder cannot be reached"
+	s.places = []*fleetv1.PlaceStatus{
+		{Name: "local", Ok: true, ObservedAt: timestamppb.Now()},
+		{Name: "coder", Reason: &why, ObservedAt: timestamppb.New(time.Now().Add(-42 * time.Second))},
+		{Name: "other", Reason: &why},
+	}
+	_, _, code := fleet(server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+	require.Equal(t, ExitOK, code)
+	s.mu.Lock()
+	s.agents["papi"].Place = "local"
+	s.mu.Unlock()
+	out, note, code := fleet(server, "agent", "list")
+	require.Equal(t, ExitOK, code)
+	require.Regexp(t, `(?m)^NAME .* PLACE *\n^papi .* local *$`, out)
+	require.Regexp(t, `^fleet: the agents of coder are as they were 4\ds ago: Coder cannot be reached\nfleet: the agents of other are not known yet: Coder cannot be reached\n$`, note)
+	out, _, code = fleet(server, "agent", "show", "papi")
+	require.Equal(t, ExitOK, code)
+	require.Regexp(t, `(?m)^Place +local$`, out)
+	out, note, code = fleet(server, "project", "list")
+	require.Equal(t, ExitOK, code)
+	require.Regexp(t, `(?m)^NAME .* PLACE *\n^shell .* local *$`, out)
+	require.Contains(t, note, "fleet: projects of coder may be missing: Coder cannot be reached\n")
+}
+
 func TestErrorsAreOneLineOrOneObject(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -101,7 +131,7 @@ func TestErrorsAreOneLineOrOneObject(t *testing.T) {
 	out, line, code := fleet(server, "agent", "show", "x")
 	require.Equal(t, ExitNotFound, code)
 	require.Empty(t, out)
-	require.Equal(t, "fleet: No agent 'x'[2J; \"fleet agent list\" shows the agents\n", line)
+	require.Equal(t, "fleet: No agent 'x'[2J.\n", line)
 
 	out, object, code := fleet(server, "agent", "show", "x", "-o", "json")
 	require.Equal(t, ExitNotFound, code)

@@ -7,8 +7,8 @@ import (
 
 var frames = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// progress is a line at the bottom of the terminal that shows that time passes: a spinner, a label, and how long it
-// has been. Elsewhere it does nothing.
+// progress is a line at the bottom of the terminal with a spinner, a label and the elapsed time. On other streams it
+// does nothing.
 type progress struct {
 	s     *session
 	begun time.Time
@@ -55,7 +55,7 @@ func (p *progress) say(label string) {
 	p.label = printable(label)
 }
 
-// done takes the line away.
+// done removes the line.
 func (p *progress) done() {
 	if p.quit != nil {
 		close(p.quit)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -13,13 +14,14 @@ func (p *program) newProject() *cobra.Command {
 		Use:     "project",
 		Aliases: []string{"projects"},
 		Short:   "See what agents can work on",
-		Long: `A project is what agents work on: a Coder template, or an entry of fleet.yaml.
+		Long: `A project is what agents work on: a Coder template, or an entry of fleet.yaml. Each is
+in one place; a name that several places have is written PLACE/PROJECT.
 
 See the projects with "fleet project list", and the roles of one of them with
 "fleet role list PROJECT".`,
 		Example: `  fleet project list`,
 	})
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(calls(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the projects",
@@ -35,15 +37,29 @@ What comes next: "fleet role list PROJECT", then "fleet agent create NAME --proj
 			if err != nil {
 				return err
 			}
+			several := len(resp.GetPlaces()) > 1
+			for _, p := range resp.GetPlaces() {
+				if several && !p.GetOk() {
+					s.screen.line(fmt.Sprintf("fleet: projects of %s may be missing: %s", printable(p.GetName()), printable(p.GetReason())))
+				}
+			}
 			return s.print(resp, func() {
-				g := newGrid("NAME", "TITLE", "DESCRIPTION")
+				head := []string{"NAME", "TITLE", "DESCRIPTION"}
+				if several {
+					head = append(head, "PLACE")
+				}
+				g := newGrid(head...)
 				for _, p := range resp.GetProjects() {
-					g.row(p.GetName(), p.GetDisplayName(), p.GetDescription())
+					row := []any{p.GetName(), p.GetDisplayName(), p.GetDescription()}
+					if several {
+						row = append(row, p.GetPlace())
+					}
+					g.row(row...)
 				}
 				s.show(g, "There are no projects; the configuration of the server names them.")
 			})
 		}),
-	})
+	}, "list_agent_projects"))
 	return cmd
 }
 
@@ -55,7 +71,7 @@ func (p *program) newRole() *cobra.Command {
 		Long:    `A role is how an agent behaves in a project, such as a coder or a reviewer.`,
 		Example: `  fleet role list shell`,
 	})
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(calls(&cobra.Command{
 		Use:     "list PROJECT",
 		Aliases: []string{"ls"},
 		Short:   "List the roles of a project",
@@ -82,6 +98,6 @@ What comes next: "fleet agent create NAME --project PROJECT --role ROLE".`,
 				s.show(g, "The project has no roles.")
 			})
 		}),
-	})
+	}, "list_agent_roles", "{project}"))
 	return cmd
 }

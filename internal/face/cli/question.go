@@ -109,7 +109,7 @@ func (s *session) showQuestions(questions []*fleetv1.Question, all bool, none st
 	s.show(g, none)
 }
 
-// questionID is what a table shows of the id: its beginning, where that says which question of those that wait is meant.
+// questionID shortens the id for a table, as long as it stays unique among the open questions.
 func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) string {
 	if s.quiet || s.output == wide {
 		return q.GetId()
@@ -123,7 +123,7 @@ func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) strin
 	return short
 }
 
-// askedOf is the question in one line.
+// askedOf returns the question in one line.
 func askedOf(q *fleetv1.Question) string {
 	parts := []string{}
 	if q.GetTool() != "" {
@@ -143,5 +143,5 @@ func askedOf(q *fleetv1.Question) string {
 	return oneLine(strings.Join(parts, " "))
 }
 
-// oneLine returns the text without breaks.
+// oneLine returns the text without line breaks.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -19,16 +19,16 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// firstContact is how long a server that was never reached is tried: long enough for one that is just starting.
+// firstContact is how long to retry a server that was never reached, so that a starting server is found.
 const firstContact = 700 * time.Millisecond
 
-// conn gives every mutation a request_id and repeats calls whose connection broke, where that is safe: calls that
-// change nothing, calls that carry a request_id, and calls that never left this machine.
+// conn gives every mutation a request_id, and repeats calls whose connection broke if that is safe: calls without side
+// effects, calls with a request_id, and calls that were never sent.
 type conn struct {
 	grpc.ClientConnInterface
 	newID    func() string
 	patience time.Duration
-	lost     func() // told once per outage, with a server that had been reached
+	lost     func() // called once per outage of a server that was reached before
 	reached  atomic.Bool
 }
 
@@ -52,10 +52,10 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 }
 
-// receive makes a call whose answers are a stream, and returns the function that waits for the next one; its error is
-// io.EOF after the last. When the connection breaks, the call is made again, where that is safe, and answers that came
-// already are left out: the same request is answered with the same. If there is a function taken, it gets each answer and
-// changes the request, so that it asks for what follows; then no answers are left out.
+// receive makes a call with a stream of answers, and returns a function that waits for the next answer; its error is
+// io.EOF after the last. If the connection breaks, it repeats the call where that is safe and skips the answers that
+// came already, because the same request has the same answers. If taken is set, it receives each answer and changes the
+// request so that the repeated call continues after it; then no answers are skipped.
 func (c *conn) receive(ctx context.Context, method string, req proto.Message, answer protoreflect.MessageType, taken func(proto.Message)) func() (proto.Message, error) {
 	repeatable := c.prepare(method, req)
 	var stream grpc.ClientStream
@@ -87,7 +87,7 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 				}
 				continue
 			}
-			sent := stream != nil // a stream is opened on a connection that there is
+			sent := stream != nil // an open stream implies a connection
 			stream = nil
 			if sent {
 				c.reached.Store(true)
@@ -102,22 +102,23 @@ func (c *conn) receive(ctx context.Context, method string, req proto.Message, an
 	}
 }
 
-// open makes a call whose answers are a stream.
+// open makes a call with a stream of answers.
 func (c *conn) open(ctx context.Context, method string, req proto.Message) (grpc.ClientStream, error) {
 	s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.SendMsg(req); err != nil && !isEnd(err) { // why there is an end, RecvMsg knows
+	if err := s.SendMsg(req); err != nil && !isEnd(err) { // RecvMsg knows why the stream has ended
 		return s, err
 	}
 	return s, s.CloseSend()
 }
 
-// isEnd says whether a stream has ended as it should.
+// isEnd reports whether a stream has ended normally.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }
 
-// again waits before a call that broke is made again. It returns the error of the call, or a better one, when it is not.
+// again waits before a broken call is repeated. If the call must not be repeated, it returns the call's error or a
+// clearer one.
 func (c *conn) again(ctx context.Context, wait *pause, sent, repeatable bool, err error) error {
 	if sent && !repeatable {
 		return Fail(ExitUnavailable, "look before you try again", "the connection broke: nobody knows whether it was done")
@@ -135,7 +136,7 @@ func (c *conn) again(ctx context.Context, wait *pause, sent, repeatable bool, er
 	return nil
 }
 
-// prepare sets the request_id of a mutation that has none, and says whether the call can be repeated.
+// prepare sets a missing request_id of a mutation, and reports whether the call can be repeated.
 func (c *conn) prepare(method string, args any) bool {
 	m, ok := args.(proto.Message)
 	if !ok {
@@ -157,8 +158,8 @@ func (c *conn) prepare(method string, args any) bool {
 	return ok && o.GetIdempotencyLevel() != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 }
 
-// broken says whether a call failed on its way, and not by a decision of Fleet. A server that goes down cancels the
-// calls it is in the middle of.
+// broken reports whether a call failed in transport, not by a decision of Fleet. A server that shuts down cancels its
+// calls.
 func broken(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -172,14 +173,14 @@ func broken(ctx context.Context, err error) bool {
 	return false
 }
 
-// pause waits a little longer before each try. The zero value is ready.
+// pause waits longer before each retry. The zero value is ready to use.
 type pause struct {
 	tries int
 	since time.Time
 }
 
-// next waits before the next try; it returns false when the patience is used up or ctx is done. No patience at all, a
-// negative one, means to go on for ever.
+// next waits before the next try. It returns false when the patience is used up or ctx is done. Negative patience means
+// forever.
 func (b *pause) next(ctx context.Context, patience time.Duration) bool {
 	if b.tries == 0 {
 		b.since = time.Now()

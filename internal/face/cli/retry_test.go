@@ -15,8 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestMutationsSurviveARestart cuts the connection after the server has done what it was asked for and before the
-// client knows: the repeated call must carry the same id, and nothing may be done twice.
+// TestMutationsSurviveARestart cuts the connection after the server has executed a call and before the client knows.
+// The repeated call must carry the same id, and nothing may be done twice.
 func TestMutationsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -35,7 +35,7 @@ func TestMutationsSurviveARestart(t *testing.T) {
 			return nil
 		}
 		_, err := s.CreateAgent(ctx, r)
-		go func() { // a server that crashes is not waited for by its own handlers
+		go func() { // a server that crashes does not wait for its handlers
 			stop()
 			s.listen(t, server)
 		}()
@@ -82,7 +82,7 @@ func TestEveryMutationHasAnID(t *testing.T) {
 	}
 }
 
-// TestWhatMayNotBeRepeatedIsNot creates a token: that call has no id.
+// TestWhatMayNotBeRepeatedIsNot creates a token, a call without an id.
 func TestWhatMayNotBeRepeatedIsNot(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// The groups of commands in the help of the root; the app puts its own commands into GroupServer.
+// These are the groups of commands in the root's help. The app adds its own commands to GroupServer.
 const (
 	GroupWork   = "work"
 	GroupTools  = "tools"
@@ -27,6 +27,7 @@ type program struct {
 	deps       Deps
 	root       *cobra.Command
 	interrupts interrupts
+	commands   map[string]string // by tool; see commandsFor
 
 	server, tokenFile, data string
 	embedded, insecure      bool
@@ -37,7 +38,7 @@ type program struct {
 
 type programKey struct{}
 
-// New returns the root command. Run is what most callers want: it adds signals, error messages and exit codes.
+// New returns the root command. Most callers want Run, which adds signals, error messages and exit codes.
 func New(deps Deps) *cobra.Command { return newProgram(deps).root }
 
 func newProgram(deps Deps) *program {
@@ -83,18 +84,18 @@ Start a server with "fleet serve", then see what agents can work on with
 	root.SetHelpCommandGroupID(GroupMore)
 	root.SetCompletionCommandGroupID(GroupMore)
 	group(root)
-	for _, cmd := range []*cobra.Command{p.newProject(), p.newRole(), p.newAgent(), p.newTask(), p.newWatch(), p.newQuestions(), p.newAnswer()} {
+	for _, cmd := range []*cobra.Command{p.newProject(), p.newRole(), p.newAgent(), p.newTask(), calls(p.newWatch(), "watch_fleet"), calls(p.newQuestions(), "list_questions"), calls(p.newAnswer(), "answer_question")} {
 		cmd.GroupID = GroupWork
-		root.AddCommand(cmd)
-	}
-	for _, t := range toolsets() {
-		cmd := p.newToolset(t)
-		cmd.GroupID = GroupTools
 		root.AddCommand(cmd)
 	}
 	token, version := p.newToken(), p.newVersion()
 	token.GroupID, version.GroupID = GroupServer, GroupMore
 	root.AddCommand(token, version, newExitCodes(), newEnvironment())
+	for _, t := range toolsets() { // their descriptions name the commands above
+		cmd := p.newToolset(t)
+		cmd.GroupID = GroupTools
+		root.AddCommand(cmd)
+	}
 	knowingHelp(root)
 	return p
 }
@@ -112,8 +113,8 @@ func (p *program) addFlags(f *pflag.FlagSet) {
 	f.BoolVarP(&p.verbose, "verbose", "v", false, "tell each step on standard error")
 }
 
-// usageTemplate is cobra's, but for commands that only have commands, which cobra shows as if they could run alone,
-// and the width of the names of topics.
+// usageTemplate is cobra's template with two changes: commands that only have subcommands are not shown as runnable,
+// and the column of topics is wider.
 func usageTemplate(cobras string) string {
 	return strings.NewReplacer(
 		"{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}\n  {{.UseLine}}{{end}}",
@@ -121,7 +122,8 @@ func usageTemplate(cobras string) string {
 	).Replace(cobras)
 }
 
-// group makes cmd a command that only has commands: alone it prints its help, and it knows what was probably meant.
+// group makes cmd a command with subcommands only. Alone it prints its help, and for an unknown subcommand it suggests
+// the nearest.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -147,10 +149,10 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usagef("unknown command %q for %q", name, cmd.CommandPath())
 }
 
-// flagError says which flag was probably meant.
+// flagError suggests the nearest flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
-		return unknownCommand(cmd, args[0]) // the flag may be right for the command that was meant
+		return unknownCommand(cmd, args[0]) // the flag may be right for the intended command
 	}
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return wrongValue(wrong)
@@ -172,7 +174,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("unknown flag --%s", name)
 }
 
-// wrongValue says what a flag takes whose value is of another type. A flag of Fleet's own types says it itself.
+// wrongValue says which values the flag takes. Fleet's own flag types do that themselves.
 func wrongValue(e *pflag.InvalidValueError) error {
 	f, cause := e.GetFlag(), e.Unwrap()
 	_, number := errors.AsType[*strconv.NumError](cause)
@@ -191,7 +193,7 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	return usagef("--%s is %q: give a whole number", f.Name, e.GetValue())
 }
 
-// knowingHelp lets the help command refuse what is not a command, as everything else does.
+// knowingHelp lets the help command refuse unknown commands.
 func knowingHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {
@@ -221,7 +223,7 @@ func args(what string) cobra.PositionalArgs {
 	}
 }
 
-// atMostOne is as args, for one argument that can be left out.
+// atMostOne does the same as args for one optional argument.
 func atMostOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if len(given) == 0 {
@@ -231,7 +233,7 @@ func atMostOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// atLeastOne is as args, for one or more of what.
+// atLeastOne does the same as args for one or more arguments.
 func atLeastOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -241,7 +243,7 @@ func atLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// complete sets how the value of a flag is completed. It panics when there is no such flag: that is a bug.
+// complete sets the completion of a flag's value. It panics if the flag does not exist, which is a bug.
 func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(fmt.Sprintf("cli: completion of --%s of %q: %v", flag, cmd.Name(), err))

@@ -11,8 +11,8 @@ import (
 )
 
 // Run runs the command line and returns the exit code of the process. More are commands that the app adds to the root.
-// Run listens for SIGINT and SIGTERM while it runs: the first ends the context of the command, which then has the time
-// it needs to end well; the second ends the process, unless Deps.Signals is set.
+// Run listens for SIGINT and SIGTERM: the first ends the command's context, after which the command may take the time
+// that it needs to finish; the second ends the process, unless Deps.Signals is set.
 func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) int {
 	p := newProgram(deps)
 	p.root.AddCommand(more...)
@@ -32,8 +32,8 @@ func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) 
 	if targetErr != nil {
 		t = Target{Server: p.server}
 	}
-	f := explain(ctx, err, t)
-	if !begun && f.reason == "FAILED" { // cobra's own checks of arguments and flags come before the command begins
+	f := p.explain(ctx, err, t)
+	if !begun && f.reason == "FAILED" { // cobra checks arguments and flags before the command begins
 		f = &failure{code: ExitUsage, reason: "USAGE", message: f.message}
 	}
 	if f.reason == "USAGE" && f.hint == "" {
@@ -43,7 +43,7 @@ func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) 
 	return f.code
 }
 
-// markBegin makes every command of the tree note that it was reached with arguments and flags in order.
+// markBegin makes every command record that its arguments and flags were accepted.
 func markBegin(cmd *cobra.Command, begun *bool) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -61,7 +61,7 @@ func markBegin(cmd *cobra.Command, begun *bool) {
 	}
 }
 
-// usageHint names the help of the command that was meant.
+// usageHint names the help of the intended command.
 func (p *program) usageHint(args []string) string {
 	cmd, _, err := p.root.Find(args)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *program) usageHint(args []string) string {
 	return fmt.Sprintf(`see "%s --help"`, cmd.CommandPath())
 }
 
-// tell prints an error: one line for people, the error object for machines.
+// tell prints an error: one line for people, the error object for programs.
 func (p *program) tell(f *failure) {
 	if f.message == "" {
 		return

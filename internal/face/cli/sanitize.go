@@ -5,10 +5,10 @@ import (
 	"unicode"
 )
 
-// What agents write is not trusted: on a terminal, escape sequences could retitle the window, write to the clipboard
-// or hide text. Streams that are not terminals get every byte as it is.
+// Text of agents is not trusted. On a terminal, escape sequences could change the window title, write to the clipboard
+// or hide text. Other streams get every byte unchanged.
 
-// printable makes one line of a text and leaves out what a terminal would act on.
+// printable makes a text one line and removes what a terminal would interpret.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -21,17 +21,18 @@ func printable(s string) string {
 	}, s)
 }
 
-// isDirectional says whether r changes the direction of the text around it, which can make it read as something else.
+// isDirectional reports whether r changes the direction of the surrounding text, which can make it read as something
+// else.
 func isDirectional(r rune) bool {
 	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
 }
 
-// sanitizer takes out of a stream of text what a terminal would act on, but for line breaks, tabs and, where allowed,
-// colours. Sequences may be cut anywhere between two calls.
+// sanitizer removes from a stream of text what a terminal would interpret, except line breaks, tabs and, where allowed,
+// colours. A sequence may be split between two calls.
 type sanitizer struct {
 	colors  bool
 	state   sanitizerState
-	pending strings.Builder // a sequence that may turn out to be a colour
+	pending strings.Builder // a sequence that may be a colour
 }
 
 type sanitizerState int
@@ -39,14 +40,14 @@ type sanitizerState int
 const (
 	plain    sanitizerState = iota
 	escape                  // after ESC
-	sequence                // in a CSI sequence: up to a letter
-	skipping                // in a string: up to BEL or ESC \
+	sequence                // in a CSI sequence, which ends with a letter
+	skipping                // in a string, which ends with BEL or ESC \
 	ending                  // in a string, after ESC
 )
 
 const maxSequence = 32
 
-// clean returns what of the text may go to the terminal.
+// clean returns the part of the text that may be written to the terminal.
 func (f *sanitizer) clean(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -71,7 +72,7 @@ func (f *sanitizer) step(b *strings.Builder, r rune) {
 		switch r {
 		case 0x1b:
 			f.state = ending
-		case 0x07, 0x9c, '\n': // a string that never ends must not hide the rest
+		case 0x07, 0x9c, '\n': // an unterminated string must not hide the rest
 			f.state = plain
 		}
 	case ending:

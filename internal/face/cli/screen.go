@@ -6,31 +6,31 @@ import (
 	"sync"
 )
 
-// screen is standard output and standard error together. They may be the same terminal, with a progress line at its
-// bottom that gives way to whatever is printed.
+// screen combines standard output and standard error. Both may be the same terminal, with a progress line at its bottom
+// that makes room for whatever is printed.
 type screen struct {
 	mu       sync.Mutex
 	out, err io.Writer
 	onOut    terminal
 	onErr    terminal
-	colors   bool // of standard error
+	colors   bool // for standard error
 	clean    *sanitizer
 
-	cleanAside *sanitizer // of standard error, once it is needed
+	cleanAside *sanitizer // for standard error, once it is needed
 
-	progress string // the line at the bottom; empty when there is none
-	midline  bool   // the terminal's last line of output has no end yet
-	fault    error  // why standard output does not take what is written
+	progress string // the bottom line; empty if there is none
+	midline  bool   // the last line of output is not complete yet
+	fault    error  // why writing to standard output failed
 }
 
-// raw writes text to standard output as it is.
+// raw writes text to standard output unchanged.
 func (s *screen) raw(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.write(text)
 }
 
-// output writes what an agent wrote to standard output: as it is, or made harmless for a terminal.
+// output writes an agent's text to standard output: unchanged, or sanitized for a terminal.
 func (s *screen) output(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *screen) write(text string) {
 	s.draw()
 }
 
-// aside writes what an agent wrote to standard error, as output does to standard output.
+// aside does the same as output for standard error.
 func (s *screen) aside(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *screen) aside(text string) {
 		return
 	}
 	s.erase()
-	_, _ = io.WriteString(s.err, text) // nobody is left to be told
+	_, _ = io.WriteString(s.err, text) // there is nobody left to tell
 	if s.onErr.is() {
 		s.midline = !strings.HasSuffix(text, "\n")
 	}
@@ -84,11 +84,11 @@ func (s *screen) line(text string) {
 		text = "\n" + text
 		s.midline = false
 	}
-	_, _ = io.WriteString(s.err, text+"\n") // nobody is left to be told
+	_, _ = io.WriteString(s.err, text+"\n") // there is nobody left to tell
 	s.draw()
 }
 
-// bottom replaces the progress line; an empty text takes it away. It shows on a terminal only.
+// bottom replaces the progress line; an empty text removes it. It has an effect only on a terminal.
 func (s *screen) bottom(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *screen) bottom(text string) {
 	s.draw()
 }
 
-// erase takes the progress line off the terminal; draw puts it back.
+// erase removes the progress line from the terminal; draw restores it.
 func (s *screen) erase() {
 	if s.progress != "" && !s.midline {
 		_, _ = io.WriteString(s.err, "\r\x1b[K")
@@ -120,14 +120,14 @@ func (s *screen) draw() {
 	_, _ = io.WriteString(s.err, "\r"+paint(s.colors, dim, line)+"\x1b[K")
 }
 
-// failed returns why standard output did not take what was written; nil when it did.
+// failed returns why writing to standard output failed; nil if it did not.
 func (s *screen) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fault
 }
 
-// prompt asks on standard error; the answer comes on the same line.
+// prompt asks on standard error. The answer is typed on the same line.
 func (s *screen) prompt(question string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

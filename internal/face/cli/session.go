@@ -12,7 +12,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// session is one command at work: connected, and with a screen to write on.
+// session is one running command: its connection and its screen.
 type session struct {
 	*program
 	cmd    *cobra.Command
@@ -21,15 +21,15 @@ type session struct {
 	fleet  fleetv1.FleetServiceClient
 	tokens fleetv1.TokenServiceClient
 	calls  *conn
-	// stdinIs names what standard input was read for; it can be read once.
+	// stdinIs names the argument that standard input was read for; it can be read only once.
 	stdinIs string
-	// spoken is what a person has seen of the answer on standard output already.
+	// spoken is the part of the answer that a person has already seen on standard output.
 	spoken string
-	// printed says that a document was printed already, for those who separate documents.
+	// printed reports that a document was printed already, so that a separator is needed.
 	printed bool
 }
 
-// action makes the function that cobra runs of what a command does once it is connected.
+// action returns the function that cobra runs for a command: it connects and calls the command.
 func (p *program) action(do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		ctx := cmd.Context()
@@ -45,7 +45,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 		s := &session{program: p, cmd: cmd, target: target, screen: p.screen()}
 		connection, closeIt, err := p.deps.Dial(ctx, target)
 		if err != nil {
-			return explain(ctx, err, target)
+			return p.explain(ctx, err, target)
 		}
 		defer func() {
 			if e := closeIt(); err == nil && target.Embedded {
@@ -56,7 +56,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 		s.calls = c
 		s.fleet, s.tokens = fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
 		if err := do(ctx, s, args); err != nil {
-			return explain(ctx, err, target)
+			return p.explain(ctx, err, target)
 		}
 		return nil
 	}
@@ -70,18 +70,18 @@ func (p *program) screen() *screen {
 	}
 }
 
-// hint tells a person on standard error what to do next.
+// hint writes the next step to standard error, for people.
 func (s *session) hint(text string, args ...any) {
 	if !s.quiet && s.output.forPeople() {
 		s.screen.line(paint(s.screen.colors, dim, printable(fmt.Sprintf(text, args...))))
 	}
 }
 
-// tells says whether to tell on standard error what happens. Programs, which may read an error object there, have to
+// tells reports whether events are written to standard error. Programs may read an error object there, so they have to
 // ask for it.
 func (s *session) tells() bool { return !s.quiet && (s.output.forPeople() || s.verbose) }
 
-// note tells a person on standard error what happens.
+// note writes an event to standard error, for people.
 func (s *session) note(text string, args ...any) {
 	if s.tells() {
 		s.screen.line(printable(fmt.Sprintf(text, args...)))
@@ -94,7 +94,7 @@ func (s *session) tellLost() {
 
 func (s *session) tellBack() { s.note("Connected again.") }
 
-// say prints what was done: the server's message, or with -q the name alone.
+// say prints the result: the server's message, or only the name with -q.
 func (s *session) say(message, name string) {
 	if s.quiet {
 		message = name
@@ -102,11 +102,11 @@ func (s *session) say(message, name string) {
 	s.screen.raw(printable(message) + "\n")
 }
 
-// maxText is the longest text that the API takes, in bytes.
+// maxText is the longest text that the API accepts, in bytes.
 const maxText = 1 << 20
 
-// text returns a text argument: itself, what is in the file of "@FILE", or for "-" all of standard input. what names
-// it in errors.
+// text returns a text argument: the argument itself, the content of the file for "@FILE", or standard input for "-".
+// what names the argument in errors.
 func (s *session) text(arg, what string) (string, error) {
 	data, err := s.content(maxText, arg, what)
 	if err == nil && data != arg && strings.TrimSpace(data) == "" {
@@ -115,7 +115,7 @@ func (s *session) text(arg, what string) (string, error) {
 	return strings.ToValidUTF8(data, "\uFFFD"), err
 }
 
-// content is as text, for up to limit bytes that may be anything but none.
+// content does the same as text for up to limit bytes of any data.
 func (s *session) content(limit int, arg, what string) (string, error) {
 	file, isFile := strings.CutPrefix(arg, "@")
 	switch {
@@ -136,8 +136,8 @@ func (s *session) content(limit int, arg, what string) (string, error) {
 	return unescaped(arg), nil
 }
 
-// unescaped takes one backslash off a text that would mean something else without: \@ is @, and \- alone is -. Other
-// backslashes are what they are.
+// unescaped removes one backslash from a text that would otherwise have a special meaning: \@ becomes @, and \- alone
+// becomes -. Other backslashes are kept.
 func unescaped(arg string) string {
 	rest := strings.TrimLeft(arg, `\`)
 	if len(rest) < len(arg) && (strings.HasPrefix(rest, "@") || rest == "-") {

@@ -14,17 +14,17 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// pageOfEvents is how many events one call without follow asks for; fewer are the end of the log.
+// pageOfEvents is how many events one call without follow requests. Fewer events mean the end of the log.
 const pageOfEvents = 10000
 
-// feed reads the event log from a cursor on: every event once and in order, over as many streams as it takes.
+// feed reads the event log from a cursor: every event once and in order, over as many streams as needed.
 type feed struct {
 	fleet fleetv1.FleetServiceClient
-	// req is what to watch; its cursor moves on with what was read.
+	// req selects the events. Its cursor advances with what was read.
 	req *fleetv1.WatchFleetRequest
-	// patience is how long the log may be out of reach; negative means for ever.
+	// patience is how long the log may be unreachable; a negative value means forever.
 	patience time.Duration
-	// lost and back are told when a stream broke that had worked, and when the next one works.
+	// lost is called when a working stream breaks, and back when the next one works.
 	lost, back func()
 
 	last   uint64 // position of the last event that was taken
@@ -33,8 +33,8 @@ type feed struct {
 	told   bool
 }
 
-// run calls take with each event until take returns an error, the log cannot be reached any more, or, when the request
-// does not follow, its end. When the server ends a stream that follows, done says whether nothing more is to come; it
+// run passes each event to take until take returns an error, the log stays unreachable, or, if the request does not
+// follow, the log ends. When the server ends a following stream, done reports whether no more events will come; done
 // may be nil.
 func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done func() (bool, error)) error {
 	if !f.req.GetFollow() {
@@ -58,7 +58,7 @@ func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done fu
 			if err != nil {
 				return err
 			}
-			if over { // and what came after the stream is in the log
+			if over { // events after the stream's end are in the log
 				f.req.Follow, f.req.MaxEvents = false, proto.Int32(pageOfEvents)
 				continue
 			}
@@ -83,13 +83,13 @@ func (f *feed) run(ctx context.Context, take func(*fleetv1.Event) error, done fu
 	}
 }
 
-// taken carries an error of the caller's own function out of the loop.
+// taken carries an error of take out of the loop.
 type taken struct{ err error }
 
 // Error is the caller's.
 func (t *taken) Error() string { return t.err.Error() }
 
-// once reads one stream to its end, and says how many events it brought.
+// once reads one stream to its end and returns how many events it delivered.
 func (f *feed) once(ctx context.Context, take func(*fleetv1.Event) error) (events int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -124,7 +124,7 @@ func (f *feed) once(ctx context.Context, take func(*fleetv1.Event) error) (event
 	}
 }
 
-// seen says whether the event at the cursor was taken already, and notes it otherwise.
+// seen reports whether the event at the cursor was taken before, and otherwise records it.
 func (f *feed) seen(cursor string) bool {
 	n, err := strconv.ParseUint(cursor, 10, 64)
 	if err != nil {
@@ -137,14 +137,14 @@ func (f *feed) seen(cursor string) bool {
 	return false
 }
 
-// older says whether the cursor lies before what was read.
+// older reports whether the cursor is before what was read.
 func (f *feed) older(cursor string) bool {
 	n, err := strconv.ParseUint(cursor, 10, 64)
 	return err == nil && n < f.last
 }
 
-// resumable says whether the stream can be taken up again where it ended. A server may end a stream because it goes
-// down, or because its reader is too slow.
+// resumable reports whether the stream can be continued where it ended. A server may end a stream because it shuts down
+// or because the reader is too slow.
 func (f *feed) resumable(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -158,7 +158,7 @@ func (f *feed) resumable(ctx context.Context, err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Aborted, codes.ResourceExhausted:
 		return true
-	case codes.Internal, codes.Unknown: // of the transport: a stream that was reset
+	case codes.Internal, codes.Unknown: // of the transport: a reset stream
 		return reasonOf(err) == ""
 	}
 	return false

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -34,20 +35,22 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// stub is a fleet in memory whose agents run their tasks with sh. It outlives its servers, as a database would.
+// stub is an in-memory fleet whose agents run their tasks with sh. It survives its servers, as a database would.
 type stub struct {
+	bundle []byte // of every agent
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
-	// unary and stream, when set, come before every call; an error is the answer.
+	// unary and stream, if set, run before every call; an error becomes the answer.
 	unary  func(ctx context.Context, method string, req any) error
 	stream func(req *fleetv1.WatchFleetRequest) error
-	// interrupted gets the ids of sessions whose turns are interrupted; nil: nobody wants them.
+	// interrupted receives the ids of sessions whose turns are interrupted; it may be nil.
 	interrupted chan string
-	// answer, when set, answers the messages of sessions.
+	// answer, if set, answers the messages of sessions.
 	answer func(r *fleetv1.SendMessageRequest, out grpc.ServerStreamingServer[fleetv1.SendMessageResponse]) error
 
-	stale string // why lists are stale; "" if they are not
+	stale  string                 // why lists are stale; "" if they are not
+	places []*fleetv1.PlaceStatus // that agents live in; nil: the server does not say
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at every change
@@ -62,7 +65,7 @@ type stub struct {
 	listed  *fleetv1.ListTasksRequest // the last one
 	running sync.WaitGroup
 
-	toolsets func(grpc.ServiceRegistrar) // serves those, which outlive servers too
+	toolsets func(grpc.ServiceRegistrar) // registers the toolsets, which survive servers too
 }
 
 // errEarly makes the server end a stream without an error.
@@ -85,8 +88,8 @@ func newStub(t *testing.T) *stub {
 	return s
 }
 
-// listen serves the stub at the address, or a free one, and returns the address and a function that ends the server
-// as a crash would.
+// listen serves the stub at the address, or at a free one. It returns the address and a function that ends the server
+// like a crash.
 func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	l, err := net.Listen("tcp", cmp.Or(address, "127.0.0.1:0"))
 	require.NoError(t, err)
@@ -114,15 +117,21 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	return l.Addr().String(), stop
 }
 
-func refusal(code codes.Code, reason, message string, metadata map[string]string) error {
-	s, err := status.New(code, message).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "fleet", Metadata: metadata})
+// refusal returns an error as the server sends it, with the next step if one is given.
+func refusal(code codes.Code, reason, message string, metadata map[string]string, next ...string) error {
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: "fleet", Metadata: metadata}}
+	for _, step := range next {
+		details = append(details, protoadapt.MessageV1Of(&fleetv1.NextStep{Text: step}))
+		message += "; " + strings.NewReplacer("{", "", "}", "").Replace(step)
+	}
+	s, err := status.New(code, message).WithDetails(details...)
 	if err != nil {
 		return err
 	}
 	return s.Err()
 }
 
-// once returns the answer that was given for the request_id, or a new one.
+// once returns the earlier answer for the request_id, or a new one.
 func once[T proto.Message](s *stub, id string, do func() (T, error)) (T, error) {
 	if answer, ok := s.answers[id].(T); ok && id != "" {
 		return answer, nil
@@ -146,7 +155,7 @@ func (s *stub) log(kind fleetv1.Event_Type, agent, task, text, state string) {
 func (s *stub) agent(name string) (*fleetv1.Agent, error) {
 	a := s.agents[strings.ToLower(name)]
 	if a == nil {
-		return nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", fmt.Sprintf("Agent %q not found.", name), map[string]string{"agent_name": name})
+		return nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", fmt.Sprintf("agent %q not found", name), map[string]string{"agent_name": name}, "{list_agents} shows the agents there are")
 	}
 	return a, nil
 }
@@ -157,7 +166,7 @@ func (s *stub) task(id string) (*fleetv1.TaskDetail, error) {
 			return t, nil
 		}
 	}
-	return nil, refusal(codes.NotFound, "TASK_NOT_FOUND", fmt.Sprintf("Task %q not found.", id), map[string]string{"task_id": id})
+	return nil, refusal(codes.NotFound, "TASK_NOT_FOUND", fmt.Sprintf("task %q not found", id), map[string]string{"task_id": id}, "{list_tasks} shows the tasks and their ids")
 }
 
 func brief(t *fleetv1.TaskDetail) *fleetv1.Task {
@@ -173,10 +182,11 @@ func (s *stub) CreateAgent(_ context.Context, r *fleetv1.CreateAgentRequest) (*f
 	defer s.mu.Unlock()
 	return once(s, r.GetRequestId(), func() (*fleetv1.CreateAgentResponse, error) {
 		if r.GetProject() != "shell" {
-			return nil, refusal(codes.InvalidArgument, "PROJECT_NOT_FOUND", fmt.Sprintf("Project %q not found.", r.GetProject()), map[string]string{"project": r.GetProject()})
+			return nil, refusal(codes.InvalidArgument, "PROJECT_NOT_FOUND", fmt.Sprintf("project %q not found", r.GetProject()), map[string]string{"project": r.GetProject()}, "{list_agent_projects} shows the projects")
 		}
 		if s.agents[strings.ToLower(r.GetName())] != nil {
-			return nil, refusal(codes.AlreadyExists, "AGENT_EXISTS", fmt.Sprintf("Agent %q already exists.", r.GetName()), map[string]string{"agent_name": r.GetName()})
+			return nil, refusal(codes.AlreadyExists, "AGENT_EXISTS", fmt.Sprintf("agent %q already exists", r.GetName()), map[string]string{"agent_name": r.GetName()},
+				"choose another name, or delete it with {delete_agent} first")
 		}
 		now := timestamppb.Now()
 		a := &fleetv1.Agent{
@@ -196,7 +206,7 @@ func clone[T proto.Message](m T) T { return proto.CloneOf(m) }
 func (s *stub) ListAgents(_ context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	resp := &fleetv1.ListAgentsResponse{}
+	resp := &fleetv1.ListAgentsResponse{Places: s.places}
 	for _, key := range slices.Sorted(maps.Keys(s.agents)) {
 		a := s.agents[key]
 		if r.GetStatus() != 0 && r.GetStatus() != a.Status {
@@ -204,7 +214,7 @@ func (s *stub) ListAgents(_ context.Context, r *fleetv1.ListAgentsRequest) (*fle
 		}
 		resp.Agents = append(resp.Agents, clone(&fleetv1.AgentSummary{
 			Name: a.Name, Status: a.Status, State: a.State, CurrentTask: a.CurrentTask, Role: a.Role, Project: a.Project,
-			CurrentTaskId: a.CurrentTaskId, Owner: a.Owner,
+			CurrentTaskId: a.CurrentTaskId, Owner: a.Owner, Place: a.Place,
 		}))
 	}
 	resp.TotalCount = int32(len(resp.Agents))
@@ -271,12 +281,12 @@ func (s *stub) ShowAgentLog(_ context.Context, r *fleetv1.ShowAgentLogRequest) (
 }
 
 func (s *stub) ListAgentProjects(context.Context, *fleetv1.ListAgentProjectsRequest) (*fleetv1.ListAgentProjectsResponse, error) {
-	return &fleetv1.ListAgentProjectsResponse{Projects: []*fleetv1.Project{{Name: "shell", DisplayName: "Shell", Description: "Scripts on this machine"}}}, nil
+	return &fleetv1.ListAgentProjectsResponse{Places: s.places, Projects: []*fleetv1.Project{{Name: "shell", DisplayName: "Shell", Description: "Scripts on this machine", Place: "local"}}}, nil
 }
 
 func (s *stub) ListAgentRoles(_ context.Context, r *fleetv1.ListAgentRolesRequest) (*fleetv1.ListAgentRolesResponse, error) {
 	if r.GetProject() != "shell" {
-		return nil, refusal(codes.NotFound, "PROJECT_NOT_FOUND", fmt.Sprintf("Project %q not found.", r.GetProject()), map[string]string{"project": r.GetProject()})
+		return nil, refusal(codes.NotFound, "PROJECT_NOT_FOUND", fmt.Sprintf("project %q not found", r.GetProject()), map[string]string{"project": r.GetProject()}, "{list_agent_projects} shows the projects")
 	}
 	return &fleetv1.ListAgentRolesResponse{Roles: []*fleetv1.Role{
 		{Name: "coder", DisplayName: "Coder", Description: "Writes code", Default: true},
@@ -295,9 +305,10 @@ func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskReques
 		case strings.TrimSpace(r.GetTaskDescription()) == "":
 			return nil, refusal(codes.InvalidArgument, "TASK_REQUIRED", "The description is empty.", nil)
 		case a.Status == fleetv1.Agent_offline:
-			return nil, refusal(codes.FailedPrecondition, "AGENT_OFFLINE", fmt.Sprintf("Agent %q is offline.", a.Name), map[string]string{"agent_name": a.Name})
+			return nil, refusal(codes.FailedPrecondition, "AGENT_OFFLINE", fmt.Sprintf("agent %q is offline", a.Name), map[string]string{"agent_name": a.Name}, "{start_agent} starts it")
 		case a.Status == fleetv1.Agent_busy:
-			return nil, refusal(codes.Aborted, "AGENT_BUSY", fmt.Sprintf("Agent %q has a task already.", a.Name), map[string]string{"agent_name": a.Name})
+			return nil, refusal(codes.Aborted, "AGENT_BUSY", fmt.Sprintf("agent %q has a task already", a.Name), map[string]string{"agent_name": a.Name},
+				"wait for it with {wait_tasks}, or stop it with {stop_agent_task}")
 		}
 		now := timestamppb.Now()
 		t := &fleetv1.TaskDetail{
@@ -375,7 +386,7 @@ func (s *stub) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskReques
 	s.mu.Lock()
 	a, err := s.agent(r.GetAgentName())
 	if err == nil && a.CurrentTaskId == nil {
-		err = refusal(codes.NotFound, "NO_RUNNING_TASK", fmt.Sprintf("Agent %q has no running task.", a.Name), map[string]string{"agent_name": a.Name})
+		err = refusal(codes.NotFound, "NO_RUNNING_TASK", fmt.Sprintf("agent %q has no running task", a.Name), map[string]string{"agent_name": a.Name}, "{show_agent_task_history} shows the ones it had")
 	}
 	if err != nil {
 		s.mu.Unlock()
@@ -393,7 +404,7 @@ func (s *stub) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskReques
 	return &fleetv1.StopAgentTaskResponse{Task: tasks[0], AgentStatus: fleetv1.Agent_idle, Message: "Task stopped successfully"}, nil
 }
 
-// await waits for the end of any or all of the tasks.
+// await waits for any or all of the tasks to end.
 func (s *stub) await(ctx context.Context, ids []string, anyOf bool, limit time.Duration) (tasks []*fleetv1.Task, done bool, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -446,6 +457,19 @@ func (s *stub) ShowTask(_ context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1
 	return &fleetv1.ShowTaskResponse{Task: t}, nil
 }
 
+// DownloadAgentBundle sends the bundle in one piece.
+func (s *stub) DownloadAgentBundle(r *fleetv1.DownloadAgentBundleRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	if len(s.bundle) == 0 {
+		return refusal(codes.NotFound, "BUNDLE_NOT_FOUND", fmt.Sprintf("agent %q has nothing to rescue", r.GetAgentName()), nil)
+	}
+	sum := sha256.Sum256(s.bundle)
+	about, err := anypb.New(&fleetv1.PayloadInfo{Size: int64(len(s.bundle)), Sha256: hex.EncodeToString(sum[:])})
+	if err != nil {
+		return err
+	}
+	return out.Send(&httpbody.HttpBody{ContentType: "application/x-git-bundle", Data: s.bundle, Extensions: []*anypb.Any{about}})
+}
+
 // DownloadTaskPayload sends pieces of 10 bytes.
 func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	s.mu.Lock()
@@ -478,7 +502,7 @@ func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out gr
 	return err
 }
 
-// ShowTaskChanges answers with one file and a patch in parts of 10 bytes, the second of which is not UTF-8.
+// ShowTaskChanges answers with one file and a patch in pages of 10 bytes. The second page is not UTF-8.
 func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
 	resp := &fleetv1.ShowTaskChangesResponse{Changes: &fleetv1.TaskChanges{Files: 2, Insertions: 3, Deletions: 1, Commits: 1, Branch: "fleet/papi"}}
 	switch {
@@ -495,6 +519,20 @@ func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequ
 	return resp, nil
 }
 
+// ShowTaskOutput answers with an output of 20 bytes in pages of 10 bytes, of which 5 are missing. The last is not UTF-8.
+func (s *stub) ShowTaskOutput(_ context.Context, r *fleetv1.ShowTaskOutputRequest) (*fleetv1.ShowTaskOutputResponse, error) {
+	resp := &fleetv1.ShowTaskOutputResponse{Offset: r.GetOffset(), Size: 20, GapOffset: proto.Float64(10), GapSize: proto.Float64(5)}
+	switch {
+	case r.Tail != nil:
+		resp.Offset, resp.Output = 18, "x\n"
+	case r.GetOffset() == 0:
+		resp.Output, resp.NextOffset = "beginning\n", proto.Float64(10)
+	default:
+		resp.Offset, resp.Output, resp.OutputEncoding = 15, "K1z/Cg==", proto.String("base64")
+	}
+	return resp, nil
+}
+
 func (s *stub) SendTaskMessage(_ context.Context, r *fleetv1.SendTaskMessageRequest) (*fleetv1.SendTaskMessageResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -504,7 +542,7 @@ func (s *stub) SendTaskMessage(_ context.Context, r *fleetv1.SendTaskMessageRequ
 	}
 	t, err := s.task(a.GetCurrentTaskId().GetValue())
 	if err != nil {
-		return nil, refusal(codes.NotFound, "NO_RUNNING_TASK", "No running task.", map[string]string{"agent_name": a.Name})
+		return nil, refusal(codes.NotFound, "NO_RUNNING_TASK", "no running task", map[string]string{"agent_name": a.Name})
 	}
 	s.log(fleetv1.Event_task_message, a.Name, t.Id, r.GetMessage(), "")
 	return &fleetv1.SendTaskMessageResponse{Task: brief(clone(t)), Message: "Message sent"}, nil
@@ -635,5 +673,5 @@ func (s *stub) RevokeToken(_ context.Context, r *fleetv1.RevokeTokenRequest) (*f
 			return &fleetv1.RevokeTokenResponse{Token: clone(t), Message: fmt.Sprintf("Token '%s' revoked", t.Name)}, nil
 		}
 	}
-	return nil, refusal(codes.NotFound, "TOKEN_NOT_FOUND", fmt.Sprintf("Token %q not found.", r.GetName()), nil)
+	return nil, refusal(codes.NotFound, "TOKEN_NOT_FOUND", fmt.Sprintf("token %q not found", r.GetName()), nil, "{list_tokens} shows the tokens there are")
 }

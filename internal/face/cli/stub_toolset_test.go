@@ -18,7 +18,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// newToolsets returns the function that serves the toolsets of the stub.
+// newToolsets returns the function that registers the stub's toolsets.
 func (s *stub) newToolsets() func(grpc.ServiceRegistrar) {
 	lifecycle := &stubLifecycle{agents: map[string]*stubContract{}}
 	sessions := &stubSessions{s: s, sessions: map[string]*fleetv1.SessionInfo{}}
@@ -30,7 +30,7 @@ func (s *stub) newToolsets() func(grpc.ServiceRegistrar) {
 	}
 }
 
-// stubLifecycle keeps contracts that nobody works on.
+// stubLifecycle keeps contracts without agents that work on them.
 type stubLifecycle struct {
 	fleetv1.UnimplementedLifecycleServiceServer
 	mu     sync.Mutex
@@ -46,7 +46,7 @@ func (s *stubLifecycle) find(id string) (*stubContract, error) {
 	if a := s.agents[id]; a != nil {
 		return a, nil
 	}
-	return nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", fmt.Sprintf("agent %q not found: agent_start gives ids", id), map[string]string{"agent_id": id})
+	return nil, refusal(codes.NotFound, "AGENT_NOT_FOUND", fmt.Sprintf("agent %q not found", id), map[string]string{"agent_id": id}, "{agent_list} shows the agents")
 }
 
 func (s *stubLifecycle) AgentStart(context.Context, *fleetv1.AgentStartRequest) (*fleetv1.AgentStartResponse, error) {
@@ -135,7 +135,7 @@ func packed(text string) []byte {
 	return b.Bytes()
 }
 
-// stubProviders has one agent that says what it was told, in capitals, and one that has no key.
+// stubProviders has one agent that repeats its input in capitals, and one without a key.
 type stubProviders struct {
 	fleetv1.UnimplementedProviderServiceServer
 }
@@ -173,7 +173,7 @@ func (p *stubProviders) RegisterToolWithAgent(_ context.Context, r *fleetv1.Regi
 	}, nil
 }
 
-// stubSubagents has one that works and one that is broken.
+// stubSubagents has one subagent that works and one that is broken.
 type stubSubagents struct {
 	fleetv1.UnimplementedSubagentServiceServer
 }
@@ -192,7 +192,7 @@ func (*stubSubagents) RunSubagent(_ context.Context, r *fleetv1.RunSubagentReque
 	}, nil
 }
 
-// stubSessions holds sessions with an agent that says what it was told, word by word.
+// stubSessions holds sessions with an agent that repeats its input word by word.
 type stubSessions struct {
 	fleetv1.UnimplementedSessionServiceServer
 	s        *stub
@@ -205,7 +205,7 @@ func (s *stubSessions) find(id string) (*fleetv1.SessionInfo, error) {
 	if a := s.sessions[id]; a != nil {
 		return a, nil
 	}
-	return nil, refusal(codes.NotFound, "SESSION_NOT_FOUND", fmt.Sprintf("there is no session %q", id), map[string]string{"agent_session_id": id})
+	return nil, refusal(codes.NotFound, "SESSION_NOT_FOUND", fmt.Sprintf("there is no session %q", id), map[string]string{"agent_session_id": id}, "{list_agent_sessions} shows the open ones")
 }
 
 func (s *stubSessions) CreateAgentSession(_ context.Context, r *fleetv1.CreateAgentSessionRequest) (*fleetv1.CreateAgentSessionResponse, error) {

@@ -13,7 +13,7 @@ const (
 	cyan    color = "36"
 )
 
-// paint puts a colour around a text.
+// paint colours a text.
 func paint(on bool, c color, text string) string {
 	if !on || c == noColor || text == "" {
 		return text
@@ -21,7 +21,7 @@ func paint(on bool, c color, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// colorOf is the colour of a status or a state, the same for agents and tasks.
+// colorOf returns the colour of a status or a state, the same for agents and tasks.
 func colorOf(status string) color {
 	switch status {
 	case "idle", "running", "completed", "ready", "open", "operative", "success":

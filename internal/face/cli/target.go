@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// DefaultServer is where "fleet serve" listens for gRPC when it is not told otherwise.
+// DefaultServer is the default gRPC address of "fleet serve".
 const DefaultServer = "127.0.0.1:8102"
 
 const defaultPort = "8102"
 
-// TargetOf returns the target that the persistent flags and the environment name, for commands that the app adds.
+// TargetOf returns the target given by the persistent flags and the environment, for commands that the app adds.
 func TargetOf(cmd *cobra.Command) (Target, error) {
 	p, ok := cmd.Context().Value(programKey{}).(*program)
 	if !ok {
@@ -22,7 +22,7 @@ func TargetOf(cmd *cobra.Command) (Target, error) {
 	return p.target()
 }
 
-// target puts the flags together with the environment: flags win.
+// target combines the flags with the environment. Flags take precedence.
 func (p *program) target() (Target, error) {
 	t := Target{Server: p.server, Insecure: p.insecure, Embedded: p.embedded, Data: p.data}
 	if t.Embedded && p.server != "" {
@@ -68,7 +68,7 @@ func address(server string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// token returns the secret that identifies the caller. No error names any of it.
+// token returns the secret that identifies the caller. Errors never contain any part of it.
 func (p *program) token() (string, error) {
 	secret, from, file := "", "FLEET_TOKEN", p.tokenFile
 	if file == "" {

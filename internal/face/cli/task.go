@@ -24,8 +24,18 @@ what the agent writes, and ends when the task does.`,
   fleet task list papi`,
 	})
 	cmd.AddCommand(
-		p.newTaskRun(), p.newTaskStart(), p.newTaskShow(), p.newTaskDiff(), p.newTaskDownload(), p.newTaskLogs(), p.newTaskList(),
-		p.newTaskStop(), p.newTaskWait(), p.newTaskMessage(), p.newTaskDelete(),
+		calls(p.newTaskRun(), "start_agent_task"),
+		p.newTaskStart(),
+		calls(p.newTaskShow(), "show_task", "{task_id}"),
+		calls(p.newTaskDiff(), "show_task_changes", "{task_id}"),
+		calls(p.newTaskOutput(), "show_task_output", "{task_id}"),
+		calls(p.newTaskDownload(), "download_task_payload", "{task_id}"),
+		p.newTaskLogs(),
+		calls(calls(p.newTaskList(), "list_tasks"), "show_agent_task_history", "{agent_name}"),
+		calls(p.newTaskStop(), "stop_agent_task", "{agent_name}"),
+		calls(p.newTaskWait(), "wait_tasks", "--agent {agent_name}"),
+		calls(p.newTaskMessage(), "send_task_message"),
+		calls(p.newTaskDelete(), "delete_task", "{task_id}"),
 	)
 	return cmd
 }

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -76,7 +74,7 @@ func (s *session) taskFiles(ctx context.Context, id string) error {
 	})
 }
 
-// taskPatch prints the patch, part by part.
+// taskPatch prints the patch page by page.
 func (s *session) taskPatch(ctx context.Context, id, path string) error {
 	const most = 1 << 20
 	req := &fleetv1.ShowTaskChangesRequest{TaskId: id, Patch: true, Path: path, PatchLimit: proto.Int32(most)}
@@ -87,15 +85,9 @@ func (s *session) taskPatch(ctx context.Context, id, path string) error {
 		if err != nil {
 			return err
 		}
-		patch := []byte(resp.GetPatch())
-		switch e := resp.GetPatchEncoding(); e {
-		case "":
-		case "base64":
-			if patch, err = base64.StdEncoding.DecodeString(resp.GetPatch()); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("the server sent the patch in the encoding %q, which this version of fleet does not know", e)
+		patch, err := decoded("patch", resp.GetPatch(), resp.GetPatchEncoding())
+		if err != nil {
+			return err
 		}
 		if s.output.forPeople() {
 			s.screen.output(string(patch))
@@ -113,14 +105,12 @@ func (s *session) taskPatch(ctx context.Context, id, path string) error {
 	if all == nil {
 		return nil
 	}
-	all.Patch, all.PatchEncoding = proto.String(strings.ToValidUTF8(string(whole), "")), nil
-	if string(whole) != all.GetPatch() {
-		all.Patch, all.PatchEncoding = proto.String(base64.StdEncoding.EncodeToString(whole)), proto.String("base64")
-	}
+	text, encoding := encoded(whole)
+	all.Patch, all.PatchEncoding = &text, encoding
 	return s.print(all, func() {})
 }
 
-// changesText is what a task changed, in one line; empty when that is not known.
+// changesText summarizes what a task changed in one line; empty if that is not known.
 func changesText(c *fleetv1.TaskChanges) string {
 	switch {
 	case c == nil:
@@ -132,9 +122,10 @@ func changesText(c *fleetv1.TaskChanges) string {
 	if c.GetBranch() != "" {
 		text += " on " + c.GetBranch()
 	}
-	switch {
-	case c.GetDirty():
+	if c.GetDirty() {
 		text += ", not all committed"
+	}
+	switch {
 	case c.GetCommits() > 0 && c.GetPushed():
 		text += ", pushed"
 	case c.GetCommits() > 0:

@@ -56,7 +56,7 @@ ended. FILE is there when its SHA-256 is the one that the server sent.`,
 type taskDownload struct {
 	*session
 	id  string
-	sum hash.Hash // of what there is of the payload
+	sum hash.Hash // of the part of the payload that has arrived
 }
 
 // print writes the payload to standard output.
@@ -75,7 +75,7 @@ func (d *taskDownload) print(ctx context.Context) error {
 	return broke(err)
 }
 
-// save writes the payload to the file, by way of one whose name ends in .part. It returns how large the payload is.
+// save writes the payload to the file through a temporary file whose name ends in .part. It returns the payload's size.
 func (d *taskDownload) save(ctx context.Context, file string) (int64, error) {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() { // a terminal or a pipe
 		from := d.from(ctx, 0)
@@ -99,14 +99,15 @@ func (d *taskDownload) save(ctx context.Context, file string) (int64, error) {
 	case err == nil:
 		return n, os.Rename(part, file)
 	case errors.Is(err, errGarbled) || statErr == nil && left.Size() == 0:
-		_ = os.Remove(part) // what matters is why there is no whole one
+		_ = os.Remove(part) // the first error is the one that matters
 		return 0, broke(err)
 	}
 	d.note("What came so far is in %s: the same command goes on from there.", part)
 	return 0, broke(err)
 }
 
-// resume reads what the file lacks of the payload. What is in it and is not the beginning of the payload is replaced.
+// resume downloads the part of the payload that the file lacks. It starts over if the file is not the beginning of the
+// payload.
 func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 	d.sum = sha256.New()
 	have, err := io.Copy(d.sum, f)
@@ -118,7 +119,7 @@ func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 	switch {
 	case err == nil && d.whole(from.info):
 		return have + n, nil
-	case have > 0 && (err == nil || status.Code(err) == codes.InvalidArgument): // which says that the payload has fewer bytes
+	case have > 0 && (err == nil || status.Code(err) == codes.InvalidArgument): // the payload has fewer bytes
 	case err != nil:
 		return 0, err
 	default:
@@ -134,17 +135,17 @@ func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 	return d.resume(ctx, f)
 }
 
-// errGarbled says that what came is not what the server has.
+// errGarbled means that the downloaded data differs from the server's.
 var errGarbled = Fail(ExitError, "download it again", "what came is not the whole content: its SHA-256 is another one")
 
-// whole says whether the sum is that of the payload. A server that does not say what it is, is believed.
+// whole reports whether the checksum matches the payload's. Without a checksum from the server it returns true.
 func (d *taskDownload) whole(info *fleetv1.PayloadInfo) bool {
 	return info == nil || hex.EncodeToString(d.sum.Sum(nil)) == info.GetSha256()
 }
 
 var bodyType = (&httpbody.HttpBody{}).ProtoReflect().Type()
 
-// from reads the payload from the offset on.
+// from reads the payload from the offset.
 func (d *taskDownload) from(ctx context.Context, offset int64) *pieces {
 	req := &fleetv1.DownloadTaskPayloadRequest{TaskId: d.id, Offset: offset}
 	return &pieces{next: d.calls.receive(ctx, fleetv1.FleetService_DownloadTaskPayload_FullMethodName, req, bodyType, func(m proto.Message) {

@@ -13,7 +13,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// withPayload returns a server that has the task t-1 with the payload.
+// withPayload returns a server with the task t-1 and its payload.
 func withPayload(t *testing.T, payload, encoding string) string {
 	t.Helper()
 	s := newStub(t)
@@ -50,7 +50,7 @@ func TestTaskDownload(t *testing.T) {
 	require.Contains(t, told, "cannot write the file")
 }
 
-// requireOnly fails the test unless the file has the content and nothing is beside it.
+// requireOnly fails the test unless the file has the content and the directory has no other file.
 func requireOnly(t *testing.T, file, content string) {
 	t.Helper()
 	data, err := os.ReadFile(file) //nolint:gosec // the test's own
@@ -63,7 +63,7 @@ func requireOnly(t *testing.T, file, content string) {
 
 func TestTaskDownloadIsExact(t *testing.T) {
 	t.Parallel()
-	server := withPayload(t, "H4sIAAAA/w==", "base64") // begins as what gzip has compressed
+	server := withPayload(t, "H4sIAAAA/w==", "base64") // begins like gzip data
 	out, told, code := fleet(server, "task", "download", "t-1")
 	require.Equal(t, ExitOK, code, told)
 	require.Equal(t, "\x1f\x8b\x08\x00\x00\x00\xff", out)
@@ -90,7 +90,7 @@ func TestTaskDownloadGoesOn(t *testing.T) {
 	}
 }
 
-// TestTaskDownloadThatIsInterrupted keeps what came, and the next one asks for the rest alone.
+// TestTaskDownloadThatIsInterrupted checks that a second download requests only the missing part.
 func TestTaskDownloadThatIsInterrupted(t *testing.T) {
 	t.Parallel()
 	server := withPayload(t, longPayload, "")
@@ -114,7 +114,7 @@ func TestTaskDownloadThatIsInterrupted(t *testing.T) {
 	require.Equal(t, ExitOK, code, told)
 	requireOnly(t, file, longPayload)
 
-	c, cut.streams = newCommand(server), 0 // one that is patient asks for the rest by itself
+	c, cut.streams = newCommand(server), 0 // a patient command requests the rest by itself
 	c.dial = dial
 	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.err.String())
 	require.Equal(t, 3, cut.streams)

@@ -18,7 +18,7 @@ type follower struct {
 	ended    bool
 }
 
-// follow shows what the task puts out until it has ended, and returns nil when it has completed.
+// follow shows the task's output until the task has ended, and returns nil if it completed.
 func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrupt bool) error {
 	f := &follower{s: s, task: task}
 	watching, cancel := context.WithCancelCause(ctx)
@@ -94,7 +94,7 @@ func (f *follower) watch(ctx context.Context) error {
 	case errors.Is(err, errEnded):
 		return nil
 	case err != nil && ctx.Err() == nil:
-		why := explain(ctx, err, f.s.target)
+		why := f.s.explain(ctx, err, f.s.target)
 		if why.code == ExitUnavailable {
 			return Fail(ExitUnavailable, fmt.Sprintf("the task may go on; go on with it: fleet watch --task %s --cursor %s --follow",
 				f.task.GetId(), orNone(stream.req.GetCursor())), "%s", why.message)
@@ -110,7 +110,7 @@ func orNone(cursor string) string {
 	return cursor
 }
 
-// show shows one event: output on standard output, all else on standard error.
+// show prints one event: output on standard output, everything else on standard error.
 func (f *follower) show(e *fleetv1.Event) {
 	s, text := f.s, strings.TrimRight(e.GetText(), "\r\n")
 	switch e.GetType() {
@@ -132,6 +132,9 @@ func (f *follower) show(e *fleetv1.Event) {
 	case fleetv1.Event_task_answer:
 		f.progress.say(f.task.GetAgentName() + ": " + text)
 		f.aside("> " + text)
+	case fleetv1.Event_task_check:
+		f.progress.say(f.task.GetAgentName() + ": " + text)
+		f.aside("= " + text)
 	case fleetv1.Event_task_stalled, fleetv1.Event_task_recovered:
 		f.progress.say(f.task.GetAgentName() + ": " + text)
 		f.aside("! " + text)
@@ -153,7 +156,7 @@ func (f *follower) aside(text string) {
 	}
 }
 
-// conclude tells how the task ended.
+// conclude reports how the task ended.
 func (f *follower) conclude(ctx context.Context) error {
 	f.progress.done()
 	s := f.s
@@ -183,6 +186,9 @@ func (f *follower) conclude(ctx context.Context) error {
 			s.hint("%s (%s): fleet task show %s --payload", what, size(t.GetPayloadSize()), t.GetId())
 		}
 	}
+	if t.GetFromTerminal() {
+		s.hint("This was read from %s.", terminalWords)
+	}
 	if err := s.screen.failed(); err != nil {
 		return err
 	}
@@ -192,12 +198,12 @@ func (f *follower) conclude(ctx context.Context) error {
 	})
 }
 
-// over says whether a task with the status has ended.
+// over reports whether a task with the status has ended.
 func over(s fleetv1.Task_Status) bool {
 	return s == fleetv1.Task_completed || s == fleetv1.Task_failed || s == fleetv1.Task_stopped
 }
 
-// verdict is nil for a task that has completed, and says otherwise how it ended.
+// verdict returns nil for a completed task, and otherwise an error with its end.
 func verdict(t *fleetv1.Task) error {
 	f := &failure{
 		hint:    fmt.Sprintf(`"fleet task show %s" tells more`, t.GetId()),
@@ -217,7 +223,7 @@ func verdict(t *fleetv1.Task) error {
 	return f
 }
 
-// interrupted is what happens after Ctrl-C: tell how to go on, and stop the task too when it is pressed again.
+// interrupted handles Ctrl-C: it says how to continue later, and stops the task if Ctrl-C is pressed again.
 func (f *follower) interrupted(ctx context.Context, presses <-chan struct{}) error {
 	s := f.s
 	after := &failure{
@@ -227,7 +233,7 @@ func (f *follower) interrupted(ctx context.Context, presses <-chan struct{}) err
 			f.task.GetId(), f.task.GetAgentName()),
 		details: map[string]any{"task_id": f.task.GetId(), "agent_name": f.task.GetAgentName()},
 	}
-	<-presses // the one that brought us here
+	<-presses // the first one
 	if s.screen.onErr.is() {
 		s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", exact(s.deps.secondPress))))
 		timer := time.NewTimer(s.deps.secondPress)
@@ -259,7 +265,7 @@ func (f *follower) interrupted(ctx context.Context, presses <-chan struct{}) err
 	return f.conclude(ctx)
 }
 
-// stopWhenPressed stops the task at the first Ctrl-C, and gives up following at the second.
+// stopWhenPressed stops the task at the first Ctrl-C, and stops following at the second.
 func (f *follower) stopWhenPressed(ctx context.Context, presses <-chan struct{}, over <-chan struct{}, giveUp context.CancelCauseFunc) error {
 	select {
 	case <-over:
@@ -277,19 +283,19 @@ func (f *follower) stopWhenPressed(ctx context.Context, presses <-chan struct{},
 		return err
 	case <-presses:
 		giveUp(errInterrupted)
-		<-stopped //nolint:errcheck // it has ended; how does not matter any more
+		<-stopped //nolint:errcheck // it has ended, and how no longer matters
 		return errInterrupted
 	}
 }
 
-// stop stops the task, if the agent still works on it, and waits for its end.
+// stop stops the task if the agent still works on it, and waits for its end.
 func (f *follower) stop(ctx context.Context) error {
 	agent, err := f.s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: f.task.GetAgentName()})
 	if err != nil {
 		return err
 	}
 	if agent.GetAgent().GetCurrentTaskId().GetValue() != f.task.GetId() {
-		return nil // it has ended already, and the agent may work on something else
+		return nil // it has ended, and the agent may work on something else
 	}
 	_, err = f.s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: f.task.GetAgentName()})
 	if reasonOf(err) == "NO_RUNNING_TASK" {

@@ -89,7 +89,7 @@ func fixed(names map[int32]string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// showHistory lists the tasks of the one agent that the name means now.
+// showHistory lists the tasks of the agent that currently has the name.
 func (s *session) showHistory(ctx context.Context, agent string, pages paging) error {
 	req := &fleetv1.ShowAgentTaskHistoryRequest{AgentName: agent}
 	req.Page, req.PageSize = pages.values(s.cmd)
@@ -103,14 +103,14 @@ func (s *session) showHistory(ctx context.Context, agent string, pages paging) e
 	})
 }
 
-// page is an answer that has one page of tasks.
+// page is an answer with one page of tasks.
 type page interface {
 	GetPage() int32
 	GetTotalPages() int32
 	GetTotalCount() int32
 }
 
-// beyond is the hint about an empty page: none, unless there are tasks on other pages.
+// beyond returns the hint for an empty page of a list that has tasks on other pages.
 func beyond(p page, none string) string {
 	if p.GetTotalCount() == 0 {
 		return none
@@ -124,7 +124,7 @@ func (s *session) tellPage(p page) {
 	}
 }
 
-// readTaskFilter puts the values of flags into the request.
+// readTaskFilter sets the request's filter from the flags.
 func (s *session) readTaskFilter(req *fleetv1.ListTasksRequest, status, source, toolset, since string) error {
 	for _, v := range []struct {
 		flag, value string
@@ -155,7 +155,7 @@ func (s *session) readTaskFilter(req *fleetv1.ListTasksRequest, status, source, 
 	return nil
 }
 
-// timeBefore reads a point in time: a date, an RFC 3339 time, or how long before now it is, as 90m, 24h or 7d.
+// timeBefore parses a point in time: a date, an RFC 3339 time, or an age such as 90m, 24h or 7d.
 func timeBefore(text string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, time.DateOnly} {
 		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
@@ -176,10 +176,10 @@ func timeBefore(text string, now time.Time) (time.Time, error) {
 // shortID is how much of a task's id a table shows, in bytes.
 const shortID = 8
 
-// descriptionWidth is how much of a task's description a table shows, in columns, unless it is wide.
+// descriptionWidth is how much of a task's description a table shows, in columns, unless it is a wide table.
 const descriptionWidth = 40
 
-// showTasks prints tasks as a table, with their agents if these are not known anyway.
+// showTasks prints tasks as a table, with an agent column if tasks of several agents are listed.
 func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 	isWide, several := s.output == wide, severalOwners(tasks)
 	var head []string
@@ -207,7 +207,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 			}
 		}
 		cells := map[string]any{
-			"ID": id, "AGENT": t.GetAgentName(), "OWNER": t.GetOwner(), "STATUS": statusCell(t.GetStatus().String()),
+			"ID": id, "AGENT": t.GetAgentName(), "OWNER": t.GetOwner(), "STATUS": busyCell(t.GetStatus().String(), t.GetStalled(), t.GetWaiting()),
 			"SOURCE": t.GetSource().String(), "AGE": s.age(t.GetCreatedAt()), "TOOK": s.took(t.GetStartedAt(), t.GetCompletedAt()),
 			"DESCRIPTION": description, "SUMMARY": outcome(summaryOf(t), t.GetReason()),
 		}
@@ -220,7 +220,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 	s.show(g, none)
 }
 
-// summaryOf is the summary of a task that has ended; until then it only repeats the description.
+// summaryOf returns the summary of an ended task. Before the end, the summary only repeats the description.
 func summaryOf(t *fleetv1.Task) string {
 	if !over(t.GetStatus()) {
 		return ""
@@ -228,7 +228,7 @@ func summaryOf(t *fleetv1.Task) string {
 	return t.GetSummary()
 }
 
-// severalOwners says whether things of more than one owner are listed, as admins see them.
+// severalOwners reports whether the list contains things of several owners, which only admins see.
 func severalOwners[T interface{ GetOwner() string }](list []T) bool {
 	for _, x := range list {
 		if x.GetOwner() != list[0].GetOwner() {
@@ -238,7 +238,7 @@ func severalOwners[T interface{ GetOwner() string }](list []T) bool {
 	return false
 }
 
-// outcome is the summary of a task, and why it failed or was stopped.
+// outcome returns the summary of a task, and why it failed or was stopped.
 func outcome(summary, reason string) string {
 	if reason == "" {
 		return summary

@@ -36,7 +36,7 @@ more of its end.`,
 	return cmd
 }
 
-// taskLogs prints the output of the task, of what is there only the last lines unless lines is negative.
+// taskLogs prints the output of the task. Of the output so far it prints only the last lines, unless lines is negative.
 func (s *session) taskLogs(ctx context.Context, id string, lines int, follow bool) error {
 	show := func() (*fleetv1.TaskDetail, error) {
 		resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
@@ -76,7 +76,7 @@ func (s *session) taskLogs(ctx context.Context, id string, lines int, follow boo
 	})
 }
 
-// lastLines keeps the last lines of a text, at most so many; all of them when most is negative.
+// lastLines returns at most the given number of last lines; all of them if it is negative.
 type lastLines struct {
 	most int
 	b    strings.Builder

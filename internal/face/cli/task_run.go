@@ -10,16 +10,18 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// newOrder is what "task run" and "task start" share: the flags of a new task.
+// newOrder adds the flags that "task run" and "task start" share.
 type newOrder struct {
 	limit     time.Duration
 	requestID string
+	checks    checkFlags
 }
 
 func (o *newOrder) addTo(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&o.limit, "timeout", 0, "the task is stopped and has failed after `DURATION`, such as 30m (default the server's own)")
 	complete(cmd, "timeout", cobra.NoFileCompletions)
 	addRequestID(cmd, &o.requestID)
+	o.checks.addTo(cmd)
 }
 
 // start starts the task.
@@ -37,10 +39,13 @@ func (o *newOrder) start(ctx context.Context, s *session, agent, description str
 		n := int32(seconds)
 		req.TimeoutSeconds = &n
 	}
+	if err := o.checks.fill(s, req); err != nil {
+		return nil, err
+	}
 	return s.fleet.StartAgentTask(ctx, req)
 }
 
-// tellStarted prints the id of the started task on standard output, and what to type next beside it.
+// tellStarted prints the id of the started task on standard output, and the next step on standard error.
 func (s *session) tellStarted(resp *fleetv1.StartAgentTaskResponse) error {
 	return s.print(resp, func() {
 		t := resp.GetTask()
@@ -62,8 +67,12 @@ func (p *program) newTaskStart() *cobra.Command {
 		Long: `Start a task on an idle agent, print the id of the task, and return at once.
 ` + describe + `
 
+With --check, the task completes only when the command succeeds; otherwise the
+agent is told what it put out and tries again.
+
 What comes next: "fleet task wait ID", or "fleet watch --task ID --follow".`,
 		Example: `  fleet task start papi "make test"
+  fleet task start papi "fix the login" --check "go test ./..." --retries 2
   id=$(fleet task start papi @task.md -q)`,
 		Args:              args("AGENT DESCRIPTION"),
 		ValidArgsFunction: p.completeAgent,

@@ -51,6 +51,9 @@ payload_gap_size. "fleet task download" writes a large one to a file.`,
 	return cmd
 }
 
+// terminalWords say what it means that a task was read from a terminal.
+const terminalWords = "the agent's terminal: lines may be broken, and pieces of the screen may be in the text"
+
 func (s *session) showTask(t *fleetv1.TaskDetail) {
 	if s.quiet {
 		s.screen.raw(printable(t.GetId()) + "\n")
@@ -61,8 +64,17 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	c.line("Id", t.GetId())
 	c.line("Agent", printable(t.GetAgentName()))
 	c.line("Status", paint(s.screen.onOut.colored(s.noColor), colorOf(status), status)+because(t.GetReason()))
+	if t.GetWaiting() {
+		c.line("Waiting", paint(s.screen.onOut.colored(s.noColor), yellow, "for an answer, see \"fleet questions --task "+t.GetId()+"\""))
+	}
 	if t.GetStalled() {
 		c.line("Stalled", paint(s.screen.onOut.colored(s.noColor), yellow, "yes")+because(t.GetLastStep()))
+	}
+	if why := t.GetConversationLost(); why != "" {
+		c.line("Conversation", "began anew: "+printable(why))
+	}
+	if t.GetFromTerminal() {
+		c.line("Read from", terminalWords)
 	}
 	c.line("Source", t.GetSource().String())
 	c.line("Owner", printable(t.GetOwner()))
@@ -77,10 +89,14 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		c.line("Turns", fmt.Sprint(t.GetTurns()))
 	}
 	c.line("Cost", cost(t.GetCostUsd()))
+	if u := t.GetUsage(); u.GetInputTokens()+u.GetOutputTokens() > 0 {
+		c.line("Tokens", fmt.Sprintf("%d in, %d out", u.GetInputTokens(), u.GetOutputTokens()))
+	}
 	if t.GetPayloadSize() > 0 {
 		c.line("Payload", fmt.Sprintf("%s (fleet task show %s --payload)", size(t.GetPayloadSize()), t.GetId()))
 		c.line("Missing", gapOf(t))
 	}
+	s.showChecks(&c, t)
 	c.line("Changes", printable(changesText(t.GetChanges())))
 	c.text("Summary", t.GetSummary())
 	c.text("Description", t.GetDescription())
@@ -88,7 +104,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	s.screen.output(c.b.String())
 }
 
-// gapOf says in words what is missing of the task's payload; empty when it is whole.
+// gapOf describes what is missing of the task's payload; empty if it is complete.
 func gapOf(t *fleetv1.TaskDetail) string {
 	if t.GetPayloadGapSize() <= 0 {
 		return ""
@@ -96,7 +112,7 @@ func gapOf(t *fleetv1.TaskDetail) string {
 	return fmt.Sprintf("%s after the first %s were not kept", size(t.GetPayloadGapSize()), size(t.GetPayloadGapOffset()))
 }
 
-// cost is an amount in US dollars; empty for none.
+// cost formats an amount in US dollars; empty for none.
 func cost(usd float64) string {
 	switch {
 	case usd <= 0:
@@ -107,7 +123,7 @@ func cost(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes.
 func size[N int | int32 | float64](n N) string {
 	switch {
 	case n < 1<<10:

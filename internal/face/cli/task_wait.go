@@ -21,7 +21,7 @@ const (
 
 func (p *program) newTaskWait() *cobra.Command {
 	var agents []string
-	var anyOf bool
+	var anyOf, orQuestion bool
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait ID...",
@@ -31,14 +31,15 @@ by their ids, or by their agents: the one that the agent works on, or else its
 last one.
 
 The exit code tells how they ended: 0 all completed, 8 one failed, 9 one was
-stopped, 10 the --timeout is over and tasks still run.`,
+stopped, 10 tasks still run: the --timeout is over or, with --or-question, one of
+them waits for an answer.`,
 		Example: `  fleet task wait 3f2a... 77b1...
   fleet task wait --agent papi --agent sony --any
   fleet task wait --agent papi --timeout 10m || fleet task stop papi`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: p.completeTasks,
 		RunE: p.action(func(ctx context.Context, s *session, ids []string) error {
-			w := waiter{s: s, anyOf: anyOf}
+			w := waiter{s: s, anyOf: anyOf, orQuestion: orQuestion}
 			if s.cmd.Flags().Changed("timeout") {
 				w.deadline = s.deps.Now().Add(limit)
 				w.limited = true
@@ -59,13 +60,14 @@ stopped, 10 the --timeout is over and tasks still run.`,
 	}
 	cmd.Flags().StringArrayVar(&agents, "agent", nil, "wait for the task of `AGENT`; may be repeated")
 	cmd.Flags().BoolVar(&anyOf, "any", false, "end when one of the tasks has ended")
+	cmd.Flags().BoolVar(&orQuestion, "or-question", false, "end also when one of the tasks waits for an answer")
 	cmd.Flags().DurationVar(&limit, "timeout", 0, "wait for at most `DURATION`, such as 10m; 0 looks once (default for ever)")
 	complete(cmd, "agent", p.completeAgentFlag)
 	complete(cmd, "timeout", cobra.NoFileCompletions)
 	return cmd
 }
 
-// lastTask is the id of the task that the agent works on, or else of its last one.
+// lastTask returns the id of the agent's running task, or of its last one.
 func (s *session) lastTask(ctx context.Context, name string) (string, error) {
 	a, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})
 	if err != nil {
@@ -84,19 +86,20 @@ func (s *session) lastTask(ctx context.Context, name string) (string, error) {
 	return history.GetTasks()[0].GetId(), nil
 }
 
-// waiter waits for tasks over as many calls as it takes.
+// waiter waits for tasks with as many calls as needed.
 type waiter struct {
-	s        *session
-	anyOf    bool
-	limited  bool
-	deadline time.Time
-	told     map[string]bool // tasks whose end was told
+	s          *session
+	anyOf      bool
+	orQuestion bool // ends also when a task waits for an answer
+	limited    bool
+	deadline   time.Time
+	told       map[string]bool // tasks whose end was reported
 }
 
 func (w *waiter) wait(ctx context.Context, ids []string) error {
 	s := w.s
-	if w.anyOf && len(ids) > maxWaitFor {
-		return usagef("--any waits for at most %d tasks, got %d", maxWaitFor, len(ids))
+	if (w.anyOf || w.orQuestion) && len(ids) > maxWaitFor {
+		return usagef("--any and --or-question wait for at most %d tasks, got %d", maxWaitFor, len(ids))
 	}
 	w.told = map[string]bool{}
 	label := "waiting for " + ids[0]
@@ -127,7 +130,7 @@ func (w *waiter) wait(ctx context.Context, ids []string) error {
 
 // part waits for at most maxWaitFor tasks.
 func (w *waiter) part(ctx context.Context, ids []string) (*fleetv1.WaitTasksResponse, error) {
-	req := &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all}
+	req := &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all, OrQuestion: w.orQuestion}
 	if w.anyOf {
 		req.Mode = fleetv1.WaitTasksRequest_any
 	}
@@ -149,7 +152,7 @@ func (w *waiter) part(ctx context.Context, ids []string) (*fleetv1.WaitTasksResp
 	}
 }
 
-// tell tells of tasks that have ended while others still run.
+// tell reports tasks that have ended while others still run.
 func (w *waiter) tell(tasks []*fleetv1.Task, of int) {
 	for _, t := range tasks {
 		if over(t.GetStatus()) && !w.told[t.GetId()] && of > 1 {
@@ -160,7 +163,7 @@ func (w *waiter) tell(tasks []*fleetv1.Task, of int) {
 }
 
 func (w *waiter) verdict(resp *fleetv1.WaitTasksResponse) error {
-	running := 0
+	running, waiting := 0, 0
 	var failed, stopped error
 	for _, t := range resp.GetTasks() {
 		switch t.GetStatus() {
@@ -175,6 +178,9 @@ func (w *waiter) verdict(resp *fleetv1.WaitTasksResponse) error {
 			}
 		default:
 			running++
+			if t.GetWaiting() {
+				waiting++
+			}
 		}
 	}
 	switch {
@@ -182,6 +188,11 @@ func (w *waiter) verdict(resp *fleetv1.WaitTasksResponse) error {
 		return failed
 	case stopped != nil:
 		return stopped
+	case w.orQuestion && waiting > 0 && (!w.anyOf || running == len(resp.GetTasks())):
+		return &failure{
+			code: ExitTimeout, reason: "WAITING", message: fmt.Sprintf("%d of %d tasks wait for an answer", waiting, len(resp.GetTasks())),
+			hint: `see "fleet questions"`, details: map[string]any{"waiting": waiting},
+		}
 	case !resp.GetDone():
 		return &failure{
 			code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%d of %d tasks still run", running, len(resp.GetTasks())),

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is what is known of one of the standard streams.
+// terminal describes one of the standard streams.
 type terminal struct {
-	file *os.File // nil when the stream is not a terminal
+	file *os.File // nil if the stream is not a terminal
 	env  func(string) string
 }
 
@@ -21,18 +21,18 @@ func terminalOf(stream any, env func(string) string) terminal {
 	return terminal{file: f, env: env}
 }
 
-// is says whether the stream is a terminal.
+// is reports whether the stream is a terminal.
 func (t terminal) is() bool { return t.file != nil }
 
-// moves says whether the cursor can be moved on it.
+// moves reports whether the cursor can be moved on it.
 func (t terminal) moves() bool { return t.is() && t.env("TERM") != "dumb" }
 
-// colored says whether to use colours on it.
+// colored reports whether to use colours on it.
 func (t terminal) colored(never bool) bool {
 	return t.moves() && !never && t.env("NO_COLOR") == ""
 }
 
-// width is its width in columns, asked for anew since windows change; 0 means that lines may be as long as they are.
+// width returns its current width in columns; 0 means unlimited.
 func (t terminal) width() int {
 	if !t.is() {
 		return 0

@@ -26,7 +26,11 @@ stopped: fleet token create NAME --admin --embedded.`,
   fleet token create ci --kind controller --ttl 90d
   fleet token list`,
 	})
-	cmd.AddCommand(p.newTokenCreate(), p.newTokenList(), p.newTokenRevoke())
+	cmd.AddCommand(
+		calls(p.newTokenCreate(), "create_token"),
+		calls(p.newTokenList(), "list_tokens"),
+		calls(p.newTokenRevoke(), "revoke_token", "{token}"),
+	)
 	return cmd
 }
 
@@ -79,7 +83,7 @@ name the file with --token-file or FLEET_TOKEN_FILE.`,
 	return cmd
 }
 
-// lifetime reads a duration that may be in days, in seconds; 0 when none is given.
+// lifetime parses a duration, possibly in days, and returns seconds; 0 if none is given.
 func lifetime(ttl string) (int32, error) {
 	if ttl == "" {
 		return 0, nil
@@ -126,7 +130,7 @@ func (p *program) newTokenList() *cobra.Command {
 	}
 }
 
-// validity says whether a token works, and how long.
+// validity reports whether a token works, and for how long.
 func (s *session) validity(t *fleetv1.Token) cell {
 	switch {
 	case t.GetRevokedAt() != nil:

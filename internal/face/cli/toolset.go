@@ -18,8 +18,8 @@ import (
 // handMade is the toolset whose commands are written by hand: "fleet agent", "fleet task" and so on.
 const handMade = "fleet"
 
-// toolset is a service of the API whose commands are derived: from its descriptor, and for the words from the OpenAPI
-// document. A method that is added to it is a command with no line of code.
+// toolset is a service of the API with derived commands. They come from its descriptor, and their texts from the
+// OpenAPI document. A new method becomes a command without further code.
 type toolset struct {
 	name    string
 	service protoreflect.ServiceDescriptor
@@ -27,23 +27,23 @@ type toolset struct {
 	methods []*method
 }
 
-// method is a method of a toolset, and the command that calls it.
+// method is a method of a toolset, with the command that calls it.
 type method struct {
 	desc    protoreflect.MethodDescriptor
 	set     *toolset
-	command string // the name of the command, without the toolset's
+	command string // name of the command, without the toolset's
 	summary string
-	about   string // what there is to know beyond the summary
+	about   string // description beyond the summary
 	fields  []*field
 	in, out protoreflect.MessageType
 }
 
-// types finds the Go types of messages.
+// types looks up the Go types of messages.
 type types interface {
 	FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error)
 }
 
-// toolsets are those of this program's API, by name.
+// toolsets are the toolsets of the API, by name.
 var toolsets = sync.OnceValue(func() (sets []*toolset) {
 	texts := readManual()
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(f protoreflect.FileDescriptor) bool {
@@ -58,13 +58,14 @@ var toolsets = sync.OnceValue(func() (sets []*toolset) {
 	return sets
 })
 
-// toolsetOf is the name of the toolset that the service is, empty when it is none.
+// toolsetOf returns the service's toolset; empty if it has none.
 func toolsetOf(s protoreflect.ServiceDescriptor) string {
 	name, _ := proto.GetExtension(s.Options(), fleetv1.E_Toolset).(string)
 	return name
 }
 
-// newToolset derives the toolset of a service. It panics when a message has no type: then the program was built wrong.
+// newToolset derives the commands of a service. It panics if a message has no Go type, since the program was then built
+// wrong.
 func newToolset(s protoreflect.ServiceDescriptor, all types, texts manual) *toolset {
 	t := &toolset{name: toolsetOf(s), service: s, about: texts.service(s)}
 	for i := range s.Methods().Len() {
@@ -72,13 +73,12 @@ func newToolset(s protoreflect.ServiceDescriptor, all types, texts manual) *tool
 		if d.IsStreamingClient() {
 			continue // a command has one request
 		}
-		m := &method{desc: d, set: t}
+		m := &method{desc: d, set: t, command: commandOf(d).GetName()}
 		m.summary, m.about = texts.method(d)
 		m.in, m.out = typeOf(all, d.Input()), typeOf(all, d.Output())
 		m.fields = fieldsOf(m, texts)
 		t.methods = append(t.methods, m)
 	}
-	t.nameCommands()
 	return t
 }
 
@@ -90,41 +90,41 @@ func typeOf(all types, d protoreflect.MessageDescriptor) protoreflect.MessageTyp
 	return t
 }
 
-// path is the name of the method in gRPC.
+// path returns the gRPC path of the method.
 func (m *method) path() string {
 	return fmt.Sprintf("/%s/%s", m.desc.Parent().FullName(), m.desc.Name())
 }
 
-// line is how the command is called: "fleet sessions send".
+// line returns the command line of the method, for example "fleet sessions send".
 func (m *method) line() string { return "fleet " + m.set.name + " " + m.command }
 
-// tool is the name that the method has as an MCP tool, and in messages of the server.
+// tool returns the method's name as an MCP tool, which server messages use.
 func (m *method) tool() string { return snake(string(m.desc.Name())) }
 
-// reads says whether a call changes nothing.
+// reads reports whether a call has no side effects.
 func (m *method) reads() bool {
 	o, _ := m.desc.Options().(*descriptorpb.MethodOptions)
 	return o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// isTool says whether the method is a tool of the MCP face.
+// isTool reports whether the method is a tool of the MCP face.
 func (m *method) isTool() bool {
 	no, _ := proto.GetExtension(m.desc.Options(), fleetv1.E_NoTool).(bool)
 	return !no
 }
 
-// isTurn says whether the last message of the method's stream is its answer, and those before tell how it comes along.
+// isTurn reports whether the last message of the method's stream is its answer and the others are progress.
 func (m *method) isTurn() bool {
 	last, _ := proto.GetExtension(m.desc.Options(), fleetv1.E_LastIsResult).(bool)
 	return last && m.desc.IsStreamingServer()
 }
 
-// isDownload says whether the method streams content, not messages.
+// isDownload reports whether the method streams content instead of messages.
 func (m *method) isDownload() bool {
 	return m.desc.IsStreamingServer() && m.desc.Output().FullName() == "google.api.HttpBody"
 }
 
-// inPath says whether the field is in the path of the method's REST call, and inBody whether it is in its body.
+// inPath reports whether the field is in the path of the method's REST call, and inBody whether it is in the body.
 func (m *method) inPath(f protoreflect.FieldDescriptor) bool {
 	_, path, _ := binding(m.desc)
 	return strings.Contains(path, "{"+string(f.Name())+"}") || strings.Contains(path, "{"+string(f.Name())+"=")
@@ -135,7 +135,7 @@ func (m *method) inBody(f protoreflect.FieldDescriptor) bool {
 	return body && !m.inPath(f)
 }
 
-// binding is how the method is called over REST.
+// binding returns the method's REST binding.
 func binding(m protoreflect.MethodDescriptor) (verb, path string, body bool) {
 	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 	switch p := rule.GetPattern().(type) {
@@ -153,19 +153,18 @@ func binding(m protoreflect.MethodDescriptor) (verb, path string, body bool) {
 	return verb, path, rule.GetBody() != ""
 }
 
-// list returns the method that lists what a name may be: one that changes nothing, wants nothing, and answers with a
-// list of messages. name says which field of them is meant; the method is nil when there is none.
-func (t *toolset) list(fits func(list protoreflect.FieldDescriptor) bool) (*method, protoreflect.FieldDescriptor) {
+// method returns the method of the proto name; nil if there is none.
+func (t *toolset) method(name string) *method {
 	for _, m := range t.methods {
-		if !m.reads() || m.desc.IsStreamingServer() || slices.ContainsFunc(m.fields, func(f *field) bool { return f.required }) {
-			continue
-		}
-		fields := m.desc.Output().Fields()
-		for i := range fields.Len() {
-			if f := fields.Get(i); f.IsList() && f.Message() != nil && fits(f) {
-				return m, f
-			}
+		if string(m.desc.Name()) == name {
+			return m
 		}
 	}
-	return nil, nil
+	return nil
+}
+
+// shownBy returns what the proto says about showing the field; the zero value if it says nothing.
+func shownBy(f protoreflect.FieldDescriptor) *fleetv1.Shown {
+	s, _ := proto.GetExtension(f.Options(), fleetv1.E_Shown).(*fleetv1.Shown)
+	return s
 }

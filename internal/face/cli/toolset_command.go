@@ -15,10 +15,11 @@ const contentFlag = "output-file"
 
 // newToolset returns the commands of a toolset.
 func (p *program) newToolset(t *toolset) *cobra.Command {
+	names := p.commandsFor(t)
 	cmd := group(&cobra.Command{
 		Use:   t.name,
-		Short: inBrief(upperFirst(inCommandsOf(t.about, t)), 90),
-		Long: wrap(upperFirst(inCommandsOf(t.about, t)), column) + "\n\n" + wrap(fmt.Sprintf(
+		Short: inBrief(upperFirst(names.describe(t.about)), 90),
+		Long: wrap(upperFirst(names.describe(t.about)), column) + "\n\n" + wrap(fmt.Sprintf(
 			"AI clients find the same as tools at /mcp/%s, and programs as %s over gRPC and REST.", t.name, t.service.Name()), column),
 	})
 	if s := singular(t.name); s != t.name {
@@ -39,15 +40,15 @@ func (p *program) newToolset(t *toolset) *cobra.Command {
 type call struct {
 	*method
 	inputs []*input
-	file   string // where a download goes
+	file   string // target of a download
 }
 
 // newCall returns the command of a method.
 func (p *program) newCall(m *method) *cobra.Command {
-	c := &call{method: m}
+	c, names := &call{method: m}, p.commandsFor(m.set)
 	cmd := &cobra.Command{
 		Use:   strings.Join(append([]string{m.command}, c.arguments()...), " "),
-		Short: inBrief(inCommandsOf(m.summary, m.set), 90),
+		Short: inBrief(names.describe(m.summary), 90),
 	}
 	if m.whole() != m.command {
 		cmd.Aliases = []string{m.whole()}
@@ -55,7 +56,7 @@ func (p *program) newCall(m *method) *cobra.Command {
 	for _, f := range m.fields {
 		in := &input{field: f, name: p.freeFlag(m, f)}
 		c.inputs = append(c.inputs, in)
-		flag := cmd.Flags().VarPF(in, in.name, "", wrap(inCommandsOf(f.usage(), m.set), 90))
+		flag := cmd.Flags().VarPF(in, in.name, "", wrap(names.describe(f.usage()), 90))
 		if f.form == asBool && !f.desc.IsList() {
 			flag.NoOptDefVal = "true"
 		}
@@ -64,21 +65,21 @@ func (p *program) newCall(m *method) *cobra.Command {
 	if m.isDownload() {
 		cmd.Flags().StringVar(&c.file, contentFlag, "", "write to `FILE` instead of standard output")
 	}
-	cmd.Long = c.long()
+	cmd.Long = c.long(names)
 	cmd.Example = c.example()
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return c.checkArguments(cmd, args) }
 	cmd.ValidArgsFunction = c.completeArgument(p)
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		if err := c.run(ctx, s, args); err != nil {
-			return explainIn(ctx, err, s.target, m.set)
+			return p.explainIn(ctx, err, s.target, m.set)
 		}
 		return nil
 	})
 	return cmd
 }
 
-// freeFlag is the name of the field's flag. What every command has keeps its meaning: a field of that name has the
-// command's in front of its own, as --execute-timeout.
+// freeFlag returns the name of the field's flag. A field that has the name of a common flag gets the command's name as
+// a prefix, for example --execute-timeout.
 func (p *program) freeFlag(m *method, f *field) string {
 	if name := f.flag(); p.root.PersistentFlags().Lookup(name) != nil || slices.Contains([]string{"help", "version", contentFlag}, name) {
 		return m.command + "-" + name
@@ -86,7 +87,7 @@ func (p *program) freeFlag(m *method, f *field) string {
 	return f.flag()
 }
 
-// arguments are those of the usage line.
+// arguments returns the arguments of the usage line.
 func (m *method) arguments() (names []string) {
 	required := m.required()
 	for i, f := range required {
@@ -108,7 +109,7 @@ func (m *method) required() (list []*field) {
 	return list
 }
 
-// open are the required inputs that no flag gave, which the arguments are for, in their order.
+// open returns the required inputs without a flag value, in order. The arguments are for them.
 func (c *call) open() (list []*input) {
 	for _, in := range c.inputs {
 		if in.required && !in.set {
@@ -118,7 +119,7 @@ func (c *call) open() (list []*input) {
 	return list
 }
 
-// checkArguments says which are missing, or too many.
+// checkArguments reports missing and surplus arguments.
 func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 	open := c.open()
 	switch {
@@ -138,7 +139,7 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// fill gives the arguments to the inputs that are open; the last one takes all that is left.
+// fill assigns the arguments to the open inputs. The last one takes all that remain.
 func (c *call) fill(args []string) error {
 	open := c.open()
 	for i, in := range open {
@@ -179,7 +180,7 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 	return s.printAnswer(answer)
 }
 
-// waiting shows on a terminal that a call takes its time, unless it only reads.
+// waiting shows progress on a terminal during a call with side effects.
 func (s *session) waiting(m *method, do func() error) error {
 	if m.reads() {
 		return do()

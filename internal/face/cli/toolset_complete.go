@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// completion completes the values of a field: what its type allows, or what a list of the same toolset has under its
-// name.
+// completion completes the values of a field: the values of its type, or those that a list method of the same toolset
+// returns for it.
 func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 	switch f.form {
 	case asBool:
@@ -27,7 +27,7 @@ func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
 	return cobra.NoFileCompletions
 }
 
-// completeArgument completes the required fields that no flag gave, one after the other.
+// completeArgument completes the required fields without a flag value, one after the other.
 func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		open := c.open()
@@ -38,30 +38,21 @@ func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 	}
 }
 
-// names finds where the values of a field are listed: the method, its list, and the field of the listed messages. That
-// has the name of the field, or is called name in a list of what the field names: agent_name is the name of one of the
-// agents, or of what the toolset is about.
+// names returns the method that lists the values of a field, the list in its answer, and the field of the listed
+// messages. The method is nil if the proto names none.
 func (t *toolset) names(f *field) (m *method, list, name protoreflect.FieldDescriptor) {
-	if f.form != asWords {
+	path := strings.Split(shownBy(f.desc).GetListedBy(), ".")
+	if len(path) != 3 {
 		return nil, nil, nil
 	}
-	field := f.desc.Name()
-	m, list = t.list(func(list protoreflect.FieldDescriptor) bool { return list.Message().Fields().ByName(field) != nil })
-	if m != nil && strings.HasSuffix(string(field), "_id") {
-		return m, list, list.Message().Fields().ByName(field)
-	}
-	noun := strings.TrimSuffix(string(field), "_name")
-	m, list = t.list(func(list protoreflect.FieldDescriptor) bool {
-		named := list.Message().Fields().ByName("name")
-		return named != nil && (singular(string(list.Name())) == noun || string(list.Name()) == t.name && noun == "agent")
-	})
-	if m == nil {
+	if m = t.method(path[0]); m == nil {
 		return nil, nil, nil
 	}
-	return m, list, list.Message().Fields().ByName("name")
+	list = m.desc.Output().Fields().ByName(protoreflect.Name(path[1]))
+	return m, list, list.Message().Fields().ByName(protoreflect.Name(path[2]))
 }
 
-// listed are the values of a field in a list that the server has.
+// listed returns the values of a field in a list from the server.
 func (s *session) listed(ctx context.Context, m *method, list, name protoreflect.FieldDescriptor, typed string, used []string) (names []cobra.Completion) {
 	answer := m.out.New()
 	if err := s.calls.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), answer.Interface()); err != nil {
@@ -75,7 +66,7 @@ func (s *session) listed(ctx context.Context, m *method, list, name protoreflect
 	return names
 }
 
-// firstText is the first text of a message that says something, other than the field.
+// firstText returns the first non-empty text of a message besides the field.
 func firstText(m protoreflect.Message, but protoreflect.FieldDescriptor) string {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// long is the text of the command's help.
-func (c *call) long() string {
+// long returns the text of the command's help.
+func (c *call) long(names commands) string {
 	text := strings.TrimSuffix(c.summary, ".") + ". " + c.about
-	parts := []string{wrap(inCommandsOf(text, c.set), column)}
+	parts := []string{wrap(names.describe(text), column)}
 	if required := c.arguments(); len(required) > 0 {
 		how := "Give %s as an argument, or by its flag."
 		if len(required) > 1 {
@@ -46,7 +46,7 @@ const pairs = `KEY=VALUE can be given several times; a value that is JSON, such 
 is that, and others are texts. As VALUE, @FILE is what is in the file. Instead of
 pairs, a JSON object does, as it is, as @FILE, or from standard input as -.`
 
-// example is one line that does what the command is for, and one or two that show more.
+// example returns one example of typical use, and one or two that show more.
 func (c *call) example() string {
 	line := c.line()
 	required := c.required()
@@ -78,10 +78,10 @@ func (c *call) example() string {
 	return "  " + strings.Join(lines, "\n  ")
 }
 
-// quoted finds what a text puts into quotes.
+// quoted matches quoted parts of a text.
 var quoted = regexp.MustCompile(`"([^" ]+)"`)
 
-// inExample is the field's value in an example: one that its description names, or one that shows what it is.
+// inExample returns a value of the field for an example: one that its description names, or a typical one.
 func (f *field) inExample() string {
 	switch f.form {
 	case asNumber:

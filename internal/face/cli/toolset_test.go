@@ -9,11 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-
-	"fleet/internal/face/wire"
 )
 
-// eachMethod calls f for every method of the API that is for a derived command.
+// eachMethod calls f for every method of the API with a derived command.
 func eachMethod(f func(set string, m protoreflect.MethodDescriptor)) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
@@ -28,8 +26,7 @@ func eachMethod(f func(set string, m protoreflect.MethodDescriptor)) {
 	})
 }
 
-// TestEveryMethodOfAToolsetIsACommand walks the descriptors: whoever adds a method gets its command, with a flag for each
-// field and a text for each of them.
+// TestEveryMethodOfAToolsetIsACommand checks that each method has a command with a described flag for each field.
 func TestEveryMethodOfAToolsetIsACommand(t *testing.T) {
 	t.Parallel()
 	root, found := New(Deps{}), 0
@@ -54,7 +51,7 @@ func TestEveryMethodOfAToolsetIsACommand(t *testing.T) {
 	require.GreaterOrEqual(t, found, 20)
 }
 
-// TestNamesOfCommands holds the names that people and scripts know: a new method must not take one of them away.
+// TestNamesOfCommands protects the names that people and scripts use: a new method must not take one of them.
 func TestNamesOfCommands(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{}
@@ -81,8 +78,38 @@ func TestNamesOfCommands(t *testing.T) {
 	}
 }
 
-// TestExamplesAreRight runs the first example of each derived command: what the server says of it does not matter, but the
-// command line must be right.
+// TestOptionsForTheCommandLine checks that what the protos name there exists.
+func TestOptionsForTheCommandLine(t *testing.T) {
+	t.Parallel()
+	for _, set := range toolsets() {
+		for _, m := range set.methods {
+			if name := commandOf(m.desc).GetInterrupt(); name != "" {
+				other := set.method(name)
+				require.NotNil(t, other, name)
+				for _, f := range other.fields {
+					require.NotNil(t, m.desc.Input().Fields().ByName(f.desc.Name()), "%s has no %s", m.path(), f.desc.Name())
+				}
+			}
+			for _, f := range m.fields {
+				path := shownBy(f.desc).GetListedBy()
+				if path == "" {
+					continue
+				}
+				by, list, name := set.names(f)
+				require.NotNil(t, by, path)
+				require.NotNil(t, list, path)
+				require.NotNil(t, name, path)
+				require.True(t, by.reads(), path)
+				for _, f := range by.fields {
+					require.False(t, f.required, path)
+				}
+			}
+		}
+	}
+}
+
+// TestExamplesAreRight runs the first example of each derived command. The command line must be valid, whatever the
+// server answers.
 func TestExamplesAreRight(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
@@ -93,7 +120,7 @@ func TestExamplesAreRight(t *testing.T) {
 		}
 		for line := range strings.Lines(cmd.Example) {
 			if strings.Contains(line, "@") || strings.Contains(line, "--"+contentFlag) {
-				continue // of files that are not there
+				continue // of files that do not exist
 			}
 			ran++
 			words := fieldsOfShell(t, line)
@@ -104,7 +131,7 @@ func TestExamplesAreRight(t *testing.T) {
 	require.GreaterOrEqual(t, ran, 20)
 }
 
-// fieldsOfShell takes a line apart as a shell does: at spaces, but for those in double quotes.
+// fieldsOfShell splits a line like a shell: at spaces outside double quotes.
 func fieldsOfShell(t *testing.T, line string) (words []string) {
 	t.Helper()
 	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
@@ -143,25 +170,17 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-// TestErrorsNameCommandsOfTheToolset: list_agents is a tool of two toolsets, and what is missing is listed by its own.
+// TestErrorsNameCommandsOfTheToolset uses list_agents, a tool of two toolsets. An error must name the command of its
+// own toolset.
 func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
 	_, text, code := fleet(server, "lifecycle", "stop", "nobody")
 	require.Equal(t, ExitNotFound, code)
-	require.Equal(t, "fleet: agent \"nobody\" not found; \"fleet lifecycle list\" shows what there is\n", text)
+	require.Equal(t, "fleet: agent \"nobody\" not found; \"fleet lifecycle list\" shows the agents\n", text)
 	_, text, code = fleet(server, "sessions", "info", "nobody")
 	require.Equal(t, ExitNotFound, code)
-	require.Equal(t, "fleet: there is no session \"nobody\"; \"fleet sessions list\" shows what there is\n", text)
-	sessions := toolsets()[2]
-	require.Equal(t, "sessions", sessions.name)
-	missing := wire.Error{Reason: "AGENT_NOT_FOUND", Message: "there is no such agent"}
-	require.Equal(t, `"fleet sessions list-agents" shows what there is`, sessions.hint(missing))
-	missing.Message += "; list_agents shows those that there are"
-	require.Empty(t, sessions.hint(missing), "the message says it")
-	require.Equal(t, `see "fleet sessions list-agents", then "fleet task show" and "fleet providers list"`,
-		inCommandsOf("see list_agents, then show_task and list_available_agents", sessions))
-	require.Equal(t, `see "fleet agent list"`, inCommandsOf("see list_agents", nil))
+	require.Equal(t, "fleet: there is no session \"nobody\"; \"fleet sessions list\" shows the open ones\n", text)
 }
 
 func TestCompletionOfToolsets(t *testing.T) {
@@ -175,7 +194,7 @@ func TestCompletionOfToolsets(t *testing.T) {
 		"providers execute claude ":         ":4\n",
 		"providers execute --agent-name c":  "claude\tModels behind an API\n:4\n",
 		"providers register t spec":         ":4\n",
-		"providers list --capability-":      "--capability-filter\tonly agents with this capability, e.g. \"code_generation\"; none have one that is unknown\n:4\n",
+		"providers list --capability-":      "--capability-filter\tonly agents with this capability, e.g. \"code_generation\"; none for an unknown one\n:4\n",
 		"subagents run ":                    "reviewer\tReads code\n:4\n",
 		"sessions create ":                  "papi\tKeeps the build green\n:4\n",
 		"sessions info ":                    "s-1\tpapi\n:4\n",

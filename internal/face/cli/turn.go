@@ -9,10 +9,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
 )
 
-// turn makes a call whose last answer is its result, and tells the answers before it as they come.
+// turn makes a call whose last answer is its result, and prints the answers before it as they arrive.
 func (s *session) turn(ctx context.Context, m *method, req proto.Message) error {
 	l := &live{s: s, progress: s.progress(m.set.name+" "+m.command, s.deps.Now())}
 	defer l.progress.done()
@@ -36,53 +37,53 @@ func (s *session) turn(ctx context.Context, m *method, req proto.Message) error 
 	}
 }
 
-// interruptTimeout bounds the call that interrupts a turn after Ctrl-C.
+// interruptTimeout limits the call that interrupts a turn after Ctrl-C.
 const interruptTimeout = 5 * time.Second
 
-// interruptTurn interrupts the turn that the person has given up with Ctrl-C, by the method of the toolset that does so, where
-// there is one. The server would wait for a while, since the command's requests have ids.
+// interruptTurn interrupts the turn that the user has given up with Ctrl-C, if the proto names a method for it. Otherwise
+// the server would wait for a retry, since the command's requests have ids.
 func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Message) {
-	if !errors.Is(context.Cause(ctx), errInterrupted) {
+	other := m.set.method(commandOf(m.desc).GetInterrupt())
+	if other == nil || !errors.Is(context.Cause(ctx), errInterrupted) {
 		return
 	}
-	for _, other := range m.set.methods {
-		if !strings.HasPrefix(string(other.desc.Name()), "Interrupt") || len(other.fields) != 1 {
-			continue
-		}
-		id := other.fields[0].desc
-		from := req.ProtoReflect().Descriptor().Fields().ByName(id.Name())
-		if from == nil {
-			continue
-		}
-		interrupt, answer := other.in.New(), other.out.New()
-		interrupt.Set(id, req.ProtoReflect().Get(from))
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
-		defer cancel()
-		if err := s.calls.Invoke(ctx, other.path(), interrupt.Interface(), answer.Interface()); err != nil {
-			s.note("The turn was not interrupted: %v", err)
-		}
-		return
+	interrupt, answer := other.in.New(), other.out.New()
+	for _, f := range other.fields {
+		from := req.ProtoReflect().Descriptor().Fields().ByName(f.desc.Name())
+		interrupt.Set(f.desc, req.ProtoReflect().Get(from))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
+	defer cancel()
+	if err := s.calls.Invoke(ctx, other.path(), interrupt.Interface(), answer.Interface()); err != nil {
+		s.note("The turn was not interrupted: %v", err)
 	}
 }
 
-// isResult says whether the message is the last one of its stream: its field type says complete.
+// resultField is the enum field whose value resultValue marks the last message of a stream, see last_is_result in
+// fleet/v1/options.proto.
+const (
+	resultField = "type"
+	resultValue = "complete"
+)
+
+// isResult reports whether the message is the last of its stream.
 func isResult(m protoreflect.Message) bool {
-	f := m.Descriptor().Fields().ByName("type")
+	f := m.Descriptor().Fields().ByName(resultField)
 	if f == nil || f.Enum() == nil {
 		return false
 	}
 	v := f.Enum().Values().ByNumber(m.Get(f).Enum())
-	return v != nil && v.Name() == "complete"
+	return v != nil && v.Name() == resultValue
 }
 
-// live shows what comes before an answer: what an agent says, as it says it, and in a line each what else it does.
+// live shows what precedes an answer: the agent's text as it arrives, and a line for everything else.
 type live struct {
 	s        *session
 	progress *progress
-	said     strings.Builder // what went to standard output, without colours
+	said     strings.Builder // what was written to standard output, without colours
 	plain    sanitizer
-	who      string // the agent that did the last thing; of one alone nobody asks
-	open     bool   // the last line has no end yet
+	who      string // the agent of the last message; shown only if there are several
+	open     bool   // the last line is not ended yet
 }
 
 func (l *live) show(m protoreflect.Message) {
@@ -110,8 +111,8 @@ func (l *live) show(m protoreflect.Message) {
 	}
 }
 
-// say shows text as it comes. In front of a person it is the beginning of the answer; where the answer goes to a file or
-// a program, it is told beside it.
+// say shows text as it arrives. On a terminal it becomes the beginning of the answer. If the answer goes to a file or a
+// program, the text goes to standard error.
 func (l *live) say(text string) {
 	switch s := l.s; {
 	case s.quiet:
@@ -119,7 +120,7 @@ func (l *live) say(text string) {
 	case s.output.forPeople() && s.screen.onOut.is():
 		s.screen.output(text)
 		l.said.WriteString(l.plain.clean(text))
-		return // the screen knows itself where its line ends
+		return // the screen tracks where its line ends
 	case !s.tells():
 		return
 	default:
@@ -128,7 +129,7 @@ func (l *live) say(text string) {
 	l.open = !strings.HasSuffix(text, "\n")
 }
 
-// endLine ends the line that the last text began.
+// endLine ends the line of the last text.
 func (l *live) endLine() {
 	if l.open {
 		l.s.screen.aside("\n")
@@ -136,31 +137,29 @@ func (l *live) endLine() {
 	}
 }
 
-// partsOf takes a message apart that tells what an agent does: what it says, what it does in a few words, and the details
-// of that as JSON. Its name is in a field called agent. What it says is in a field called text, message, delta or content, or that ends so.
+// partsOf splits a message about an agent's work, as the options of its fields say: the agent, what it says, a short
+// description of what it does, and the details of that as JSON.
 func partsOf(m protoreflect.Message) (who, said, did, more string) {
 	var doing, details []string
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if !m.Has(f) || f.IsList() || f.IsMap() || f.Name() == "type" {
+		if !m.Has(f) {
 			continue
 		}
-		words := strings.Split(string(f.Name()), "_")
-		switch last := words[len(words)-1]; {
-		case f.Message() != nil && f.Name() == "content": // what the message wraps
-			return partsOf(m.Get(f).Message())
-		case f.Message() != nil:
-			if data, err := wire.Marshal(m.Get(f).Message().Interface()); err == nil {
+		switch v := m.Get(f); shownBy(f).GetRole() {
+		case fleetv1.Shown_wrapped:
+			return partsOf(v.Message())
+		case fleetv1.Shown_agent:
+			who = v.String()
+		case fleetv1.Shown_said:
+			said += v.String()
+		case fleetv1.Shown_action:
+			doing = append(doing, scalarText(f, v))
+		case fleetv1.Shown_details:
+			if data, err := wire.Marshal(v.Message().Interface()); err == nil {
 				details = append(details, string(data))
 			}
-		case f.Kind() != protoreflect.StringKind && f.Enum() == nil, last == "id":
-		case f.Name() == "agent":
-			who = m.Get(f).String()
-		case last == "text", last == "message", last == "delta", last == "content":
-			said += m.Get(f).String()
-		default:
-			doing = append(doing, scalarText(f, m.Get(f)))
 		}
 	}
 	return who, said, strings.Join(doing, " "), strings.Join(details, " ")

@@ -25,7 +25,7 @@ func partial(c *fleetv1.TurnContent) *fleetv1.SendMessageResponse {
 	return &fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_partial, Content: c}
 }
 
-// aTurn is what an agent does on a message: it uses a tool, and says in two pieces that it is done.
+// aTurn is an agent's turn: it uses a tool and answers in two pieces.
 func aTurn() []*fleetv1.SendMessageResponse {
 	arguments, _ := structpb.NewValue(map[string]any{"path": "a.go"})
 	return []*fleetv1.SendMessageResponse{
@@ -66,7 +66,7 @@ func TestATurnIsToldAsItHappens(t *testing.T) {
 	out, told, code := fleet(server, "sessions", "send", "s-1", "Is it green?")
 	require.Equal(t, ExitOK, code, told)
 	require.Equal(t, "It is green.\n", out)
-	require.Equal(t, "Let me see.\n· read_file started\nIt is green.\x1b]0;gotcha\a\n"+facts, told) // no terminal, which would act on it
+	require.Equal(t, "Let me see.\n· read_file started\nIt is green.\x1b]0;gotcha\a\n"+facts, told) // not sanitized, since this is not a terminal
 
 	_, told, _ = fleet(server, "sessions", "send", "s-1", "Is it green?", "-v")
 	require.Contains(t, told, "· read_file started {\"path\":\"a.go\"}\n")
@@ -82,7 +82,7 @@ func TestATurnIsToldAsItHappens(t *testing.T) {
 	require.Empty(t, told)
 }
 
-// TestATurnOfSeveralAgents wants to be told who speaks, when that is another one than before.
+// TestATurnOfSeveralAgents checks that a change of the speaking agent is shown.
 func TestATurnOfSeveralAgents(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -106,13 +106,13 @@ func TestATurnOfSeveralAgents(t *testing.T) {
 	require.Contains(t, told, "Helper, look.\nhelper:\nI see it.\nroot:\n· think started\n")
 }
 
-// TestATurnOnATerminal shows the answer as it is said, and not again when it is complete.
+// TestATurnOnATerminal checks that the answer is shown as it arrives, and not repeated when it is complete.
 func TestATurnOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	s.answer = func(r *fleetv1.SendMessageRequest, out sendStream) error {
 		turn := aTurn()
-		if r.GetMessage() == "other" { // whose answer is not what was said
+		if r.GetMessage() == "other" { // its answer differs from what it said
 			turn[5].Response = proto.String("It is \x1b]0;gotcha\ared.")
 		}
 		for _, m := range turn {
@@ -137,8 +137,8 @@ func TestATurnOnATerminal(t *testing.T) {
 	require.NotContains(t, screen.String(), "gotcha")
 }
 
-// TestATurnSurvivesARestart cuts the connection in the middle of a turn: the call is made again with the same id, and
-// what was told already is not told again.
+// TestATurnSurvivesARestart cuts the connection in the middle of a turn. The call is repeated with the same id, and
+// nothing is shown twice.
 func TestATurnSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -153,7 +153,7 @@ func TestATurnSurvivesARestart(t *testing.T) {
 		mu.Unlock()
 		for i, m := range aTurn() {
 			if i == 4 && !again {
-				go func() { // a server that crashes is not waited for by its own handlers
+				go func() { // a server that crashes does not wait for its handlers
 					stop()
 					s.listen(t, server)
 				}()
@@ -230,7 +230,7 @@ func TestATurnThatIsInterrupted(t *testing.T) {
 	require.Equal(t, "s-1", <-s.interrupted, "the server is told, since it would wait for the command to come back")
 }
 
-// cutter is a connection whose streams break after some messages, as often as it says.
+// cutter is a connection whose streams break after some messages.
 type cutter struct {
 	grpc.ClientConnInterface
 	after, times int
@@ -287,7 +287,7 @@ func TestDownloads(t *testing.T) {
 	require.Equal(t, ExitUsage, code)
 	require.Contains(t, told, "cannot write the file")
 
-	for _, times := range []int{1, 3} { // and when the connection breaks, what came is not asked for again
+	for _, times := range []int{1, 3} { // after a broken connection, what has arrived is not requested again
 		cut := &cutter{after: 2, times: times}
 		c := newCommand(server)
 		c.dial = func(ctx context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
@@ -301,7 +301,7 @@ func TestDownloads(t *testing.T) {
 	}
 }
 
-// TestDownloadsThatBreak writes nothing that could pass for the whole.
+// TestDownloadsThatBreak checks that an incomplete download leaves no file.
 func TestDownloadsThatBreak(t *testing.T) {
 	t.Parallel()
 	full := packed(strings.Repeat("0123456789", 10000))

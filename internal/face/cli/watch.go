@@ -49,11 +49,11 @@ is one line of JSON.`,
 
 func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) error {
 	if req.GetCursor() == "now" && req.GetFollow() {
-		req.Cursor = s.position(ctx) // a place to come back to, if the connection breaks before the first event
+		req.Cursor = s.position(ctx) // a position to return to if the connection breaks before the first event
 	}
 	patience := s.deps.patience
 	if req.GetFollow() {
-		patience = -1 // whoever watches wants to see the server come back
+		patience = -1 // a watcher waits until the server is back
 	}
 	f := &feed{fleet: s.fleet, req: req, patience: patience, lost: s.tellLost, back: s.tellBack}
 	ended := false
@@ -73,19 +73,19 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 		t, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: req.GetTaskId()})
 		return over(t.GetTask().GetStatus()), err
 	})
-	if reasonOf(err) == "INVALID_ARGUMENT" { // the cursor may be what is wrong
+	if reasonOf(err) == "INVALID_ARGUMENT" { // the cursor may be invalid
 		return err
 	}
 	if cursor := req.GetCursor(); cursor != "" && cursor != "now" && (!ended || req.GetTaskId() == "") {
 		s.hint("Go on from here: fleet watch --cursor %s%s", cursor, filters(req))
 	}
 	if errors.Is(err, errInterrupted) {
-		return &failure{code: ExitInterrupted, reason: errInterrupted.reason} // the usual way to end it: nothing to tell
+		return &failure{code: ExitInterrupted, reason: errInterrupted.reason} // the usual way to end it
 	}
 	return err
 }
 
-// filters are the flags that ask for the same events again.
+// filters returns the flags that select the same events again.
 func filters(req *fleetv1.WatchFleetRequest) string {
 	var b strings.Builder
 	if req.GetAgentName() != "" {
@@ -117,7 +117,7 @@ func (s *session) printEvent(e *fleetv1.Event) error {
 	return nil
 }
 
-// eventLine is an event for people, in one line: breaks in its text are shown as "\n".
+// eventLine formats an event as one line; line breaks in its text become "\n".
 func (s *session) eventLine(e *fleetv1.Event) string {
 	t := s.screen.onOut
 	colors := t.colored(s.noColor)
@@ -125,7 +125,7 @@ func (s *session) eventLine(e *fleetv1.Event) string {
 	text := strings.TrimRight(e.GetText(), "\r\n")
 	text = printable(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", `\n`))
 	switch e.GetType() {
-	case fleetv1.Event_task_output, fleetv1.Event_task_step, fleetv1.Event_task_message, fleetv1.Event_task_answer: // they change no status
+	case fleetv1.Event_task_output, fleetv1.Event_task_step, fleetv1.Event_task_message, fleetv1.Event_task_answer, fleetv1.Event_task_check: // they change no status
 	default:
 		text = strings.TrimSpace(e.GetStatus() + " " + text)
 	}
@@ -153,7 +153,7 @@ func eventColor(e *fleetv1.Event) color {
 	return colorOf(e.GetStatus())
 }
 
-// pad fills a text up to a width in columns.
+// pad fills a text with spaces up to a width in columns.
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-runewidth.StringWidth(text)))
 }

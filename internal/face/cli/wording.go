@@ -3,74 +3,115 @@ package cli
 import (
 	"regexp"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// commands are the tools that the server's messages name, as they are called here.
-var commands = map[string]string{
-	"create_agent": "agent create", "list_agents": "agent list", "show_agent": "agent show", "delete_agent": "agent delete",
-	"start_agent": "agent start", "stop_agent": "agent stop", "restart_agent": "agent restart", "show_agent_log": "agent log",
-	"start_agent_task": "task run", "stop_agent_task": "task stop", "show_agent_task_history": "task list", "list_tasks": "task list", "delete_task": "task delete", "show_task": "task show", "show_task_changes": "task diff", "download_task_payload": "task download",
-	"wait_tasks": "task wait", "send_task_message": "task message", "watch_fleet": "watch",
-	"list_questions": "questions", "answer_question": "answer",
-	"list_agent_projects": "project list", "list_agent_roles": "role list",
-	"create_token": "token create", "list_tokens": "token list", "revoke_token": "token revoke",
-}
-
-var tool = regexp.MustCompile(`\b[a-z]+(_[a-z]+)+\b`)
-
-// inCommands says a message of the server in the words of the command line. Its advice, the last clause, gives way to
-// the hint, which names the agent too.
-func inCommands(message, hint string, set *toolset) string {
-	if i := strings.LastIndex(message, ": "); i > 0 && hint != "" && namesTool(message[i:], set) {
-		return message[:i]
+// calls declares that the command calls the method behind a tool. Messages of the server name tools; the command line
+// shows the command instead. The arguments name what the error's details may give: "{agent_name}".
+func calls(cmd *cobra.Command, tool string, arguments ...string) *cobra.Command {
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
 	}
-	return inCommandsOf(message, set)
+	cmd.Annotations[toolPrefix+tool] = strings.Join(arguments, " ")
+	return cmd
 }
 
-// inCommandsOf says a text with the commands for the tools that it names.
-func inCommandsOf(text string, set *toolset) string {
-	return tool.ReplaceAllStringFunc(text, func(name string) string {
-		if c := commandOf(name, set); c != "" {
-			return `"fleet ` + c + `"`
+const toolPrefix = "tool:"
+
+// commands maps tools to the commands that call them: of the toolset, and then of any other.
+type commands struct {
+	set   *toolset
+	other map[string]string // without "fleet"
+}
+
+// commandsFor returns the commands as the toolset sees them. The set is nil for agents and tasks.
+func (p *program) commandsFor(set *toolset) commands {
+	if p.commands == nil {
+		p.commands = map[string]string{}
+		for _, t := range toolsets() {
+			for _, m := range t.methods {
+				p.commands[m.tool()] = t.name + " " + m.command
+			}
 		}
-		return name
-	})
+		walkTools(p.root, p.commands)
+	}
+	return commands{set, p.commands}
 }
 
-// commandOf is the command for a tool; empty when there is none. Names mean the tools of the toolset that speaks, if it
-// has one of the name, then those of the fleet's agents and tasks, then any.
-func commandOf(name string, set *toolset) string {
-	if c := set.commandOf(name); c != "" {
-		return c
-	}
-	if c := commands[name]; c != "" {
-		return c
-	}
-	for _, t := range toolsets() {
-		if c := t.commandOf(name); c != "" {
-			return c
+func walkTools(cmd *cobra.Command, found map[string]string) {
+	for key, arguments := range cmd.Annotations {
+		if tool, ok := strings.CutPrefix(key, toolPrefix); ok {
+			found[tool] = strings.TrimSpace(strings.TrimPrefix(cmd.CommandPath(), "fleet ") + " " + arguments)
 		}
 	}
-	return ""
+	for _, sub := range cmd.Commands() {
+		walkTools(sub, found)
+	}
 }
 
-// commandOf is the toolset's own command for a tool.
-func (t *toolset) commandOf(name string) string {
-	if t != nil {
-		for _, m := range t.methods {
-			if m.tool() == name {
-				return t.name + " " + m.command
+// of returns the command for a tool, with the details that its arguments name; empty if there is none. A command whose
+// arguments are not known is shown without them.
+func (c commands) of(tool string, details map[string]any) string {
+	command := c.other[tool]
+	if c.set != nil {
+		for _, m := range c.set.methods {
+			if m.tool() == tool {
+				command = c.set.name + " " + m.command
 			}
 		}
 	}
-	return ""
+	if command == "" {
+		return ""
+	}
+	known := true
+	line := inBraces.ReplaceAllStringFunc(command, func(name string) string {
+		value, ok := details[strings.Trim(name, "{}")].(string)
+		known = known && ok && value != "" && !strings.ContainsAny(value, " \"'")
+		return value
+	})
+	if !known {
+		line, _, _ = strings.Cut(command, " {")
+		line, _, _ = strings.Cut(line, " --")
+	}
+	return `"fleet ` + line + `"`
 }
 
-func namesTool(text string, set *toolset) bool {
-	for _, name := range tool.FindAllString(text, -1) {
-		if commandOf(name, set) != "" {
-			return true
+// inBraces matches the name of a tool in a next step, and that of a detail in the arguments of a command.
+var inBraces = regexp.MustCompile(`\{[a-z_]+\}`)
+
+// toolName matches names of tools in the API's descriptions, which are all that has two words and an underscore.
+var toolName = regexp.MustCompile(`\b[a-z]+(_[a-z]+)+\b`)
+
+// describe returns a description of the API with commands in place of tools.
+func (c commands) describe(text string) string {
+	return toolName.ReplaceAllStringFunc(text, func(tool string) string {
+		if line := c.of(tool, nil); line != "" {
+			return line
 		}
+		return tool
+	})
+}
+
+// nextStep returns what the server says to do next, with commands in place of tools, and the message without it.
+func (c commands) nextStep(s *status.Status, message string, details map[string]any) (next, rest string) {
+	for _, d := range s.Details() {
+		step, ok := d.(*fleetv1.NextStep)
+		if !ok {
+			continue
+		}
+		next = inBraces.ReplaceAllStringFunc(step.GetText(), func(tool string) string {
+			tool = strings.Trim(tool, "{}")
+			if line := c.of(tool, details); line != "" {
+				return line
+			}
+			return tool
+		})
+		plain := strings.NewReplacer("{", "", "}", "").Replace(step.GetText())
+		return next, strings.TrimSuffix(message, "; "+plain)
 	}
-	return false
+	return "", message
 }

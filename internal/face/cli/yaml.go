@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// toYAML writes JSON as YAML: the same tree, with the keys in the same order.
+// toYAML converts JSON to YAML: the same tree, with the keys in the same order. Libraries that do this lose data:
+// goccy/go-yaml writes the text "1e3" without quotes and control characters raw, and yaml.v3 cannot read all JSON.
 func toYAML(compact []byte) (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(compact))
 	dec.UseNumber()
@@ -39,7 +40,7 @@ func node(dec *json.Decoder) (*yaml.Node, error) {
 		if t == '[' {
 			n.Kind = yaml.SequenceNode
 		}
-		for dec.More() { // of a mapping, keys and values in turn
+		for dec.More() { // keys and values of a mapping alternate
 			child, err := node(dec)
 			if err != nil {
 				return nil, err
@@ -66,14 +67,13 @@ func node(dec *json.Decoder) (*yaml.Node, error) {
 
 func scalar(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: value} }
 
-// word matches texts that mean themselves without quotes, if they are not one of the words of the encoder.
+// word matches texts that need no quotes, unless they are a keyword of the encoder.
 var word = regexp.MustCompile(`^[A-Za-z0-9/_.][A-Za-z0-9/_., ()+@'-]*$`)
 
-// other matches words that some version of YAML reads as a boolean, null or a number.
+// other matches words that some YAML version reads as a boolean, null or a number.
 var other = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null|~|[-+.]?[0-9][-+0-9_.a-fox]*|[-+]?\.(inf|nan))$`)
 
-// style chooses how a text is written: as it is, as a block of lines, or, in all cases that YAML readers disagree
-// about, in double quotes.
+// style chooses the style of a text: plain, a literal block, or double quotes wherever YAML readers disagree.
 func style(s string) yaml.Style {
 	if word.MatchString(s) && strings.TrimSpace(s) == s && !other.MatchString(s) {
 		return 0

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// bodyPatience is how long a body of nothing may take to come.
+	// bodyPatience is how long the first bytes of a body may take.
 	bodyPatience = 30 * time.Second
-	// bodyRate is how many bytes of a body must come in each second after that, on average.
+	// bodyRate is how many bytes of a body must arrive each second after that, on average.
 	bodyRate = 16 << 10
-	// drainPatience is how long the rest of a body that nobody has read may take to come, so that the client hears the
-	// answer before the connection ends.
+	// drainPatience is how long the unread rest of a body may take, so that the client reads the answer before the
+	// connection ends.
 	drainPatience = time.Second
 )
 
-// Bodies gives the bodies of requests a deadline that moves on with what has come of them. What a handler does after it
-// has read the body has none.
+// Bodies gives each request body a read deadline that moves on as bytes arrive. What a handler does after it has read
+// the body has no deadline.
 func Bodies(next http.Handler) http.Handler { return bodies(next, bodyPatience) }
 
 func bodies(next http.Handler, patience time.Duration) http.Handler {
@@ -28,7 +28,7 @@ func bodies(next http.Handler, patience time.Duration) http.Handler {
 			return
 		}
 		b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), begun: time.Now(), patience: patience}
-		in := r.WithContext(r.Context()) // the server looks at its own request, which stays as it is
+		in := r.WithContext(r.Context()) // the server uses its own request, which must not change
 		in.Body = b
 		defer func() {
 			if !b.ended {
@@ -39,7 +39,7 @@ func bodies(next http.Handler, patience time.Duration) http.Handler {
 	})
 }
 
-// body is the body of a request. One goroutine reads it at a time.
+// body is a request body. Only one goroutine reads it at a time.
 type body struct {
 	io.ReadCloser
 	control  *http.ResponseController
@@ -49,7 +49,7 @@ type body struct {
 	ended    bool
 }
 
-// Read reads what has come of the body.
+// Read reads what has arrived of the body.
 func (b *body) Read(p []byte) (int, error) {
 	if b.ended {
 		return b.ReadCloser.Read(p)
@@ -60,7 +60,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.read += int64(n)
 	if errors.Is(err, io.EOF) {
 		b.ended = true
-		_ = b.control.SetReadDeadline(time.Time{}) // the server reads on, to see the client go
+		_ = b.control.SetReadDeadline(time.Time{}) // the server keeps reading, to notice when the client disconnects
 	}
 	return n, err
 }

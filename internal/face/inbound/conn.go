@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// errTooMuch is what reading returns from a connection that has sent more than an unknown caller may.
+// errTooMuch is returned when an unknown caller has sent more than it may.
 var errTooMuch = errors.New("the caller has sent too much without saying who it is")
 
-// maxOpenCalls is how many calls that need no identity, such as of health, a connection may make before it is admitted.
+// maxOpenCalls is how many calls that need no identity, such as health checks, a connection may have open before it is
+// admitted.
 const maxOpenCalls = 32
 
-// Conn is a connection that is bounded until Admit.
+// Conn is a connection that is limited until Admit is called.
 type Conn struct {
 	*net.TCPConn
 	listener *Listener
-	place    *list.Element // in listener.unknown, guarded by its mutex; nil: admitted or closed
+	place    *list.Element // in listener.unknown, guarded by its mutex; nil if admitted or closed
 	timer    *time.Timer   // closes the connection
 	admitted atomic.Bool
-	left     atomic.Int64 // bytes that may be read before it is admitted
+	left     atomic.Int64 // bytes that may still be read before it is admitted
 	calls    atomic.Int64 // open calls made before it is admitted
 	user     func() (int, error)
 }
 
-// Read reads what has come, as far as the connection may still send.
+// Read reads what has arrived, up to what the connection may still send.
 func (c *Conn) Read(b []byte) (int, error) {
 	if c.admitted.Load() {
 		return c.TCPConn.Read(b)
@@ -44,7 +45,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Admit lifts the bounds: a caller on the connection is known.
+// Admit lifts the limits, because a caller on the connection has been identified.
 func (c *Conn) Admit() {
 	if c.admitted.Load() || !c.listener.forget(c) {
 		return
@@ -53,7 +54,7 @@ func (c *Conn) Admit() {
 	c.timer.Stop()
 }
 
-// OpenCall reports whether one more call that needs no identity may be made on the connection.
+// OpenCall reports whether the connection may make one more call that needs no identity.
 func (c *Conn) OpenCall() bool { return c.admitted.Load() || c.calls.Add(1) <= maxOpenCalls }
 
 // Close closes the connection.
@@ -63,6 +64,6 @@ func (c *Conn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// User returns the user id of the program at the other end, which must be on this machine. It is looked up once. An error
-// means that nobody knows.
+// User returns the user id of the program at the other end, which must be on this machine. It looks it up once. An
+// error means that the user could not be determined.
 func (c *Conn) User() (int, error) { return c.user() }

@@ -38,7 +38,7 @@ func connect(t *testing.T, limits Limits) (client net.Conn, server *Conn) {
 	return dial(t, listen(t, limits))
 }
 
-// closed waits until the connection is closed at its other end.
+// closed waits until the other end has closed the connection.
 func closed(t *testing.T, client net.Conn) {
 	t.Helper()
 	require.NoError(t, client.SetReadDeadline(time.Now().Add(10*time.Second)))
@@ -113,8 +113,8 @@ func TestOpenCalls(t *testing.T) {
 	require.True(t, server.OpenCall())
 }
 
-// TestBodiesHaveADeadline holds that a body that stops coming ends its request, and that what comes after a whole body may
-// take as long as it likes.
+// TestBodiesHaveADeadline checks that a stalled body ends its request, and that work after a complete body may take as
+// long as it needs.
 func TestBodiesHaveADeadline(t *testing.T) {
 	t.Parallel()
 	const patience = 100 * time.Millisecond

@@ -11,7 +11,7 @@ import (
 
 type connKey struct{}
 
-// With returns a context that has the connection; c may be nil.
+// With returns a context that carries the connection; c may be nil.
 func With(ctx context.Context, c *Conn) context.Context {
 	if c == nil {
 		return ctx
@@ -25,8 +25,8 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return With(ctx, own)
 }
 
-// From returns the connection of the HTTP request or the gRPC call that the context belongs to; nil for a call that came
-// over none.
+// From returns the connection of the HTTP request or gRPC call that the context belongs to; nil if the call did not
+// come over a connection.
 func From(ctx context.Context) *Conn {
 	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
 		return c
@@ -39,7 +39,7 @@ func From(ctx context.Context) *Conn {
 	return nil
 }
 
-// Remote returns the address at the other end of the call's connection, or "" for a call that came over none.
+// Remote returns the remote address of the call's connection, or "" if the call did not come over a connection.
 func Remote(ctx context.Context) string {
 	if c := From(ctx); c != nil {
 		return c.RemoteAddr().String()
@@ -47,8 +47,8 @@ func Remote(ctx context.Context) string {
 	return ""
 }
 
-// Credentials returns the transport credentials of a gRPC server whose listener is a Listener. They are plaintext, and let
-// From find the connection of a call.
+// Credentials returns the transport credentials of a gRPC server whose listener is a Listener. They are plaintext and
+// let From find the connection of a call.
 func Credentials() credentials.TransportCredentials { return plaintext{insecure.NewCredentials()} }
 
 type plaintext struct {

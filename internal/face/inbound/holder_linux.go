@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// confined says whether a program that is confined holds the socket: it has no_new_privs and more filters of system calls
-// than this process, neither of which it can get rid of. A program that shares the server's user is the user otherwise.
-// errNotFound if no process that can be looked into holds the socket.
+// confined reports whether a confined program holds the socket: a program with no_new_privs and more system call
+// filters than this process. A program can get rid of neither. Without this check a sandboxed program would count as
+// the user it runs as. It returns errNotFound if no readable process holds the socket.
 func confined(inode string) (bool, error) {
 	own, _, err := marks("self")
 	if err != nil {
@@ -33,7 +33,7 @@ func confined(inode string) (bool, error) {
 	return false, errNotFound
 }
 
-// holds says whether the process has the socket open.
+// holds reports whether the process has the socket open.
 func holds(pid, inode string) bool {
 	dir := filepath.Join("/proc", pid, "fd")
 	entries, err := os.ReadDir(dir)
@@ -48,7 +48,7 @@ func holds(pid, inode string) bool {
 	return false
 }
 
-// marks returns how many filters of system calls the process has, and whether it has no_new_privs.
+// marks returns how many system call filters the process has, and whether it has no_new_privs.
 func marks(pid string) (filters int, noNewPrivs bool, err error) {
 	b, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// TestConfinedCaller holds that a program in the sandbox does not count as the user whose program it is.
+// TestConfinedCaller checks that a sandboxed program does not count as the user it runs as.
 func TestConfinedCaller(t *testing.T) {
 	t.Parallel()
 	l := listen(t, Limits{})

@@ -1,5 +1,5 @@
-// Package inbound bounds what a connection can use before its caller is known, and tells which user of this machine is at
-// its other end. It stands between the listeners and the faces.
+// Package inbound limits what a connection can use before its caller is known, finds the user of this machine at its
+// other end, and refuses what foreign web pages send. It stands between the listeners and the faces.
 package inbound
 
 import (
@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Limits bound the connections of a listener whose callers are not known yet. The zero value has the defaults.
+// Limits limit the connections whose callers are not known yet. The zero value means the defaults.
 type Limits struct {
-	// Connections is how many such connections are open at a time; 256 when 0. A new one closes the oldest, so that
-	// callers who identify themselves at once get through however many others do not.
+	// Connections is how many such connections may be open at a time; 0 means 256. A new one closes the oldest, so that
+	// callers who identify themselves at once get through.
 	Connections int
-	// Lifetime is how long a connection may go on without a caller that is known; 30 seconds when 0.
+	// Lifetime is how long a connection may stay open without a known caller; 0 means 30 seconds.
 	Lifetime time.Duration
-	// Bytes is how much is read from such a connection; 256 KiB when 0.
+	// Bytes is how many bytes are read from such a connection; 0 means 256 KiB.
 	Bytes int64
 }
 
@@ -33,16 +33,16 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Listener accepts connections and bounds each until it is admitted.
+// Listener accepts connections and limits each one until it is admitted.
 type Listener struct {
 	*net.TCPListener
 	limits Limits
 
 	mu      sync.Mutex
-	unknown *list.List // of *Conn, the newest in front
+	unknown *list.List // of *Conn, newest first
 }
 
-// Listen bounds the connections of l.
+// Listen returns a Listener over l.
 func Listen(l *net.TCPListener, limits Limits) *Listener {
 	return &Listener{TCPListener: l, limits: limits.withDefaults(), unknown: list.New()}
 }
@@ -70,7 +70,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// forget takes the connection from those whose caller is not known. It reports whether it was one of them.
+// forget removes the connection from those whose caller is not known. It reports whether it was one of them.
 func (l *Listener) forget(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"net/netip"
 )
 
-// errNotFound means that no socket of a program is the other end of the connection.
+// errNotFound means that no local program holds the other end of the connection.
 var errNotFound = errors.New("the caller's socket is not in this machine's tables")
 
-// ErrConfined means that the caller is a program in a sandbox, which has its user's id but not its rights.
+// ErrConfined means that the caller is a sandboxed program. It has its user's id, but not the user's rights.
 var ErrConfined = errors.New("the caller is confined")
 
 // userOf returns the user of the program at the other end of the connection.
@@ -22,5 +22,5 @@ func userOf(c net.Conn) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return socketUser(remote, local) // as the other end sees it
+	return socketUser(remote, local) // swapped: as the other end sees them
 }

@@ -14,14 +14,14 @@ import (
 	"sync"
 )
 
-// TellsUsers says whether User works on this system.
+// TellsUsers reports whether User works on this system.
 const TellsUsers = true
 
-// scanning lets one goroutine at a time read the tables, so that many new connections take one processor at most.
+// scanning lets one goroutine at a time read the tables, so that many new connections use at most one CPU.
 var scanning sync.Mutex
 
-// socketUser returns the user of the socket with these ends. A program that uses IPv6 has its sockets to IPv4 addresses in
-// the table of IPv6, so both are read.
+// socketUser returns the user of the socket with these ends. A program that uses IPv6 has its sockets to IPv4 addresses
+// in the IPv6 table, so both tables are read.
 func socketUser(local, remote netip.AddrPort) (int, error) {
 	scanning.Lock()
 	defer scanning.Unlock()
@@ -29,7 +29,7 @@ func socketUser(local, remote netip.AddrPort) (int, error) {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(table)
 		if err != nil {
-			errs = append(errs, err) // such as of a machine without IPv6
+			errs = append(errs, err) // for example, a machine without IPv6
 			continue
 		}
 		user, inode, err := findSocket(f, local, remote)
@@ -48,7 +48,7 @@ func socketUser(local, remote netip.AddrPort) (int, error) {
 	return 0, errors.Join(errs...)
 }
 
-// The fields of a row of the tables.
+// These are the columns of the tables.
 const (
 	fieldLocal = 1 + iota
 	fieldRemote
@@ -62,16 +62,16 @@ const (
 	fieldsOfSocket
 )
 
-// timeWait is the state of a socket that has been closed.
+// timeWait is the state of a socket that its program has closed.
 const timeWait = "06"
 
-// findSocket returns the user and the inode of the socket in the table. A socket that no program has open any more counts as absent:
-// the kernel shows it as root's.
+// findSocket returns the user and the inode of the socket in the table. A socket that no program holds any more counts
+// as absent, because the kernel shows it as root's.
 func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode string, err error) {
 	ends := [2][]string{inTable(local), inTable(remote)}
 	rows := bufio.NewScanner(table)
 	for rows.Scan() {
-		if !bytes.Contains(rows.Bytes(), []byte(ends[0][0])) { // most rows, without taking them apart
+		if !bytes.Contains(rows.Bytes(), []byte(ends[0][0])) { // skip most rows without parsing them
 			continue
 		}
 		f := strings.Fields(rows.Text())
@@ -102,8 +102,8 @@ func oneOf(all []string, s string) bool {
 	return false
 }
 
-// inTable returns how the tables may write an address: in words of 4 bytes, each as this machine's number. The first form
-// is the end of the others.
+// inTable returns the forms in which the tables may write an address: words of 4 bytes, each in the machine's byte
+// order. The first form is a suffix of the others.
 func inTable(a netip.AddrPort) []string {
 	address := a.Addr().Unmap()
 	var raw []byte

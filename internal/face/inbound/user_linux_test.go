@@ -12,7 +12,7 @@ import (
 
 const header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
-// table has one socket a row, as a machine shows it that is little-endian like most.
+// table has one socket per row, as a little-endian machine shows it.
 func table(rows ...string) *strings.Reader {
 	return strings.NewReader(header + strings.Join(rows, "\n") + "\n")
 }
@@ -49,7 +49,7 @@ func TestFindSocket(t *testing.T) {
 	}
 }
 
-// TestUserOfARealConnection finds this process's own sockets, over IPv4, over IPv6, and with an IPv6 socket to an IPv4
+// TestUserOfARealConnection finds this process's own sockets over IPv4, over IPv6, and over an IPv6 socket to an IPv4
 // address.
 func TestUserOfARealConnection(t *testing.T) {
 	t.Parallel()
@@ -79,8 +79,8 @@ func TestUserOfARealConnection(t *testing.T) {
 	}
 }
 
-// TestUserOfAClosedConnection holds that a caller who has gone is nobody, and not root, whose sockets the kernel says all
-// those to be that no program has open.
+// TestUserOfAClosedConnection checks that a caller who has disconnected is nobody. The kernel shows sockets that no
+// program holds as root's.
 func TestUserOfAClosedConnection(t *testing.T) {
 	t.Parallel()
 	client, server := connect(t, Limits{})

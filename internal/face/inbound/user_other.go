@@ -4,8 +4,8 @@ package inbound
 
 import "net/netip"
 
-// TellsUsers says whether User works on this system.
+// TellsUsers reports whether User works on this system.
 const TellsUsers = false
 
-// socketUser knows nobody here.
+// socketUser finds no user on this system.
 func socketUser(_, _ netip.AddrPort) (int, error) { return 0, errNotFound }

@@ -17,7 +17,7 @@ const cancelOne = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":
 
 func TestAClosedConnectionCancelsTheCall(t *testing.T) {
 	t.Parallel()
-	for _, token := range []string{"", "t"} { // with progress too
+	for _, token := range []string{"", "t"} { // also with progress
 		s := newStub()
 		ts := serve(t, s, mcp.Config{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -71,7 +71,7 @@ func TestANotificationCancelsTheCallOverStdio(t *testing.T) {
 		require.NoError(t, err)
 	}
 	send(call(1, "restart_agent", `{"agent_name":"papi"}`, ""))
-	send(cancelOne) // at once: the call may not have begun
+	send(cancelOne) // at once, perhaps before the call has begun
 	send(call(2, "show_agent", `{"agent_name":"papi"}`, ""))
 	require.NoError(t, write.Close())
 	all, err := io.ReadAll(read)
@@ -85,7 +85,7 @@ func TestAClientThatDoesNotReadIsGivenUp(t *testing.T) {
 	t.Parallel()
 	s := newStub()
 	for range 64 {
-		s.event("papi", strings.Repeat("x", 1<<20)) // more than the sockets hold
+		s.event("papi", strings.Repeat("x", 1<<20)) // more than the socket buffers hold
 	}
 	ts := serve(t, s, mcp.Config{WriteTimeout: 20 * time.Millisecond, MaxResult: 1 << 30})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, ts.URL+"/mcp", strings.NewReader(call(1, "watch_fleet", `{"follow":true}`, "t")))
@@ -95,7 +95,7 @@ func TestAClientThatDoesNotReadIsGivenUp(t *testing.T) {
 	resp, err := http.DefaultClient.Do(r)
 	<-s.left
 	if err != nil {
-		return // it was cut off before this client had read the header
+		return // the connection was cut before this client had read the header
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	require.Error(t, err, "the stream is cut off, not ended")

@@ -11,13 +11,13 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// client is the one session of Stdio, for mcp-go.
+// client is the mcp-go session of Stdio's single client.
 type client struct {
 	initialized   atomic.Bool
 	notifications chan mcp.JSONRPCNotification
 }
 
-// newClient has room for the notifications that mcp-go sends in the course of one request.
+// newClient returns a client that can buffer the notifications that mcp-go sends during one request.
 func newClient() *client { return &client{notifications: make(chan mcp.JSONRPCNotification, 100)} }
 
 func (c *client) Initialize()                                         { c.initialized.Store(true) }
@@ -25,17 +25,17 @@ func (c *client) Initialized() bool                                   { return c
 func (c *client) NotificationChannel() chan<- mcp.JSONRPCNotification { return c.notifications }
 func (c *client) SessionID() string                                   { return "stdio" }
 
-// line is a line of input, or why there is none.
+// line is a line of input, or the error that ended the input.
 type line struct {
 	message []byte
 	err     error
 }
 
-// errLong is the error of a line that is longer than a message may be.
+// errLong is returned for a line that is longer than the message limit.
 var errLong = errors.New("the line is too long")
 
-// readLines sends the lines of in that are not empty, and at last an error. Of a line that is too long it sends errLong,
-// and goes on with the next one.
+// readLines sends every non-empty line of in, and finally an error. For a line that is too long it sends errLong and
+// continues with the next line.
 func readLines(ctx context.Context, in io.Reader, most int64, lines chan<- line) {
 	r := bufio.NewReader(in)
 	for {
@@ -61,7 +61,7 @@ func readLines(ctx context.Context, in io.Reader, most int64, lines chan<- line)
 	}
 }
 
-// readLine reads to the end of a line, or of the input.
+// readLine reads up to the end of a line or of the input.
 func readLine(r *bufio.Reader, most int64) ([]byte, error) {
 	var message []byte
 	long := false

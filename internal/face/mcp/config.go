@@ -1,5 +1,5 @@
-// Package mcp is the MCP face of Fleet: the tools that are generated from the API, over streamable HTTP and over
-// standard input and output. It speaks the API only, through a gRPC connection, and decides nothing.
+// Package mcp is the MCP face of Fleet: the tools that are generated from the API, over streamable HTTP and over stdio.
+// It uses only the API, through a gRPC connection, and has no rules of its own.
 package mcp
 
 import (
@@ -10,39 +10,34 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// MinMaxResult is the least Config.MaxResult: less than that would not hold an error that says what to do.
+// MinMaxResult is the smallest allowed Config.MaxResult. A smaller result could not hold an error that says what to do.
 const MinMaxResult = 4 << 10
 
-// Config says how the face is served. Its zero value works.
+// Config holds the settings of the face. The zero value works.
 type Config struct {
-	// Version is what clients are told of the server; "dev" when empty.
+	// Version is the server version that clients see; "dev" if empty.
 	Version string
-	// Toolset is what Stdio serves: the name of a toolset, or "all"; "fleet" when empty. Over HTTP the path says it.
+	// Toolset is the toolset that Stdio serves, or "all"; empty means "fleet". Over HTTP the path names it.
 	Toolset string
-	// Hosts are the names, without port, that a request may give as its Host, besides those of this machine's own
-	// loopback. Any other is refused, so that a web page cannot reach the server by rebinding its own name.
-	Hosts []string
-	// Origins are the web origins, as "https://console.example.com", whose pages may call, besides the server's own.
-	Origins []string
-	// MaxBody is the size of a message in bytes above which it is refused; 16 MiB when 0.
+	// MaxBody is the largest accepted message in bytes; 0 means 16 MiB.
 	MaxBody int64
-	// Identify finds out who sends a message, by the values of its Authorization header, before the message is read. Calls
-	// are made with the context that it returns, also when there is an error, which is that nobody knows who it is. Each
-	// caller has sessions of its own, by the name that is returned. Nil: all are one caller.
+	// Identify identifies the sender of a message from its Authorization headers, before the message is read. Calls are
+	// made with the context that it returns, also if it returns an error because the sender is unknown. The returned
+	// name separates the sessions of different callers. If Identify is nil, all requests have the same caller.
 	Identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
-	// IsAgent says whether the caller that Identify found is an agent with a token of its own. It is shown only the tools
-	// that are for agents; a call of another one is the server's to refuse. Nil: no caller is.
+	// IsAgent reports whether the caller that Identify found is an agent with a token of its own. Such a caller is only
+	// shown the tools for agents; the server refuses calls of the others. If IsAgent is nil, no caller is an agent.
 	IsAgent func(ctx context.Context) bool
-	// MaxResult is how many bytes of text the result of a tool has at most; tool.DefaultMaxResult when 0. A longer answer
-	// is cut as its method's options in the proto say.
+	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
+	// method in the proto say how a longer answer is cut.
 	MaxResult int
-	// SessionTTL is how long a session lives without a request; 24 hours when 0.
+	// SessionTTL is how long a session lives without a request; 0 means 24 hours.
 	SessionTTL time.Duration
-	// WriteTimeout is how long a client may take to accept a piece of progress; 30 seconds when 0.
+	// WriteTimeout is how long a client may take to accept a progress notification; 0 means 30 seconds.
 	WriteTimeout time.Duration
-	// Log gets what goes wrong between here and the client; nothing is logged when nil.
+	// Log receives transport errors; nil logs nothing.
 	Log *slog.Logger
-	// Now tells the time; time.Now when nil.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 

@@ -10,12 +10,12 @@ import (
 const (
 	// drainTimeout is how long a client may take to read what was written.
 	drainTimeout = time.Second
-	// drainPause is how long a client gets where nobody can know what it has read.
+	// drainPause is how long to wait where it cannot be known what the client has read.
 	drainPause = 5 * time.Millisecond
 )
 
-// drain waits until the client has read all that was written to out. It parts the progress of a call from its result
-// where a ping cannot: see pings.
+// drain waits until the client has read everything written to out. It separates a call's progress from its result where
+// a ping cannot: see pings.
 func drain(ctx context.Context, out io.Writer) {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unread returns how many bytes written to the pipe or socket were not read at its other end.
+// unread returns how many bytes written to the pipe or socket the other end has not read.
 func unread(f *os.File) (n int, known bool) {
 	if f == nil {
 		return 0, false
@@ -17,7 +17,7 @@ func unread(f *os.File) (n int, known bool) {
 	}
 	var asked error
 	err = conn.Control(func(fd uintptr) {
-		// Node starts its children with sockets, other programs with pipes, and each kind has a question of its own.
+		// Node starts its children with sockets, other programs with pipes. Each needs its own ioctl.
 		if n, asked = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); asked != nil {
 			n, asked = unix.IoctlGetInt(int(fd), unix.SIOCINQ)
 		}

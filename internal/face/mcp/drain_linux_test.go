@@ -14,7 +14,7 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// modern is the part of a request's parameters that makes it one of the revisions without sessions.
+// modern is the request parameter that selects a protocol revision without sessions.
 const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{},"progressToken":"t"}`
 
 func TestAResultIsNotReadTogetherWithItsProgress(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAResultIsNotReadTogetherWithItsProgress(t *testing.T) {
 			require.NoError(t, err)
 			return r, w
 		},
-		"socket": func() (*os.File, *os.File) { // as Node has it
+		"socket": func() (*os.File, *os.File) { // as Node starts its children
 			fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 			require.NoError(t, err)
 			return os.NewFile(uintptr(fds[0]), "read"), os.NewFile(uintptr(fds[1]), "write")

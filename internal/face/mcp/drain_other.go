@@ -4,5 +4,5 @@ package mcp
 
 import "os"
 
-// unread knows nothing here.
+// unread is not available on this system.
 func unread(*os.File) (n int, known bool) { return 0, false }

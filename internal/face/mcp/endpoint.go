@@ -18,34 +18,34 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// endpoint serves one toolset over streamable HTTP. What a message means is mcp-go's business; the endpoint bounds
-// what it reads, keeps the sessions, and sends the progress.
+// endpoint serves one toolset over streamable HTTP. mcp-go interprets the messages. The endpoint limits what it reads,
+// keeps the sessions, and sends the progress.
 type endpoint struct {
 	next     http.Handler
 	sessions *sessions
 	identify func(ctx context.Context, authorization []string) (_ context.Context, caller string, err error)
 	maxBody  int64
-	most     int // bytes of text in a result
+	most     int // largest text of a result, in bytes
 	timeout  time.Duration
 }
 
-// maxUnknownBody is the size in bytes of the largest message that is read of a caller who is not known. Such a caller may
-// begin, and list the tools.
+// maxUnknownBody is the largest message that is read from an unknown caller, in bytes. Such a caller may initialize and
+// list the tools.
 const maxUnknownBody = 64 << 10
 
 func newEndpoint(s *server.MCPServer, known *sessions, c Config) *endpoint {
 	return &endpoint{
 		next: server.NewStreamableHTTPServer(s,
-			server.WithStateLess(true),                  // the sessions are ours
-			server.WithDisableStreaming(true),           // there is nothing that a server would send by itself
-			server.WithDisableLocalhostProtection(true), // guard does it, and knows the configured names
+			server.WithStateLess(true),                  // the endpoint keeps the sessions
+			server.WithDisableStreaming(true),           // the server never sends anything unasked
+			server.WithDisableLocalhostProtection(true), // guard does it, and knows the configured hosts
 			server.WithStreamableHTTPLogger(c.Log),
 		),
 		sessions: known, identify: c.Identify, maxBody: c.MaxBody, most: c.MaxResult, timeout: c.WriteTimeout,
 	}
 }
 
-// ServeHTTP answers a POST with what the message in it asks for, and a DELETE by ending the session.
+// ServeHTTP answers a POST with the answer to its message, and ends the session on DELETE.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
@@ -58,7 +58,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read returns the body. One that says itself that it is too large is not waited for.
+// read returns the body. It does not wait for a body whose declared length is too large.
 func read(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	if r.ContentLength > most {
 		return nil, &http.MaxBytesError{Limit: most}
@@ -100,7 +100,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case m.Method == string(mcp.MethodInitialize):
 			header.Del(server.HeaderKeySessionID)
-			if unknown == nil { // without a session nobody is crowded out, and everything works all the same
+			if unknown == nil { // without a session nothing is lost, and no other caller's session is displaced
 				out.begin = func() string { return e.sessions.begin(caller) }
 			}
 		case id != "" && !e.sessions.use(caller, id):
@@ -111,7 +111,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		header.Del(server.HeaderKeySessionID)
 	}
 	if m.Method == cancelled && header.Get(server.HeaderKeySessionID) == "" {
-		// Without a session nobody knows whose request it would be. Such a client closes the connection instead.
+		// Without a session the owner of the request is unknown. Such a client closes the connection instead.
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -125,7 +125,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *endpoint) delete(w http.ResponseWriter, r *http.Request) {
-	_, caller, _ := e.identify(r.Context(), r.Header.Values("Authorization")) // a caller who is not known has no session
+	_, caller, _ := e.identify(r.Context(), r.Header.Values("Authorization")) // an unknown caller has no session
 	if !e.sessions.end(caller, r.Header.Get(server.HeaderKeySessionID)) {
 		refuse(w, http.StatusNotFound, sessionNotFound, "This session is unknown or has ended.")
 		return
@@ -133,8 +133,8 @@ func (e *endpoint) delete(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// outgoing returns a context whose calls say that they come through MCP, and carry the caller's authorization. A
-// value that metadata cannot hold is no token of ours, and is left out.
+// outgoing returns a context whose calls are marked as MCP calls and carry the caller's authorization. A value that
+// metadata cannot hold cannot be a valid token and is left out.
 func outgoing(ctx context.Context, authorization string) context.Context {
 	pairs := []string{"fleet-face", "mcp"}
 	printable := strings.IndexFunc(authorization, func(r rune) bool { return r < ' ' || r > '~' }) < 0
@@ -144,9 +144,9 @@ func outgoing(ctx context.Context, authorization string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
-// refuse answers with an error of the protocol.
+// refuse answers with a JSON-RPC error.
 func refuse(w http.ResponseWriter, httpStatus, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(append((&rpcError{code, message}).response(nil), '\n')) // the client may be gone
+	_, _ = w.Write(append((&rpcError{code, message}).response(nil), '\n')) // the client may have disconnected
 }

@@ -8,12 +8,11 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Handler serves the toolsets over streamable HTTP, in every revision of the protocol that mcp-go speaks: /mcp is the
-// fleet toolset, /mcp/{toolset} any, and /mcp/all every tool that has no namesake. Calls go out over conn with the
-// caller's Authorization as metadata. The handler starts nothing that would have to be stopped; the server that it
-// runs in must not limit the time of a whole answer, because an answer may be a stream. The error is about the
-// Config.
-func Handler(conn grpc.ClientConnInterface, c Config) (http.Handler, error) {
+// Handler serves the toolsets over streamable HTTP, in every protocol revision that mcp-go supports: /mcp is the fleet
+// toolset, /mcp/{toolset} any toolset, and /mcp/all every tool with a unique name. Calls go over conn, with the
+// caller's Authorization as metadata. Handler starts nothing that needs to be stopped. Its server must not limit the
+// time of a whole answer, since an answer may be a stream.
+func Handler(conn grpc.ClientConnInterface, c Config) http.Handler {
 	c = c.withDefaults()
 	sets := toolsets(conn)
 	known := newSessions(c.SessionTTL, c.Now)
@@ -33,12 +32,12 @@ func Handler(conn grpc.ClientConnInterface, c Config) (http.Handler, error) {
 			Details: map[string]any{"available": names(sets)},
 		})
 	})
-	return guard(mux, c)
+	return mux
 }
 
-// writeError answers with an error object. It is for what is not a message of the protocol yet.
+// writeError answers with an error object, where the request is not yet known to be a protocol message.
 func writeError(w http.ResponseWriter, status int, e wire.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(e.JSON(), '\n')) // the client may be gone
+	_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
 }

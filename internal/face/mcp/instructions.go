@@ -1,7 +1,7 @@
 package mcp
 
-// instructionsOf tells the model of a client how to use the tools of a toolset. Clients put it before the conversation, so
-// it is short, and says what the descriptions of the single tools cannot.
+// instructionsOf returns the instructions for a client's model on how to use a toolset. Clients put them before the
+// conversation, so they are short and leave out what the tools' descriptions say.
 func instructionsOf(toolset string) string {
 	text, ok := map[string]string{
 		"lifecycle": lifecycleInstructions, "sessions": sessionsInstructions, "providers": providersInstructions,

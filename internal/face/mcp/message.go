@@ -10,10 +10,10 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// sessionNotFound is the code of JSON-RPC with which servers answer to a session that they do not know.
+// sessionNotFound is the JSON-RPC code that servers return for an unknown session.
 const sessionNotFound = -32001
 
-// envelope is what has to be known of a message before mcp-go reads it.
+// envelope holds the parts of a message that are needed before mcp-go reads it.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -21,7 +21,7 @@ type envelope struct {
 		Meta      *mcp.Meta       `json:"_meta"`
 		RequestID json.RawMessage `json:"requestId"`
 	} `json:"params"`
-	// Result and Error are those of a response, which a client sends to what the server asks.
+	// Result and Error are set in a client's response to a request of the server.
 	Result json.RawMessage `json:"result"`
 	Error  json.RawMessage `json:"error"`
 }
@@ -31,11 +31,11 @@ func (e envelope) isResponse() bool {
 	return e.Method == "" && len(e.ID) > 0 && (len(e.Result) > 0 || len(e.Error) > 0)
 }
 
-// isModern reports whether the message is of a revision of the protocol without sessions.
+// isModern reports whether the message uses a protocol revision without sessions.
 func (e envelope) isModern() bool { return mcp.IsModernProtocol(e.Params.Meta.ProtocolVersion()) }
 
-// open reads the envelope of a message. A message that nothing should look into any further is answered with the
-// error of JSON-RPC that is returned.
+// open reads the envelope of a message. If the message must not be processed any further, it returns the JSON-RPC error
+// to answer with.
 func open(message []byte) (envelope, *rpcError) {
 	if err := wire.Check(message); err != nil {
 		return envelope{}, &rpcError{Code: mcp.PARSE_ERROR, Message: status.Convert(err).Message()}
@@ -46,7 +46,7 @@ func open(message []byte) (envelope, *rpcError) {
 	var e envelope
 	switch first := bytes.TrimSpace(message)[0]; first {
 	case '{':
-		// A member of the wrong type is mcp-go's to refuse, with the id of the request if that could be read.
+		// mcp-go refuses a member of the wrong type, and knows the request's id if it could be read.
 		_ = json.Unmarshal(message, &e)
 		return e, nil
 	case '[':
@@ -55,13 +55,13 @@ func open(message []byte) (envelope, *rpcError) {
 	return e, &rpcError{Code: mcp.INVALID_REQUEST, Message: "The message must be a JSON object."}
 }
 
-// rpcError is an error of the protocol.
+// rpcError is a JSON-RPC error.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 }
 
-// response is the error as the answer to the request of the id, or to none.
+// response returns the error as the response to the request with the id; nil means no id.
 func (e *rpcError) response(id json.RawMessage) []byte {
 	if len(id) == 0 {
 		id = json.RawMessage("null")
@@ -71,7 +71,7 @@ func (e *rpcError) response(id json.RawMessage) []byte {
 		ID      json.RawMessage `json:"id"`
 		Error   *rpcError       `json:"error"`
 	}{mcp.JSONRPC_VERSION, id, e})
-	if err != nil { // no id that was read from valid JSON
+	if err != nil { // an id that was not read from valid JSON
 		return e.response(nil)
 	}
 	return b

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// pingTimeout is how long a client may take to answer a ping. Clients must answer promptly; one that does not is not
-// asked again.
+// pingTimeout is how long a client may take to answer a ping. A client that does not answer in time gets no more pings.
 const pingTimeout = time.Second
 
-// pings ask a client for a sign that it has taken what was sent before. The clients of TypeScript forget the progress
-// of a call when they read it from a pipe together with the call's result: they handle a result at once, and a
-// notification a moment later, when nobody listens any more. A ping between the two parts them. Over HTTP they read
-// one event at a time. The revisions of the protocol without sessions have no requests of a server: see drain.
+// pings ask the client to confirm that it has processed what was sent before. The TypeScript clients lose the progress
+// of a call if they read it from a pipe together with the call's result: they process the result at once and the
+// notification a moment later, when nothing listens any more. A ping between the two separates them. Over HTTP these
+// clients read one event at a time. In the protocol revisions without sessions a server cannot send requests: see
+// drain.
 type pings struct {
 	mu    sync.Mutex
 	last  int
-	wait  map[string]chan struct{} // what is asked, by the id as JSON
+	wait  map[string]chan struct{} // open pings, by their id as JSON
 	ended chan struct{}            // closed when no answer can come any more
 	over  bool
 }
@@ -27,7 +27,7 @@ func newPings() *pings {
 	return &pings{wait: map[string]chan struct{}{}, ended: make(chan struct{})}
 }
 
-// ping sends a ping and waits for its answer, for as long as one can come.
+// ping sends a ping and waits for the answer.
 func (p *pings) ping(ctx context.Context, write func([]byte) error) {
 	p.mu.Lock()
 	p.last++
@@ -58,7 +58,7 @@ func (p *pings) ping(ctx context.Context, write func([]byte) error) {
 	}
 }
 
-// pong takes the answer to the ping of the id.
+// pong takes the answer to the ping with the id.
 func (p *pings) pong(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *pings) pong(id string) {
 	}
 }
 
-// end ends what waits, and keeps anything from waiting again.
+// end ends all waiting pings, and prevents new ones.
 func (p *pings) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

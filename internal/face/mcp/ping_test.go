@@ -13,7 +13,7 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// talk runs Stdio for a client that answers pings, or does not, and returns what it is sent in the order it is sent.
+// talk runs Stdio for a client that may answer pings, and returns the messages that the client receives, in order.
 func talk(t *testing.T, answers bool, messages ...string) []string {
 	t.Helper()
 	in, write := io.Pipe()

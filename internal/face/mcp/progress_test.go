@@ -11,7 +11,7 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// The calls of these tests: each logs ten events, the last one just before it answers.
+// Each call of these tests logs ten events, the last one just before it answers.
 const calls, eventsOfCall = 100, 10
 
 func checkProgress(t *testing.T, a answer, name string) {
@@ -30,7 +30,7 @@ func TestNoProgressIsLostOverHTTP(t *testing.T) {
 	for _, session := range []bool{false, true} {
 		ts := serve(t, newStub(), mcp.Config{})
 		var headers []string
-		if session { // one session for all calls, which mcp-go would have share one channel
+		if session { // one session for all calls, which mcp-go would let share one channel
 			headers = []string{"Mcp-Session-Id", post(t, ts.URL+"/mcp", initialize).header.Get("Mcp-Session-Id")}
 		}
 		answers := make([]answer, calls)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answer is what a message was answered with.
+// answer is the answer to a message.
 type answer struct {
 	status   int
 	header   http.Header
@@ -54,7 +54,7 @@ func (a answer) result(t *testing.T) result {
 	return r
 }
 
-// post sends a message, with headers as name and value in turn.
+// post sends a message. headers alternates names and values.
 func post(t *testing.T, url, message string, headers ...string) answer {
 	t.Helper()
 	a, err := try(t.Context(), url, message, headers...)
@@ -91,7 +91,7 @@ func try(ctx context.Context, url, message string, headers ...string) (answer, e
 	return a, a.events(resp.Body)
 }
 
-// events reads a stream of events: progress, and the response as the last one.
+// events reads an event stream: progress, with the response as the last event.
 func (a *answer) events(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 64<<20)
@@ -107,7 +107,7 @@ func (a *answer) events(r io.Reader) error {
 	return lines.Err()
 }
 
-// message takes one message of a server.
+// message reads one message of a server.
 func (a *answer) message(data string) error {
 	if a.Result != nil || a.Error != nil {
 		return fmt.Errorf("a message after the response: %s", data)
@@ -124,7 +124,7 @@ func (a *answer) message(data string) error {
 	return json.Unmarshal([]byte(data), a)
 }
 
-// call is the message that calls a tool; a token asks for progress.
+// call returns the message that calls a tool. A token asks for progress.
 func call(id any, tool, arguments, token string) string {
 	meta := ""
 	if token != "" {

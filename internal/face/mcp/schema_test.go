@@ -127,7 +127,7 @@ func TestInputSchemasRefuseWhatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// toolsOf is how many of the service's methods are tools.
+// toolsOf returns how many of the service's methods are tools.
 func toolsOf(s protoreflect.ServiceDescriptor) (n int) {
 	for i := range s.Methods().Len() {
 		if no, _ := proto.GetExtension(s.Methods().Get(i).Options(), fleetv1.E_NoTool).(bool); !no {
@@ -137,7 +137,7 @@ func toolsOf(s protoreflect.ServiceDescriptor) (n int) {
 	return n
 }
 
-// A service that names a toolset is served: nobody forgot to add it.
+// TestEveryToolsetIsServed checks that every service that names a toolset is served.
 func TestEveryToolsetIsServed(t *testing.T) {
 	t.Parallel()
 	ts := serve(t, newStub(), mcp.Config{})

@@ -14,10 +14,10 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// allTools is the toolset of every tool whose name no other toolset has.
+// allTools is the name of the toolset that has every tool with a unique name.
 const allTools = "all"
 
-// toolsets returns the tools of every service that has a toolset, and all of them together.
+// toolsets returns the tools of every service with a toolset, and the toolset of all of them.
 func toolsets(conn grpc.ClientConnInterface) []tool.Set {
 	return withAll([]tool.Set{
 		fleetv1.FleetServiceToolset(conn),
@@ -28,7 +28,7 @@ func toolsets(conn grpc.ClientConnInterface) []tool.Set {
 	})
 }
 
-// withAll adds the toolset of every tool that has no namesake.
+// withAll adds the toolset of every tool with a unique name.
 func withAll(sets []tool.Set) []tool.Set {
 	count := map[string]int{}
 	for _, s := range sets {
@@ -50,7 +50,7 @@ func withAll(sets []tool.Set) []tool.Set {
 	return append(sets, all)
 }
 
-// names returns the names of the toolsets for people.
+// names lists the names of the toolsets for people.
 func names(sets []tool.Set) string {
 	var n []string
 	for _, s := range sets {
@@ -60,7 +60,7 @@ func names(sets []tool.Set) string {
 	return strings.Join(n, ", ")
 }
 
-// find returns the toolset of the name.
+// find returns the toolset with the name.
 func find(sets []tool.Set, name string) (tool.Set, error) {
 	for _, s := range sets {
 		if s.Name == name {
@@ -70,9 +70,9 @@ func find(sets []tool.Set, name string) (tool.Set, error) {
 	return tool.Set{}, fmt.Errorf("there is no toolset %q; the toolsets are %s", name, names(sets))
 }
 
-// newServer returns the MCP server of a toolset. Its tools never change while it runs, and it says so.
+// newServer returns the MCP server of a toolset. Its tools never change while it runs, and it announces that.
 func newServer(set tool.Set, c Config) *server.MCPServer {
-	// A hook and not a filter of mcp-go, which would answer a call of a hidden tool with an error of the protocol.
+	// This is a hook because a filter of mcp-go would answer a call of a hidden tool with a protocol error.
 	hooks := &server.Hooks{}
 	hooks.AddAfterListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest, r *mcp.ListToolsResult) {
 		if c.IsAgent(ctx) {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// maxSessions is how many sessions a caller has at most; the one that was idle the longest makes room.
+// maxSessions is how many sessions a caller may have. A new one replaces the one that was idle the longest.
 const maxSessions = 1000
 
-// sessions are the sessions of the revisions of the protocol that have them. A session belongs to the caller who began it,
-// and is unknown to all others. It says which requests a cancellation may reach, and nothing else: who calls is said by
-// the token of each request. mcp-go's own sessions take an id that nobody gave out, are shared by the streams of all calls
-// under way, and are kept for ever.
+// sessions holds the sessions of the protocol revisions that have them. A session belongs to the caller who began it
+// and is unknown to others. It only limits which requests a cancellation may reach; the token of each request
+// identifies the caller. mcp-go's own sessions accept an id that nobody issued, are shared by all streams, and are kept
+// forever.
 type sessions struct {
 	ttl time.Duration
 	now func() time.Time
 
 	mu   sync.Mutex
 	byID map[string]*list.Element
-	idle map[string]*list.List // of *session by caller, the one used last in front
+	idle map[string]*list.List // of *session by caller, most recently used first
 }
 
 type session struct {
@@ -32,11 +32,11 @@ func newSessions(ttl time.Duration, now func() time.Time) *sessions {
 	return &sessions{ttl: ttl, now: now, byID: map[string]*list.Element{}, idle: map[string]*list.List{}}
 }
 
-// begin makes a session of the caller and returns its id, which cannot be guessed.
+// begin makes a session for the caller and returns its unguessable id.
 func (s *sessions) begin(caller string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.idle { // the others' too, so that nothing is left of callers who are gone
+	for c := range s.idle { // of other callers too, so that nothing is left of those who never return
 		s.expire(c)
 	}
 	own := s.idle[caller]
@@ -52,7 +52,7 @@ func (s *sessions) begin(caller string) string {
 	return id
 }
 
-// use reports whether the caller has a session of the id that is not idle too long.
+// use reports whether the caller has a session with the id that has not expired, and marks it as used.
 func (s *sessions) use(caller, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *sessions) use(caller, id string) bool {
 	return true
 }
 
-// end removes a session of the caller, and reports whether there was one.
+// end removes a session of the caller and reports whether it existed.
 func (s *sessions) end(caller, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *sessions) end(caller, id string) bool {
 	return true
 }
 
-// find returns the session of the caller, or nil if it does not exist or belongs to another one.
+// find returns the session of the caller; nil if it does not exist or belongs to another caller.
 func (s *sessions) find(caller, id string) *list.Element {
 	s.expire(caller)
 	e := s.byID[id]

@@ -17,13 +17,13 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// Stdio serves one toolset to one client: a message a line, from in to out. Calls go out over conn, whose own
-// credentials say who calls. Stdio returns nil when in has ended and everything that was asked is answered, or when
-// ctx ends, and an error when it cannot read or write, or when there is no such toolset. A read of in that is under
-// way when ctx ends goes on until in has something or ends.
+// Stdio serves one toolset to one client, with one message per line from in to out. Calls go over conn, whose
+// credentials identify the caller. Stdio returns nil after in has ended and every request is answered, or when ctx is
+// done. It returns an error if it cannot read or write, or if the toolset does not exist. A pending read of in when ctx
+// ends continues until in delivers data or ends.
 //
-// It is not mcp-go's own, which drops what is under way when its input ends, runs five calls at a time, and shares one
-// channel of notifications among all that a process serves.
+// It replaces mcp-go's own, which drops pending calls when its input ends, runs only five calls at a time, and shares
+// one notification channel among all sessions of a process.
 func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.Reader, out io.Writer) error {
 	c = c.withDefaults()
 	set, err := find(toolsets(conn), c.Toolset)
@@ -50,27 +50,27 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 	}
 }
 
-// stdio is one client being served.
+// stdio serves one client.
 type stdio struct {
 	server *server.MCPServer
 	client *client
 	pings  *pings
 	log    *slog.Logger
 	stop   context.CancelFunc
-	failed chan error // why it was stopped
+	failed chan error // why serving stopped
 
 	writing sync.Mutex
 	out     io.Writer
 
 	running sync.WaitGroup
 	mu      sync.Mutex
-	calls   map[string]context.CancelCauseFunc // requests under way by their id
+	calls   map[string]context.CancelCauseFunc // pending requests by their id
 }
 
-// errCancelled is why a call ends that its client has cancelled. Such a call is not answered.
+// errCancelled ends a call that the client has cancelled. Such a call is not answered.
 var errCancelled = errors.New("the client has cancelled the request")
 
-// fail stops everything for the first error.
+// fail stops serving with the first error.
 func (s *stdio) fail(err error) {
 	select {
 	case s.failed <- err:
@@ -79,7 +79,7 @@ func (s *stdio) fail(err error) {
 	s.stop()
 }
 
-// serve handles lines until there are no more.
+// serve handles lines until the input ends.
 func (s *stdio) serve(ctx context.Context, lines <-chan line) {
 	for {
 		select {
@@ -101,7 +101,7 @@ func (s *stdio) serve(ctx context.Context, lines <-chan line) {
 	}
 }
 
-// handle begins with one message: requests run side by side, so that one can wait while another one stops it.
+// handle starts processing one message. Requests run concurrently, so that one can wait while another one stops it.
 func (s *stdio) handle(ctx context.Context, message []byte) {
 	m, problem := open(message)
 	switch {
@@ -122,7 +122,7 @@ func (s *stdio) handle(ctx context.Context, message []byte) {
 	}
 }
 
-// begin runs a request. It can be cancelled from the moment that begin returns.
+// begin starts a request. It can be cancelled as soon as begin returns.
 func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	id := string(m.ID)
@@ -146,7 +146,7 @@ func (s *stdio) begin(ctx context.Context, m envelope, message []byte) {
 	})
 }
 
-// call runs a request to its end and returns the response.
+// call runs a request and returns the response.
 func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response []byte) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -186,7 +186,7 @@ func (s *stdio) notify(n mcp.JSONRPCNotification) error {
 	return s.write(b)
 }
 
-// answer sends a response, after the notifications of mcp-go's own that precede it.
+// answer sends a response, after mcp-go's own notifications that precede it.
 func (s *stdio) answer(response []byte) {
 	for {
 		select {
@@ -199,17 +199,17 @@ func (s *stdio) answer(response []byte) {
 		}
 		break
 	}
-	_ = s.write(response) // a failure has stopped everything
+	_ = s.write(response) // a failed write has stopped serving
 }
 
-// drain waits until the client has read what was written. Nothing more is written meanwhile, so that it comes to an end.
+// drain waits until the client has read what was written. Nothing else is written meanwhile, so the wait is bounded.
 func (s *stdio) drain(ctx context.Context) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	drain(ctx, s.out)
 }
 
-// write sends one line. When that fails the client is gone, and everything stops.
+// write sends one line. If that fails, the client has disconnected and serving stops.
 func (s *stdio) write(message []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()

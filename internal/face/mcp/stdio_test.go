@@ -20,7 +20,7 @@ func TestStdioAnswersWhatWasAskedBeforeItsInputEnded(t *testing.T) {
 		"",
 		`{"jsonrpc":"2.0","id":"list","method":"tools/list"}`,
 		call(1, "show_agent", `{"agent_name":"papi"}`, ""),
-		call(2, "show_agent", `{"agent_name":"x"}`, ""), // and no end of the line
+		call(2, "show_agent", `{"agent_name":"x"}`, ""), // without a line end
 	}, "\n"))
 	require.NoError(t, err)
 	require.Equal(t, 4, strings.Count(out, "\n"))

@@ -12,20 +12,20 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// stream is the response to one message. It begins as mcp-go's own, and becomes a stream of events with the first
-// notification, which is written by the time that notify returns. mcp-go knows nothing of it: the JSON that it writes
-// at the end becomes the last event.
+// stream is the HTTP response to one message. It starts as mcp-go's plain response and becomes an event stream with the
+// first notification. notify writes its notification before it returns. mcp-go does not know about the stream: the JSON
+// that it writes at the end becomes the last event.
 type stream struct {
 	w       http.ResponseWriter
 	timeout time.Duration
-	begin   func() string // makes a session when the message is answered well; nil for most
+	begin   func() string // makes a session when the message is answered without an error; nil for most messages
 
 	mu     sync.Mutex
 	events bool         // notifications were sent
-	result bytes.Buffer // what mcp-go wrote since then
+	result bytes.Buffer // what mcp-go wrote after the first notification
 }
 
-// notify sends a notification. It is what keeps progress from being lost: see tool.Notify.
+// notify sends a notification before it returns, so that progress is not lost: see tool.Notify.
 func (s *stream) notify(n mcp.JSONRPCNotification) error {
 	b, err := json.Marshal(n)
 	if err != nil {
@@ -38,14 +38,14 @@ func (s *stream) notify(n mcp.JSONRPCNotification) error {
 		h := s.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-cache")
-		h.Set("X-Accel-Buffering", "no") // else a proxy keeps it back
+		h.Set("X-Accel-Buffering", "no") // otherwise a proxy buffers the events
 		s.w.WriteHeader(http.StatusOK)
 	}
 	return s.event(b)
 }
 
-// event writes one event and sends it off. A client that does not read is given up after the timeout, so that it
-// cannot hold a call for ever.
+// event writes one event and flushes it. It gives up on a client that does not read within the timeout, so that the
+// client cannot hold a call forever.
 func (s *stream) event(data []byte) error {
 	control := http.NewResponseController(s.w)
 	_ = control.SetWriteDeadline(time.Now().Add(s.timeout)) // a writer without deadlines needs none
@@ -59,19 +59,19 @@ func (s *stream) event(data []byte) error {
 	return nil
 }
 
-// end writes what mcp-go wrote after the notifications.
+// end writes what mcp-go wrote after the first notification.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if result := bytes.TrimSpace(s.result.Bytes()); len(result) > 0 {
-		_ = s.event(result) // the client is gone
+		_ = s.event(result) // the client has disconnected
 	}
 }
 
-// Header is the header of the response; it is without effect once the stream has begun.
+// Header returns the header of the response. Changing it has no effect after the stream has begun.
 func (s *stream) Header() http.Header { return s.w.Header() }
 
-// WriteHeader sends the header, with the id of the new session in the answer that begins one.
+// WriteHeader sends the header. The answer that begins a session carries the new session's id.
 func (s *stream) WriteHeader(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *stream) WriteHeader(code int) {
 	s.w.WriteHeader(code)
 }
 
-// Write sends what mcp-go writes, or keeps it for the last event.
+// Write sends what mcp-go writes. After the first notification it keeps it for the last event.
 func (s *stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	return s.w.Write(b)
 }
 
-// Flush sends off what was written. mcp-go streams only through a writer that has it.
+// Flush flushes the response. mcp-go streams only through an http.Flusher.
 func (s *stream) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fullstorydev/grpchan/inprocgrpc"
-	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -25,16 +24,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stub is a FleetService with a log of events, and with calls that do what their arguments say.
+// stub is a FleetService with an event log. Its calls do what their arguments say.
 type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 
 	mu      sync.Mutex
 	log     []*fleetv1.Event
-	grown   chan struct{} // closed when the log has grown
+	grown   chan struct{} // closed when the log grows
 	seen    metadata.MD   // of the last ShowAgent
-	started chan string   // names of the agents for which RestartAgent has begun to wait
-	ended   chan error    // why it has stopped waiting
+	started chan string   // names of the agents that RestartAgent waits for
+	ended   chan error    // why RestartAgent stopped waiting
 	left    chan struct{} // closed when the first WatchFleet has ended
 	leave   sync.Once
 }
@@ -53,8 +52,7 @@ func (s *stub) conn() grpc.ClientConnInterface {
 // serve runs the handler over the stub.
 func serve(t *testing.T, s *stub, c mcp.Config) *httptest.Server {
 	t.Helper()
-	h, err := mcp.Handler(s.conn(), c)
-	require.NoError(t, err)
+	h := mcp.Handler(s.conn(), c)
 	ts := httptest.NewServer(h)
 	t.Cleanup(ts.Close)
 	return ts
@@ -70,7 +68,7 @@ func (s *stub) event(agent, text string) {
 
 var at = timestamppb.New(time.Date(2025, 10, 29, 10, 0, 0, 0, time.UTC))
 
-// CreateAgent logs its events, the last one as late as can be.
+// CreateAgent logs its events, the last one just before it returns.
 func (s *stub) CreateAgent(_ context.Context, q *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
 	for i := range eventsOfCall {
 		s.event(q.GetName(), fmt.Sprintf("step %d of %s", i+1, q.GetName()))
@@ -110,7 +108,7 @@ func (s *stub) RestartAgent(ctx context.Context, q *fleetv1.RestartAgentRequest)
 	return nil, status.FromContextError(ctx.Err()).Err()
 }
 
-// WatchFleet is as the real one, in small.
+// WatchFleet behaves as the real one does, in small.
 func (s *stub) WatchFleet(q *fleetv1.WatchFleetRequest, out grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
 	defer s.leave.Do(func() { close(s.left) })
 	s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// mediaTypes has the types of the assets. Those that the machine knows may be others.
+// mediaTypes has the content types of the assets. Those of the machine may differ.
 var mediaTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
@@ -21,8 +21,8 @@ var mediaTypes = map[string]string{
 	".png":  "image/png",
 }
 
-// asset is a file that does not change while the server runs. One whose name ends in .gz is kept compressed, and is
-// sent so to whoever takes it.
+// asset is a file that does not change while the server runs. A file whose name ends in .gz stays compressed, and is
+// sent compressed to clients that accept it.
 type asset struct {
 	data       []byte
 	mediaType  string
@@ -41,7 +41,7 @@ func newAsset(name string, data []byte) *asset {
 func (a *asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", a.mediaType)
-	h.Set("Cache-Control", "no-cache") // ask again, and get "not modified" by the tag
+	h.Set("Cache-Control", "no-cache") // clients revalidate, and get "not modified" if the ETag matches
 	h.Set("ETag", a.tag)
 	h.Set("Content-Security-Policy", content)
 	h.Set("Referrer-Policy", "no-referrer")

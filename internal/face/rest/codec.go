@@ -10,7 +10,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// codec is the gateway's marshaler. It writes what wire writes, and reads what has been read and checked before.
+// codec is the gateway's marshaler. It writes JSON as package wire does. Requests have been read and checked before it
+// is asked.
 type codec struct{}
 
 var (
@@ -18,18 +19,18 @@ var (
 	_ io.ReadCloser     = (*decoded)(nil)
 )
 
-// errForeign is about a value that the gateway never has with this package's options.
+// errForeign is returned for values that the gateway never passes with this package's options.
 var errForeign = errors.New("rest: not a message of the API")
 
-// decoded is the body of a request that has been read: the gateway's handlers ask their marshaler to read the body, and
-// get the message back.
+// decoded is a request body that has been read already. The gateway's handlers ask their marshaler to read the body and
+// get this message.
 type decoded struct{ request proto.Message }
 
 func (*decoded) Read([]byte) (int, error) { return 0, io.EOF }
 
 func (*decoded) Close() error { return nil }
 
-// ContentType is that of every answer that is not a stream.
+// ContentType is the content type of every answer that is not a stream.
 func (codec) ContentType(any) string { return "application/json" }
 
 // Marshal returns the message as one line of JSON.
@@ -48,7 +49,7 @@ func (codec) Marshal(v any) ([]byte, error) {
 // Unmarshal is never called.
 func (codec) Unmarshal([]byte, any) error { return errForeign }
 
-// NewEncoder writes messages, each on its line.
+// NewEncoder returns an encoder that writes each message on a line of its own.
 func (c codec) NewEncoder(w io.Writer) runtime.Encoder {
 	return runtime.EncoderFunc(func(v any) error {
 		data, err := c.Marshal(v)
@@ -60,7 +61,7 @@ func (c codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// NewDecoder gives out the message of a body that has been read.
+// NewDecoder returns a decoder that gives out the message of a body that has been read.
 func (codec) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		body, ok := r.(*decoded)

@@ -19,15 +19,15 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// bodyName is the message that is content, not JSON.
+// bodyName is the name of the message that carries raw content instead of JSON.
 var bodyName = (*httpbody.HttpBody)(nil).ProtoReflect().Descriptor().FullName()
 
-// isDownload says whether the method streams content.
+// isDownload reports whether the method streams content.
 func (rt *route) isDownload() bool {
 	return rt.method.IsStreamingServer() && rt.method.Output().FullName() == bodyName
 }
 
-// download returns the handler of a method that streams content, for GET and HEAD.
+// download returns the GET and HEAD handler of a method that streams content.
 func (f *face) download(rt *route) runtime.HandlerFunc {
 	name := rt.fullMethod()
 	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
@@ -51,7 +51,8 @@ func (f *face) download(rt *route) runtime.HandlerFunc {
 		}
 		defer c.end()
 		defer func() { _ = http.NewResponseController(w).SetWriteDeadline(noDeadline) }()
-		// Whether there is anything comes first: who may not see it must not learn that there is by what is acceptable.
+		// Check existence first: a caller who may not see the content must not learn from the Accept handling that it
+		// exists.
 		if err := c.open(); err != nil {
 			writeError(w, err)
 			return
@@ -60,7 +61,8 @@ func (f *face) download(rt *route) runtime.HandlerFunc {
 	}
 }
 
-// serve answers with the content. A stream that breaks cuts the connection: what came so far must not pass for all.
+// serve writes the content. If the stream breaks, it cuts the connection, so that the client does not mistake a part
+// for the whole.
 func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if c.info.GetContentEncoding() == "gzip" {
@@ -71,19 +73,20 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		h.Set("Content-Encoding", "gzip")
-		h.Set("Content-Length", strconv.FormatInt(c.size, 10)) // which http.ServeContent does not set beside an encoding
+		h.Set("Content-Length", strconv.FormatInt(c.size, 10)) // http.ServeContent does not set it together with a Content-Encoding
 	}
 	h.Set("Content-Type", c.kind)
-	h.Set("Content-Security-Policy", "default-src 'none'; sandbox") // an agent wrote it: it is not for a browser to run
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox") // an agent wrote it, so a browser must not run it
 	if name := c.info.GetFileName(); name != "" {
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	}
 	tag := c.info.GetSha256()
-	if c.base > 0 { // another representation
+	if c.base > 0 { // the content from an offset is another representation, with another ETag
 		tag += "-" + strconv.FormatInt(c.base, 10)
 	}
 	h.Set("ETag", strconv.Quote(tag))
-	// Each of several ranges would be a stream of its own, which unpacks the whole: a server may ignore them (RFC 9110, 14.2).
+	// Every range of a multi-range request would open a stream that unpacks the whole. A server may ignore them (RFC
+	// 9110, section 14.2).
 	if c.offset == nil || strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range")
 	}
@@ -96,7 +99,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rangeWriter answers a range that cannot be had with an error object.
+// rangeWriter replaces the answer to an unsatisfiable range with an error object.
 type rangeWriter struct {
 	http.ResponseWriter
 	refused bool
@@ -122,29 +125,30 @@ func (w *rangeWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// contentStream is what a method streams, as something that http.ServeContent reads: a read after a seek begins a new stream.
+// contentStream makes the stream of a method an io.ReadSeeker for http.ServeContent: a read after a seek opens a new
+// stream.
 type contentStream struct {
 	begin   func(ctx context.Context) (recv func() (proto.Message, error), err error)
-	ctx     context.Context //nolint:containedctx // of the request, for the streams
+	ctx     context.Context //nolint:containedctx // of the request, for the streams it opens
 	request protoreflect.Message
-	offset  protoreflect.FieldDescriptor // of the request; nil: the method streams the whole only
-	waits   func()                       // called before a read, whose bytes the client then has some time to take
+	offset  protoreflect.FieldDescriptor // field of the request; nil if the method can only stream the whole
+	waits   func()                       // called before each read; extends the client's write deadline
 
 	info       *fleetv1.PayloadInfo
 	kind       string
-	base, size int64 // where the content begins, as the request says, and how much of it there is from there on
+	base, size int64 // where the content begins, as the request says, and its size from there
 
 	recv     func() (proto.Message, error)
 	stop     context.CancelFunc
 	left     []byte
-	at, next int64 // of the stream, and of the next read
+	at, next int64 // offsets: of the stream, and of the next read
 	err      error
 }
 
-// errNoInfo is for a stream whose first message does not describe it.
+// errNoInfo is returned for a stream whose first message does not describe the content.
 var errNoInfo = errors.New("rest: the content is not described")
 
-// open begins the first stream, and learns from its first message what the content is.
+// open opens the first stream and reads the description of the content from its first message.
 func (c *contentStream) open() error {
 	if c.offset != nil {
 		c.base = c.request.Get(c.offset).Int()
@@ -165,7 +169,7 @@ func (c *contentStream) open() error {
 	return nil
 }
 
-// start begins a stream, in place of the one before.
+// start opens a stream and closes the previous one.
 func (c *contentStream) start(at int64) error {
 	c.end()
 	if c.offset != nil {
@@ -183,7 +187,7 @@ func (c *contentStream) end() {
 	}
 }
 
-// Seek says where the next read begins.
+// Seek sets the offset of the next read.
 func (c *contentStream) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
@@ -195,7 +199,7 @@ func (c *contentStream) Seek(offset int64, whence int) (int64, error) {
 	return c.next, nil
 }
 
-// Read reads on.
+// Read reads the next bytes.
 func (c *contentStream) Read(b []byte) (n int, err error) {
 	if n, err = c.read(b); err != nil && !errors.Is(err, io.EOF) {
 		c.err = err
@@ -231,13 +235,13 @@ func (c *contentStream) read(b []byte) (int, error) {
 	return n, nil
 }
 
-// contentType makes messages of content.
+// contentType is the type of the messages that carry content.
 type contentType struct{ protoreflect.MessageType }
 
 func (contentType) New() protoreflect.Message { return (&httpbody.HttpBody{}).ProtoReflect() }
 
-// takesGzip says whether a client accepts gzip as a content encoding (RFC 9110, 12.5.3): it names it, or *, with a
-// weight that is not 0. What it names counts before *.
+// takesGzip reports whether the client accepts gzip as a content encoding (RFC 9110, section 12.5.3): the
+// Accept-Encoding header names gzip or * with a weight above 0. A name counts before *.
 func takesGzip(headers []string) bool {
 	gzip, other := -1.0, -1.0
 	for item := range strings.SplitSeq(strings.Join(headers, ","), ",") {
@@ -248,7 +252,7 @@ func takesGzip(headers []string) bool {
 			if strings.EqualFold(strings.TrimSpace(key), "q") {
 				q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 				if err != nil || q < 0 || q > 1 {
-					q = 0 // nothing that can be read as a wish
+					q = 0 // an unreadable weight counts as 0
 				}
 				weight = q
 			}

@@ -13,21 +13,21 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// The reasons of errors that HTTP has and gRPC has not.
+// These reasons exist in HTTP only; gRPC has none of them.
 const (
 	unimplemented    = "UNIMPLEMENTED"
 	permissionDenied = "PERMISSION_DENIED"
 )
 
-// refusal is an error that has no gRPC status.
+// refusal is an error without a gRPC status.
 type refusal struct {
-	status int // of HTTP
+	status int // HTTP status code
 	body   wire.Error
 }
 
 func (r *refusal) Error() string { return r.body.Message }
 
-// writeError answers with the error object of err.
+// writeError writes err as the JSON error object.
 func writeError(w http.ResponseWriter, err error) {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		writeObject(w, r.status, r.body)
@@ -53,7 +53,8 @@ func writeObject(w http.ResponseWriter, status int, e wire.Error) {
 	writeJSON(w, status, append(e.JSON(), '\n'))
 }
 
-// writeJSON answers with the JSON. A client that is gone cannot be told, and its server's log has nothing to learn.
+// writeJSON writes the JSON. A write error means that the client has gone, so there is nobody to tell and nothing to
+// log.
 func writeJSON(w http.ResponseWriter, status int, data []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -62,7 +63,7 @@ func writeJSON(w http.ResponseWriter, status int, data []byte) {
 	_, _ = w.Write(data)
 }
 
-// callFailed is the gateway's handler for errors of a call.
+// callFailed is the gateway's error handler for calls.
 func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
 	if malformed, ok := errors.AsType[runtime.MalformedSequenceError](err); ok {
 		err = wire.Invalid(invalidArgument, "", "The path has %q, which escapes nothing: write %%25 for a percent sign.", cut(string(malformed)))
@@ -70,7 +71,7 @@ func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 	writeError(w, err)
 }
 
-// routingFailed is the gateway's handler for requests that no route is for.
+// routingFailed is the gateway's error handler for requests that match no route.
 func (f *face) routingFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, status int) {
 	path := r.URL.EscapedPath()
 	if verbs := f.methodsOf(path); status == http.StatusMethodNotAllowed && len(verbs) > 0 {
@@ -91,7 +92,7 @@ func (f *face) routingFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 	})
 }
 
-// writeNotAllowed answers a request whose path exists for other HTTP methods.
+// writeNotAllowed answers a request whose path exists with other HTTP methods.
 func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []string) {
 	path := r.URL.EscapedPath()
 	asked := cut(r.Method + " " + path)

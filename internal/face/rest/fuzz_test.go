@@ -14,7 +14,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// fuzzing is a face whose service accepts everything, and what happens in the service that should not.
+// fuzzing is a face whose service accepts everything. It records what must never reach the service.
 type fuzzing struct {
 	*face
 	stub *stub
@@ -32,8 +32,8 @@ func newFuzzing(f *testing.F) *fuzzing {
 	return z
 }
 
-// ask sends what a client might. The fault is never the server's, an error has its form, and the service is not asked
-// what no network would carry, or after an error.
+// ask sends a request as a client might. It checks that the server is never at fault, that every error has the form of
+// the contract, and that the service is not called after an error or with a request that gRPC could not carry.
 func (z *fuzzing) ask(t *testing.T, method, target, body string) {
 	address, err := url.ParseRequestURI(target)
 	if err != nil {

@@ -12,15 +12,16 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// patienceOfProbes is how long the health service may take to answer a probe.
+// patienceOfProbes limits how long the health service may take to answer a probe.
 const patienceOfProbes = 2 * time.Second
 
-// alive answers whether the process serves HTTP: it does.
+// alive answers 200: the process serves HTTP.
 func alive(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"alive"}`+"\n"))
 }
 
-// ready answers as the health service does: 200 when the services behind the face can do their work, with what is degraded.
+// ready answers as the health service does: 200 if the services behind the face can work, with a list of what is
+// degraded.
 func (f *face) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), patienceOfProbes)
 	defer cancel()
@@ -50,7 +51,7 @@ func (f *face) ready(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// degraded returns the list of that name in the answer.
+// degraded returns that list of the answer.
 func degraded(answer []byte) json.RawMessage {
 	var body struct {
 		Degraded json.RawMessage `json:"degraded"`

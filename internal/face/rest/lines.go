@@ -6,8 +6,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// lines writes each answer as a line of JSON, for programs that do not know server-sent events. After an error the last
-// line is the error object.
+// lines writes each answer as a line of JSON, for programs that do not support server-sent events. After an error the
+// last line is the error object.
 type lines struct{}
 
 func (lines) mediaType() string { return "application/x-ndjson" }
@@ -22,7 +22,7 @@ func (lines) answer(a proto.Message) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// idle is nothing: a blank line would be no JSON.
+// idle writes nothing, since an empty line is not JSON.
 func (lines) idle() []byte { return nil }
 
 func (lines) failed(err error) []byte { return append(wire.ErrorBody(err), '\n') }

@@ -67,7 +67,8 @@ func TestDocumentIsValidAndHasEveryRoute(t *testing.T) {
 	}
 }
 
-// TestAnswersFitTheDocument answers every method once with every field and once with as little as the proto allows.
+// TestAnswersFitTheDocument checks every method's answer once with every field set and once with only the fields that
+// the proto guarantees.
 func TestAnswersFitTheDocument(t *testing.T) {
 	t.Parallel()
 	s := newStub()
@@ -114,11 +115,11 @@ func fits(t *testing.T, schema *openapi3.Schema, data []byte) {
 	require.NoError(t, schema.VisitJSON(value), string(data))
 }
 
-// alwaysSet are the times that are never null.
+// alwaysSet are the time fields that are never null.
 var alwaysSet = []protoreflect.Name{"created_at", "updated_at", "started_at", "created", "last_used", "asked_at", "expires_at"}
 
-// fill sets every field, or only those that an answer always has: what is not null by its comment, and enums, whose
-// zero value is never sent.
+// fill sets every field, or only those that an answer always has: fields whose comment does not allow null, and enums,
+// whose zero value is never sent.
 func fill(m protoreflect.Message, full bool) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

@@ -16,12 +16,12 @@ import (
 //go:embed page
 var files embed.FS
 
-// content is what the pages may load: their own files, and nothing from elsewhere. Swagger UI sets styles in its markup.
+// content is the Content-Security-Policy of the pages: only their own files. Swagger UI sets styles in its markup.
 const content = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// newPages returns the handlers of the fixed paths. The API page is Swagger UI, from the files that its Go module
-// embeds: it needs no network.
+// newPages returns the handlers of the fixed paths. The API page is Swagger UI, from files that its Go module embeds,
+// so it needs no network.
 func (f *face) newPages() (map[string]http.Handler, error) {
 	pages := map[string]http.Handler{
 		"/healthz":      http.HandlerFunc(alive),
@@ -64,7 +64,7 @@ var entries = []entry{
 	{"ready", "/readyz", "whether it can do its work"},
 }
 
-// newIndex returns the handler of the root: links for a browser, an object for everybody else.
+// newIndex returns the handler of the root path: links for browsers, a JSON object for other clients.
 func (f *face) newIndex() (http.Handler, error) {
 	page, err := template.ParseFS(files, "page/index.html")
 	if err != nil {

@@ -25,10 +25,9 @@ import (
 
 const invalidArgument = "INVALID_ARGUMENT"
 
-// checked lets a request through to the gateway's handler, or h of ours, when the path, the query and the body fit the
-// method's request. The gateway alone would ignore unknown query parameters, take enum values by number and bodies of
-// any content type, and name Go's own functions in its errors. What the values may be beyond their type is the
-// service's business.
+// checked passes a request on to the gateway's handler, or to the custom handler h, if its path, query and body fit the
+// method's request message. The gateway alone would ignore unknown query parameters, accept enum values by number and
+// bodies of any content type, and name Go's own functions in its errors. The service checks the values themselves.
 func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
@@ -40,7 +39,7 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 		if f.config.Identify != nil {
 			ctx, err := f.config.Identify(r.Context(), rt.fullMethod(), r.Header.Values("Authorization"))
 			if err != nil {
-				if r.ContentLength != 0 { // the rest of the body is not waited for
+				if r.ContentLength != 0 { // do not wait for the rest of the body
 					w.Header().Set("Connection", "close")
 				}
 				writeError(w, err)
@@ -48,7 +47,7 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 			}
 			r = r.WithContext(ctx)
 		}
-		if r.ContentLength > f.config.MaxBodyBytes { // not a byte of it needs to come
+		if r.ContentLength > f.config.MaxBodyBytes { // refuse before reading any of it
 			w.Header().Set("Connection", "close")
 			writeError(w, tooLarge(f.config.MaxBodyBytes))
 			return
@@ -63,7 +62,7 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// read returns the request as far as the query or the body has it.
+// read returns the request, with the fields that the query or the body sets.
 func (rt *route) read(r *http.Request, inPath map[string]string) (proto.Message, error) {
 	for _, name := range rt.fields {
 		switch value := inPath[name]; {
@@ -83,8 +82,8 @@ func (rt *route) read(r *http.Request, inPath map[string]string) (proto.Message,
 	return request, rt.readBody(r, request, inPath)
 }
 
-// readQuery reads the query into a request whose fields are in the query, by way of JSON: then wire says what is wrong
-// with a value, in the same words as for a body.
+// readQuery reads the query into a request whose fields are in the query. It converts the query to JSON first, so that
+// package wire reports a bad value in the same words as for a body.
 func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -113,7 +112,7 @@ func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 	return wire.Unmarshal(data, request)
 }
 
-// parameter returns the field that a query parameter is for.
+// parameter returns the field that a query parameter sets.
 func (rt *route) parameter(name string) (protoreflect.FieldDescriptor, error) {
 	known := rt.rest()
 	switch {
@@ -147,11 +146,11 @@ func literals(field protoreflect.FieldDescriptor, values []string) (json.RawMess
 	return json.Marshal(list)
 }
 
-// whole is a whole number as the gateway and JSON both read it.
+// whole matches a whole number as both the gateway and JSON read it.
 var whole = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,18})$`)
 
-// literal is the value as JSON: as itself where it looks like what the field is, else as a string, which wire refuses
-// where the field is not one.
+// literal returns the value as JSON: unquoted if it looks like the field's type, else as a string. Package wire refuses
+// the string if the field is not a string.
 func literal(field protoreflect.FieldDescriptor, value string) json.RawMessage {
 	plain := false
 	switch field.Kind() {
@@ -167,7 +166,7 @@ func literal(field protoreflect.FieldDescriptor, value string) json.RawMessage {
 	if plain {
 		return json.RawMessage(value)
 	}
-	quoted, _ := json.Marshal(value) // a string always can be
+	quoted, _ := json.Marshal(value) // a string can always be marshalled
 	return quoted
 }
 
@@ -200,13 +199,13 @@ func (rt *route) readBody(r *http.Request, request proto.Message, inPath map[str
 	return nil
 }
 
-// tooLarge is the error about a body that is larger than the limit.
+// tooLarge returns the error for a body that is larger than the limit.
 func tooLarge(limit int64) error {
 	return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(invalidArgument, "",
 		"The body is larger than the %d bytes that the server reads; send less.", limit)}
 }
 
-// checkContent refuses a body that says it is not JSON. A body that does not say what it is counts as JSON.
+// checkContent refuses a body whose content type is not JSON. A body without a content type counts as JSON.
 func checkContent(r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil
@@ -229,14 +228,14 @@ func checkContent(r *http.Request) error {
 	return nil
 }
 
-// curlMediaType is what curl -d says of any body when it is told nothing. Pages of other origins may send it without
-// asking, but the guard has refused them by now.
+// curlMediaType is the content type that curl -d sends by default. A web page of another origin may send it without a
+// preflight request, but the guard has refused such requests by now.
 const curlMediaType = "application/x-www-form-urlencoded"
 
-// beginsAsObject says whether the body begins as a JSON object does, and leaves it to be read.
+// beginsAsObject reports whether the body begins as a JSON object does. It consumes nothing.
 func beginsAsObject(r *http.Request) bool {
 	b := bufio.NewReaderSize(r.Body, 512)
-	begin, _ := b.Peek(1) // an empty or broken body shows when it is read
+	begin, _ := b.Peek(1) // an empty or broken body is reported when it is read
 	for n := 1; n < 512 && len(begin) == n && strings.ContainsRune(" \t\r\n", rune(begin[n-1])); n++ {
 		begin, _ = b.Peek(n + 1)
 	}
@@ -247,7 +246,7 @@ func beginsAsObject(r *http.Request) bool {
 	return strings.HasPrefix(strings.TrimLeft(string(begin), " \t\r\n"), "{")
 }
 
-// refuseBody refuses the body of a request whose fields are in the query: what is in it would be ignored.
+// refuseBody refuses the body of a request whose fields are in the query, because its content would be ignored.
 func (rt *route) refuseBody(r *http.Request) error {
 	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n == 0 {
 		return nil
@@ -258,7 +257,7 @@ func (rt *route) refuseBody(r *http.Request) error {
 	return wire.Invalid(invalidArgument, "", "%s takes no body; send none.", rt)
 }
 
-// cut shortens what a client sent, so that an error does not echo megabytes, and makes it printable.
+// cut shortens and escapes a value that a client sent, so that an error does not echo megabytes.
 func cut(s string) string {
 	const most = 100
 	s = strings.ToValidUTF8(s, "?")

@@ -1,7 +1,7 @@
-// Package rest is the REST face: the API as JSON over HTTP, its description for programs and for people, and the
-// server's health. The generated gateway turns HTTP into gRPC; this package checks what a client sends before the
-// gateway sees it, gives every answer and every error the form of package wire, and streams events. It decides nothing
-// about the fleet: whatever a method does or refuses comes from the gRPC service behind the connection.
+// Package rest is the REST face: the API as JSON over HTTP, its OpenAPI description and page, and the health endpoints.
+// The generated gateway turns HTTP into gRPC. This package checks requests before the gateway sees them, writes every
+// answer and error in the JSON form of package wire, and streams events. It has no rules about the fleet: what a method
+// does or refuses is decided by the gRPC service behind the connection.
 package rest
 
 import (
@@ -18,44 +18,39 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// DefaultMaxBodyBytes is the largest request body that is read when the Config does not say otherwise.
+// DefaultMaxBodyBytes is the default of Config.MaxBodyBytes.
 const DefaultMaxBodyBytes = 16 << 20
 
-// Config is what an operator may want otherwise. The zero value is for a server on this machine alone.
+// Config holds the optional settings of the face. The zero value suits a server on this machine alone.
 type Config struct {
-	// Hosts are the names, without a port, under which clients reach the server. The names of the loopback interface
-	// always work. A request for any other host is refused, so that a web page cannot reach a server on its visitor's
-	// machine by letting its own name point there (DNS rebinding).
-	Hosts []string
-	// MaxBodyBytes is the largest request body that is read; DefaultMaxBodyBytes when 0.
+	// MaxBodyBytes is the largest request body that is read, in bytes; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
-	// Identify finds out who makes the call of the method, by the values of the request's Authorization header, before the
-	// body is read. The call is made with the context that it returns. An error, a gRPC status, refuses the request. Nil:
-	// every request is read.
+	// Identify identifies the caller of the method from the request's Authorization headers, before the body is read.
+	// The call is made with the context that it returns. An error, which is a gRPC status, refuses the request. If
+	// Identify is nil, every request is read.
 	Identify func(ctx context.Context, method string, authorization []string) (context.Context, error)
-	// Version of the server, for the index page.
+	// Version is the server's version, shown on the index page.
 	Version string
 }
 
-// face is the handler: fixed pages, and the gateway for the rest.
+// face is the HTTP handler. It serves fixed pages itself and leaves the rest to the gateway.
 type face struct {
 	config  Config
 	gateway *runtime.ServeMux
 	routes  []*route
-	byKey   map[string]*route // by the route's keys
-	guard   *guard
+	byKey   map[string]*route       // by the route's key
 	pages   map[string]http.Handler // by path
 	conn    grpc.ClientConnInterface
 	fleet   fleetv1.FleetServiceClient
 	health  fleetv1.HealthServiceClient
 
-	opening   time.Duration // how long a stream's first answer decides the HTTP status
-	heartbeat time.Duration // how long a stream of server-sent events may be silent
-	patience  time.Duration // how long a client may take for what a stream writes
+	opening   time.Duration // how long to wait for a stream's first answer, which decides the HTTP status
+	heartbeat time.Duration // longest silence of a stream of server-sent events
+	patience  time.Duration // how long a client may take to receive one write of a stream
 }
 
-// Handler returns the REST face of the services behind conn. It starts nothing. Streams end when their request's
-// context does, or when the service ends them.
+// Handler returns the REST face of the services behind conn. It starts nothing. A stream ends when its request's
+// context is done, or when the service ends it.
 func Handler(conn grpc.ClientConnInterface, config Config) (http.Handler, error) {
 	return newFace(conn, config)
 }
@@ -67,7 +62,6 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	f := &face{
 		config:    config,
 		byKey:     map[string]*route{},
-		guard:     newGuard(config.Hosts),
 		conn:      conn,
 		fleet:     fleetv1.NewFleetServiceClient(conn),
 		health:    fleetv1.NewHealthServiceClient(conn),
@@ -95,7 +89,7 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	return f, nil
 }
 
-// register makes the gateway, with every service on it.
+// register creates the gateway and registers every service with it.
 func (f *face) register(conn grpc.ClientConnInterface) error {
 	f.gateway = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
@@ -106,14 +100,14 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		runtime.WithWriteContentLength(),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
-		// Headers are not metadata, nor the other way: a caller could forge what the server's own parts tell each other.
-		// The one exception is Authorization, which the gateway forwards by itself.
+		// Headers and gRPC metadata are kept apart, since a caller could otherwise forge what the server's own parts
+		// tell each other. The one exception is Authorization, which the gateway forwards by itself.
 		runtime.WithIncomingHeaderMatcher(none),
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
 		runtime.WithMetadata(func(context.Context, *http.Request) metadata.MD { return metadata.Pairs("fleet-face", "rest") }),
 	)
-	ctx := context.Background() // the generated functions take one and do not use it
+	ctx := context.Background() // the generated functions require one and do not use it
 	if err := fleetv1.RegisterFleetServiceHandlerClient(ctx, f.gateway, f.fleet); err != nil {
 		return err
 	}
@@ -132,7 +126,7 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 	if err := fleetv1.RegisterSubagentServiceHandlerClient(ctx, f.gateway, fleetv1.NewSubagentServiceClient(conn)); err != nil {
 		return err
 	}
-	for _, rt := range f.routes { // the later registration counts
+	for _, rt := range f.routes { // the route that was registered last wins
 		handler, err := runtime.HandlerFunc(f.watch), error(nil)
 		switch {
 		case rt.isDownload():
@@ -160,12 +154,6 @@ func none(string) (string, bool) { return "", false }
 func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
-	if !isProbe(r.URL.Path) { // an orchestrator asks for these by whatever address it has, and they tell nothing
-		if err := f.guard.check(r); err != nil {
-			writeError(w, err)
-			return
-		}
-	}
 	if page, ok := f.pages[r.URL.Path]; ok {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			f.writeNotAllowed(w, r, []string{http.MethodGet, http.MethodHead})
@@ -177,15 +165,15 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.gateway.ServeHTTP(w, f.forGateway(w, r))
 }
 
-// heard are the request headers that mean something to this face.
+// heard are the request headers that this face uses.
 var heard = []string{
 	"Accept", "Accept-Encoding", "Authorization", "Content-Encoding", "Content-Type",
 	"If-Match", "If-None-Match", "If-Range", "Last-Event-Id", "Range",
 }
 
-// forGateway returns the request without what the gateway would make metadata or deadlines of unasked (Grpc-Timeout,
-// X-Forwarded-Host and others), with a limit on the body, and with its path as the client escaped it: given an
-// unescaped path, the gateway would unescape it a second time.
+// forGateway returns the request without the headers that the gateway would turn into metadata or deadlines
+// (Grpc-Timeout, X-Forwarded-Host and others), with a limit on the body, and with the path as the client escaped it.
+// The gateway would unescape an unescaped path a second time.
 func (f *face) forGateway(w http.ResponseWriter, r *http.Request) *http.Request {
 	in := r.WithContext(r.Context())
 	in.Host, in.RemoteAddr, in.Header = "", "", http.Header{}
@@ -201,9 +189,10 @@ func (f *face) forGateway(w http.ResponseWriter, r *http.Request) *http.Request 
 	return in
 }
 
-func isProbe(path string) bool { return path == "/healthz" || path == "/readyz" }
+// IsProbe reports whether the path is a health probe, which reveals nothing and may be called by any name.
+func IsProbe(path string) bool { return path == "/healthz" || path == "/readyz" }
 
-// accepts says whether the client names the media type in its Accept header.
+// accepts reports whether the client names the media type in its Accept header.
 func accepts(r *http.Request, media string) bool {
 	for _, header := range r.Header.Values("Accept") {
 		for item := range strings.SplitSeq(header, ",") {

@@ -40,10 +40,10 @@ func TestAnswerHasTheContractsForm(t *testing.T) {
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	require.JSONEq(t, `{
 		"agents": [
-			{"name":"papi","status":"busy","current_task":"Implementing OAuth2 <b>","state":"running","role":"","project":"","current_task_id":"t1","owner":""},
-			{"name":"sony","status":"idle","current_task":null,"state":"running","role":"","project":"","current_task_id":null,"owner":""}
+			{"name":"papi","status":"busy","current_task":"Implementing OAuth2 <b>","state":"running","role":"","project":"","current_task_id":"t1","owner":"","place":""},
+			{"name":"sony","status":"idle","current_task":null,"state":"running","role":"","project":"","current_task_id":null,"owner":"","place":""}
 		],
-		"total_count": 2, "observed_at": "2025-10-29T10:30:45Z"}`, w.Body.String())
+		"total_count": 2, "observed_at": "2025-10-29T10:30:45Z", "places": []}`, w.Body.String())
 }
 
 func TestOnlyTheTokenAndTheFaceBecomeMetadata(t *testing.T) {
@@ -107,11 +107,14 @@ func TestEveryReasonHasItsStatus(t *testing.T) {
 		fleetv1.ErrorReason_SESSION_EXISTS:      {codes.AlreadyExists, 409},
 		fleetv1.ErrorReason_PAYLOAD_NOT_FOUND:   {codes.NotFound, 404},
 		fleetv1.ErrorReason_CHANGES_NOT_FOUND:   {codes.NotFound, 404},
+		fleetv1.ErrorReason_OUTPUT_NOT_FOUND:    {codes.NotFound, 404},
 		fleetv1.ErrorReason_SUBAGENT_NOT_FOUND:  {codes.NotFound, 404},
 		fleetv1.ErrorReason_DEFINITION_INVALID:  {codes.FailedPrecondition, 400},
 		fleetv1.ErrorReason_TASK_FAILED:         {codes.Aborted, 409},
 		fleetv1.ErrorReason_TASK_TIMED_OUT:      {codes.DeadlineExceeded, 504},
 		fleetv1.ErrorReason_OUTPUT_INVALID:      {codes.Aborted, 409},
+		fleetv1.ErrorReason_CHECKS_FAILED:       {codes.Aborted, 409},
+		fleetv1.ErrorReason_BUNDLE_NOT_FOUND:    {codes.NotFound, 404},
 	}
 	for number, name := range fleetv1.ErrorReason_name {
 		if number == 0 {

@@ -17,18 +17,18 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// route is the REST binding of one method. The generated code routes by itself but tells nobody what it knows, and the
-// face must know it to name a field, a nearest route, or the methods that a path has.
+// route is the REST binding of one method. The generated code routes requests but does not expose its routes, and the
+// face needs them to name a field, the nearest route, or the methods that a path accepts.
 type route struct {
 	verb     string   // HTTP method
-	template string   // path, with {field} where a field is
+	template string   // path, with {field} in place of each field
 	fields   []string // request fields that are in the path
-	hasBody  bool     // the other fields are in the body; else in the query
+	hasBody  bool     // the other fields are in the body; otherwise they are in the query
 	method   protoreflect.MethodDescriptor
 	request  protoreflect.MessageType
 }
 
-// routesOf returns the routes of all services of the files, by path and method.
+// routesOf returns the routes of all services in the files, ordered by path and method.
 func routesOf(files ...protoreflect.FileDescriptor) ([]*route, error) {
 	var routes []*route
 	for _, file := range files {
@@ -79,7 +79,7 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	return rt, err
 }
 
-// verbs are the HTTP methods that the route takes.
+// verbs returns the HTTP methods that the route accepts.
 func (rt *route) verbs() []string {
 	if rt.isDownload() && rt.verb == http.MethodGet {
 		return []string{http.MethodGet, http.MethodHead}
@@ -87,12 +87,12 @@ func (rt *route) verbs() []string {
 	return []string{rt.verb}
 }
 
-// key is the verb and the route's path in the gateway's notation.
+// key returns the verb and the route's path in the gateway's notation.
 func (rt *route) key(verb string) string {
 	return verb + " " + pathField.ReplaceAllString(rt.template, "{$1=*}")
 }
 
-// fullMethod is the name of the method as gRPC has it: "/package.Service/Method".
+// fullMethod returns the gRPC name of the method: "/package.Service/Method".
 func (rt *route) fullMethod() string {
 	return "/" + string(rt.method.Parent().FullName()) + "/" + string(rt.method.Name())
 }
@@ -104,7 +104,7 @@ func (rt *route) field(name string) protoreflect.FieldDescriptor {
 	return rt.method.Input().Fields().ByName(protoreflect.Name(name))
 }
 
-// rest are the names of the request's fields that are not in the path.
+// rest returns the names of the request's fields that are not in the path.
 func (rt *route) rest() []string {
 	var names []string
 	fields := rt.method.Input().Fields()
@@ -116,7 +116,7 @@ func (rt *route) rest() []string {
 	return names
 }
 
-// required are the names of the fields that are not in the path and must be given.
+// required returns the names of the required fields that are not in the path.
 func (rt *route) required() []string {
 	return slices.DeleteFunc(rt.rest(), func(name string) bool {
 		behaviours, _ := proto.GetExtension(rt.field(name).Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
@@ -124,8 +124,8 @@ func (rt *route) required() []string {
 	})
 }
 
-// filled returns the template with the segments of a real path in place of its fields, as far as the path has them. It
-// is equal to the path if, and only if, the path is one of the route's.
+// filled returns the template with its fields replaced by the segments of a real path, as far as the path has them. The
+// result equals the path if and only if the route matches the path.
 func (rt *route) filled(path string) string {
 	segments, real := strings.Split(rt.template, "/"), strings.Split(path, "/")
 	for i, s := range segments {
@@ -145,7 +145,7 @@ func (rt *route) filled(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// methodsOf returns the HTTP methods that the path has.
+// methodsOf returns the HTTP methods that the path accepts.
 func (f *face) methodsOf(path string) []string {
 	var verbs []string
 	for _, rt := range f.routes {
@@ -157,7 +157,7 @@ func (f *face) methodsOf(path string) []string {
 	return slices.Compact(verbs)
 }
 
-// nearest returns the route that was probably meant, as a client would ask for it, or "".
+// nearest returns the route that the client probably meant, written with the client's values, or "".
 func (f *face) nearest(verb, path string) string {
 	for _, same := range []bool{true, false} {
 		var paths []string

@@ -13,13 +13,13 @@ import (
 
 const sseType = "text/event-stream"
 
-// sse writes server-sent events, as browsers and many programs read them: each event of the fleet is one, with its
-// cursor as the id, so that a client that connects again goes on where it was.
+// sse writes server-sent events. Each event of the fleet becomes one, with its cursor as the id, so that a client that
+// reconnects continues where it stopped.
 type sse struct{}
 
 func (sse) mediaType() string { return sseType }
 
-// open tells a client to wait 2 s before it connects again.
+// open tells the client to wait 2 s before it reconnects.
 func (sse) open() []byte { return []byte("retry: 2000\n\n") }
 
 func (sse) answer(m proto.Message) ([]byte, error) {
@@ -37,13 +37,13 @@ func (sse) answer(m proto.Message) ([]byte, error) {
 		last = e.GetCursor()
 		block(&b, last, e.GetType().String(), data)
 	}
-	if c := a.GetCursor(); c != "" && c != last { // an id alone moves the client on without an event
+	if c := a.GetCursor(); c != "" && c != last { // an id without data moves the client's position without an event
 		block(&b, c, "", nil)
 	}
 	return b.Bytes(), nil
 }
 
-// idle is a comment: proxies and clients that give up on silent connections see life, and nobody sees an event.
+// idle writes a comment. It shows proxies and clients that the connection is alive, and is not seen as an event.
 func (sse) idle() []byte { return []byte(": heartbeat\n\n") }
 
 func (sse) failed(err error) []byte {
@@ -52,18 +52,18 @@ func (sse) failed(err error) []byte {
 	return b.Bytes()
 }
 
-// ended tells a client that it has all it asked for. A browser's EventSource would connect again otherwise.
+// ended tells the client that the stream is complete. Otherwise a browser's EventSource would reconnect.
 func (sse) ended(cursor string) []byte {
-	data, _ := json.Marshal(map[string]string{"cursor": cursor}) // a string always can be
+	data, _ := json.Marshal(map[string]string{"cursor": cursor}) // a string can always be marshalled
 	var b bytes.Buffer
 	block(&b, cursor, "end", data)
 	return b.Bytes()
 }
 
-// oneLine takes out what would end a line in the middle of an id.
+// oneLine removes line breaks, which would end the id field early.
 var oneLine = strings.NewReplacer("\r", "", "\n", "", "\x00", "")
 
-// block writes one event. The JSON has no line break in it.
+// block writes one event. The JSON contains no line break.
 func block(b *bytes.Buffer, id, event string, data []byte) {
 	if id != "" {
 		b.WriteString("id: " + oneLine.Replace(id) + "\n")

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type watchStream = grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]
 
-// stub is a fleet that answers every method as a test says, and remembers what it was asked last.
+// stub is a fleet that answers every method as a test says, and remembers the last request.
 type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
@@ -81,7 +81,7 @@ func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, out watchStream) error {
 	return s.events(r, out)
 }
 
-// always makes the stub answer so to whatever it is asked.
+// always makes the stub give this answer to every request.
 func always(m proto.Message, err error) func(string, proto.Message) (proto.Message, error) {
 	return func(string, proto.Message) (proto.Message, error) { return m, err }
 }
@@ -93,7 +93,7 @@ func newTestFace(t testing.TB, s *stub, config Config) *face {
 	return f
 }
 
-// serve asks the handler without a network.
+// serve sends a request to the handler without a network.
 func serve(h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	var reader io.Reader
 	if body != "" {
@@ -109,14 +109,14 @@ func serve(h http.Handler, method, target, body string, headers ...string) *http
 	return w
 }
 
-// problem is an error object as a client reads it.
+// problem is the JSON error object as a client reads it.
 type problem struct {
 	Error   string         `json:"error"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details"`
 }
 
-// problemOf reads the error object of an answer, and fails unless it has exactly the contract's three keys.
+// problemOf reads the error object of an answer, and fails unless it has exactly the three keys of the contract.
 func problemOf(t testing.TB, w *httptest.ResponseRecorder) problem {
 	t.Helper()
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body.String())
@@ -141,15 +141,7 @@ func failure(code codes.Code, reason fleetv1.ErrorReason, message string, detail
 	return s.Err()
 }
 
-// serveHost is serve for another host.
-func serveHost(h http.Handler, host, method, target, body string, headers ...string) *httptest.ResponseRecorder {
-	return serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Host = host
-		h.ServeHTTP(w, r)
-	}), method, target, body, headers...)
-}
-
-// emptyAnswer is an answer of the method with nothing in it.
+// emptyAnswer returns an empty answer of the method.
 func emptyAnswer(method string) (proto.Message, error) {
 	m, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName("fleet.v1." + method + "Response"))
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// noDeadline takes a connection's deadline away.
+// noDeadline removes a connection's deadline.
 var noDeadline time.Time
 
-// isTurn says whether the method answers with a stream whose last message is its result.
+// isTurn reports whether the method returns a stream whose last message is its result.
 func (rt *route) isTurn() bool {
 	last, _ := proto.GetExtension(rt.method.Options(), fleetv1.E_LastIsResult).(bool)
 	return last && rt.method.IsStreamingServer()
 }
 
-// turn returns the handler of a method whose last message is its result. A client that takes server-sent events gets
-// every message as it comes; any other one gets the result alone, as the answer to the request.
+// turn returns the handler of a method whose last message is its result. A client that accepts server-sent events gets
+// every message as it comes. Any other client gets only the result, as a plain answer.
 func (f *face) turn(rt *route) (runtime.HandlerFunc, error) {
 	answer, err := protoregistry.GlobalTypes.FindMessageByName(rt.method.Output().FullName())
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *face) turn(rt *route) (runtime.HandlerFunc, error) {
 		})
 		defer func() {
 			cancel()
-			for range answers { // until the receiver is gone
+			for range answers { // until the receiver has ended
 			}
 		}()
 		if !accepts(r, sseType) {
@@ -83,7 +83,7 @@ func (f *face) stream(ctx context.Context, name string, request proto.Message, a
 	}, nil
 }
 
-// complete returns the request with the fields that are in the path.
+// complete returns the request with the fields of the path filled in.
 func (rt *route) complete(request proto.Message, inPath map[string]string) (proto.Message, error) {
 	for _, name := range rt.fields {
 		if err := runtime.PopulateFieldFromPath(request, name, inPath[name]); err != nil {
@@ -95,7 +95,7 @@ func (rt *route) complete(request proto.Message, inPath map[string]string) (prot
 
 // result writes the last message of the stream.
 func (f *face) result(w http.ResponseWriter, answers <-chan received) {
-	_ = http.NewResponseController(w).SetReadDeadline(noDeadline) // the request is read; the answer may take long
+	_ = http.NewResponseController(w).SetReadDeadline(noDeadline) // the request is read, but the answer may take long
 	var last proto.Message
 	for next := range answers {
 		switch {
@@ -113,13 +113,13 @@ func (f *face) result(w http.ResponseWriter, answers <-chan received) {
 				return
 			}
 			w.Header().Set("Content-Type", codec{}.ContentType(nil))
-			_, _ = w.Write(data) // a client that is gone is nobody to tell
+			_, _ = w.Write(data) // a client that has gone cannot be told
 		}
 		return
 	}
 }
 
-// messages writes each message as one server-sent event, whose name is the message's type. The last one is the result.
+// messages writes each message as one server-sent event, named after the message's type. The last one is the result.
 type messages struct{ sse }
 
 func (messages) answer(m proto.Message) ([]byte, error) {
@@ -138,8 +138,8 @@ func (messages) answer(m proto.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// open says nothing: a turn that was cut off is not for a client to begin again by itself.
+// open writes nothing: a client must not repeat an interrupted turn by itself.
 func (messages) open() []byte { return nil }
 
-// ended writes nothing: the result was the end.
+// ended writes nothing, since the result ended the stream.
 func (messages) ended(string) []byte { return nil }

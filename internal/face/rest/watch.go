@@ -15,14 +15,14 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// stream is a form in which the answers of a streaming method are written, piece by piece.
+// stream is a format for the answers of a streaming method.
 type stream interface {
 	mediaType() string
-	open() []byte                         // what comes first
+	open() []byte                         // what is written first
 	answer(proto.Message) ([]byte, error) // one answer of the service
-	idle() []byte                         // what keeps a silent connection open
-	failed(error) []byte                  // the last piece, after an error
-	ended(cursor string) []byte           // the last piece, after the last answer
+	idle() []byte                         // keeps a silent connection open
+	failed(error) []byte                  // written last, after an error
+	ended(cursor string) []byte           // written last, after the last answer
 }
 
 // received is what the service sent: an answer, or the error that ends the stream.
@@ -31,8 +31,8 @@ type received struct {
 	err    error
 }
 
-// watch answers GET /v1/events: the gateway would put each answer into an envelope, and does not know server-sent
-// events. It reads the next answer only when the last one is written, so a slow client slows nobody but itself.
+// watch serves GET /v1/events. The gateway would wrap each answer in an envelope and does not support server-sent
+// events. It reads the next answer only after the previous one is written, so a slow client delays only itself.
 func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	request, form, err := watchRequest(r)
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string
 	})
 	defer func() {
 		cancel()
-		for range answers { // until the receiver is gone
+		for range answers { // until the receiver has ended
 		}
 	}()
 	p := &pipe{w: w, control: http.NewResponseController(w), form: form, patience: f.patience}
@@ -63,7 +63,7 @@ func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string
 	p.run(ctx, answers, f.opening, f.heartbeat)
 }
 
-// watchRequest returns what is asked for, and in which form.
+// watchRequest returns the request, and the format that the client wants.
 func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
 	body, _ := r.Body.(*decoded)
 	request, ok := body.request.(*fleetv1.WatchFleetRequest)
@@ -82,7 +82,8 @@ func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
 	return request, sse{}, nil
 }
 
-// receive passes on what the stream that open opens sends. The channel is closed when ctx has ended, or after an error.
+// receive passes on the messages of the stream that open opens. It closes the channel when ctx is done, or after an
+// error.
 func receive[M proto.Message](ctx context.Context, open func() (recv func() (M, error), err error)) <-chan received {
 	answers := make(chan received)
 	go func() {
@@ -120,8 +121,8 @@ type pipe struct {
 	cursor   string
 }
 
-// run writes what comes until there is no more, or the client is gone. An error that comes as the first thing, within
-// the opening, becomes the HTTP status; after that the status is out, and the error is the stream's last piece.
+// run writes messages until the stream ends or the client has gone. An error that comes first, within the opening time,
+// becomes the HTTP status. After that the status is sent already, so the error is written as the last piece.
 func (p *pipe) run(ctx context.Context, answers <-chan received, opening, heartbeat time.Duration) {
 	_ = p.control.SetReadDeadline(time.Time{}) // the request is read; its deadline must not end the stream
 	silence := time.NewTimer(opening)
@@ -150,7 +151,7 @@ func (p *pipe) run(ctx context.Context, answers <-chan received, opening, heartb
 	}
 }
 
-// last writes the end of the stream, if this is it.
+// last writes the end of the stream if received is the end.
 func (p *pipe) last(next received) bool {
 	switch {
 	case next.err == nil:
@@ -177,13 +178,13 @@ func (p *pipe) pass(answer proto.Message) error {
 	return p.write(piece)
 }
 
-// write sends a piece at once, after the opening if that is not out yet.
+// write sends a piece at once. It sends the opening before the first piece.
 func (p *pipe) write(piece []byte) error {
-	_ = p.control.SetWriteDeadline(time.Now().Add(p.patience)) // also in place of the server's own, which is for answers that end
+	_ = p.control.SetWriteDeadline(time.Now().Add(p.patience)) // replaces the server's own deadline, which is for answers that end
 	if !p.opened {
 		p.opened = true
 		p.w.Header().Set("Content-Type", p.form.mediaType())
-		p.w.Header().Set("X-Accel-Buffering", "no") // else nginx keeps events back
+		p.w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
 		p.w.WriteHeader(http.StatusOK)
 		piece = append(p.form.open(), piece...)
 	}
@@ -198,5 +199,5 @@ func (p *pipe) write(piece []byte) error {
 	return nil
 }
 
-// close takes the deadline away from the connection, which other requests may use.
+// close removes the deadline from the connection, since other requests may use it.
 func (p *pipe) close() { _ = p.control.SetWriteDeadline(time.Time{}) }

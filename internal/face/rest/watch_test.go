@@ -28,7 +28,7 @@ func event(cursor int, kind fleetv1.Event_Type, text string) *fleetv1.Event {
 	}
 }
 
-// twoAnswers sends three events in two answers, and an answer that only moves on.
+// twoAnswers sends three events in two answers, and an answer that only moves the cursor.
 func twoAnswers(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 	for _, a := range []*fleetv1.WatchFleetResponse{
 		{Events: []*fleetv1.Event{event(7, fleetv1.Event_task_started, ""), event(8, fleetv1.Event_task_output, "a\r\nb\n")}, Cursor: "8"},
@@ -137,8 +137,8 @@ func TestALaterErrorIsTheLastPiece(t *testing.T) {
 	require.True(t, strings.HasSuffix(w.Body.String(), "\n"+object+"\n"), w.Body.String())
 }
 
-// dial serves the handler on a connection in memory, whose time a synctest bubble can hold, and connects to it. It has
-// no buffer, so the server notices at once when nobody reads.
+// dial serves the handler on an in-memory connection, which works inside a synctest bubble, and connects to it. The
+// connection has no buffer, so the server notices at once when nobody reads.
 func dial(t *testing.T, server *http.Server) (client net.Conn) {
 	t.Helper()
 	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -186,7 +186,7 @@ func TestASilentStreamOpensAndBeats(t *testing.T) {
 			<-out.Context().Done()
 			return out.Context().Err()
 		}
-		// Limits that are for answers that end must not end a stream.
+		// Deadlines for ordinary answers must not end a stream.
 		c := dial(t, &http.Server{Handler: newTestFace(t, s, Config{}), ReadTimeout: time.Second, WriteTimeout: time.Second})
 		begin := time.Now()
 		ask(t, c, "/v1/events?follow=true")

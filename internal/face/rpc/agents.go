@@ -39,9 +39,10 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 		return nil, err
 	}
 	resp := &fleetv1.ListAgentsResponse{
-		Agents: make([]*fleetv1.AgentSummary, len(l.Agents)), TotalCount: int32Of(l.Total), ObservedAt: timeOf(f.svc.ObservedAt()),
-		StaleReason: f.staleReason(), NextCursor: some(l.Next),
+		Agents: make([]*fleetv1.AgentSummary, len(l.Agents)), TotalCount: int32Of(l.Total), NextCursor: some(l.Next),
+		Places: placesOf(l.Places),
 	}
+	resp.ObservedAt, resp.StaleReason = observedOf(l.Places)
 	for i, v := range l.Agents {
 		resp.Agents[i] = summaryOf(v)
 	}
@@ -56,15 +57,8 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	}
 	a := agentOf(v)
 	a.Spec, err = fleet.Text(a.Spec, intOf(r.SpecOffset), "spec_offset")
-	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(f.svc.ObservedAt()), StaleReason: f.staleReason()}, err
-}
-
-// staleReason is why what is known of the agents' workspaces is stale; nil if it is not.
-func (f *Fleet) staleReason() *string {
-	if why := textOf(f.svc.Stale()); why != "" {
-		return &why
-	}
-	return nil
+	place := f.svc.PlaceOf(v)
+	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: someText(place.Stale)}, err
 }
 
 // DeleteAgent deletes an agent.
@@ -73,9 +67,15 @@ func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.DeleteAgentResponse{
-		Message: message, DeletedAgent: &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID},
-	}, nil
+	left, err := f.svc.Remains(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	gone := &fleetv1.DeletedAgent{Name: v.Name, WorkspaceId: v.WorkspaceID, MayBeLost: someText(left.Lost)}
+	if left.Size > 0 {
+		gone.BundleSize = some32(left.Size)
+	}
+	return &fleetv1.DeleteAgentResponse{Message: message, DeletedAgent: gone}, nil
 }
 
 // StartAgent starts an agent's workspace.
@@ -123,7 +123,7 @@ func (f *Fleet) ShowAgentLog(ctx context.Context, r *fleetv1.ShowAgentLogRequest
 
 // ListAgentProjects lists the projects.
 func (f *Fleet) ListAgentProjects(ctx context.Context, r *fleetv1.ListAgentProjectsRequest) (*fleetv1.ListAgentProjectsResponse, error) {
-	projects, err := f.svc.ListProjects(ctx)
+	projects, places, err := f.svc.ListProjects(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +133,7 @@ func (f *Fleet) ListAgentProjects(ctx context.Context, r *fleetv1.ListAgentProje
 	}
 	resp := &fleetv1.ListAgentProjectsResponse{
 		Projects: make([]*fleetv1.Project, len(part)), TotalCount: int32Of(len(projects)), NextCursor: some(next),
+		Places: placesOf(places),
 	}
 	for i, p := range part {
 		resp.Projects[i] = projectOf(p)

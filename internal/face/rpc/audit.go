@@ -16,7 +16,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// seen is what was seen of a call: its request, and its answer if it has one. Each may be nil.
+// seen holds the request of a call and its answer. Each may be nil.
 type seen struct{ request, answer any }
 
 // audit logs a call that may have changed something.
@@ -36,7 +36,7 @@ func (i *Interceptor) audit(ctx context.Context, method string, p fleet.Principa
 	i.log.LogAttrs(ctx, slog.LevelInfo, "audit", attrs...)
 }
 
-// failed logs once that nobody knows who makes the call.
+// failed logs, once per call, that the caller could not be identified.
 func (i *Interceptor) failed(ctx context.Context, method string, id *identity) {
 	if id.audited {
 		return
@@ -46,7 +46,7 @@ func (i *Interceptor) failed(ctx context.Context, method string, id *identity) {
 	i.failures.log(ctx, append(i.origin(ctx, method), slog.String("outcome", reasonOf(s)), slog.String("error", s.Message()))...)
 }
 
-// origin says which method was called, through what, and from where.
+// origin returns the method that was called, the face, and the remote address.
 func (i *Interceptor) origin(ctx context.Context, method string) []slog.Attr {
 	face := "grpc"
 	if md, _ := metadata.FromIncomingContext(ctx); len(md.Get(FaceKey)) > 0 {
@@ -64,13 +64,13 @@ func reasonOf(s *status.Status) string {
 	return strings.ToUpper(s.Code().String())
 }
 
-// targets are the fields of requests and answers that name what a call is about, the most telling first.
+// targets are the fields that name what a call concerns, the most specific first.
 var targets = []protoreflect.Name{
 	"agent_name", "agent_id", "task_id", "agent_session_id", "tool_name", "registry_ref", "subagent", "subagent_name", "name", "agent",
 }
 
-// target returns the name of what the call is about, or "" when nothing names it. A call that makes something is about
-// what its answer names.
+// target returns the name of what the call concerns, or "" if no field names it. For a call that creates something,
+// this is what its answer names.
 func target(messages ...any) string {
 	for _, m := range messages {
 		for _, name := range targets {
@@ -82,7 +82,7 @@ func target(messages ...any) string {
 	return ""
 }
 
-// field returns the text of the message's field, or "" when it has none.
+// field returns the text of the message's field, or "" if it has none.
 func field(m any, name protoreflect.Name) string {
 	message, ok := m.(proto.Message)
 	if !ok || message == nil {
@@ -96,7 +96,7 @@ func field(m any, name protoreflect.Name) string {
 	return short(r.Get(f).String())
 }
 
-// short cuts what a caller sent to what a line of the log has room for.
+// short shortens what a caller sent to what fits into a log line.
 func short(s string) string {
 	const most = 128
 	if len(s) <= most {
@@ -105,7 +105,8 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
-// mutates reports whether a call of the method may change something: what is not said to have no side effects may.
+// mutates reports whether a call of the method may change something. A method counts as mutating unless its options say
+// that it has no side effects.
 func mutates(method string) bool {
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Authenticator tells who a caller is.
+// Authenticator identifies callers.
 type Authenticator interface {
 	// Authenticate returns the principal of the call with this metadata, or an UNAUTHENTICATED error.
 	Authenticate(ctx context.Context, md metadata.MD) (fleet.Principal, error)
@@ -18,17 +18,17 @@ type Authenticator interface {
 // authorization is the metadata key of the caller's credentials.
 const authorization = "authorization"
 
-// FaceKey is the metadata key that says through which face a call came: "rest" or "mcp".
+// FaceKey is the metadata key that names the face of a call: "rest" or "mcp".
 const FaceKey = "fleet-face"
 
-// NoAuth takes every caller for the one person who runs Fleet on this machine. Calls through MCP count as an AI
-// controller's, so that the history tells them apart.
+// NoAuth identifies every caller as the one user who runs Fleet on this machine. Calls through MCP count as those of an
+// AI controller, so that the history tells them apart.
 //
-// An agent that calls with the token it was given is that agent all the same, and may do no more than it may elsewhere.
+// A call with the token of an agent is identified as that agent, and has no more rights than an agent has elsewhere.
 type NoAuth struct {
-	// Lookup returns the principal of a secret; nil when agents have none.
+	// Lookup returns the principal of a secret; nil if agents have no tokens.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)
-	// Local returns an error unless the call comes from a user of this machine who is served; nil when all are.
+	// Local returns an error unless the caller is a user of this machine who is served; nil serves all.
 	Local func(ctx context.Context) error
 }
 
@@ -51,7 +51,7 @@ func (a NoAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Princip
 	return p, nil
 }
 
-// TokenAuth takes callers for whom their token stands: "authorization: Bearer SECRET".
+// TokenAuth identifies callers by their token: "authorization: Bearer SECRET".
 type TokenAuth struct {
 	// Lookup returns the principal of a secret.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)

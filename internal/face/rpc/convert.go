@@ -14,11 +14,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// textOf is s as protobuf takes it: what agents, and programs on their behalf, write need not be valid UTF-8, and one
-// such text would spoil the whole answer.
+// textOf returns s as valid UTF-8, which protobuf requires. What agents write need not be valid, and one such text
+// would make the whole answer fail.
 func textOf(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// Enum values of the API are named as the core's are, so the generated tables translate.
+// Enum values of the API have the names of the core's values, so the generated tables translate them.
 
 func statusOf(s fleet.Status) fleetv1.Agent_Status {
 	return fleetv1.Agent_Status(fleetv1.Agent_Status_value[string(s)])
@@ -36,7 +36,7 @@ func sourceOf(s fleet.Source) fleetv1.Task_Source {
 	return fleetv1.Task_Source(fleetv1.Task_Source_value[string(s)])
 }
 
-// timeOf is t to the second, as the contract shows times; nil for the zero time.
+// timeOf returns t to the second, as the contract shows times; nil for the zero time.
 func timeOf(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
@@ -44,7 +44,7 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: t.Unix()}
 }
 
-// someText is a text, absent when it is empty.
+// someText returns a text, or nil if it is empty.
 func someText(s string) *string {
 	if s = textOf(s); s == "" {
 		return nil
@@ -56,7 +56,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 	a := &fleetv1.Agent{
 		Name: v.Name, WorkspaceId: v.WorkspaceID, Status: statusOf(v.Status()), Role: v.Role, Project: v.Project, Spec: textOf(v.Spec),
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
-		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Waiting: only(v.Waiting()),
+		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: only(v.Waiting()),
 		Stalled: only(v.Stalled()),
 	}
 	if v.Stalled() {
@@ -66,7 +66,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 	return a
 }
 
-// metadataOf is what the workspace reports, with the spec where it does not report one.
+// metadataOf returns what the workspace reports. It adds the spec if the workspace does not report one.
 func metadataOf(a *fleet.Agent) map[string]string {
 	m := map[string]string{"fleet_mcp_agent_spec": textOf(a.Spec)}
 	for k, v := range a.Metadata {
@@ -85,7 +85,7 @@ func currentOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
 func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 	s := &fleetv1.AgentSummary{
 		Name: v.Name, Status: statusOf(v.Status()), State: stateOf(v.State), Role: v.Role, Project: v.Project, Owner: v.Owner,
-		Waiting: only(v.Waiting()), Stalled: only(v.Stalled()),
+		Place: v.Place, Waiting: only(v.Waiting()), Stalled: only(v.Stalled()),
 	}
 	s.CurrentTask, s.CurrentTaskId = currentOf(v)
 	return s
@@ -97,7 +97,9 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 		Reason: textOf(t.Reason), PayloadSize: int32Of(t.PayloadSize), PayloadRemoved: only(t.PayloadRemoved), CostUsd: t.CostUSD,
 		Description: textOf(t.Excerpt()), Owner: t.Owner, Waiting: only(t.Waiting > 0),
-		Stalled: only(t.Stalled()), LastStep: someText(t.LastStep),
+		Stalled: only(t.Stalled()), LastStep: someText(t.LastStep), FromTerminal: only(t.Terminal),
+		ConversationLost: someText(t.ConversationLost),
+		ReasonCode:       reasonCodeOf(t),
 	}
 }
 
@@ -109,6 +111,16 @@ func tasksOf(ts []*fleet.Task) []*fleetv1.Task {
 	return out
 }
 
+// taskUsageOf returns nil if nothing is known.
+func taskUsageOf(u fleet.Usage) *fleetv1.TaskUsage {
+	if u == (fleet.Usage{}) {
+		return nil
+	}
+	return &fleetv1.TaskUsage{
+		Model: textOf(u.Model), InputTokens: tokensOf(u.InputTokens), OutputTokens: tokensOf(u.OutputTokens), ToolCalls: int32Of(u.ToolCalls),
+	}
+}
+
 func detailOf(t *fleet.Shown) *fleetv1.TaskDetail {
 	d := &fleetv1.TaskDetail{
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
@@ -117,7 +129,9 @@ func detailOf(t *fleet.Shown) *fleetv1.TaskDetail {
 		PayloadRemoved: only(t.PayloadRemoved), Waiting: only(t.Waiting > 0),
 		Stalled: only(t.Stalled()), LastStep: someText(t.LastStep),
 		Description: textOf(t.Description), Preview: textOf(t.Preview), Owner: t.Owner, Turns: int32Of(t.Turns),
-		Changes: changesOf(t.Changes),
+		Changes: changesOf(t.Changes), FromTerminal: only(t.Terminal), ConversationLost: someText(t.ConversationLost),
+		Usage:      taskUsageOf(t.Usage),
+		ReasonCode: reasonCodeOf(t.Task), Checks: checksOf(t.Checks),
 	}
 	if p := t.Payload; p != nil {
 		text, encoding := payloadOf(p.Bytes)
@@ -140,8 +154,8 @@ func detailOf(t *fleet.Shown) *fleetv1.TaskDetail {
 	return d
 }
 
-// payloadOf writes the bytes of a payload as text: as they are when they are UTF-8, else in base64. The encoding is nil for
-// bytes that are written as they are.
+// payloadOf returns the bytes of a payload as text: unchanged if they are UTF-8, else in base64. The encoding is nil
+// for unchanged bytes.
 func payloadOf(payload []byte) (text string, encoding *string) {
 	if utf8.Valid(payload) {
 		return string(payload), nil
@@ -162,7 +176,7 @@ func eventsOf(es []fleet.Event) []*fleetv1.Event {
 }
 
 func projectOf(p fleet.Project) *fleetv1.Project {
-	return &fleetv1.Project{Name: p.Name, DisplayName: p.DisplayName, Description: p.Description, TemplateId: p.TemplateID, TemplateName: p.TemplateName}
+	return &fleetv1.Project{Name: p.Name, DisplayName: p.DisplayName, Description: p.Description, TemplateId: p.TemplateID, TemplateName: p.TemplateName, Place: p.Place}
 }
 
 func roleOf(r fleet.Role) *fleetv1.Role {
@@ -176,7 +190,7 @@ func tokenOf(t *fleet.Token) *fleetv1.Token {
 	}
 }
 
-// only is a field that is absent unless it is true.
+// only returns a pointer to true, or nil for false.
 func only(b bool) *bool {
 	if !b {
 		return nil
@@ -191,17 +205,17 @@ func some32(n int) *int32 {
 
 func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped
 
-// pageOf is the page that a request asks for.
+// pageOf returns the page that a request asks for.
 func pageOf(page, size *int32) fleet.PageRequest {
 	return fleet.PageRequest{Page: intOf(page), PageSize: intOf(size)}
 }
 
-// partOf is the part of a list that a request asks for.
+// partOf returns the part of a list that a request asks for.
 func partOf(cursor string, limit *int32) fleet.PageRequest {
 	return fleet.PageRequest{Cursor: cursor, Limit: intOf(limit)}
 }
 
-// portionOf is the part of a payload that a request asks for.
+// portionOf returns the part of a payload that a request asks for.
 func portionOf(offset, limit, tail *int32) *fleet.PortionRequest {
 	return &fleet.PortionRequest{Offset: intOf(offset), Limit: intOf(limit), Tail: intOf(tail)}
 }

@@ -12,7 +12,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestTextThatIsNotUTF8 has bytes that are no text wherever an agent or its host may put them: they spoil no answer.
+// TestTextThatIsNotUTF8 puts invalid UTF-8 wherever an agent or its host may write text, and checks that the answer is
+// still sent.
 func TestTextThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	const bad = "a\xffb"
@@ -50,7 +51,7 @@ func TestError(t *testing.T) {
 	require.NoError(t, err2)
 }
 
-// TestEveryCodeIsMapped fails when a class of errors has no gRPC code: it would become OK.
+// TestEveryCodeIsMapped fails if an error code of the core has no gRPC code. Such an error would become OK.
 func TestEveryCodeIsMapped(t *testing.T) {
 	t.Parallel()
 	for c := fleet.Internal; c <= fleet.DeadlineExceeded; c++ {

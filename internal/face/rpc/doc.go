@@ -1,4 +1,4 @@
-// Package rpc is the gRPC face: it turns requests into calls of the core and their results into responses, and core
-// errors into statuses. It decides nothing. REST, MCP and the CLI reach the core through it, so what every call needs
-// (who calls, recovery, the log) is here, once, as interceptors.
+// Package rpc is the gRPC face. It turns requests into calls of the core, results into responses, and core errors into
+// statuses. It has no rules of its own. REST, MCP and the CLI reach the core through it, so its interceptors do what
+// every call needs: identification of the caller, recovery from panics, and the log.
 package rpc

@@ -15,7 +15,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// payloadChunk is how much of a payload is in one message, in bytes.
+// payloadChunk is the size of the pieces in which a payload is sent, in bytes.
 const payloadChunk = 256 << 10
 
 const textContent = "text/plain; charset=utf-8"
@@ -35,7 +35,19 @@ func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out g
 	}, d)
 }
 
-// DownloadPayload sends the payload of a contract's agent, compressed by gzip.
+// DownloadAgentBundle sends what an agent has made and is nowhere else.
+func (f *Fleet) DownloadAgentBundle(r *fleetv1.DownloadAgentBundleRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	a, content, err := f.svc.DownloadBundle(out.Context(), r.GetAgentName())
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(content)
+	return sendContent(out, "application/x-git-bundle", &fleetv1.PayloadInfo{
+		Size: int64(len(content)), Sha256: hex.EncodeToString(sum[:]), FileName: a.Name + ".bundle",
+	}, bytes.NewReader(content))
+}
+
+// DownloadPayload sends the payload of a contract's agent, compressed with gzip.
 func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	packed, err := l.svc.Payload(out.Context(), r.GetAgentId())
 	if err != nil {
@@ -47,8 +59,8 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 	}, bytes.NewReader(packed))
 }
 
-// sendContent sends the content in messages of at most payloadChunk bytes. The first one describes it, and comes also when
-// there is nothing to send.
+// sendContent sends the content in messages of at most payloadChunk bytes. The first message describes it, and is sent
+// even if there is no content.
 func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string, info *fleetv1.PayloadInfo, content io.Reader) error {
 	about, err := anypb.New(info)
 	if err != nil {
@@ -56,7 +68,7 @@ func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string,
 	}
 	extensions := []*anypb.Any{about}
 	for {
-		piece := make([]byte, payloadChunk) // a new one each time: who gets the message may keep it
+		piece := make([]byte, payloadChunk) // a new one for each message, since the receiver may keep it
 		n, err := io.ReadFull(content, piece)
 		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !last {
@@ -64,7 +76,7 @@ func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], kind string,
 		}
 		if n > 0 || extensions != nil {
 			err := out.Send(&httpbody.HttpBody{ContentType: kind, Data: piece[:n], Extensions: extensions})
-			if errors.Is(err, io.EOF) { // the in-process channel's word for a caller that is gone
+			if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has gone
 				return context.Canceled
 			}
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// checkEnums refuses a request with a number of an enum that has no value of that number, which gRPC alone lets through.
+// checkEnums refuses a request with an enum number that has no value. gRPC itself accepts such numbers.
 func checkEnums(req any) (err error) {
 	m, ok := req.(proto.Message)
 	if !ok {
@@ -24,7 +24,7 @@ func checkEnums(req any) (err error) {
 	return err
 }
 
-// valuesOf lists the values of the enum that mean something.
+// valuesOf lists the values of the enum, without the unspecified one.
 func valuesOf(e protoreflect.EnumDescriptor) string {
 	var names []string
 	for i := range e.Values().Len() {

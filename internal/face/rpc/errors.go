@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 )
 
@@ -31,10 +33,10 @@ var statusCodes = map[fleet.Code]codes.Code{
 	fleet.DeadlineExceeded:   codes.DeadlineExceeded,
 }
 
-// Error is err as a caller gets it: a status with its details.
+// Error returns err as a caller gets it: a gRPC status with details.
 func Error(err error) error { return toStatus(err).Err() }
 
-// toStatus is what a caller is told of err. Of an error that is not the core's it is told nothing of the inside.
+// toStatus returns the status for err. An error that is not the core's reveals nothing about its cause.
 func toStatus(err error) *status.Status {
 	e, ok := errors.AsType[*fleet.Error](err)
 	if !ok {
@@ -45,20 +47,25 @@ func toStatus(err error) *status.Status {
 			return detailed(codes.DeadlineExceeded, "the call's deadline has passed", "DEADLINE_EXCEEDED", nil)
 		}
 		if s, ok := status.FromError(err); ok {
-			return s // the transport's own, such as a broken stream
+			return s // the transport's own, for example a broken stream
 		}
-		return detailed(codes.Internal, fleet.Words(err), string(fleet.ReasonInternal), nil)
+		return detailed(codes.Internal, fleet.PublicMessage(err), string(fleet.ReasonInternal), nil)
 	}
+	message := e.Message
 	var more []protoadapt.MessageV1
+	if e.NextStep != "" {
+		message += "; " + strings.NewReplacer("{", "", "}", "").Replace(e.NextStep)
+		more = append(more, protoadapt.MessageV1Of(&fleetv1.NextStep{Text: e.NextStep}))
+	}
 	if e.Field != "" {
 		more = append(more, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
-			{Field: e.Field, Description: e.Message, Reason: string(e.Reason)},
+			{Field: e.Field, Description: message, Reason: string(e.Reason)},
 		}})
 	}
 	if e.RetryAfter > 0 {
 		more = append(more, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
 	}
-	return detailed(statusCodes[e.Code], e.Message, string(e.Reason), e.Metadata, more...)
+	return detailed(statusCodes[e.Code], message, string(e.Reason), e.Metadata, more...)
 }
 
 func detailed(c codes.Code, message, reason string, metadata map[string]string, more ...protoadapt.MessageV1) *status.Status {
@@ -67,5 +74,5 @@ func detailed(c codes.Code, message, reason string, metadata map[string]string, 
 	if d, err := s.WithDetails(details...); err == nil {
 		return d
 	}
-	return s // details that cannot be encoded, such as text that is not UTF-8
+	return s // details that cannot be encoded, for example invalid UTF-8
 }

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// failureWindow is the time in which failuresLogged failed logins get a line each. The others of that time are
-	// counted, and share one line at its end.
+	// failureWindow is the period in which the first failuresLogged failed logins get a line each. Further ones are
+	// counted and logged as one line at its end.
 	failureWindow  = 10 * time.Second
 	failuresLogged = 10
 )
@@ -23,14 +23,14 @@ type failures struct {
 	total   int64
 	logged  int // in this window
 	skipped int64
-	timer   *time.Timer // ends this window; nil: none has begun
+	timer   *time.Timer // ends this window; nil if no window is open
 }
 
 func newFailures(log *slog.Logger) *failures {
 	return &failures{logger: log, window: failureWindow}
 }
 
-// log logs a failed login, or counts it.
+// log logs or counts a failed login.
 func (f *failures) log(ctx context.Context, attrs ...slog.Attr) {
 	f.mu.Lock()
 	f.total++
@@ -60,7 +60,7 @@ func (f *failures) turn() {
 	}
 }
 
-// close logs what was only counted so far.
+// close logs the failures that were only counted so far.
 func (f *failures) close() {
 	f.mu.Lock()
 	if f.timer != nil {

@@ -29,7 +29,8 @@ var agentMethods = sync.OnceValue(func() map[string]bool {
 	return allowed
 })
 
-// forAgents says whether an agent may call the method with its own token. What is not said to be for agents is not.
+// forAgents reports whether an agent may call the method with its own token. A method is closed to agents unless its
+// options open it.
 func forAgents(method string) bool {
 	return agentMethods()["/"+strings.TrimPrefix(method, "/")]
 }

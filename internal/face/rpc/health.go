@@ -34,18 +34,19 @@ func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest)
 	return resp, nil
 }
 
-// Standard serves gRPC's own health service, about the whole server and each of its services alike.
+// Standard serves the standard gRPC health service, for the whole server and for each of its services.
 type Standard struct {
 	grpc_health_v1.UnimplementedHealthServer
 	svc *fleet.Service
-	// Known says whether there is a service of the name.
+	// Known reports whether a service of the name exists.
 	known func(service string) bool
 }
 
-// watchEvery is how often a watched status is looked at.
+// watchEvery is the interval at which a watched status is checked.
 const watchEvery = time.Second
 
-// NewStandard returns gRPC's health service over the core. known says whether there is a service of the name.
+// NewStandard returns the standard gRPC health service over the core. known reports whether a service of the name
+// exists.
 func NewStandard(svc *fleet.Service, known func(service string) bool) *Standard {
 	return &Standard{svc: svc, known: known}
 }
@@ -60,7 +61,7 @@ func (h *Standard) status(ctx context.Context, service string) grpc_health_v1.He
 	return grpc_health_v1.HealthCheckResponse_NOT_SERVING
 }
 
-// Check returns the status now. NOT_FOUND for a service that does not exist.
+// Check returns the current status. NOT_FOUND for a service that does not exist.
 func (h *Standard) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	s := h.status(ctx, r.GetService())
 	if s == grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {
@@ -69,7 +70,7 @@ func (h *Standard) Check(ctx context.Context, r *grpc_health_v1.HealthCheckReque
 	return &grpc_health_v1.HealthCheckResponse{Status: s}, nil
 }
 
-// Watch sends the status, and again each time it changes, until the call ends.
+// Watch sends the current status, and each change of it, until the call ends.
 func (h *Standard) Watch(r *grpc_health_v1.HealthCheckRequest, out grpc_health_v1.Health_WatchServer) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

@@ -9,19 +9,19 @@ import (
 	"fleet/internal/fleet"
 )
 
-// identity is who calls, or why that is not known.
+// identity is the caller of a call, or why the caller is not known.
 type identity struct {
 	principal fleet.Principal
 	err       error
 	given     bool // the caller gave credentials
-	audited   bool // that nobody knows who calls is in the log
+	audited   bool // the failed identification is in the log
 }
 
 type identityKey struct{}
 
-// Identify finds out who makes the call with this metadata, before anything else of the call is read. The interceptors
-// take what it has found from the context that it returns, also when that is an error. The method is that of gRPC, and
-// empty where it is not known yet: then a caller without credentials may call what is open to all.
+// Identify identifies the caller from the metadata, before anything else of the call is read. The interceptors take the
+// result from the context that it returns, also if it is an error. The method is the full gRPC name, or empty if it is
+// not known yet; a caller without credentials may then call what is open to all.
 func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	id := i.identify(ctx, md)
 	if id.err != nil && (method != "" || id.given) {
@@ -34,7 +34,7 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 	return ctx, nil
 }
 
-// identify asks who calls, unless Identify has.
+// identify identifies the caller unless Identify has done so.
 func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	if id := identityOf(ctx); id != nil {
 		return id
@@ -49,8 +49,8 @@ func identityOf(ctx context.Context) *identity {
 	return id
 }
 
-// Inherit returns ctx with what Identify has found for the call that from belongs to. It carries that over where the
-// values of a context are lost: into the process's own channel.
+// Inherit returns ctx with the result of Identify for the call that from belongs to. It is needed where a context's
+// values are lost: in the in-process channel.
 func Inherit(ctx, from context.Context) context.Context {
 	if id := identityOf(from); id != nil {
 		return context.WithValue(ctx, identityKey{}, id)
@@ -58,14 +58,14 @@ func Inherit(ctx, from context.Context) context.Context {
 	return ctx
 }
 
-// IsAgent says whether who calls, as Identify has found it, is an agent with a token of its own.
+// IsAgent reports whether Identify has identified the caller as an agent with a token of its own.
 func IsAgent(ctx context.Context) bool {
 	id := identityOf(ctx)
 	return id != nil && id.err == nil && id.principal.AgentUID != ""
 }
 
-// Caller returns a name for who calls, as Identify has found it. Different callers have different names. It is empty for
-// a caller that is not known.
+// Caller returns a name for the caller that Identify has identified. Different callers have different names. It is
+// empty for an unknown caller.
 func Caller(ctx context.Context) string {
 	id := identityOf(ctx)
 	if id == nil || id.err != nil {

@@ -18,8 +18,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Interceptor is what happens around every call, whichever face it came through: the caller is identified, a panic
-// becomes an INTERNAL error, core errors become statuses, and the call is logged.
+// Interceptor wraps every call of every face: it identifies the caller, turns a panic into an INTERNAL error and core
+// errors into statuses, and logs the call.
 type Interceptor struct {
 	auth     Authenticator
 	log      *slog.Logger
@@ -28,8 +28,8 @@ type Interceptor struct {
 	open     *openCalls
 }
 
-// NewInterceptor returns the interceptor. Remote returns the address that a call comes from, for the log; nil: nobody
-// knows it.
+// NewInterceptor returns the interceptor. Remote returns the address that a call comes from, for the log; nil if it is
+// not known.
 func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx context.Context) string) *Interceptor {
 	if remote == nil {
 		remote = func(context.Context) string { return "" }
@@ -37,7 +37,7 @@ func NewInterceptor(auth Authenticator, log *slog.Logger, remote func(ctx contex
 	return &Interceptor{auth: auth, log: log, remote: remote, failures: newFailures(log), open: newOpenCalls(auth)}
 }
 
-// Close ends what the interceptor does by itself. It is called when no more calls come.
+// Close ends the interceptor's background work. Call it when no more calls come.
 func (i *Interceptor) Close() { i.failures.close() }
 
 // Unary is the interceptor of unary calls.
@@ -65,7 +65,7 @@ func (i *Interceptor) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamSer
 	})
 }
 
-// stream is a stream with the context of its caller.
+// stream is a server stream with the context of its caller.
 type stream struct {
 	grpc.ServerStream
 	ctx  context.Context //nolint:containedctx // a grpc.ServerStream carries its context
@@ -125,7 +125,7 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 	return err
 }
 
-// OpenToAll reports whether the method needs no caller that is known: health and reflection are for everybody.
+// OpenToAll reports whether unknown callers may call the method: health and reflection are open.
 func OpenToAll(method string) bool {
 	return strings.HasPrefix(method, "/grpc.") || method == fleetv1.HealthService_CheckHealth_FullMethodName
 }

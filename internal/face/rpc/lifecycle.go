@@ -29,7 +29,7 @@ func (l *Lifecycle) AgentStart(ctx context.Context, r *fleetv1.AgentStartRequest
 	return &fleetv1.AgentStartResponse{AgentId: a.ID, Status: lifecycleStatusOf(a.Status), StartedAt: timeOf(a.Started)}, nil
 }
 
-// AgentStatus tells how far agents are.
+// AgentStatus returns the progress of agents.
 func (l *Lifecycle) AgentStatus(ctx context.Context, r *fleetv1.AgentStatusRequest) (*fleetv1.AgentStatusResponse, error) {
 	agents, err := l.svc.Status(ctx, r.GetAgentIds())
 	if err != nil {
@@ -80,6 +80,7 @@ func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	if a.CostUSD > 0 {
 		out.CostUsd = &a.CostUSD
 	}
+	out.Checks = checksOf(a.Checks)
 	out.Work, out.Title = some(textOf(a.Work)), some(textOf(a.Title))
 	if a.Completion != "" {
 		out.Completion = fleetv1.LifecycleAgent_Completion(fleetv1.LifecycleAgent_Completion_value[string(a.Completion)]).Enum()
@@ -87,7 +88,7 @@ func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	return out
 }
 
-// AgentComplete records that a contract is fulfilled.
+// AgentComplete records that an agent has fulfilled its contract.
 func (l *Lifecycle) AgentComplete(ctx context.Context, r *fleetv1.AgentCompleteRequest) (*fleetv1.AgentCompleteResponse, error) {
 	a, err := l.svc.Complete(ctx, r.GetAgentId(), r.GetSummary(), r.GetPayload())
 	if err != nil {
@@ -124,7 +125,7 @@ func lifecycleStatusOf(s lifecycle.Status) fleetv1.LifecycleStatus {
 	return fleetv1.LifecycleStatus(fleetv1.LifecycleStatus_value[string(s)])
 }
 
-// ends is when the agent completed, or when it was stopped.
+// ends returns when the agent completed or was stopped.
 func ends(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
 	if a.Status == lifecycle.Completed {
 		return timeOf(a.Ended), nil
@@ -132,7 +133,7 @@ func ends(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
 	return nil, timeOf(a.Ended)
 }
 
-// some is s as the value of an optional field; nil for none.
+// some returns s as the value of an optional field; nil if it is empty.
 func some(s string) *string {
 	if s == "" {
 		return nil

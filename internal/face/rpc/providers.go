@@ -23,7 +23,7 @@ type Providers struct {
 // NewProviders returns the ProviderService over the toolset.
 func NewProviders(svc *providers.Service) *Providers { return &Providers{svc: svc} }
 
-// ExecuteAgentRequest gives a request to an agent and waits for what it comes to.
+// ExecuteAgentRequest gives a request to a provider's agent and waits for the result.
 func (s *Providers) ExecuteAgentRequest(ctx context.Context, r *fleetv1.ExecuteAgentRequestRequest) (*fleetv1.ExecuteAgentRequestResponse, error) {
 	a, err := s.svc.Execute(ctx, providers.ExecuteRequest{
 		Agent: r.GetAgentName(), Prompt: r.GetPrompt(), Context: r.GetContext().AsMap(), Capabilities: r.GetCapabilities(),
@@ -65,7 +65,7 @@ func (s *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvai
 	return resp, nil
 }
 
-// ProbeAgentStatus looks at a provider.
+// ProbeAgentStatus checks a provider.
 func (s *Providers) ProbeAgentStatus(ctx context.Context, r *fleetv1.ProbeAgentStatusRequest) (*fleetv1.ProbeAgentStatusResponse, error) {
 	f, err := s.svc.Probe(ctx, r.GetAgentName())
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Providers) ProbeAgentStatus(ctx context.Context, r *fleetv1.ProbeAgentS
 	}, nil
 }
 
-// RegisterToolWithAgent keeps a tool for providers.
+// RegisterToolWithAgent registers a tool for providers.
 func (s *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.RegisterToolWithAgentRequest) (*fleetv1.RegisterToolWithAgentResponse, error) {
 	spec, err := specOf(r.GetToolSpec())
 	if err != nil {
@@ -139,7 +139,7 @@ func toolKindOf(t fleet.Tool) fleetv1.RegisteredTool_Kind {
 	return fleetv1.RegisteredTool_command
 }
 
-// toolSpecOf is the tool as it can be registered again.
+// toolSpecOf returns the tool in the form in which it can be registered again.
 func toolSpecOf(t fleet.Tool) (*structpb.Struct, error) {
 	b, err := json.Marshal(t)
 	if err != nil {
@@ -153,14 +153,14 @@ func toolSpecOf(t fleet.Tool) (*structpb.Struct, error) {
 	return spec, nil
 }
 
-// specOf is the specification as JSON; nothing for one that is not given.
+// specOf returns the specification as JSON; nil if none is given.
 func specOf(spec *structpb.Struct) ([]byte, error) {
 	if spec == nil {
 		return nil, nil
 	}
 	b, err := spec.MarshalJSON()
-	if err != nil { // NaN and infinities, which gRPC alone can send
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_spec", "tool_spec has a number that JSON does not have").Because(err)
+	if err != nil { // NaN and infinities, which only gRPC can send
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_spec", "tool_spec has a number that JSON does not have").WithCause(err)
 	}
 	return b, nil
 }

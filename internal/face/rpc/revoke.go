@@ -11,15 +11,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// recheck is how often the credentials of calls under way are looked at again. A token can be revoked by another process
-// on the same data, so asking is the only way to know.
+// recheck is the interval at which the credentials of open calls are checked again. Another process that uses the same
+// data can revoke a token, so polling is the only way to notice.
 const recheck = 500 * time.Millisecond
 
-// errRevoked ends the calls under way of a token that is good no more.
+// errRevoked ends the open calls of a revoked token.
 var errRevoked = fleet.Errorf(fleet.ReasonUnauthenticated, "the token was revoked or has expired, so the call was ended")
 
-// openCalls are the calls under way, by the credentials they were made with. Credentials are looked at again once for all
-// the calls that have them.
+// openCalls groups open calls by their credentials, so that credentials are checked once for all calls that share them.
 type openCalls struct {
 	auth  Authenticator
 	every time.Duration
@@ -28,7 +27,7 @@ type openCalls struct {
 	groups map[string]*group
 }
 
-// group are the calls under way with the same credentials.
+// group holds the open calls with the same credentials.
 type group struct {
 	ctx   context.Context //nolint:containedctx // has the values of the first call, for the authenticator
 	md    metadata.MD
@@ -40,8 +39,8 @@ func newOpenCalls(auth Authenticator) *openCalls {
 	return &openCalls{auth: auth, every: recheck, groups: map[string]*group{}}
 }
 
-// enter returns a context for the call with this metadata, which ends when its credentials are good no more. leave is
-// called when the call has ended.
+// enter returns a context for the call with this metadata. The context ends when the credentials are revoked. Call
+// leave when the call has ended.
 func (o *openCalls) enter(ctx context.Context, md metadata.MD) (_ context.Context, leave func()) {
 	given := md.Get(authorization)
 	if len(given) == 0 {
@@ -70,7 +69,7 @@ func (o *openCalls) enter(ctx context.Context, md metadata.MD) (_ context.Contex
 	}
 }
 
-// check ends the calls of the group when its credentials are good no more. A store that cannot be read ends nothing.
+// check ends the group's calls if their credentials are revoked. It ends nothing if the store cannot be read.
 func (o *openCalls) check(key string, g *group) {
 	ctx, cancel := context.WithTimeout(g.ctx, o.every)
 	defer cancel()

@@ -21,7 +21,7 @@ type Sessions struct {
 // NewSessions returns a server of the toolset.
 func NewSessions(svc *sessions.Service) *Sessions { return &Sessions{svc: svc} }
 
-// CreateAgentSession begins a session.
+// CreateAgentSession opens a session.
 func (s *Sessions) CreateAgentSession(ctx context.Context, r *fleetv1.CreateAgentSessionRequest) (*fleetv1.CreateAgentSessionResponse, error) {
 	x, err := s.svc.Create(ctx, r.GetAgent(), r.GetSessionName(), r.GetRequestId(), sessions.Place{Project: r.GetProject(), Directory: r.GetDirectory()})
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Sessions) CreateAgentSession(ctx context.Context, r *fleetv1.CreateAgen
 	}, nil
 }
 
-// SendMessage sends a message to the agent of a session, and what it does until its answer is there.
+// SendMessage sends a message to the agent of a session, and streams what the agent does until it has answered.
 func (s *Sessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.ServerStreamingServer[fleetv1.SendMessageResponse]) error {
 	a, err := s.svc.Send(out.Context(), r.GetAgentSessionId(), r.GetMessage(), r.GetRequestId(), func(c sessions.Content) error {
 		return out.Send(&fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_partial, Content: contentOf(c)})
@@ -46,7 +46,7 @@ func (s *Sessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.ServerStr
 	})
 }
 
-// InvokeAgent asks an agent one thing.
+// InvokeAgent asks an agent a single question.
 func (s *Sessions) InvokeAgent(r *fleetv1.InvokeAgentRequest, out grpc.ServerStreamingServer[fleetv1.InvokeAgentResponse]) error {
 	place := sessions.Place{Project: r.GetProject(), Directory: r.GetDirectory()}
 	a, err := s.svc.Invoke(out.Context(), r.GetAgent(), r.GetMessage(), r.GetRequestId(), place, func(c sessions.Content) error {
@@ -85,14 +85,14 @@ func contentOf(c sessions.Content) *fleetv1.TurnContent {
 	return out
 }
 
-// valueOf is a JSON value; nil for none.
+// valueOf converts a JSON value; nil for none.
 func valueOf(raw json.RawMessage) *structpb.Value {
 	var v any
 	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
 		return nil
 	}
 	out, err := structpb.NewValue(v)
-	if err != nil { // a string in it is no UTF-8
+	if err != nil { // a string in it is not valid UTF-8
 		return nil
 	}
 	return out
@@ -111,7 +111,7 @@ var sessionSources = map[fleetv1.SessionAgentSource]sessions.Source{
 	fleetv1.SessionAgentSource_fleet: sessions.SourceFleet,
 }
 
-// ListAgents lists the agents that sessions can be held with.
+// ListAgents lists the agents that sessions can use.
 func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceListAgentsRequest) (*fleetv1.SessionServiceListAgentsResponse, error) {
 	source, ok := sessionSources[r.GetSource()]
 	if !ok {
@@ -137,7 +137,7 @@ func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceList
 	return out, nil
 }
 
-// agentSourceOf is what an agent's source is called: one file, where the source is all of them.
+// agentSourceOf names an agent's source. The source of all files becomes that of one file.
 func agentSourceOf(s sessions.Source) string {
 	if s == sessions.SourceFiles {
 		return "file"
@@ -145,7 +145,7 @@ func agentSourceOf(s sessions.Source) string {
 	return string(s)
 }
 
-// GetAgentSessionInfo tells about a session.
+// GetAgentSessionInfo describes a session.
 func (s *Sessions) GetAgentSessionInfo(ctx context.Context, r *fleetv1.GetAgentSessionInfoRequest) (*fleetv1.GetAgentSessionInfoResponse, error) {
 	x, err := s.svc.Info(ctx, r.GetAgentSessionId())
 	if err != nil {
@@ -174,7 +174,7 @@ func sessionOf(x *sessions.Info) *fleetv1.SessionInfo {
 	return out
 }
 
-// GetAgentSessionHistory shows what was said in a session.
+// GetAgentSessionHistory returns the messages of a session.
 func (s *Sessions) GetAgentSessionHistory(ctx context.Context, r *fleetv1.GetAgentSessionHistoryRequest) (*fleetv1.GetAgentSessionHistoryResponse, error) {
 	var limit *int
 	if r.Limit != nil {
@@ -230,7 +230,7 @@ func (s *Sessions) CloseAgentSession(ctx context.Context, r *fleetv1.CloseAgentS
 	return &fleetv1.CloseAgentSessionResponse{Success: true}, nil
 }
 
-// PullAgent gets an agent from a registry.
+// PullAgent pulls an agent from a registry.
 func (s *Sessions) PullAgent(ctx context.Context, r *fleetv1.PullAgentRequest) (*fleetv1.PullAgentResponse, error) {
 	pulled, err := s.svc.Pull(ctx, r.GetRegistryRef())
 	if err != nil {

@@ -18,9 +18,12 @@ func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskReq
 	if r.TimeoutSeconds != nil && r.GetTimeoutSeconds() < 1 {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give at least 1", r.GetTimeoutSeconds())
 	}
+	if r.CheckTimeoutSeconds != nil && r.GetCheckTimeoutSeconds() < 1 {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "check_timeout_seconds", "check_timeout_seconds is %d: give at least 1", r.GetCheckTimeoutSeconds())
+	}
 	t, err := f.svc.StartTask(ctx, fleet.StartTaskRequest{
 		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
-		Timeout: time.Duration(r.GetTimeoutSeconds()) * time.Second,
+		Timeout: time.Duration(r.GetTimeoutSeconds()) * time.Second, Checks: checksAsked(r),
 	})
 	if err != nil {
 		return nil, err
@@ -76,7 +79,7 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	}
 	if r.GetSince() != nil {
 		if err := r.GetSince().CheckValid(); err != nil {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "since", "since is not a time from year 1 to 9999").Because(err)
+			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "since", "since is not a time from year 1 to 9999").WithCause(err)
 		}
 		q.Since = r.GetSince().AsTime()
 	}
@@ -94,7 +97,7 @@ func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fl
 	}, nil
 }
 
-// toolsetOf is the toolset as the core names it: the fleet's own has no name.
+// toolsetOf returns the toolset as the core names it. The fleet's own toolset has no name there.
 func toolsetOf(t fleetv1.ListTasksRequest_Toolset) fleet.Toolset {
 	switch t {
 	case fleetv1.ListTasksRequest_toolset_unspecified, fleetv1.ListTasksRequest_fleet:
@@ -115,7 +118,7 @@ func (f *Fleet) DeleteTask(ctx context.Context, r *fleetv1.DeleteTaskRequest) (*
 // ShowTask shows one task.
 func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1.ShowTaskResponse, error) {
 	payload := portionOf(r.PayloadOffset, r.PayloadLimit, r.PayloadTail)
-	if err := payload.Check("payload_"); err != nil { // also when it is not asked for
+	if err := payload.Check("payload_"); err != nil { // also if the payload is not asked for
 		return nil, err
 	}
 	if !r.GetIncludePayload() && r.PayloadOffset == nil && r.PayloadTail == nil {
@@ -164,7 +167,7 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 	}
 	return f.svc.Watch(s.Context(), q, func(events []fleet.Event, cursor string) error {
 		err := s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events), Cursor: cursor})
-		if errors.Is(err, io.EOF) { // the in-process channel's word for a caller that is gone
+		if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has gone
 			return context.Canceled
 		}
 		return err

@@ -2,12 +2,12 @@ package wire
 
 import "unicode/utf8"
 
-// MaxDepth is how deep objects and arrays may be nested in what a client sends. The deepest request has four levels,
-// and an MCP message three around it.
+// MaxDepth is how deeply objects and arrays may be nested in what a client sends. The deepest request has four levels,
+// and an MCP message adds three.
 const MaxDepth = 64
 
-// Check refuses JSON that is not UTF-8, or that is nested deeper than MaxDepth, before anything recurses into it. It
-// does not look for errors of syntax otherwise. The error is a gRPC status INVALID_ARGUMENT.
+// Check refuses JSON that is not UTF-8 or is nested more deeply than MaxDepth, before anything recurses into it. It
+// does not check the syntax otherwise. The error is a gRPC status INVALID_ARGUMENT.
 func Check(data []byte) error {
 	if !utf8.Valid(data) {
 		return Invalid(invalidArgument, "", "The JSON is not valid UTF-8 at byte %d; send UTF-8.", firstInvalid(data))

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// checker walks JSON along the descriptor of the message it is for, and says in the field's own words what does not
-// fit. protojson, which reads the message afterwards, would say it in words for programmers, would take camelCase
-// names, numbers in quotes and numbers of enum values, and cannot name a nearest field.
+// checker compares JSON with the descriptor of its message and names the field that does not fit. protojson reads the
+// message afterwards. By itself it would write errors for programmers, would accept camelCase names, quoted numbers and
+// enum numbers, and cannot name the nearest field.
 type checker struct{ dec *json.Decoder }
 
 func newChecker(data []byte) *checker {
@@ -68,7 +68,7 @@ func (c *checker) object(m protoreflect.MessageDescriptor, path string) error {
 	return err
 }
 
-// field checks the value of a field, which may be null: that means not given.
+// field checks the value of a field. Null means that the field is not given.
 func (c *checker) field(f protoreflect.FieldDescriptor, at string) error {
 	t, err := c.dec.Token()
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *checker) mapping(f protoreflect.FieldDescriptor, t json.Token, at strin
 	return err
 }
 
-// skip passes over the rest of a value whose form is protojson's business, and whose first token is t.
+// skip skips the rest of a value that protojson checks. t is its first token.
 func (c *checker) skip(t json.Token) error {
 	if t != json.Delim('{') && t != json.Delim('[') {
 		return nil

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// The functions of this file append JSON to b. They do in one pass, and in the order of the proto file, what takes
-// protojson several, and are most of what a call over REST or MCP costs.
+// The functions of this file append JSON to b in one pass, in the order of the proto file. protojson needs several
+// passes, which dominate the cost of a call over REST or MCP.
 
-// appendMessage appends an object, or the form that a well-known type has instead.
+// appendMessage appends an object, or the special form of a well-known type.
 func appendMessage(b []byte, m protoreflect.Message) ([]byte, error) {
 	d := m.Descriptor()
 	if d.ParentFile().Package() == "google.protobuf" {
@@ -29,7 +29,7 @@ func appendMessage(b []byte, m protoreflect.Message) ([]byte, error) {
 	for i, first := 0, true; i < fields.Len(); i++ {
 		f := fields.Get(i)
 		set := m.Has(f)
-		if !set && f.ContainingOneof() != nil { // optional fields too are in a oneof of their own
+		if !set && f.ContainingOneof() != nil { // an optional field is in a oneof of its own
 			continue
 		}
 		if !first {
@@ -51,7 +51,7 @@ func appendMessage(b []byte, m protoreflect.Message) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// appendWellKnown appends a wrapper as the value it wraps, and leaves the rest to protojson.
+// appendWellKnown appends a wrapper as the value it wraps, and leaves other types to protojson.
 func appendWellKnown(b []byte, m protoreflect.Message) ([]byte, error) {
 	d := m.Descriptor()
 	switch d.Name() {
@@ -91,7 +91,7 @@ func appendList(b []byte, f protoreflect.FieldDescriptor, list protoreflect.List
 	return append(b, ']'), nil
 }
 
-// appendMap appends an object whose keys are sorted.
+// appendMap appends an object with sorted keys.
 func appendMap(b []byte, f protoreflect.FieldDescriptor, entries protoreflect.Map) (_ []byte, err error) {
 	keys := make([]protoreflect.MapKey, 0, entries.Len())
 	for k := range entries.Range {
@@ -114,7 +114,7 @@ func appendMap(b []byte, f protoreflect.FieldDescriptor, entries protoreflect.Ma
 	return append(b, '}'), nil
 }
 
-// compareKeys compares texts by their bytes, numbers by their size, and false before true.
+// compareKeys orders texts by their bytes, numbers by value, and false before true.
 func compareKeys(x, y protoreflect.MapKey) int {
 	switch x.Interface().(type) {
 	case int32, int64:
@@ -125,7 +125,7 @@ func compareKeys(x, y protoreflect.MapKey) int {
 	return cmp.Compare(x.String(), y.String())
 }
 
-// appendValue appends one value of the type of f.
+// appendValue appends one value of field f.
 func appendValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Value) ([]byte, error) {
 	switch f.Kind() {
 	case protoreflect.StringKind:
@@ -151,10 +151,10 @@ func appendValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Value)
 	case protoreflect.BytesKind:
 		return appendQuoted(b, base64.StdEncoding.EncodeToString(v.Bytes())), nil
 	}
-	return appendQuoted(b, v.String()), nil // 64 bits are more than a number of JSON holds
+	return appendQuoted(b, v.String()), nil // a JSON number cannot hold 64 bits
 }
 
-// appendFloat appends f, which is as long a text as it takes to tell the float32 or float64 apart from others.
+// appendFloat appends the shortest text that identifies the float32 or float64.
 func appendFloat(b []byte, f float64, sized any) ([]byte, error) {
 	if math.IsNaN(f) {
 		return appendQuoted(b, "NaN"), nil
@@ -166,7 +166,7 @@ func appendFloat(b []byte, f float64, sized any) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// appendString appends a text, with no more of it escaped than JSON asks for.
+// appendString appends a text and escapes only what JSON requires.
 func appendString(b []byte, s string) ([]byte, error) {
 	if !utf8.ValidString(s) {
 		return nil, fmt.Errorf("%.40q is not valid UTF-8", s)
@@ -201,5 +201,5 @@ func appendString(b []byte, s string) ([]byte, error) {
 	return append(append(b, s[done:]...), '"'), nil
 }
 
-// appendQuoted appends a text that has nothing to escape.
+// appendQuoted appends a text that needs no escapes.
 func appendQuoted(b []byte, s string) []byte { return append(append(append(b, '"'), s...), '"') }

@@ -19,8 +19,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// TestMarshalWritesWhatProtojsonWrites compares the two on random messages of every type of the API, and of types that
-// have the kinds of fields that the API has not (yet).
+// TestMarshalWritesWhatProtojsonWrites compares both on random messages of every type of the API, and of types with
+// kinds of fields that the API does not have yet.
 func TestMarshalWritesWhatProtojsonWrites(t *testing.T) {
 	t.Parallel()
 	var messages []protoreflect.MessageType
@@ -66,7 +66,7 @@ func fill(t *rapid.T, m protoreflect.Message, depth int) {
 		m.Set(m.Descriptor().Fields().ByName("nanos"), protoreflect.ValueOfInt32(rapid.SampledFrom([]int32{0, 1, 5e8}).Draw(t, "nanos")))
 		return
 	}
-	if m.Descriptor().FullName() == "google.protobuf.Value" { // one that is nothing cannot be written
+	if m.Descriptor().FullName() == "google.protobuf.Value" { // an empty Value cannot be written
 		text := rapid.String().Draw(t, "string")
 		m.Set(m.Descriptor().Fields().ByName("string_value"), protoreflect.ValueOfString(text))
 		return
@@ -90,7 +90,7 @@ func fill(t *rapid.T, m protoreflect.Message, depth int) {
 	}
 }
 
-// value returns a random value of the type of f; empty makes a message.
+// value returns a random value for field f; empty makes an empty message.
 func value(t *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect.Value, depth int) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.BoolKind:
@@ -100,7 +100,7 @@ func value(t *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect
 	case protoreflect.BytesKind:
 		return protoreflect.ValueOfBytes(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
 	case protoreflect.EnumKind:
-		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(0, 30).Draw(t, "enum"))) // unknown ones too
+		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(0, 30).Draw(t, "enum"))) // also unknown ones
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
 		return protoreflect.ValueOfInt32(rapid.Int32().Draw(t, "int32"))
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:

@@ -13,21 +13,21 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// internalMessage is all that a caller is told about a failure inside.
+// internalMessage is everything that a caller is told about an internal error.
 const internalMessage = "Something went wrong inside Fleet; the server's log has the cause. Try again, or ask whoever runs the server."
 
-// Error is the error object of REST and MCP, and of the CLI's machine-readable output.
+// Error is the JSON error object returned by REST and MCP, and by the CLI with -o json.
 type Error struct {
-	// Reason is one of the names of the proto enum ErrorReason.
+	// Reason is a name of the proto enum ErrorReason.
 	Reason string `json:"error"`
-	// Message is for people: it names the thing and says what to do.
+	// Message is for people. It names what failed and says what to do next.
 	Message string `json:"message"`
-	// Details is for programs: the metadata of the error, and retry_after_seconds where it is known; null when there
-	// is nothing to say.
+	// Details is for programs: the metadata of the error, and retry_after_seconds if it is known. It is null if there
+	// is nothing to report.
 	Details map[string]any `json:"details"`
 }
 
-// codeReasons has the reasons of errors that come without one: those of gRPC itself, mostly of the transport.
+// codeReasons has the reasons for errors without one, which come from gRPC itself.
 var codeReasons = map[codes.Code]string{
 	codes.InvalidArgument:   invalidArgument,
 	codes.OutOfRange:        invalidArgument,
@@ -40,7 +40,7 @@ var codeReasons = map[codes.Code]string{
 	codes.Unimplemented:     "UNIMPLEMENTED",
 }
 
-// codeStatus has the HTTP status of each gRPC code; every other code is 500.
+// codeStatus has the HTTP status of each gRPC code. Any other code is 500.
 var codeStatus = map[codes.Code]int{
 	codes.OK:                 http.StatusOK,
 	codes.InvalidArgument:    http.StatusBadRequest,
@@ -52,16 +52,16 @@ var codeStatus = map[codes.Code]int{
 	codes.Unauthenticated:    http.StatusUnauthorized,
 	codes.PermissionDenied:   http.StatusForbidden,
 	codes.ResourceExhausted:  http.StatusTooManyRequests,
-	codes.Canceled:           499, // nginx's "client closed request"; HTTP has none
+	codes.Canceled:           499, // nginx's "client closed request"; HTTP has no such status
 	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
 	codes.Unavailable:        http.StatusServiceUnavailable,
 	codes.Unimplemented:      http.StatusNotImplemented,
 }
 
-// reasonStatus has the exceptions: the contract says 400 for an agent that exists.
+// reasonStatus has the exceptions. For example, the contract requires 400 if the agent exists.
 var reasonStatus = map[string]int{"AGENT_EXISTS": http.StatusBadRequest}
 
-// ErrorOf returns the error object of a gRPC status, or of any other error, which counts as a failure inside.
+// ErrorOf returns the error object of a gRPC status. Any other error counts as internal.
 func ErrorOf(err error) Error {
 	s, reason := read(err)
 	e := Error{Reason: reason, Message: s.Message()}
@@ -93,13 +93,13 @@ func (e Error) JSON() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil { // only details that no JSON can hold
+	if err := enc.Encode(e); err != nil { // only for details that JSON cannot hold
 		return Error{Reason: "INTERNAL", Message: internalMessage}.JSON()
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// HTTPStatus returns the HTTP status of a gRPC status, 200 for nil.
+// HTTPStatus returns the HTTP status of a gRPC status; 200 for nil.
 func HTTPStatus(err error) int {
 	if err == nil {
 		return http.StatusOK
@@ -114,7 +114,7 @@ func HTTPStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// RetryAfter returns after how many seconds, rounded up, the call that failed with err may be tried again.
+// RetryAfter returns after how many seconds, rounded up, the failed call may be retried.
 func RetryAfter(err error) (int, bool) {
 	s, _ := read(err)
 	for _, d := range s.Details() {

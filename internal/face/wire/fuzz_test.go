@@ -13,8 +13,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// FuzzUnmarshal holds that whatever a client sends is either read, and then means the same when it is written and read
-// again, or is refused with a reason; and that nothing is read that standard ProtoJSON does not read.
+// FuzzUnmarshal checks that whatever a client sends is either read or refused with a reason. A message that was read
+// means the same after it is written and read again. Nothing is read that standard ProtoJSON does not read.
 func FuzzUnmarshal(f *testing.F) {
 	for _, seed := range []string{
 		``, `null`, `{}`, `[]`, `{"agent_name":"papi","page":1,"page_size":20}`, `{"page":"x"}`, `{"page":1e2}`, `{"page":-0}`,

@@ -13,15 +13,15 @@ import (
 // Domain is the domain of every google.rpc.ErrorInfo that Fleet sends.
 const Domain = "fleet"
 
-// invalidArgument is the reason of a bad value that has no reason of its own.
+// invalidArgument is the reason of a bad value whose field names no reason.
 const invalidArgument = "INVALID_ARGUMENT"
 
-// invalidReason is the field option that names the reason of a bad value. The option is found by its name, because
-// the generated package imports, through its MCP tools, this one.
+// invalidReason is the field option that names the reason of a bad value. It is looked up by name, because the
+// generated package imports this package through its MCP tools.
 const invalidReason protoreflect.FullName = "fleet.v1.invalid_reason"
 
-// Invalid returns a status INVALID_ARGUMENT that says what is wrong with a request, with an ErrorInfo of the reason
-// and, where a field is to blame, its path in the metadata and in a BadRequest.
+// Invalid returns a status INVALID_ARGUMENT with an ErrorInfo of the reason. If a field is at fault, its path is in the
+// metadata and in a BadRequest.
 func Invalid(reason, field, format string, args ...any) error {
 	message := fmt.Sprintf(format, args...)
 	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain}
@@ -39,7 +39,7 @@ func Invalid(reason, field, format string, args ...any) error {
 	return s.Err()
 }
 
-// InvalidReason returns the reason that a caller gets for a value of the field that cannot be used.
+// InvalidReason returns the reason that a caller gets for a bad value of the field.
 func InvalidReason(f protoreflect.FieldDescriptor) string {
 	reason := invalidArgument
 	f.Options().ProtoReflect().Range(func(option protoreflect.FieldDescriptor, v protoreflect.Value) bool {

@@ -24,14 +24,14 @@ func TestMarshalIsTheContractsForm(t *testing.T) {
 	require.Equal(t, `{"agent":{"name":"papi","workspace_id":"w-1","status":"busy","role":"coder","project":"Setup",`+
 		`"spec":"a <b> & \"c\"","current_task":"Write tests","created_at":"2025-10-29T10:00:00Z","updated_at":"2025-10-29T10:00:00Z",`+
 		`"metadata":{"fleet_mcp_agent_spec":"s","fleet_mcp_pull_request_url":"u"},"state":"running","state_reason":"",`+
-		`"current_task_id":null,"owner":"","location":""},"observed_at":null}`, string(got))
+		`"current_task_id":null,"owner":"","location":"","place":""},"observed_at":null}`, string(got))
 }
 
 func TestMarshalWritesNullsNumbersAndEmptyLists(t *testing.T) {
 	t.Parallel()
 	got, err := wire.Marshal(&fleetv1.ListAgentsResponse{TotalCount: 3})
 	require.NoError(t, err)
-	require.Equal(t, `{"agents":[],"total_count":3,"observed_at":null}`, string(got))
+	require.Equal(t, `{"agents":[],"total_count":3,"observed_at":null,"places":[]}`, string(got))
 
 	got, err = wire.Marshal(&fleetv1.Task{Id: "1", Status: fleetv1.Task_pending, Source: fleetv1.Task_human, CostUsd: 0.25})
 	require.NoError(t, err)

@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// Nearest returns the candidate that name was probably meant to be, and "" when none is near.
+// Nearest returns the candidate that name was probably meant to be, or "" if none is close.
 func Nearest(name string, candidates []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	for _, c := range candidates {
@@ -20,8 +20,8 @@ func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// edits is the Levenshtein distance: how many letters to insert, delete or replace to make b of a. Names that are far
-// too long are not compared, because the work grows with the product of the lengths.
+// edits returns the Levenshtein distance between a and b. Very long names are not compared, because the work grows with
+// the product of the lengths.
 func edits(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b))

@@ -11,11 +11,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Unmarshal reads the JSON object of a client into a request message. Nothing at all, and null, count as an empty
-// object. Keys are the proto's own names; a key that is unknown or given twice, a value of the wrong type, and an enum
-// value that does not exist are errors, which name the field and what was expected. So are JSON that is not UTF-8, that
-// is too deep, or that is followed by more. The error is a gRPC status INVALID_ARGUMENT whose ErrorInfo has the field's
-// own reason where it has one. What the values may be beyond their type is not checked here.
+// Unmarshal reads a client's JSON object into a request message. Empty input and null count as an empty object. Keys
+// are the proto's field names. Unknown or repeated keys, values of the wrong type and unknown enum values are errors
+// that name the field and what was expected. JSON that is not UTF-8, is nested too deeply, or is followed by more data
+// is an error too. The error is a gRPC status INVALID_ARGUMENT whose ErrorInfo has the field's own reason if it has
+// one. Only types are checked here.
 func Unmarshal(data []byte, m proto.Message) error {
 	proto.Reset(m)
 	if err := Check(data); err != nil {
@@ -34,7 +34,7 @@ func Unmarshal(data []byte, m proto.Message) error {
 	return nil
 }
 
-// syntax turns what the JSON decoder says into what a client is told, and leaves an error of ours as it is.
+// syntax rewrites an error of the JSON decoder for clients, and returns our own errors unchanged.
 func syntax(err error) error {
 	var s *json.SyntaxError
 	switch {
@@ -46,7 +46,7 @@ func syntax(err error) error {
 	return err
 }
 
-// position is what protojson begins its errors with. The first space is at times a no-break space.
+// position matches the prefix of protojson's errors. Its first space is sometimes a no-break space.
 var position = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):[\s\x{a0}]*)?`)
 
 func plain(err error) string { return position.ReplaceAllString(err.Error(), "") }

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// value checks one value of the type of v, whose first token is t. f is the field that it belongs to: v itself, or the
-// map whose values v describes.
+// value checks one value of v's type. t is its first token. f is the field that it belongs to: v itself, or the map
+// whose values v describes.
 func (c *checker) value(f, v protoreflect.FieldDescriptor, t json.Token, at string) error {
 	switch v.Kind() {
 	case protoreflect.BoolKind:
@@ -39,8 +39,8 @@ func (c *checker) value(f, v protoreflect.FieldDescriptor, t json.Token, at stri
 	return nil
 }
 
-// messageValue checks a message. The well-known types have forms of their own in JSON: a wrapper is the value it
-// wraps, and the rest is left to protojson.
+// messageValue checks a message. A wrapper has the JSON form of the value it wraps. Other well-known types are left to
+// protojson.
 func (c *checker) messageValue(f protoreflect.FieldDescriptor, m protoreflect.MessageDescriptor, t json.Token, at string) error {
 	if m.ParentFile().Package() != "google.protobuf" {
 		if t != json.Delim('{') {
@@ -117,7 +117,7 @@ func floatValue(f protoreflect.FieldDescriptor, t json.Token, at string) error {
 	return nil
 }
 
-// bounds has the least and the largest value of each kind of whole number.
+// bounds has the smallest and largest value of each integer kind.
 var bounds = map[protoreflect.Kind][2]float64{
 	protoreflect.Int32Kind: {math.MinInt32, math.MaxInt32}, protoreflect.Sint32Kind: {math.MinInt32, math.MaxInt32},
 	protoreflect.Sfixed32Kind: {math.MinInt32, math.MaxInt32},
@@ -127,7 +127,7 @@ var bounds = map[protoreflect.Kind][2]float64{
 	protoreflect.Uint64Kind:   {0, math.MaxUint64}, protoreflect.Fixed64Kind: {0, math.MaxUint64},
 }
 
-// wholeValue checks a whole number. Those of 64 bits may be in quotes too, as ProtoJSON writes them.
+// wholeValue checks an integer. 64-bit integers may be quoted, as ProtoJSON writes them.
 func wholeValue(f protoreflect.FieldDescriptor, k protoreflect.Kind, t json.Token, at string) error {
 	limit := bounds[k]
 	n, ok := t.(json.Number)
@@ -153,7 +153,7 @@ func wrongType(f protoreflect.FieldDescriptor, at, want string, got json.Token) 
 	return Invalid(InvalidReason(f), at, "%s must be %s, got %s.", at, want, nameOf(got))
 }
 
-// nameOf says what kind of JSON value begins with the token.
+// nameOf names the kind of JSON value that begins with the token.
 func nameOf(t json.Token) string {
 	switch t := t.(type) {
 	case nil:
@@ -171,7 +171,7 @@ func nameOf(t json.Token) string {
 	return "an object"
 }
 
-// short cuts what a client sent, so that an error does not echo megabytes.
+// short shortens what a client sent, so that an error does not echo megabytes.
 func short(s string) string {
 	const most = 40
 	if len(s) <= most {

@@ -3,51 +3,60 @@ package lifecycle
 import (
 	"fmt"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
-// Config says what the agents of contracts are made of. The zero value is the claude of this machine.
+// Config configures the agents of contracts. The zero value uses the claude program of this machine.
 type Config struct {
-	// Backend hosts the agents: local, cagent, or the one of the fleet.
+	// Backend is the place of the agents; empty means the first one with the driver, or the one with the project.
 	Backend string `yaml:"backend"`
-	// Driver is what runs them there: claude or command with local, cagent with cagent. Empty with Project.
+	// Driver runs the agents there: claude or command with local, cagent with cagent. It is empty if Project is set.
 	Driver string `yaml:"driver"`
-	// Project and Role make the agents as those of the fleet are made, in a project of the backend: local or Coder. A
-	// request can name another project of the fleet.
+	// Project and Role make the agents like those of the fleet, in a project of the backend: local or Coder. A request
+	// can name another project of the fleet.
 	Project string `yaml:"project"`
 	Role    string `yaml:"role"`
 	// Model is the model: a name that claude knows, or "provider/model" with cagent.
 	Model string `yaml:"model"`
 	// Command is the program and its arguments, with the driver command.
 	Command []string `yaml:"command"`
-	// Allow and Deny are the tools that claude may and may not use. Without Allow it may change files in its own directory,
-	// and run no programs.
+	// Allow and Deny are the tools that claude may and may not use. Without Allow it may change files in its own
+	// directory and run no programs.
 	Allow []string `yaml:"allow"`
 	Deny  []string `yaml:"deny"`
-	// Document is a cagent document of its own, in the place of one that is made of Model.
+	// Ask lets claude ask for what is neither in Allow nor in Deny; it names tools that claude has besides those of Allow.
+	// A nil Ask denies instead. AskTimeout is how long a question waits for its answer; 0 means 1 h.
+	Ask        []string      `yaml:"ask"`
+	AskTimeout time.Duration `yaml:"ask_timeout"`
+	// Document is a complete cagent document, used instead of one that is made from Model.
 	Document string `yaml:"document"`
-	// PassEnv names variables of the server's environment that the agents get, for one the key of the model's API.
+	// PassEnv names variables of the server's environment that the agents get, for example the key of the model's API.
 	PassEnv []string `yaml:"pass_env"`
 	// MaxPayload is the largest payload in bytes before compression; 0 means 16 MiB.
 	MaxPayload int `yaml:"max_payload"`
-	// Keep is how long the files that an agent without a repository made are kept after it has ended; 0 means 24 h, less
-	// than 0 not at all.
+	// Keep is how long the files of an ended agent without a repository are kept; 0 means 24 h, a negative value
+	// deletes them at once.
 	Keep time.Duration `yaml:"keep"`
-	// MaxRunning is how many agents of contracts one principal may have at a time; 0 means 100.
+	// MaxRunning is how many running agents of contracts one principal may have; 0 means 100.
 	MaxRunning int `yaml:"max_running"`
 	// Timeout is how long a contract may take; 0 means the server's task_timeout.
 	Timeout time.Duration `yaml:"timeout"`
 }
 
-// DefaultMaxPayload is the largest payload when Config does not say, in bytes.
+// DefaultMaxPayload is the default of Config.MaxPayload, in bytes.
 const DefaultMaxPayload = 16 << 20
 
-// What holds where Config does not say.
+// These are the defaults of Config.
 const (
 	DefaultKeep       = 24 * time.Hour
 	DefaultMaxRunning = 100
 )
 
-// Validate says what is wrong with the configuration, by key.
+// defaultDriver is the driver of agents if the configuration names neither a driver nor a project.
+const defaultDriver = "claude"
+
+// Validate returns an error that names the invalid key.
 func (c Config) Validate() error {
 	switch {
 	case c.MaxPayload < 0:
@@ -58,13 +67,18 @@ func (c Config) Validate() error {
 		return fmt.Errorf("lifecycle.timeout is %s: it is more than 0, or 0 for the server's task_timeout", c.Timeout)
 	case c.Project != "" && c.Driver != "":
 		return fmt.Errorf("lifecycle.project is %q and lifecycle.driver %q: give one of the two", c.Project, c.Driver)
+	case c.AskTimeout < 0:
+		return fmt.Errorf("lifecycle.ask_timeout is %s: it is more than 0, or 0 for 1 h", c.AskTimeout)
+	case c.Ask != nil && (c.Project != "" || c.Backend != "" && c.Backend != "local" || c.Driver != "" && c.Driver != "claude"):
+		return fmt.Errorf("lifecycle.ask is for the driver claude of this machine: a project says in its roles what its agents may ask")
 	case c.Driver == "command" && len(c.Command) == 0:
 		return fmt.Errorf("lifecycle.command is empty: the driver command needs a program")
 	}
 	return nil
 }
 
-func (c Config) withDefaults() Config {
+// withDefaults fills in what the configuration does not say. t are the facts about the place of Backend.
+func (c Config) withDefaults(t fleet.Traits) Config {
 	if c.MaxPayload == 0 {
 		c.MaxPayload = DefaultMaxPayload
 	}
@@ -75,15 +89,9 @@ func (c Config) withDefaults() Config {
 		c.MaxRunning = DefaultMaxRunning
 	}
 	if c.Project == "" && c.Driver == "" {
-		c.Driver = "claude"
-		if c.Backend == "cagent" {
-			c.Driver = "cagent"
-		}
-	}
-	if c.Driver != "" && c.Backend == "" {
-		c.Backend = "local"
-		if c.Driver == "cagent" {
-			c.Backend = "cagent"
+		c.Driver = defaultDriver
+		if _, ok := t.Driver(c.Driver); !ok && len(t.Drivers) > 0 {
+			c.Driver = t.Drivers[0].Name
 		}
 	}
 	return c

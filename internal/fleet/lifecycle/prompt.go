@@ -2,7 +2,7 @@ package lifecycle
 
 import "strings"
 
-// systemPrompt is what an agent is told about itself: who it is, what it has to deliver, and how it says that it is done.
+// systemPrompt tells an agent who it is, what it has to deliver, and how to report that it is done.
 func systemPrompt(id, contract string) string {
 	return strings.NewReplacer("{id}", id, "{contract}", contract).Replace(`You are an agent that works on one contract, alone and without anybody to ask.
 Your agent_id is {id}.

@@ -1,5 +1,5 @@
-// Package lifecycle is the toolset of agents that work on one contract each: start one, ask how far it is, and have it
-// report that it is done. A contract is one task on an agent of its own; its rules are those of the core.
+// Package lifecycle is the toolset of agents that work on one contract each: start one, ask for its progress, and let
+// it report that it is done. A contract is one task on an agent of its own and follows the rules of the core.
 package lifecycle
 
 import (
@@ -11,64 +11,70 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Status says how far a contract's agent is.
+// Status is the progress of a contract's agent.
 type Status string
 
-// The statuses.
+// These are the statuses of an agent.
 const (
 	Running   Status = "running"
 	Stopped   Status = "stopped"
 	Completed Status = "completed"
 )
 
-// Completion says how it is known that a contract is fulfilled, or cannot be.
+// Completion says how a contract's end is known.
 type Completion string
 
-// The kinds of completion; empty: the agent runs, or its run was stopped or broke.
+// These are the kinds of completion. It is empty while the agent runs, and if its run was stopped or failed without a
+// report.
 const (
-	Reported Completion = "reported" // the agent said so
-	Inferred Completion = "inferred" // its run ended without an error
+	Reported Completion = "reported" // the agent reported it
+	Inferred Completion = "inferred" // the run ended without an error
 )
 
-// Agent is how far an agent is.
+// Agent is the progress of an agent.
 type Agent struct {
 	ID         string
-	Known      bool // false: there is no such agent that the caller may see, and nothing else is set
+	Known      bool // false: no such agent is visible to the caller, and nothing else is set
 	Status     Status
 	Started    time.Time
-	Ended      time.Time // when it completed, or was stopped; zero: it runs
-	Summary    string    // what it says of its work, when it completed
+	Ended      time.Time // when it completed or was stopped; zero while it runs
+	Summary    string    // what it reported about its work
 	Completion Completion
-	Reason     string // why it was stopped, or failed
-	Preview    string // the end of its output, while it runs
-	Payload    int    // bytes of its payload before compression
+	Reason     string // why it was stopped or failed
+	Preview    string // the end of its output while it runs
+	Payload    int    // size of its payload before compression, in bytes
 	CostUSD    float64
-	Title      string // first line of the contract; set by List
-	Work       string // where what it made is, in words, when it has ended; empty: nothing is kept
+	Checks     *fleet.TaskChecks // nil if there are none
+	Title      string            // first line of the contract; set by List
+	Work       string            // where its work is, for people, after it has ended; empty if nothing is kept
 }
 
-// Service starts agents on contracts and tells of them.
+// Service starts agents on contracts and reports their progress.
 type Service struct {
 	core *fleet.Service
 	cfg  Config
 	base func() string
 }
 
-// New returns the toolset over the core. base returns where this Fleet's REST face is, without a slash at its end, for
-// the addresses of payloads; "" when it has none.
+// New returns the toolset over the core. base returns the address of this server's REST face without a trailing slash,
+// for the addresses of payloads; "" if it has none.
 func New(core *fleet.Service, cfg Config, base func() string) *Service {
-	return &Service{core: core, cfg: cfg.withDefaults(), base: base}
+	var t fleet.Traits
+	if cfg.Backend != "" {
+		t, _ = core.TraitsOf(cfg.Backend)
+	}
+	return &Service{core: core, cfg: cfg.withDefaults(t), base: base}
 }
 
 // StartRequest is a contract.
 type StartRequest struct {
 	Contract string
-	// Project and Role are those of the fleet that the agent is made in; empty: as the configuration says.
+	// Project and Role select the fleet's project for the agent; empty means as configured.
 	Project, Role string
 	RequestID     string
 }
 
-// Start makes an agent and starts it on the contract. It returns at once.
+// Start makes an agent and starts it on the contract. It does not wait for it.
 func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	contract := r.Contract
 	if strings.ContainsRune(contract, 0) {
@@ -86,7 +92,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	}
 	id := s.core.NewID()
 	v, err := s.core.Launch(ctx, fleet.LaunchRequest{
-		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Backend: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
+		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Place: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
 		UID: id, Spec: systemPrompt(id, contract), Recipe: cfg.recipe(id, contract), OneTask: true, Prompt: contract,
 		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role}, Also: s.admit,
 	})
@@ -94,11 +100,11 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 		return nil, err
 	}
 	a := agentOf(v.UID, v, "")
-	a.Status, a.Ended = Running, time.Time{} // what every answer to the same start says
+	a.Status, a.Ended = Running, time.Time{} // every answer to the same start reports this
 	return a, nil
 }
 
-// admit returns LIMIT_REACHED if the owner of the agent, which is in the transaction already, has too many.
+// admit returns LIMIT_REACHED if the owner of the agent, which the transaction has added already, has too many.
 func (s *Service) admit(tx fleet.Tx, a *fleet.Agent, _ *fleet.Task) error {
 	h, err := tx.Holdings(a.Owner)
 	if err != nil {
@@ -110,26 +116,27 @@ func (s *Service) admit(tx fleet.Tx, a *fleet.Agent, _ *fleet.Task) error {
 	return nil
 }
 
-// with is the configuration of agents in the project and the role, where a request names them.
+// with returns the configuration of agents in the project and role, if a request names them.
 func (c Config) with(project, role string) (Config, error) {
 	switch {
 	case project != "":
 		c.Backend, c.Driver, c.Project, c.Role = "", "", project, role
 	case role != "" && c.Project == "":
-		return c, fleet.Invalid(fleet.ReasonInvalidArgument, "role", "role is %q and there is no project: name the project that has the role, see list_agent_projects", role)
+		return c, fleet.Invalid(fleet.ReasonInvalidArgument, "role", "role is %q and there is no project: name the project that has the role", role).Next("{list_agent_projects} shows the projects")
 	case role != "":
 		c.Role = role
 	}
 	return c, nil
 }
 
-// recipe is what the agent is made of.
+// recipe returns the recipe of the agent.
 func (c Config) recipe(id, contract string) *fleet.Recipe {
 	r := &fleet.Recipe{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
 	if c.Driver == "" {
-		return r // the project says it all, and gets the system prompt as the agent's spec
+		return r // the project defines the agent, which gets the system prompt as its spec
 	}
 	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id, contract), c.Model, c.Command, c.Allow, c.Deny
+	r.Ask, r.AskTimeout = c.Ask, c.AskTimeout
 	r.PassEnv, r.Document = c.PassEnv, c.Document
 	if r.Driver == "cagent" && r.Document == "" {
 		r.Document = fmt.Sprintf("version: \"2\"\nagents:\n  root:\n    model: %q\n    description: works on one contract\n    instruction: Do what the contract says.\n", c.Model)
@@ -141,10 +148,10 @@ func (c Config) recipe(id, contract string) *fleet.Recipe {
 // MaxIDs is how many agents one call can ask about.
 const MaxIDs = 1000
 
-// Status tells how far the agents are, in the order of the ids.
+// Status returns the progress of the agents, in the order of the ids.
 func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 	if len(ids) == 0 {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids is empty: give the ids of agents, which agent_start gives")
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids is empty").Next("{agent_start} gives ids")
 	}
 	if len(ids) > MaxIDs {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids has %d ids: give at most %d, and call again for the others", len(ids), MaxIDs)
@@ -164,7 +171,7 @@ func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 type List struct {
 	Agents                       []*Agent
 	Total, Page, PageSize, Pages int
-	Next                         string // cursor after these; "" when they are the last
+	Next                         string // cursor of the next page; "" on the last one
 }
 
 // List returns a page of the contracts that the caller may see, newest first.
@@ -191,7 +198,7 @@ func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*List, erro
 	return l, nil
 }
 
-// withWork adds where what the agent made is, when it has ended. Until its workspace is deleted, that is where it worked.
+// withWork adds where an ended agent's work is. Until its workspace is deleted, that is the directory where it worked.
 func (s *Service) withWork(a *Agent, v *fleet.AgentView) *Agent {
 	if !a.Known || a.Status == Running {
 		return a
@@ -200,19 +207,19 @@ func (s *Service) withWork(a *Agent, v *fleet.AgentView) *Agent {
 		a.Work = v.StateReason
 		return a
 	}
-	t, ok := s.core.TraitsOf(v.Backend)
+	t, ok := s.core.TraitsOf(v.Place)
 	branch := v.Metadata["branch"]
 	switch {
 	case !ok || !t.Keeps || v.Location == "":
 	case branch != "":
-		a.Work = fmt.Sprintf("it worked in %s, a worktree of %s on the branch %s", v.Location, v.Metadata["repository"], branch)
+		a.Work = fmt.Sprintf("it worked in %s, a working copy of %s on the branch %s", v.Location, v.Metadata["repository"], branch)
 	default:
 		a.Work = "it worked in " + v.Location
 	}
 	return a
 }
 
-// agentOf tells of an agent; nil, or one of another toolset, is one that is not known.
+// agentOf returns the progress of an agent. nil, or an agent of another toolset, counts as unknown.
 func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 	if v == nil || v.Toolset != fleet.ToolsetLifecycle || v.Task == nil {
 		return &Agent{ID: id}
@@ -220,7 +227,7 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 	t := v.Task
 	a := &Agent{
 		ID: id, Known: true, Started: t.StartedAt, Ended: t.EndedAt, Summary: t.Summary, Reason: t.Reason, Preview: preview,
-		Payload: t.PayloadSize, CostUSD: t.CostUSD,
+		Payload: t.PayloadSize, CostUSD: t.CostUSD, Checks: v.Checks,
 	}
 	switch t.Status {
 	case fleet.TaskCompleted:
@@ -239,7 +246,7 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 	return a
 }
 
-// Complete records that the agent's contract is fulfilled. An agent that has ended stays as it ended.
+// Complete records that the agent's contract is fulfilled. It does not change an agent that has ended.
 func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*Agent, error) {
 	switch {
 	case strings.TrimSpace(summary) == "":
@@ -254,8 +261,8 @@ func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*A
 	return ended(id, t, err)
 }
 
-// Stop stops the agent: when Stop returns, the agent begins no further request to its model. An agent that has ended stays
-// as it ended.
+// Stop stops the agent. After Stop returns, the agent begins no further request to its model. It does not change an
+// agent that has ended.
 func (s *Service) Stop(ctx context.Context, id string) (*Agent, error) {
 	if err := s.mine(ctx, id); err != nil {
 		return nil, err
@@ -271,7 +278,7 @@ func ended(id string, t *fleet.Task, err error) (*Agent, error) {
 	return agentOf(id, &fleet.AgentView{Agent: fleet.Agent{Toolset: fleet.ToolsetLifecycle}, Task: t}, ""), nil
 }
 
-// mine returns AGENT_NOT_FOUND for what is no agent of a contract that the caller may touch.
+// mine returns AGENT_NOT_FOUND unless the agent belongs to a contract that the caller may change.
 func (s *Service) mine(ctx context.Context, id string) error {
 	if id == "" {
 		return errNoID()
@@ -284,18 +291,18 @@ func (s *Service) mine(ctx context.Context, id string) error {
 }
 
 func errNoID() *fleet.Error {
-	return fleet.Invalid(fleet.ReasonInvalidArgument, "agent_id", "agent_id is required: agent_start gives ids")
+	return fleet.Invalid(fleet.ReasonInvalidArgument, "agent_id", "agent_id is required").Next("{agent_start} gives ids")
 }
 
-// NotFound is the error about an agent that there is not.
+// NotFound returns the error for an agent that does not exist.
 func NotFound(id string) *fleet.Error {
 	if len(id) > 60 {
 		id = strings.ToValidUTF8(id[:60], "") + "…"
 	}
-	return fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found: agent_start gives ids", id).With("agent_id", id)
+	return fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found", id).With("agent_id", id).Next("{agent_list} shows the agents")
 }
 
-// Append adds a piece to the payload of an agent that runs, and returns how large it is by then.
+// Append appends to the payload of a running agent and returns the payload's new size.
 func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int, error) {
 	if piece == "" {
 		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "chunk", "chunk is empty: there is nothing to add")
@@ -309,7 +316,7 @@ func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int,
 	return s.core.AppendPayload(ctx, id, []byte(piece), s.cfg.MaxPayload, requestID)
 }
 
-// Payload returns the payload of the agent, compressed by gzip. PAYLOAD_NOT_FOUND when there is none.
+// Payload returns the agent's payload, compressed with gzip. PAYLOAD_NOT_FOUND if it has none.
 func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
 	if id == "" {
 		return nil, errNoID()
@@ -318,7 +325,7 @@ func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
 	return packed, err
 }
 
-// PayloadURL is where the payload of the agent can be downloaded, "" when this Fleet has no REST face.
+// PayloadURL returns the address for downloading the agent's payload; "" if this server has no REST face.
 func (s *Service) PayloadURL(id string) string {
 	base := s.base()
 	if base == "" {

@@ -10,43 +10,42 @@ import (
 	"time"
 )
 
-// Settings are what a configuration says about providers. The zero value is the table as it is.
+// Settings configure the providers. The zero value uses the built-in table unchanged.
 type Settings struct {
-	// Agents change providers of the table, by their name, and add others.
+	// Agents change providers of the table by name, and add others.
 	Agents []Provider `yaml:"agents"`
-	// Timeout is how long a request may take that does not say; 0 means 10 min.
+	// Timeout is the default time limit of a request; 0 means 10 min.
 	Timeout time.Duration `yaml:"timeout"`
-	// MaxConcurrent is how many requests of a principal are under way at a time; 0 means 8.
+	// MaxConcurrent is how many requests a principal may have under way; 0 means 8.
 	MaxConcurrent int `yaml:"max_concurrent"`
-	// PerMinute is how many requests a principal can begin in a minute; 0 means 60.
+	// PerMinute is how many requests a principal may begin in a minute; 0 means 60.
 	PerMinute int `yaml:"per_minute"`
-	// MaxTools is how many tools a principal can register; 0 means 100.
+	// MaxTools is how many tools a principal may register; 0 means 100.
 	MaxTools int `yaml:"max_tools"`
-	// ToolEnv names the environment variables of the server that registered tools may have in their headers and
-	// environments, as ${NAME}. Whoever registers a tool can have them sent anywhere.
+	// ToolEnv names the environment variables of the server that registered tools may use in headers and environments,
+	// as ${NAME}. Anyone who registers a tool can have their values sent anywhere.
 	ToolEnv []string `yaml:"tool_env"`
-	// ToolHosts are the hosts on the server's own networks that every principal's tools may call. An admin's may call any.
+	// ToolHosts are the hosts on the server's own networks that every principal's tools may call. An admin's tools may
+	// call any host.
 	ToolHosts []string `yaml:"tool_hosts"`
 }
 
-// Config is what a Service can be told besides. The zero value works.
+// Config configures a Service. The zero value works.
 type Config struct {
 	Settings
-	// APIBackend and CLIBackend are the names of the backends that run models and programs; empty: cagent and local.
-	APIBackend, CLIBackend string
-	Getenv                 func(string) string // nil: os.Getenv
-	Now                    func() time.Time    // nil: time.Now
-	Logger                 *slog.Logger        // nil: none
+	Getenv func(string) string // nil means os.Getenv
+	Now    func() time.Time    // nil means time.Now
+	Logger *slog.Logger        // nil means no log
 }
 
-// The drivers of the backends that run models and programs, as recipes name them.
+// These are the drivers of the places that run models and programs, as recipes name them.
 const (
 	DriverModel   = "cagent"
 	DriverClaude  = "claude"
 	DriverCommand = "command"
 )
 
-// drivers are what starts programs.
+// drivers are the drivers that run programs.
 var drivers = []string{DriverCommand, DriverClaude, "codex", "gemini", "opencode"}
 
 func (c Config) withDefaults() Config {
@@ -62,12 +61,6 @@ func (c Config) withDefaults() Config {
 	if c.MaxTools == 0 {
 		c.MaxTools = 100
 	}
-	if c.APIBackend == "" {
-		c.APIBackend = "cagent"
-	}
-	if c.CLIBackend == "" {
-		c.CLIBackend = "local"
-	}
 	if c.Getenv == nil {
 		c.Getenv = os.Getenv
 	}
@@ -82,7 +75,7 @@ func (c Config) withDefaults() Config {
 
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`)
 
-// Validate says what is wrong with the settings, by key.
+// Validate returns an error that names the invalid key.
 func (s Settings) Validate() error {
 	switch {
 	case s.Timeout < 0 || s.Timeout > MaxTimeout:
@@ -111,7 +104,7 @@ func (s Settings) Validate() error {
 	return err
 }
 
-// table is the built-in table with what the settings change and add, by name.
+// table returns the built-in table with the changes and additions of the settings, by name.
 func (s Settings) table() ([]Provider, error) {
 	all := builtin()
 	seen := map[string]bool{}
@@ -143,7 +136,7 @@ func (s Settings) table() ([]Provider, error) {
 	return all, nil
 }
 
-// with is p with what e says otherwise. An entry of another kind shares nothing with p but its name.
+// with returns p with the changes of e. An entry of another kind replaces p and keeps only its name.
 func (p Provider) with(e Provider) Provider {
 	if e.Kind != "" && e.Kind != p.Kind {
 		return e

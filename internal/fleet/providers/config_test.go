@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet/providers"
 )
 
-// TestTable holds that the table has what the contract names, and more: all complete, each with what it can do.
+// TestTable checks that the table has all providers of the contract, and that every entry is complete.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) { c.Agents = nil })
@@ -40,7 +40,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// settings reads the part of a configuration file.
+// settings parses the section of a configuration file.
 func settings(t *testing.T, text string) providers.Settings {
 	t.Helper()
 	var s providers.Settings
@@ -135,14 +135,14 @@ func TestSettingsThatAreWrong(t *testing.T) {
 	}
 }
 
-// TestNewRefuses holds that a service is not made of settings that nobody validated.
+// TestNewRefuses checks that New refuses invalid settings.
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	_, err := providers.New(nil, nil, &outside{}, providers.Config{Settings: providers.Settings{Timeout: -time.Second}})
 	require.Error(t, err)
 }
 
-// TestAllow wants what claude may use to follow the configuration, and what it claims to follow that.
+// TestAllow checks that claude's tools follow the configuration, and that its capabilities follow its tools.
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -1,5 +1,5 @@
-// Package providers is the toolset of ready-made agents: a table of models behind an API, programs on this machine and
-// local model servers, each with what it can do. It says which there are and whether they would work, runs one request
-// on one of them, and keeps the tools that callers register for them. A request is one task on an agent of the core that
-// goes when the task has ended; how models and programs are talked to is the business of the core's backends.
+// Package providers is the toolset of ready-made agents: a table of models behind APIs, programs on this machine, and
+// local model servers, each with its capabilities. It lists them, probes whether they would work, runs single requests
+// on them, and keeps the tools that callers register for them. A request is one task on an agent of the core, which is
+// deleted when the task has ended. The places of the core talk to the models and programs.
 package providers

@@ -12,41 +12,41 @@ import (
 	"fleet/internal/fleet"
 )
 
-// MaxTimeout is the longest time that a request may be given.
+// MaxTimeout is the longest time limit of a request.
 const MaxTimeout = 24 * time.Hour
 
-// MaxCapabilities is how many capabilities a request can ask for.
+// MaxCapabilities is how many capabilities a request can require.
 const MaxCapabilities = 50
 
 // ExecuteRequest is a request to an agent.
 type ExecuteRequest struct {
 	Agent, Prompt string
 	Context       map[string]any // put before the prompt
-	Capabilities  []string       // that the agent should have
-	Timeout       *int           // in seconds; nil: Config.Timeout
-	Config        map[string]any // what the request has otherwise than the provider says
+	Capabilities  []string       // required of the agent
+	Timeout       *int           // in seconds; nil means Config.Timeout
+	Config        map[string]any // overrides of the provider's settings
 	RequestID     string
 }
 
-// Answer is what a request came to. One that went wrong is an answer too, with Error in words.
+// Answer is the result of a request. A request that failed is an answer too, with its Error set.
 type Answer struct {
 	Content  string
-	Error    string // empty: success
+	Error    string // empty on success
 	Warnings []string
 	Took     time.Duration
 
 	Agent   string
-	Kind    Kind // empty when there is no such agent
+	Kind    Kind // empty if there is no such agent
 	Model   string
-	TaskID  string // empty: nothing was begun
+	TaskID  string // empty if nothing was started
 	Usage   fleet.Usage
 	CostUSD float64
 	Turns   int
 }
 
-// Execute gives the request to the agent and waits for what it comes to. An agent that there is not, that has no key,
-// that takes too long or that fails is an Answer with an Error; a request that can never be right is INVALID_ARGUMENT, and
-// LIMIT_REACHED is for who asks for too much. A caller that goes away stops the run.
+// Execute gives the request to the agent and waits for the result. If the agent does not exist, has no key, takes too
+// long or fails, the result is an Answer with an Error. A request that can never succeed is INVALID_ARGUMENT, and one
+// beyond the caller's limits is LIMIT_REACHED. If the caller disconnects, the run is stopped.
 func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -89,13 +89,13 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	}
 	defer leave()
 	return s.execute(ctx, p, a, fleet.LaunchRequest{
-		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Backend: s.backendOf(p), Recipe: recipe, Name: p.Name,
+		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Recipe: recipe, Name: p.Name,
 		OneTask: true, Prompt: prompt, Timeout: timeout, RequestID: r.RequestID,
 	}, timeout)
 }
 
-// spare is how much longer than its timeout a request waits. The host ends a run at its timeout, and tells what it used by
-// then; a run that survives that is stopped here.
+// spare is how much longer than its timeout a request waits. The host ends a run at its timeout and reports its usage
+// by then. A run that survives is stopped here.
 const spare = 5 * time.Second
 
 func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
@@ -114,14 +114,7 @@ func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
 	return time.Duration(*r.Timeout) * time.Second, nil
 }
 
-func (s *Service) backendOf(p *Provider) string {
-	if p.Kind == KindCLI {
-		return s.cfg.CLIBackend
-	}
-	return s.cfg.APIBackend
-}
-
-// lacks warns of each capability that the provider does not have.
+// lacks returns a warning for each capability that the provider does not have.
 func (p *Provider) lacks(wanted []string) (warnings []string) {
 	for i, c := range wanted {
 		if name := strings.ToLower(strings.TrimSpace(c)); !slices.Contains(p.Capabilities, name) && !slices.Contains(wanted[:i], c) {
@@ -131,11 +124,10 @@ func (p *Provider) lacks(wanted []string) (warnings []string) {
 	return warnings
 }
 
-// execute launches the agent, waits for its task, and says what it came to.
+// execute launches the agent, waits for its task, and returns the answer.
 func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r fleet.LaunchRequest, timeout time.Duration) (*Answer, error) {
-	traits, ok := s.core.TraitsOf(r.Backend)
-	if !ok || !slices.Contains(traits.Drivers, r.Recipe.Driver) {
-		a.Error = fmt.Sprintf("The agent %q cannot run here: this server has no backend %q with the driver %q", p.Name, r.Backend, r.Recipe.Driver)
+	if _, ok := s.core.PlaceWith(r.Recipe.Driver); !ok {
+		a.Error = fmt.Sprintf("The agent %q cannot run here: no place of this server has the driver %q", p.Name, r.Recipe.Driver)
 		return a, nil
 	}
 	begun := time.Now()
@@ -152,16 +144,16 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r fleet.L
 	}
 	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), spare)
 	defer done()
-	if ctx.Err() != nil { // the caller is gone: the run is stopped without waiting, and what it used goes into its task
+	if ctx.Err() != nil { // the caller has disconnected: stop without waiting; the task records the usage
 		return nil, errors.Join(err, s.core.AskStopTask(stopping, v.Task.ID))
 	}
 	late := waiting.Err() != nil
 	task, stopErr := s.core.StopByUID(stopping, v.UID)
-	if !late || stopErr != nil { // the store is gone
+	if !late || stopErr != nil { // the store has failed
 		return nil, errors.Join(err, stopErr)
 	}
 	a.Took = time.Since(begun)
-	if task.Status != fleet.TaskStopped { // it ended after all
+	if task.Status != fleet.TaskStopped { // it has ended after all
 		return s.answer(ctx, a, task, timeout)
 	}
 	a.Error = tookTooLong(timeout)
@@ -174,7 +166,7 @@ func tookTooLong(timeout time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// answer says what the task that has ended came to.
+// answer returns the Answer for a task that has ended.
 func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout time.Duration) (*Answer, error) {
 	a.Took = t.EndedAt.Sub(t.CreatedAt)
 	a.Usage, a.CostUSD, a.Turns = t.Usage, t.CostUSD, t.Turns
@@ -209,7 +201,7 @@ func orUnknown(reason string) string {
 	return reason
 }
 
-// Tokens is how many tokens the request has used, as far as it is known.
+// Tokens returns how many tokens the request has used, if that is known.
 func (a *Answer) Tokens() int {
 	return int(min(a.Usage.InputTokens+a.Usage.OutputTokens, math.MaxInt32))
 }

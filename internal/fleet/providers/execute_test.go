@@ -18,7 +18,7 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestExecute gives requests to a model, a program and a local server, and looks at what became of them.
+// TestExecute gives requests to a model, a program and a local server, and checks the results.
 func TestExecute(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -48,7 +48,7 @@ func TestExecute(t *testing.T) {
 	require.Empty(t, listed.Agents, "the agents of requests are no agents of the fleet")
 }
 
-// TestExecuteFails has what the contract's errors say: each is an answer with the reason in words.
+// TestExecuteFails produces every error of the contract. Each is an answer that names the reason.
 func TestExecuteFails(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -88,7 +88,8 @@ func TestExecuteFails(t *testing.T) {
 	require.Contains(t, h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"}).Error, "no key")
 }
 
-// TestKeysInAnswers has an agent that writes the key that it was given: nobody gets it, and other text is left alone.
+// TestKeysInAnswers uses an agent that writes its own key. The key must not reach anyone; other text must stay
+// unchanged.
 func TestKeysInAnswers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -151,8 +152,7 @@ func TestExecuteInvalid(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
-// TestPrompt looks at what the agent is given: the prompt as it is, and the context before it, which cannot be taken for
-// anything else.
+// TestPrompt checks what the agent is given: the unchanged prompt, after a context whose fences nothing can break.
 func TestPrompt(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -177,7 +177,8 @@ func TestPrompt(t *testing.T) {
 		}}))
 }
 
-// TestDocument looks at the recipe of a model: what is asked where, with which key by name, and no key in it.
+// TestDocument checks a model's recipe: the endpoint, the name of the key's variable, and that the key itself is
+// missing.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -245,7 +246,7 @@ func TestCapabilityWarnings(t *testing.T) {
 	require.Contains(t, a.Warnings[2], `"juggling"`)
 }
 
-// TestTimeout has an agent that takes too long, also one that does not listen: the answer comes in time, and the run ends.
+// TestTimeout uses agents that take too long, one of which ignores signals. The answer comes in time and the run ends.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	for name, prompt := range map[string]string{"that listens": "wait forever", "that does not": "ignore-interrupt\nwait forever"} {
@@ -266,7 +267,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestCancelStopsTheRun has a caller who goes away.
+// TestCancelStopsTheRun uses a caller who disconnects.
 func TestCancelStopsTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -299,7 +300,7 @@ func TestRequestID(t *testing.T) {
 	require.NotEqual(t, first.TaskID, b.TaskID, "another principal's ids are its own")
 }
 
-// TestLimits holds that one who asks for too much is told so, and nobody else is in the way.
+// TestLimits checks that a caller beyond the limits is refused and that others are not affected.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	var minutes atomic.Int64
@@ -331,12 +332,12 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, "requests per minute", e.Metadata["limit"])
 	require.Positive(t, e.RetryAfter)
 	require.LessOrEqual(t, e.RetryAfter, time.Minute)
-	h.execute(providers.ExecuteRequest{Agent: "nobody", Prompt: "p"}) // what nothing is begun for does not count
+	h.execute(providers.ExecuteRequest{Agent: "nobody", Prompt: "p"}) // requests that start nothing do not count
 	minutes.Add(1)
 	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 }
 
-// TestTroubleInside has a core that does not work: that is an error of the call, and nothing of the inside is told.
+// TestTroubleInside uses a failing core. The call fails with an error that does not reveal the cause.
 func TestTroubleInside(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -350,16 +351,21 @@ func TestTroubleInside(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err))
 
-	s, err = providers.New(h.core, h.store, h.outside, providers.Config{APIBackend: "elsewhere", Getenv: h.getenv})
+	s, err = providers.New(modelless{h.core}, h.store, h.outside, providers.Config{Getenv: h.getenv})
 	require.NoError(t, err)
 	a, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.NoError(t, err)
-	require.Contains(t, a.Error, `no backend "elsewhere"`)
+	require.Contains(t, a.Error, `no place of this server has the driver "cagent"`)
 }
 
 var errBroken = errors.New("the disk is full of secrets")
 
-// broken is a core that loses sight of tasks.
+// modelless is a core without a place for models.
+type modelless struct{ *fleet.Service }
+
+func (modelless) PlaceWith(string) (fleet.Traits, bool) { return fleet.Traits{}, false }
+
+// broken is a core that loses track of tasks.
 type broken struct{ *fleet.Service }
 
 func (broken) FollowTask(context.Context, string, int64, func(fleet.Event) error) (*fleet.Task, error) {

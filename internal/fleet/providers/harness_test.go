@@ -18,14 +18,14 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// The keys of the tests' environment. No answer, error or log may have any of their characters in this order.
+// These are the keys in the tests' environment. No answer, error or log may contain their characters in this order.
 const (
 	claudeKey = "sk-ant-api03-Kq8vZr1TtYw2"
 	customKey = "9f3c17d2aa64b0e5"
 	toolToken = "weather-token-77123"
 )
 
-// harness is the toolset over a real core and store, with a fake world for models and another one for programs.
+// harness is the toolset over a real core and store, with a fake place for models and another one for programs.
 type harness struct {
 	*providers.Service
 	t       *testing.T
@@ -58,7 +58,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// newHarness starts a fleet whose providers are those of the table, with one of an own kind of each.
+// newHarness starts a fleet with the providers of the table and one more of each kind.
 func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{})
@@ -74,12 +74,12 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		}
 		return nil
 	}
-	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: []string{"cagent"}}, Before: see})
-	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: []string{"claude", "command", "codex", "gemini", "opencode"}}, Before: see})
+	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: []fleet.Driver{{Name: "cagent"}}}, Before: see})
+	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: []fleet.Driver{{Name: "claude"}, {Name: "command"}, {Name: "codex"}, {Name: "gemini"}, {Name: "opencode"}}}, Before: see})
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h.core = fleet.NewService(store, h.clis, fleet.Config{
+	h.core = fleet.NewService(store, []fleet.Place{h.clis}, fleet.Config{
 		StopGrace: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second, Logger: logger,
-		Hosts: map[string]fleet.Place{"cagent": h.models},
+		Others: []fleet.Place{h.models},
 	})
 	rec := fleet.NewReconciler(h.core)
 	rec.Start()
@@ -116,7 +116,7 @@ func (h *harness) setenv(name, value string) {
 	h.env[name] = value
 }
 
-// recipe is that of the last agent that was made.
+// recipe returns the recipe of the last agent that was made.
 func (h *harness) recipe() *fleet.Recipe {
 	h.t.Helper()
 	h.mu.Lock()
@@ -129,7 +129,7 @@ func (h *harness) as(name string) context.Context {
 	return fleet.WithPrincipal(h.t.Context(), fleet.Principal{Name: name, Kind: fleet.Controller, Admin: name == "root"})
 }
 
-// execute gives a request that is answered, well or not.
+// execute runs a request that must be answered, with success or failure.
 func (h *harness) execute(r providers.ExecuteRequest) *providers.Answer {
 	h.t.Helper()
 	a, err := h.Execute(h.as("alice"), r)
@@ -138,7 +138,7 @@ func (h *harness) execute(r providers.ExecuteRequest) *providers.Answer {
 	return a
 }
 
-// clean checks that nothing of a key is in what a caller gets.
+// clean checks that what a caller gets contains no part of a key.
 func (h *harness) clean(answer any) {
 	h.t.Helper()
 	b, err := json.Marshal(answer)
@@ -148,7 +148,7 @@ func (h *harness) clean(answer any) {
 	}
 }
 
-// refused is the error of a call that must be refused, for a reason and because of a field.
+// refused returns the error of a call that must be refused, with the reason and the field.
 func (h *harness) refused(err error, reason fleet.Reason, field string) *fleet.Error {
 	h.t.Helper()
 	var e *fleet.Error
@@ -159,7 +159,7 @@ func (h *harness) refused(err error, reason fleet.Reason, field string) *fleet.E
 	return e
 }
 
-// outside is a world for probes.
+// outside is the fake environment of probes.
 type outside struct {
 	get     func(ctx context.Context, url string, header map[string]string) (int, []byte, error)
 	version func(ctx context.Context, program string) (string, string, error)

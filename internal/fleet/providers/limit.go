@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// limits bound what one principal can ask for, in this process: how many requests are under way, and how many begin in a
+// limits limit, for each principal and in this process only, how many requests are under way and how many begin in a
 // minute.
 type limits struct {
 	concurrent, perMinute int
@@ -19,14 +19,14 @@ type limits struct {
 
 type usage struct {
 	running int
-	begun   []time.Time // in the last minute, oldest first
+	begun   []time.Time // during the last minute, oldest first
 }
 
 func newLimits(concurrent, perMinute int, now func() time.Time) *limits {
 	return &limits{concurrent: concurrent, perMinute: perMinute, now: now, used: map[string]*usage{}}
 }
 
-// enter counts a request of the principal, and returns what is to be called at its end. LIMIT_REACHED when there are too
+// enter counts a request of the principal and returns a function to call at its end. LIMIT_REACHED if there are too
 // many.
 func (l *limits) enter(principal string) (leave func(), err error) {
 	l.mu.Lock()
@@ -57,7 +57,7 @@ func (l *limits) enter(principal string) (leave func(), err error) {
 	}), nil
 }
 
-// forget drops what is older than a minute, and principals of whom nothing is left.
+// forget drops entries older than a minute, and principals without entries.
 func (l *limits) forget(now time.Time) {
 	for name, u := range l.used {
 		for len(u.begun) > 0 && !u.begun[0].Add(time.Minute).After(now) {

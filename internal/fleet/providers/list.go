@@ -9,13 +9,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Listed is a provider as a list shows it.
+// Listed is a provider as listed.
 type Listed struct {
 	*Provider
-	Finding *Finding // nil when it was not asked for
+	Finding *Finding // nil unless requested
 }
 
-// Capabilities returns the capabilities that some provider has, sorted.
+// Capabilities returns all capabilities of the providers, sorted.
 func (s *Service) Capabilities() (all []string) {
 	for i := range s.table {
 		all = append(all, s.table[i].Capabilities...)
@@ -24,8 +24,8 @@ func (s *Service) Capabilities() (all []string) {
 	return slices.Compact(all)
 }
 
-// List returns the providers that have the capability, or all of them, by name, with what a probe of each found when
-// that is asked for. A capability that none has is no error: which there are is for configurations to say.
+// List returns the providers with the capability, or all of them, by name. If asked to, it probes each. An unknown
+// capability is not an error, because configurations can define their own.
 func (s *Service) List(ctx context.Context, capability string, status bool) ([]Listed, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s *Service) List(ctx context.Context, capability string, status bool) ([]L
 	return list, ctx.Err()
 }
 
-// Probe looks at the provider of the name. One that there is not is unavailable, and no error.
+// Probe probes the provider with the name. An unknown provider is reported as unavailable, without an error.
 func (s *Service) Probe(ctx context.Context, name string) (Finding, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return Finding{}, err
@@ -75,7 +75,7 @@ func (s *Service) Probe(ctx context.Context, name string) (Finding, error) {
 	return s.look(ctx, p)
 }
 
-// unknown says that there is no provider of the name.
+// unknown returns the finding for a name that no provider has.
 func (s *Service) unknown(name string) string {
 	return "There is no agent \"" + show(name) + "\": there are " + strings.Join(s.names(every), ", ")
 }

@@ -10,9 +10,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// option is a key of a request's config: what values it takes.
+// option is a key of a request's config, with the values that it accepts.
 type option struct {
-	words string // what it takes, in words
+	words string // what it accepts, for people
 	ok    func(v any) bool
 }
 
@@ -30,11 +30,11 @@ func whole(low, high float64) option {
 	}}
 }
 
-// efforts are the levels of reasoning that OpenAI's models know.
+// efforts are the reasoning levels of OpenAI's models.
 var efforts = []string{"minimal", "low", "medium", "high"}
 
-// options are the keys of a request's config that models take. There is deliberately none for where a model is or which
-// key it gets: whoever could say that could have the key sent to themselves.
+// options are the keys of a request's config for models. None sets a model's address or key, because a caller could use
+// it to have the key sent to an address of its own.
 var options = map[string]option{
 	"model":             {"the name of a model, on one line of at most 200 characters", isModel},
 	"temperature":       number(0, 2),
@@ -55,7 +55,7 @@ var options = map[string]option{
 	}},
 }
 
-// taken are the keys that requests to a protocol can have. What of them a model does not take is left out, see rows.
+// taken are the keys that each protocol accepts. A key that a particular model does not accept is left out, see rows.
 var taken = map[Protocol][]string{
 	ProtocolAnthropic: {"max_tokens", "model", "system", "temperature", "thinking_budget", "top_p"},
 	ProtocolGoogle:    {"frequency_penalty", "max_tokens", "model", "presence_penalty", "system", "temperature", "thinking_budget", "top_p"},
@@ -70,7 +70,7 @@ func isModel(v any) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// takes are the keys that a request to the provider can have.
+// takes returns the keys that a request to the provider can have.
 func (p *Provider) takes() []string {
 	switch {
 	case p.Kind != KindCLI:
@@ -83,7 +83,7 @@ func (p *Provider) takes() []string {
 	return []string{"system"}
 }
 
-// checkConfig refuses keys that the provider does not take, and values that they do not.
+// checkConfig refuses keys that the provider does not accept, and invalid values.
 func checkConfig(p *Provider, config map[string]any) error {
 	known := p.takes()
 	for _, key := range slices.Sorted(maps.Keys(config)) {
@@ -99,7 +99,7 @@ func checkConfig(p *Provider, config map[string]any) error {
 	return nil
 }
 
-// describe is a value as an error shows it.
+// describe returns a value as an error shows it.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// unverified is the source of a row whose vendor's document was not read.
+// unverified marks a row whose vendor documentation was not read.
 const unverified = "unverified"
 
-// parameters say what of a request's config some models take.
+// parameters describes which keys of a request's config certain models accept.
 type parameters struct {
-	vendor   string     // as Provider.Vendor; empty: of any vendor
-	protocol []Protocol // empty: any
-	models   []string   // how the models' names begin; empty: all
-	takes    []string   // besides model and system, which all take
-	// noStreamOptions says that a request with stream_options is refused. Usage comes without asking then.
+	vendor   string     // as Provider.Vendor; empty matches any vendor
+	protocol []Protocol // empty matches any
+	models   []string   // prefixes of the models' names; empty matches all
+	takes    []string   // besides model and system, which all accept
+	// noStreamOptions means that requests with stream_options are refused. Usage is sent anyway then.
 	noStreamOptions bool
-	source          string // the vendor's document
+	source          string // the vendor's documentation
 }
 
 var (
@@ -27,10 +27,10 @@ var (
 	responses = []Protocol{ProtocolResponses}
 )
 
-// reasoners are how the names of OpenAI's reasoning models begin.
+// reasoners are prefixes of the names of OpenAI's reasoning models.
 var reasoners = []string{"o1", "o3", "o4", "gpt-5", "codex"}
 
-// rows are looked through in order: the first one that fits a model counts.
+// rows are searched in order. The first row that matches a model is used.
 var rows = []parameters{
 	{
 		vendor: "anthropic", takes: append([]string{"thinking_budget"}, sampling...),
@@ -93,14 +93,14 @@ var rows = []parameters{
 		vendor: "ollama", takes: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
 		source: "docs.ollama.com/api/openai-compatibility",
 	},
-	// Other servers take what their protocol has, and say for themselves what they do not. OpenAI's models are the same
+	// Other servers accept what their protocol has and refuse the rest themselves. OpenAI's models behave the same
 	// behind any of them.
 	{protocol: chat, models: []string{"o1", "o3-", "o4-", "gpt-5"}, takes: []string{"max_tokens", "reasoning_effort"}, source: unverified},
 	{protocol: responses, models: reasoners, takes: []string{"max_tokens", "reasoning_effort"}, source: unverified},
 	{takes: slices.Concat(sampling, penalties, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
 }
 
-// vendors are whose models there are rows for.
+// vendors are the vendors that have rows.
 func vendors() (names []string) {
 	for _, r := range rows {
 		if r.vendor != "" && !slices.Contains(names, r.vendor) {
@@ -110,17 +110,17 @@ func vendors() (names []string) {
 	return names
 }
 
-// parametersOf is the row of the provider's model.
+// parametersOf returns the row for the provider's model.
 func parametersOf(p *Provider, model string) *parameters {
 	model = strings.ToLower(model)
 	i := slices.IndexFunc(rows, func(r parameters) bool {
 		return (r.vendor == "" || r.vendor == p.Vendor) && (len(r.protocol) == 0 || slices.Contains(r.protocol, p.Protocol)) &&
 			(len(r.models) == 0 || slices.ContainsFunc(r.models, func(m string) bool { return strings.HasPrefix(model, m) }))
 	})
-	return &rows[i] // the last one fits all
+	return &rows[i] // the last row matches everything
 }
 
-// fit leaves out of a config what the model does not take, and says so.
+// fit removes from a config what the model does not accept, and returns a warning for each key.
 func fit(p *Provider, config map[string]any) (fits map[string]any, warnings []string) {
 	if p.Kind == KindCLI {
 		return config, nil

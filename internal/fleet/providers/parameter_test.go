@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRows wants each row to name its source, to know what it takes, and to be reached.
+// TestRows checks that each row names its source and what it accepts, and that some model reaches it.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	for i, r := range rows {

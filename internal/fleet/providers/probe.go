@@ -23,7 +23,7 @@ const (
 	StatusUnavailable Status = "unavailable"
 )
 
-// Finding is what a probe found. Its detail has no character of any key.
+// Finding is the result of a probe. Its detail contains no character of a key.
 type Finding struct {
 	Name    string
 	Status  Status
@@ -31,32 +31,32 @@ type Finding struct {
 	Latency time.Duration
 }
 
-// ProbeTimeout is how long one probe takes at most.
+// ProbeTimeout limits the duration of a probe.
 const ProbeTimeout = 2 * time.Second
 
-// probesAtOnce is how many providers are looked at at a time.
+// probesAtOnce is how many providers are probed concurrently.
 const probesAtOnce = 16
 
-// maxModels is how many models of a server a detail names.
+// maxModels is how many models of a server a detail lists.
 const maxModels = 8
 
-// Outside is what probes look at: the network and the server's programs. Both methods return promptly when their context
-// is done, with its error. They are safe for concurrent use.
+// Outside is what probes use: the network and the server's programs. Both methods return promptly with the context's
+// error when their context is done. They are safe for concurrent use.
 type Outside interface {
-	// Get asks the URL with the headers and returns the status and the beginning of the body, 1 MiB at most. A redirect
-	// is not followed, since the headers may have a key. An error means that there was no answer, or none of HTTP.
+	// Get requests the URL with the headers and returns the status and at most 1 MiB of the body. It does not follow
+	// redirects, because the headers may contain a key. An error means that there was no valid HTTP answer.
 	Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error)
 
-	// Version finds the program on the server's PATH, runs it with --version, without input and without any key in its
-	// environment, and returns which file it is and the beginning of what it put out. What it leaves behind is killed.
-	// ErrNoProgram when there is none; path is there also when the program fails.
+	// Version finds the program on the server's PATH and runs it with --version, without input and without keys in its
+	// environment. It returns the program's path and the beginning of its output, and kills processes that the program
+	// leaves behind. It returns ErrNoProgram if the program is not found. path is set even if the program fails.
 	Version(ctx context.Context, program string) (path, output string, err error)
 }
 
-// ErrNoProgram says that a program is not on the server's PATH.
+// ErrNoProgram means that a program is not on the server's PATH.
 var ErrNoProgram = errors.New("there is no such program on the server's PATH")
 
-// probe looks at one provider.
+// probe probes one provider.
 func (s *Service) probe(ctx context.Context, p *Provider) Finding {
 	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (s *Service) probe(ctx context.Context, p *Provider) Finding {
 	return f
 }
 
-// key returns the first of the provider's variables that is set, with its value.
+// key returns the first of the provider's variables that is set, and its value.
 func (s *Service) key(p *Provider) (variable, value string) {
 	for _, k := range p.Keys {
 		if v := strings.TrimSpace(s.cfg.Getenv(k)); v != "" {
@@ -111,7 +111,7 @@ func missingKey(p *Provider) string {
 	return fmt.Sprintf("There is no key: set one of %s in the server's environment", strings.Join(p.Keys, ", "))
 }
 
-// modelsURL is where a server lists its models, which costs nothing to ask.
+// modelsURL returns the URL at which a server lists its models. Requesting it costs nothing.
 func modelsURL(p *Provider) string {
 	switch p.Protocol {
 	case ProtocolAnthropic:
@@ -124,7 +124,7 @@ func modelsURL(p *Provider) string {
 	return p.BaseURL + "/models"
 }
 
-// keyHeader is how the protocol takes the key.
+// keyHeader returns the header that carries the key in the protocol.
 func keyHeader(p *Provider, key string) map[string]string {
 	switch {
 	case key == "":
@@ -137,8 +137,7 @@ func keyHeader(p *Provider, key string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + key}
 }
 
-// judge says what an answer means. A server need not list its models to work, so one that says that it knows no such
-// page is as good as one that lists them.
+// judge interprets an answer. A server need not list its models to work, so "not found" counts as success.
 func judge(code int, body []byte) (Status, string) {
 	switch {
 	case code == http.StatusOK && !json.Valid(body):
@@ -157,7 +156,7 @@ func judge(code int, body []byte) (Status, string) {
 	return StatusUnavailable, fmt.Sprintf("refuses the request (HTTP %d)", code)
 }
 
-// unreached says in words why there was no answer.
+// unreached explains why there was no answer.
 func unreached(ctx context.Context, err error) string {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("does not answer within %s", ProbeTimeout)
@@ -165,7 +164,7 @@ func unreached(ctx context.Context, err error) string {
 	return "cannot be reached: " + oneLine(err.Error())
 }
 
-// probeServer looks at a model server that needs no key, and whether it has the model.
+// probeServer probes a model server without a key, and checks that it has the model.
 func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string) {
 	_, key := s.key(p)
 	code, body, err := s.outside.Get(ctx, modelsURL(p), keyHeader(p, key))
@@ -192,7 +191,7 @@ func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string)
 	return status, fmt.Sprintf("%s answers, and has %s", p.BaseURL, some(models))
 }
 
-// modelsOf reads the names of models in the answer of Ollama or of a Chat Completions server.
+// modelsOf parses the models in the answer of Ollama or of a Chat Completions server.
 func modelsOf(body []byte) (names []string, ok bool) {
 	var answer struct {
 		Models *[]struct {
@@ -217,7 +216,7 @@ func modelsOf(body []byte) (names []string, ok bool) {
 	return names, true
 }
 
-// some names the first models of a list.
+// some lists the first models.
 func some(models []string) string {
 	if len(models) <= maxModels {
 		return fmt.Sprintf("%d models: %s", len(models), strings.Join(models, ", "))
@@ -248,7 +247,7 @@ func (s *Service) probeProgram(ctx context.Context, p *Provider) (Status, string
 	return StatusOperative, fmt.Sprintf("%s runs, version %s", path, version)
 }
 
-// oneLine is foreign text as a detail may have it: one short line without control characters.
+// oneLine makes foreign text one short line without control characters.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || !unicode.IsPrint(r) && r != ' ' {

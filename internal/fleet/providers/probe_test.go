@@ -16,7 +16,7 @@ import (
 	"fleet/internal/fleet/providers"
 )
 
-// TestProbe has each thing that a probe can find.
+// TestProbe produces every result that a probe can have.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -83,7 +83,7 @@ func TestProbe(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
-// TestKeysAreSentAsTheProtocolWants looks at what servers are sent.
+// TestKeysAreSentAsTheProtocolWants checks what servers receive.
 func TestKeysAreSentAsTheProtocolWants(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) {
@@ -109,8 +109,8 @@ func TestKeysAreSentAsTheProtocolWants(t *testing.T) {
 	}
 }
 
-// TestListWithStatus probes all at once: one that hangs, one that panics and one that fails spoil nothing for the others,
-// and none takes longer than it may.
+// TestListWithStatus probes all providers at once. One that hangs, one that panics and one that fails must not affect
+// the others, and none may exceed its time limit.
 func TestListWithStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -160,8 +160,8 @@ func TestListWithStatus(t *testing.T) {
 	})
 }
 
-// TestProbesAreShared holds that callers who ask at the same time share one look, and that one who goes away does not
-// spoil it for the others.
+// TestProbesAreShared checks that concurrent callers share one probe, and that a caller who disconnects does not end it
+// for the others.
 func TestProbesAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// promptOf is the request as the agent reads it: the context, if there is one, before the prompt, each value in a fence
-// that nothing in it can end.
+// promptOf returns the request as the agent reads it: the context, if there is one, before the prompt. Each value
+// stands in a fence that its content cannot close.
 func promptOf(prompt string, context map[string]any) (string, error) {
 	if err := checkText("prompt", prompt); err != nil {
 		return "", err
@@ -54,7 +54,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// valueText is a value of a context as text: a string as it is, anything else as JSON.
+// valueText returns a context value as text: a string unchanged, anything else as JSON.
 func valueText(key string, value any) (text, language string, err error) {
 	field := "context." + key
 	if s, ok := value.(string); ok {
@@ -67,13 +67,13 @@ func valueText(key string, value any) (text, language string, err error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(value); err != nil { // NaN and infinities, which gRPC alone can send
+	if err := e.Encode(value); err != nil { // NaN and infinities, which only gRPC can send
 		return "", "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has a number that JSON does not have", field)
 	}
 	return b.String(), "json", nil
 }
 
-// hasZero says whether a text in the value has a zero byte.
+// hasZero reports whether a text in the value contains a zero byte.
 func hasZero(value any) bool {
 	switch v := value.(type) {
 	case string:
@@ -90,7 +90,7 @@ func hasZero(value any) bool {
 	return false
 }
 
-// checkText refuses what no model and no program takes.
+// checkText refuses text that no model or program accepts.
 func checkText(field, text string) error {
 	if !utf8.ValidString(text) {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not valid UTF-8 text", field)
@@ -112,7 +112,7 @@ func checkSize(field, what string, n int) error {
 	return nil
 }
 
-// fenceFor is a line of backticks that is longer than any in the text.
+// fenceFor returns a line of backticks longer than any in the text.
 func fenceFor(text string) string {
 	longest, n := 0, 0
 	for _, c := range text {

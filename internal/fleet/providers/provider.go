@@ -8,73 +8,74 @@ import (
 	"strings"
 )
 
-// Kind says what a provider is.
+// Kind is the kind of a provider.
 type Kind string
 
 // The kinds of providers.
 const (
 	KindAPI   Kind = "api"   // a model behind an API, with a key
 	KindCLI   Kind = "cli"   // a program on the server's machine
-	KindLocal Kind = "local" // a model server that needs no key, as a rule on the server's machine
+	KindLocal Kind = "local" // a model server without a key, usually on the server's machine
 )
 
-// Protocol is how a model is talked to.
+// Protocol is the API that a model speaks.
 type Protocol string
 
 // The protocols of models.
 const (
 	ProtocolAnthropic Protocol = "anthropic"        // Messages
-	ProtocolOpenAI    Protocol = "openai"           // Chat Completions, which most others speak too
+	ProtocolOpenAI    Protocol = "openai"           // Chat Completions, which most other vendors speak too
 	ProtocolResponses Protocol = "openai_responses" // Responses
 	ProtocolGoogle    Protocol = "google"           // Gemini's own
-	ProtocolOllama    Protocol = "ollama"           // Ollama's own for looking, Chat Completions for working
+	ProtocolOllama    Protocol = "ollama"           // Ollama's own for probes, Chat Completions for requests
 )
 
-// protocols are the protocols that a kind of provider can speak, the default first.
+// protocols lists the protocols that each kind of provider can speak, the default first.
 var protocols = map[Kind][]Protocol{
 	KindAPI:   {ProtocolOpenAI, ProtocolResponses, ProtocolAnthropic, ProtocolGoogle},
 	KindLocal: {ProtocolOpenAI, ProtocolOllama},
 }
 
-// fixedKeys are the keys of protocols that take no other: their clients read this very variable.
+// fixedKeys are the keys of protocols whose clients read only this variable.
 var fixedKeys = map[Protocol]string{ProtocolAnthropic: "ANTHROPIC_API_KEY", ProtocolGoogle: "GOOGLE_API_KEY"}
 
-// Provider is an agent that requests can be given to. Which fields have a meaning depends on its kind.
+// Provider is an agent that can be given requests. Some of its fields apply to one kind only.
 type Provider struct {
 	Name         string   `yaml:"name"`
 	Description  string   `yaml:"description"`
 	Kind         Kind     `yaml:"kind"`
 	Capabilities []string `yaml:"capabilities"`
-	// Model is what is asked when a request does not say; for a program, empty means its own choice.
+	// Model is the default model of a request; for a program, empty means the program's own default.
 	Model string `yaml:"model"`
-	// Keys name the environment variables of the server that hold the key, the first one that is set counts. For a
-	// program they are the variables that it gets besides those that Fleet knows it to need.
+	// Keys names the server's environment variables that hold the key; the first one that is set is used. A program
+	// gets these variables in addition to those that Fleet knows it needs.
 	Keys []string `yaml:"keys"`
 
-	// Of models.
+	// These fields are for models.
 	Protocol Protocol `yaml:"protocol"`
 	BaseURL  string   `yaml:"base_url"`
-	// Vendor is whose models these are, which decides what of a request's config they take; empty: what the protocol has.
+	// Vendor is the models' vendor, which decides what of a request's config they accept; empty means what the protocol
+	// accepts.
 	Vendor string `yaml:"vendor"`
 
-	// Of programs: what starts them, a driver of the local backend. With "command", Command is the program and its
-	// arguments, in that backend's notation; with another one, what is given to it besides.
+	// These fields are for programs. Driver is the driver of the local place that starts it. With "command", Command is
+	// the program and its arguments in that place's notation; with another driver, additional arguments.
 	Driver  string   `yaml:"driver"`
 	Command []string `yaml:"command"`
-	// Allow are the tools that a program with the driver claude may use, in its own notation. It can ask nobody, so it has
-	// no others; nil means editors.
+	// Allow lists the tools that a program with the driver claude may use, in Claude's notation. It cannot ask for
+	// others; nil means editors.
 	Allow []string `yaml:"allow"`
 
-	// Disabled takes a provider out of the table.
+	// Disabled removes a provider from the table.
 	Disabled bool `yaml:"disabled"`
 }
 
-// TakesTools says whether the agent can be given tools that callers register.
+// TakesTools reports whether the agent can be given tools that callers register.
 func (p *Provider) TakesTools() bool {
 	return p.Kind != KindCLI && slices.Contains(p.Capabilities, CapabilityToolUse)
 }
 
-// Program is the program that does the work; empty for a model.
+// Program returns the program that does the work; empty for a model.
 func (p *Provider) Program() string {
 	switch {
 	case p.Kind != KindCLI:
@@ -85,28 +86,28 @@ func (p *Provider) Program() string {
 	return p.Driver
 }
 
-// Capabilities that the providers of the table have. Entries of a configuration may have others.
+// These are the capabilities of the table's providers. Entries of a configuration may have others.
 const (
 	CapabilityTextCompletion   = "text_completion"
 	CapabilityCodeGeneration   = "code_generation"
 	CapabilityCodeAnalysis     = "code_analysis"
-	CapabilityCodeEditing      = "code_editing"      // it changes files by itself
+	CapabilityCodeEditing      = "code_editing"      // it edits files by itself
 	CapabilityCodeExecution    = "code_execution"    // it runs programs by itself
 	CapabilityToolUse          = "tool_use"          // it calls tools
 	CapabilityExtendedThinking = "extended_thinking" // it reasons before it answers
 )
 
-// usual are the capabilities of a kind of provider that names none.
+// usual are the default capabilities of each kind of provider.
 var usual = map[Kind][]string{
 	KindAPI:   {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityToolUse},
 	KindCLI:   {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityCodeEditing},
 	KindLocal: {CapabilityTextCompletion, CapabilityCodeGeneration, CapabilityCodeAnalysis, CapabilityToolUse},
 }
 
-// editors are the tools of Claude Code that read and change files of its own directory and run nothing.
+// editors are Claude Code's tools that read and change files of its own directory and run nothing.
 var editors = []string{"Read", "Glob", "Grep", "Edit", "Write", "NotebookEdit", "TodoWrite"}
 
-// allowed are the usual capabilities of a program that has these tools of Claude Code.
+// allowed returns the default capabilities of a program with these Claude Code tools.
 func allowed(tools []string) []string {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(tools, func(rule string) bool {
@@ -134,12 +135,12 @@ var (
 
 const maxName = 40
 
-// reserved says whether a variable may hold a secret of the server's own, and so is never given to anybody.
+// reserved reports whether a variable may hold a secret of the server's own. Such a variable is never given to anyone.
 func reserved(variable string) bool {
 	return strings.HasPrefix(variable, "FLEET_") || strings.HasPrefix(variable, "CODER_")
 }
 
-// complete fills in what follows from what is given, and says by key what is wrong.
+// complete fills in derived fields, and returns an error that names the invalid key.
 func (p *Provider) complete() error {
 	if len(p.Name) > maxName || !namePattern.MatchString(p.Name) {
 		return fmt.Errorf("name is %q: use 1 to %d lower-case letters, digits, and single - . _ between them", p.Name, maxName)
@@ -239,7 +240,7 @@ func (p *Provider) completeModel() error {
 		return fmt.Errorf("keys is empty: name the environment variable that holds the key, or use kind local for a server that needs none")
 	}
 	if vendor := map[Protocol]string{ProtocolAnthropic: "anthropic", ProtocolGoogle: "google", ProtocolOllama: "ollama"}[p.Protocol]; p.Vendor == "" {
-		p.Vendor = vendor // of whom the protocol is
+		p.Vendor = vendor // the protocol's vendor
 	}
 	if fixed := fixedKeys[p.Protocol]; fixed != "" && !slices.Equal(p.Keys, []string{fixed}) {
 		return fmt.Errorf("keys is %s: with protocol %s the key is in %s", join(p.Keys), p.Protocol, fixed)
@@ -247,7 +248,7 @@ func (p *Provider) completeModel() error {
 	return nil
 }
 
-// checkBase refuses a base URL that is none, or that has a secret in it.
+// checkBase refuses an invalid base URL, and one that contains a secret.
 func checkBase(base string) error {
 	u, err := url.Parse(base)
 	switch {
@@ -269,7 +270,7 @@ func join[T ~string](words []T) string {
 	return strings.Join(out, ", ")
 }
 
-// show is a text of a caller's or a configuration's as an error may show it: short, and for the beginning only.
+// show returns the beginning of a text as an error may show it.
 func show(s string) string {
 	const most = 40
 	r := []rune(strings.ToValidUTF8(s, "\uFFFD"))

@@ -28,22 +28,25 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestMain makes the test binary the shim of local runs.
+// TestMain lets the test binary act as the shim of runs, and as the run of a model.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "shim" {
 		os.Exit(local.ShimMain(os.Args[2:]...))
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
+	if len(os.Args) > 1 && os.Args[1] == "model-run" {
+		os.Exit(cagent.Main())
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
 	os.Exit(m.Run())
 }
 
-// real is the toolset over its real backends, with a stub of the models' APIs and programs of its own on the PATH.
+// real is the toolset over the real places, with a stub of the models' APIs and test programs on the PATH.
 type real struct {
 	*providers.Service
 	t     *testing.T
 	model *model.Server
-	bin   string // what is on the PATH before all else
-	data  string // where the store and the agents are
+	bin   string // first directory on the PATH
+	data  string // directory of the store and the agents
 	store fleet.Store
 	log   *lockedBuffer
 }
@@ -71,12 +74,13 @@ func newReal(t *testing.T, agents ...providers.Provider) *real {
 	})
 	require.NoError(t, err)
 	models, err := cagent.New(cagent.Config{
+		ShimCommand: []string{exe, "shim"}, RunCommand: []string{exe, "model-run"},
 		Dir: filepath.Join(r.data, "cagent"), ToolEnv: []string{"WEATHER_TOKEN"}, Logger: logger,
 		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
 	require.NoError(t, err)
-	core := fleet.NewService(store, clis, fleet.Config{
-		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, Hosts: map[string]fleet.Place{"cagent": models},
+	core := fleet.NewService(store, []fleet.Place{clis}, fleet.Config{
+		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, Others: []fleet.Place{models},
 	})
 	rec := fleet.NewReconciler(core)
 	rec.Start()
@@ -138,7 +142,7 @@ func (r *real) execute(q providers.ExecuteRequest) *providers.Answer {
 	return a
 }
 
-// TestModels asks models by each protocol that the stub speaks, and looks at what they were sent.
+// TestModels asks models over each protocol of the stub, and checks what they were sent.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -165,7 +169,7 @@ func TestModels(t *testing.T) {
 		require.Contains(t, asked[0].Said(), "## language\n\n```\npython\n```")
 		require.Empty(t, asked[0].Tools, "an agent has no tools but those that were registered")
 	}
-	// What the model does not take is not sent, and said.
+	// Parameters that the model does not accept are left out, with a warning.
 	for agent, c := range map[string]struct {
 		config   map[string]any
 		sent     []string
@@ -213,7 +217,7 @@ func TestModels(t *testing.T) {
 	require.Equal(t, "stub-other", asked[0].Model)
 }
 
-// TestModelTrouble has models that refuse, break off, hang and never end.
+// TestModelTrouble uses models that refuse, break off, hang and never end.
 func TestModelTrouble(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -229,7 +233,7 @@ func TestModelTrouble(t *testing.T) {
 		begun := time.Now()
 		a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: prompt, Timeout: ptr(1)})
 		require.Contains(t, a.Error, "longer than its timeout of 1 s", prompt)
-		if strings.Contains(prompt, "forever") { // the model has said what it read
+		if strings.Contains(prompt, "forever") { // the model has quoted what it read
 			require.Equal(t, int64(model.InputTokens), a.Usage.InputTokens, prompt)
 			require.Positive(t, a.Usage.OutputTokens, prompt)
 			require.Equal(t, 1, a.Turns)
@@ -245,10 +249,10 @@ func TestModelTrouble(t *testing.T) {
 	<-r.model.Gate("cancelled").Arrived()
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
-	<-r.model.Gate("cancelled").Left() // the request to the model ended too
+	<-r.model.Gate("cancelled").Left() // the request to the model has ended too
 }
 
-// TestUsageOfStopped wants the tokens of a request that was stopped to be known, as far as the model had told of them.
+// TestUsageOfStopped checks that a stopped request reports the tokens that the model had reported so far.
 func TestUsageOfStopped(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -278,7 +282,7 @@ func TestUsageOfStopped(t *testing.T) {
 	require.Positive(t, task.Usage.OutputTokens)
 }
 
-// TestLargeTexts has a prompt of 1 MiB, and an answer that is too long for a summary.
+// TestLargeTexts uses a prompt of 1 MiB and an answer that is too long for a summary.
 func TestLargeTexts(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -291,7 +295,7 @@ func TestLargeTexts(t *testing.T) {
 	require.Len(t, r.model.Asked("xxx")[0].Said(), len("user: ")+1<<20)
 }
 
-// TestTools registers tools of each kind, and has a model call them.
+// TestTools registers tools of each kind and lets a model call them.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
@@ -333,7 +337,7 @@ func TestTools(t *testing.T) {
 	require.Empty(t, r.model.Asked("for bob")[0].Tools, "another principal's tools are its own")
 }
 
-// TestPrograms gives requests to programs on the PATH: scripts that write down how they were called.
+// TestPrograms gives requests to scripts on the PATH that record how they were called.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, providers.Provider{
@@ -382,7 +386,8 @@ echo "$2 $(cat "$4") [${#CUSTOM_KEY}] [$ANTHROPIC_API_KEY]"
 	}
 }
 
-// TestRealProbes looks at servers on loopback ports: one that answers, one that refuses, one that hangs, one that is none.
+// TestRealProbes probes loopback servers: one that answers, one that refuses, one that hangs, and one that speaks no
+// HTTP.
 func TestRealProbes(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, body string) string {

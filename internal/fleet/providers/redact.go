@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// redacted is what stands in the place of a secret.
+// redacted replaces a secret.
 const redacted = "[redacted]"
 
-// minSecret is the length from which a value is taken for a secret: shorter ones would be found in any text.
+// minSecret is the minimum length of a secret. Shorter values would occur in ordinary text.
 const minSecret = 6
 
-// secretForms are forms in which providers and programs show keys: by their well-known beginnings, with stars in the
-// middle, or as the value of a header.
+// secretForms match keys as providers and programs show them: with a well-known prefix, with stars in the middle, or as
+// a header value.
 var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`\b(?:sk|pk|rk|gsk|xai|nvapi|fleet)[-_][A-Za-z0-9_*.-]{8,}`),
 	regexp.MustCompile(`\bAIza[A-Za-z0-9_*.-]{8,}`),
@@ -21,7 +21,7 @@ var secretForms = []*regexp.Regexp{
 
 var bearer = regexp.MustCompile(`(?i)\b(bearer|x-api-key:|api[-_ ]key:)\s+[^\s"',;]{6,}`)
 
-// secrets are the values of all variables that hold a provider's key, and of those that tools may have.
+// secrets returns the values of all variables that hold a provider's key, and of those that tools may use.
 func (s *Service) secrets() []string {
 	var values []string
 	for _, variable := range s.variables {
@@ -32,8 +32,8 @@ func (s *Service) secrets() []string {
 	return values
 }
 
-// redact takes the secrets that the server knows out of a text for a caller, and what looks like one. It is for words
-// about a request: errors and details.
+// redact removes from a text for a caller the secrets that the server knows, and what looks like a secret. It is for
+// errors and details.
 func (s *Service) redact(text string) string {
 	text = s.withoutKeys(text)
 	text = bearer.ReplaceAllString(text, "$1 "+redacted)
@@ -43,8 +43,8 @@ func (s *Service) redact(text string) string {
 	return text
 }
 
-// withoutKeys takes the secrets that the server knows out of what an agent wrote, and leaves the rest as it is: a text
-// about keys may well have things in it that look like one.
+// withoutKeys removes the secrets that the server knows from an agent's text. It leaves what merely looks like a
+// secret, since a text about keys may contain examples.
 func (s *Service) withoutKeys(text string) string {
 	for _, secret := range s.secrets() {
 		text = strings.ReplaceAll(text, secret, redacted)

@@ -12,23 +12,23 @@ import (
 	"fleet/internal/fleet"
 )
 
-// RegisterRequest is a tool for one agent or all of them.
+// RegisterRequest registers a tool for one agent or for all.
 type RegisterRequest struct {
 	Name      string
 	Spec      json.RawMessage // a JSON object
-	Agent     string          // empty: every agent that takes tools
+	Agent     string          // empty means every agent that takes tools
 	RequestID string
 }
 
-// Registered is what became of a tool.
+// Registered is the result of a registration.
 type Registered struct {
-	With     []string // the agents that can call it from now on
+	With     []string // the agents that can call it now
 	Warnings []string
 }
 
-// Register keeps the tool for the principal's own requests, in place of one of the same name for the same agents. A
-// specification that is none is INVALID_ARGUMENT, also an agent that there is not or that takes no tools;
-// PERMISSION_DENIED says what only an admin may register, LIMIT_REACHED that the principal has too many.
+// Register keeps the tool for the principal's own requests. It replaces a tool with the same name for the same agents.
+// An invalid specification and an agent that does not exist or takes no tools are INVALID_ARGUMENT. PERMISSION_DENIED
+// refuses what only an admin may register; LIMIT_REACHED means that the principal has too many tools.
 func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered,
 
 const registerMethod = "RegisterToolWithAgent"
 
-// bodyHash tells requests apart.
+// bodyHash returns a hash that distinguishes requests.
 func bodyHash(body ...any) (string, error) {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -109,7 +109,8 @@ func bodyHash(body ...any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// doneBefore says whether the same request was done before. Another one with its id is INVALID_ARGUMENT.
+// doneBefore reports whether the same request was done before. A different request with the same id is
+// INVALID_ARGUMENT.
 func doneBefore(tx fleet.ReadTx, who fleet.Principal, id, hash string) (bool, error) {
 	if id == "" {
 		return false, nil
@@ -124,7 +125,7 @@ func doneBefore(tx fleet.ReadTx, who fleet.Principal, id, hash string) (bool, er
 	return true, nil
 }
 
-// takers are the agents that get a tool: the one that is named, or all that take any.
+// takers returns the agents that get a tool: the named one, or all that take tools.
 func (s *Service) takers(name string) (with []string, agent string, err error) {
 	able := s.names((*Provider).TakesTools)
 	if name == "" {
@@ -142,7 +143,7 @@ func (s *Service) takers(name string) (with []string, agent string, err error) {
 	return []string{p.Name}, p.Name, nil
 }
 
-// alsoThere warns of tools of the same name for other agents, which stay.
+// alsoThere warns of tools with the same name that stay registered for other agents.
 func alsoThere(all []*fleet.RegisteredTool, name, agent string) (warnings []string) {
 	for _, t := range all {
 		switch {
@@ -156,8 +157,8 @@ func alsoThere(all []*fleet.RegisteredTool, name, agent string) (warnings []stri
 	return warnings
 }
 
-// toolsFor are the principal's tools that the provider gets. One that was registered for it alone goes before one for
-// all of that name. What the principal may not have any more is left out, with a warning.
+// toolsFor returns the principal's tools for the provider. A tool registered for this provider takes precedence over
+// one for all. Tools that the principal may no longer use are left out, with a warning.
 func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider) (tools []fleet.Tool, warnings []string, err error) {
 	if !p.TakesTools() {
 		return nil, nil, nil
@@ -175,7 +176,7 @@ func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider
 		case t.Agent == "" && slices.ContainsFunc(all, func(o *fleet.RegisteredTool) bool { return o.Name == t.Name && o.Agent == p.Name }):
 		default:
 			if err := s.mayHave(who, &t.Tool); err != nil {
-				warnings = append(warnings, fmt.Sprintf("The tool %q is left out: %s", t.Name, fleet.Words(err)))
+				warnings = append(warnings, fmt.Sprintf("The tool %q is left out: %s", t.Name, fleet.PublicMessage(err)))
 				continue
 			}
 			tools = append(tools, t.Tool)

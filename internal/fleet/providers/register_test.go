@@ -29,7 +29,7 @@ func (h *harness) register(by, name, agent, text string) *providers.Registered {
 	return r
 }
 
-// tools are what the agent of a request by the principal gets, by name, with their descriptions.
+// tools returns the tools that the agent of the principal's request gets: their descriptions by name.
 func (h *harness) tools(by, agent string) map[string]string {
 	h.t.Helper()
 	a, err := h.Execute(h.as(by), providers.ExecuteRequest{Agent: agent, Prompt: "p"})
@@ -44,7 +44,7 @@ func (h *harness) tools(by, agent string) map[string]string {
 	return out
 }
 
-// TestRegister registers each kind of tool, and looks at what the agents get.
+// TestRegister registers each kind of tool and checks what the agents get.
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) { c.ToolEnv = []string{"WEATHER_TOKEN", "NOT_SET"} })
@@ -75,7 +75,8 @@ func TestRegister(t *testing.T) {
 	require.Empty(t, h.tools("alice", "claude"), "another principal's tools are its own")
 }
 
-// TestRegisterAgain replaces, and says so; what was registered for one agent goes before what is for all.
+// TestRegisterAgain checks that a registration replaces the previous one and says so, and that a tool for one agent
+// takes precedence over one for all.
 func TestRegisterAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -191,7 +192,7 @@ func TestRegisterRefuses(t *testing.T) {
 	require.Empty(t, h.tools("root", "claude"))
 }
 
-// TestRegisterNeedsAnAdmin has what only an admin may register, and what everybody may.
+// TestRegisterNeedsAnAdmin registers what only an admin may register, and what everybody may.
 func TestRegisterNeedsAnAdmin(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) {
@@ -222,7 +223,7 @@ func TestRegisterNeedsAnAdmin(t *testing.T) {
 		require.NoError(t, try("alice", what), what)
 	}
 
-	// Who was an admin, and is none any more, does not keep what only an admin may have.
+	// A former admin loses what only an admin may have.
 	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "alice", Kind: fleet.Human, Admin: true})
 	_, err := h.Register(admin, providers.RegisterRequest{Name: "shell", Spec: spec(t, `{"description": "d", "command": ["bash"]}`)})
 	require.NoError(t, err)
@@ -255,7 +256,7 @@ func FuzzToolSpec(f *testing.F) {
 	require.NoError(f, err)
 	ctx := fleet.WithPrincipal(context.Background(), fleet.Principal{Name: "alice"})
 	f.Fuzz(func(t *testing.T, name, text string) {
-		// The agent is one that there is not, so that nothing is stored: it must be refused, and not break.
+		// The agent does not exist, so nothing is stored: the call must be refused and must not crash.
 		_, err := s.Register(ctx, providers.RegisterRequest{Name: name, Spec: json.RawMessage(text), Agent: "nobody"})
 		reason := fleet.ReasonOf(err)
 		require.True(t, reason == fleet.ReasonInvalidArgument || reason == fleet.ReasonPermissionDenied, "%v", err)

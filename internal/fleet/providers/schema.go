@@ -9,18 +9,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// noArguments is the schema of a tool that takes none.
+// noArguments is the schema of a tool without arguments.
 const noArguments = `{"type":"object","properties":{}}`
 
-// nowhere loads no schema: one that refers to another document could have the server read a file or call somebody.
+// nowhere loads no schema, because a schema that refers to another document could make the server read a file or call a
+// host.
 type nowhere struct{}
 
 func (nowhere) Load(string) (any, error) {
 	return nil, errors.New("it refers to another document: put that under $defs")
 }
 
-// checkParameters checks that the parameters of a tool are a JSON Schema, of an object, against the metaschema of its
-// draft, and returns them as compact JSON.
+// checkParameters checks that a tool's parameters are a JSON Schema of an object, against the metaschema of its draft,
+// and returns them as compact JSON.
 func checkParameters(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage(noArguments), nil
@@ -52,7 +53,7 @@ func checkParameters(raw json.RawMessage) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// schemaWords says what is wrong with a schema, and where: the last and deepest cause that the metaschema gives.
+// schemaWords returns what is wrong with a schema and where: the last and deepest cause that the metaschema reports.
 func schemaWords(err error) string {
 	words := ""
 	for line := range strings.Lines(err.Error()) {

@@ -11,18 +11,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Core is what of the core a Service needs.
+// Core is the part of the core that a Service needs.
 type Core interface {
 	Launch(ctx context.Context, r fleet.LaunchRequest) (*fleet.AgentView, error)
 	FollowTask(ctx context.Context, taskID string, after int64, sink func(fleet.Event) error) (*fleet.Task, error)
 	Payload(ctx context.Context, taskID string) ([]byte, error)
 	AskStopTask(ctx context.Context, id string) error
 	StopByUID(ctx context.Context, agentUID string) (*fleet.Task, error)
-	TraitsOf(host string) (fleet.Traits, bool)
+	PlaceWith(driver string) (fleet.Traits, bool)
 }
 
-// Service is what callers do with providers. Every method acts for the principal in its context. Methods are safe for
-// concurrent use.
+// Service implements the toolset. Every method acts for the principal in its context. Methods are safe for concurrent
+// use.
 type Service struct {
 	core      Core
 	store     fleet.Store
@@ -35,7 +35,7 @@ type Service struct {
 	probes    probes
 }
 
-// New returns a service over the core and its store. The error is about the configuration.
+// New returns a service over the core and its store. It returns an error if the configuration is invalid.
 func New(core Core, store fleet.Store, outside Outside, cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func New(core Core, store fleet.Store, outside Outside, cfg Config) (*Service, e
 	return s, nil
 }
 
-// notSecret says whether a variable that a program gets holds a choice, not a secret.
+// notSecret reports whether a variable for a program holds a setting, not a secret.
 func notSecret(variable string) bool {
 	for _, end := range []string{"_MODEL", "_PROVIDER", "_URL", "_HOST", "_REGION", "_PROJECT"} {
 		if strings.HasSuffix(variable, end) {
@@ -68,7 +68,7 @@ func notSecret(variable string) bool {
 	return false
 }
 
-// find returns the provider of the name, which is compared without case; nil when there is none.
+// find returns the provider with the name, ignoring case; nil if there is none.
 func (s *Service) find(name string) *Provider {
 	name = strings.ToLower(strings.TrimSpace(name))
 	i, found := slices.BinarySearchFunc(s.table, name, func(p Provider, n string) int { return strings.Compare(p.Name, n) })
@@ -78,7 +78,7 @@ func (s *Service) find(name string) *Provider {
 	return &s.table[i]
 }
 
-// names lists the providers that ok says yes of.
+// names lists the providers for which ok returns true.
 func (s *Service) names(ok func(*Provider) bool) (names []string) {
 	for i := range s.table {
 		if ok(&s.table[i]) {
@@ -90,7 +90,7 @@ func (s *Service) names(ok func(*Provider) bool) (names []string) {
 
 func every(*Provider) bool { return true }
 
-// probes are the looks at providers that are under way: who asks for one that another caller has begun waits for that.
+// probes holds the running probes. A caller who asks for a provider that is being probed waits for that probe.
 type probes struct {
 	mu      sync.Mutex
 	running map[string]*running
@@ -98,11 +98,11 @@ type probes struct {
 
 type running struct {
 	done    chan struct{}
-	finding Finding // once done is closed
+	finding Finding // valid once done is closed
 }
 
-// look probes the provider, or waits for the probe of it that is under way. A probe belongs to nobody: whoever began it
-// ends it, also when its own caller is gone by then, so that it spoils nothing for others.
+// look probes the provider, or waits for a running probe. A probe belongs to no caller: it continues when the caller
+// who started it disconnects.
 func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
 	s.probes.mu.Lock()
 	r := s.probes.running[p.Name]
@@ -129,7 +129,7 @@ func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
 
 func (s *Service) run(ctx context.Context, p *Provider, r *running) {
 	defer func() {
-		if broken := recover(); broken != nil { // one bad probe spoils nothing but itself
+		if broken := recover(); broken != nil { // a panic in one probe affects only that probe
 			s.log.ErrorContext(ctx, "a probe broke", slog.String("agent", p.Name), slog.String("panic", s.redact(fmt.Sprint(broken))))
 		}
 		s.probes.mu.Lock()

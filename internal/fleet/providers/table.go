@@ -1,10 +1,10 @@
 package providers
 
-// builtin is the table of providers that there are without any configuration. Models are those that their makers name
-// for general use; an entry of the configuration with the same name changes what it says.
+// builtin returns the built-in table of providers. It names the models that their vendors recommend for general use. A
+// configuration entry with the same name changes an entry.
 func builtin() []Provider {
 	thinks := append(usualOf(KindAPI), CapabilityExtendedThinking)
-	runs := append(usualOf(KindCLI), CapabilityCodeExecution) // programs too, as it is called here
+	runs := append(usualOf(KindCLI), CapabilityCodeExecution) // also runs programs
 	all := []Provider{
 		{
 			Name: "claude", Kind: KindAPI, Description: "Claude models of Anthropic, by the Messages API",
@@ -92,7 +92,7 @@ func builtin() []Provider {
 	}
 	for i := range all {
 		if err := all[i].complete(); err != nil {
-			panic("providers: the table has a bad entry " + all[i].Name + ": " + err.Error()) // a test of every entry
+			panic("providers: the table has a bad entry " + all[i].Name + ": " + err.Error()) // a test checks every entry
 		}
 	}
 	return all

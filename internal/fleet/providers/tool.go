@@ -25,16 +25,16 @@ const (
 	maxCommand   = 64      // arguments of a command
 )
 
-// toolName is what every model takes for the name of a tool.
+// toolName matches tool names that every model accepts.
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
-// ownTools are names of tools that agents have from Fleet itself.
+// ownTools are names of tools that Fleet itself gives to agents.
 var ownTools = []string{"agent_complete", "append_payload", "run_subagent"}
 
-// methods are the HTTP methods that take a body.
+// methods are the HTTP methods with a body.
 var methods = []string{"", "POST", "PUT", "PATCH"}
 
-// toolSpec is a tool as callers write it. One of HTTP, MCP and Command is what does the work.
+// toolSpec is a tool as callers write it. One of HTTP, MCP and Command implements it.
 type toolSpec struct {
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
@@ -55,7 +55,7 @@ type mcpSpec struct {
 	Tool string `json:"tool"`
 }
 
-// malformed is the error about a part of a tool's specification.
+// malformed returns the error for a part of a tool's specification.
 func malformed(part, format string, args ...any) error {
 	field := "tool_spec"
 	if part != "" {
@@ -64,7 +64,7 @@ func malformed(part, format string, args ...any) error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, field, field+" "+format, args...)
 }
 
-// parseTool reads a tool's specification and refuses what is not one.
+// parseTool parses and checks a tool's specification.
 func parseTool(name string, raw []byte) (fleet.Tool, error) {
 	t := fleet.Tool{Name: name}
 	if !toolName.MatchString(name) {
@@ -99,7 +99,7 @@ func parseTool(name string, raw []byte) (fleet.Tool, error) {
 	return t, s.implement(&t)
 }
 
-// implement takes over what does the work.
+// implement sets how the tool is implemented.
 func (s *toolSpec) implement(t *fleet.Tool) error {
 	given := 0
 	for _, is := range []bool{s.HTTP != nil, s.MCP != nil, s.Command != nil} {
@@ -213,18 +213,18 @@ func checkHeaders(part string, headers map[string]string) error {
 	return nil
 }
 
-// secretName are names of headers and variables whose values are secrets.
+// secretName matches names of headers and variables that hold secrets.
 var secretName = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|credential|(^|[^a-z])key|api-?key|_key`)
 
-// checkValue refuses a secret that stands in the specification itself: that is kept in the database and seen by whoever
-// reads it there. It belongs into the server's environment.
+// checkValue refuses a secret written into the specification, which is stored in the database where others can read it.
+// Secrets belong in the server's environment.
 func checkValue(part, name, value string) error {
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) || len(value) > 4<<10 || checkText("", value) != nil {
 		return malformed(part, "has a value of %s that is no single line of text", name)
 	}
 	named, err := variablesIn(value)
 	if err != nil {
-		return malformed(part, "of %s: %s", name, fleet.Words(err))
+		return malformed(part, "of %s: %s", name, fleet.PublicMessage(err))
 	}
 	for _, v := range named {
 		if reserved(v) {
@@ -246,7 +246,7 @@ func variablesIn(text string) (names []string, err error) {
 	return names, err
 }
 
-// variables are those that the tool names.
+// variables returns the variables that the tool names.
 func variables(t *fleet.Tool) (names []string) {
 	var values []string
 	switch {
@@ -256,14 +256,14 @@ func variables(t *fleet.Tool) (names []string) {
 		values = append(slices.Collect(maps.Values(t.MCP.Server.Headers)), slices.Collect(maps.Values(t.MCP.Server.Env))...)
 	}
 	for _, v := range values {
-		named, _ := variablesIn(v) // it was checked
+		named, _ := variablesIn(v) // it was checked before
 		names = append(names, named...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// address is where the tool is called; "" for a program.
+// address returns where the tool is called; "" for a program.
 func address(t *fleet.Tool) string {
 	switch {
 	case t.HTTP != nil:
@@ -274,8 +274,8 @@ func address(t *fleet.Tool) string {
 	return ""
 }
 
-// checkVariables refuses variables that the operator has not listed: whoever registers a tool says where its headers go,
-// and so could have any secret of the server's environment sent there.
+// checkVariables refuses variables that the operator has not listed. The author of a tool chooses where its headers go,
+// and could otherwise have any secret of the server's environment sent there.
 func (s *Service) checkVariables(t *fleet.Tool) error {
 	for _, v := range variables(t) {
 		if !slices.Contains(s.cfg.ToolEnv, v) {
@@ -285,10 +285,9 @@ func (s *Service) checkVariables(t *fleet.Tool) error {
 	return nil
 }
 
-// mayHave says whether the principal's agents may have the tool. A tool is called by the server itself, with what the
-// server can reach and the rights that it has: a program would be the server's user, and an address on its own networks
-// may answer whoever comes from there. So these are for admins, and for the one person there is without tokens; the
-// configuration can let everybody call some hosts.
+// mayHave reports whether the principal's agents may use the tool. The server itself calls tools, with its own rights:
+// a program runs as the server's user, and an address on the server's networks may trust the server. So these are for
+// admins and for the single user of a server without tokens. The configuration can open some hosts to everybody.
 func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
 	if who.Admin {
 		return nil
@@ -306,7 +305,7 @@ func (s *Service) mayHave(who fleet.Principal, t *fleet.Tool) error {
 	return nil
 }
 
-// inside says whether a host is written as one on the server's machine or its own networks.
+// inside reports whether a host is on the server's machine or its own networks, judged by how it is written.
 func inside(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	ip, err := netip.ParseAddr(host)
@@ -319,12 +318,12 @@ func inside(host string) bool {
 
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r > 0x7f }
 
-// plain is what the JSON decoder says, without its package's name.
+// plain returns the JSON decoder's error without its package name.
 func plain(err error) string {
 	return oneLine(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: "), "Go struct field toolSpec.", ""))
 }
 
-// overwritten warns of a tool that is there already.
+// overwritten warns that an existing tool was replaced.
 func overwritten(name, agent string) string {
 	if agent == "" {
 		return fmt.Sprintf("There was a tool %q already: it is replaced", name)

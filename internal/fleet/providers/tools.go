@@ -8,14 +8,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Tool is a registered tool as a list shows it.
+// Tool is a registered tool as listed.
 type Tool struct {
 	*fleet.RegisteredTool
 	With []string // the agents that can call it
 }
 
-// Tools returns the principal's tools in the order of their registration; with an agent, those that it can call. An agent
-// that does not exist is INVALID_ARGUMENT.
+// Tools returns the principal's tools in the order of their registration; if an agent is named, only those that it can
+// call. An agent that does not exist is INVALID_ARGUMENT.
 func (s *Service) Tools(ctx context.Context, agent string) ([]Tool, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -40,15 +40,16 @@ func (s *Service) Tools(ctx context.Context, agent string) ([]Tool, error) {
 	return list, nil
 }
 
-// RemoveTool removes the principal's tool of the name, from the agent or, without one, from all. It returns the agents
-// that had it: none when there was no such tool. One that all agents have takes the place of one that an agent had alone.
+// RemoveTool removes the principal's tool with the name from the agent, or from all if no agent is named. It returns
+// the agents that had the tool. After a tool for one agent is removed, a tool with that name for all agents takes its
+// place.
 func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []string, err error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if name == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is required: see get_registered_tools")
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is required").Next("{get_registered_tools} shows the tools")
 	}
 	if agent, err = s.agentNamed(agent); err != nil {
 		return nil, err
@@ -74,8 +75,8 @@ func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []st
 	return slices.Compact(from), err
 }
 
-// callers are the agents that call the tool: the one that it is for, or all that take tools and have none of the name of
-// their own.
+// callers returns the agents that can call the tool: the one that it is for, or all that take tools and have no other
+// tool with that name.
 func (s *Service) callers(all []*fleet.RegisteredTool, t *fleet.RegisteredTool) []string {
 	return s.names(func(p *Provider) bool {
 		switch {
@@ -88,7 +89,7 @@ func (s *Service) callers(all []*fleet.RegisteredTool, t *fleet.RegisteredTool) 
 	})
 }
 
-// agentNamed is the name of the agent as the table has it; empty when none is named.
+// agentNamed returns the agent's name as the table writes it; empty if no agent is named.
 func (s *Service) agentNamed(name string) (string, error) {
 	if name == "" {
 		return "", nil

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// call is a call that begins a session, and may carry an id to be done once.
+// call is a call that creates a session. It may carry a request id, so that it is done only once.
 type call struct {
 	principal        string
 	method, id, hash string
@@ -27,7 +27,7 @@ func newCall(p fleet.Principal, method, id string, body any) (call, error) {
 	return call{p.Name, method, id, hex.EncodeToString(sum[:])}, nil
 }
 
-// done returns the session that the same call made before; nil when there is none.
+// done returns the session that an earlier call with the same request id created; nil if there is none.
 func (c call) done(tx fleet.ReadTx) (*fleet.Session, error) {
 	if c.id == "" {
 		return nil, nil
@@ -42,8 +42,8 @@ func (c call) done(tx fleet.ReadTx) (*fleet.Session, error) {
 	return tx.Session(r.TaskID)
 }
 
-// remember keeps which session the call made, in the transaction that makes it. A request has no field for a session, so
-// its id is where that of a task would be.
+// remember records, in the same transaction, which session the call created. A stored request has no field for a
+// session, so the session id is kept in the field for the task.
 func (c call) remember(tx fleet.Tx, x *fleet.Session, now time.Time) error {
 	if c.id == "" {
 		return nil

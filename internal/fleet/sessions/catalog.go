@@ -13,7 +13,7 @@ const (
 	SourceAll   Source = "all"
 )
 
-// Definition is an agent that is defined outside of Fleet.
+// Definition is an agent that is defined outside the fleet.
 type Definition struct {
 	Name        string
 	Description string
@@ -21,31 +21,34 @@ type Definition struct {
 	Path        string   // of a file, in the agents directory
 	Reference   string   // of an artifact
 	Digest      string   // of an artifact
-	Agents      []string // that the document defines, the one that is spoken to first
+	Agents      []string // agents of the document, beginning with the one that users talk to
 	Document    string
-	Problem     string // why it cannot be used; empty: it can
-	// Warnings say what will not work, though it can be used: a key that is missing, a tool that is refused.
+	Problem     string // why it cannot be used; empty if it can
+	// Warnings describe parts that will not work although the definition can be used, for example a missing key or a
+	// refused tool.
 	Warnings []string
 }
 
 // Pulled is an artifact that was pulled.
 type Pulled struct{ Digest, Reference string }
 
-// Catalog has definitions. Its errors are *fleet.Error: AGENT_NOT_FOUND for what it does not have, DEFINITION_INVALID for
-// what is there and cannot be used.
+// Catalog finds definitions. Its errors are *fleet.Error: AGENT_NOT_FOUND if there is no such definition,
+// DEFINITION_INVALID if it exists but cannot be used.
 type Catalog interface {
-	// Files lists the definitions in the agents directory by path, also those that cannot be used.
+	// Files lists the definitions in the agents directory by path, including those that cannot be used.
 	Files(ctx context.Context) ([]Definition, error)
-	// File returns the definition in a file: its path in the agents directory, or one that leads into it.
+	// File returns the definition in a file. The path is relative to the agents directory, or points into it.
 	File(ctx context.Context, path string) (Definition, error)
 
-	// Stored lists the artifacts that the context's principal has pulled, by reference; for an admin, those of everybody.
+	// Stored lists the artifacts that the context's principal has pulled, by reference. An admin gets those of all
+	// principals.
 	Stored(ctx context.Context) ([]Definition, error)
-	// Artifact returns one of them by its reference or the last part of it. A principal's own come first.
+	// Artifact returns an artifact by its reference, or by the last part of it. The principal's own artifacts take
+	// precedence.
 	Artifact(ctx context.Context, reference string) (Definition, error)
-	// Pull gets an artifact from its registry and keeps it for the context's principal, in place of one of the same
-	// reference.
+	// Pull downloads an artifact from its registry and keeps it for the context's principal. It replaces an artifact
+	// with the same reference.
 	Pull(ctx context.Context, reference string) (Pulled, error)
-	// Remove removes an artifact that the context's principal has pulled. Sessions that are held with it go on.
+	// Remove removes an artifact that the context's principal has pulled. Sessions that use it continue.
 	Remove(ctx context.Context, reference string) (Pulled, error)
 }

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Close closes a session. One that is closed already stays as it is.
+// Close closes a session. It does not change a closed session.
 func (s *Service) Close(ctx context.Context, id string) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Service) Close(ctx context.Context, id string) error {
 	return s.close(ctx, x, "closed by "+p.Name)
 }
 
-// close closes the session, for the reason, and ends what runs in it. It can be called again when it was cut off.
+// close closes the session for the given reason and ends its turns. It can be repeated after an interruption.
 func (s *Service) close(ctx context.Context, x *fleet.Session, reason string) error {
 	var running *fleet.Task
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
@@ -75,7 +75,7 @@ func (s *Service) close(ctx context.Context, x *fleet.Session, reason string) er
 	return s.core.Remove(ctx, x.AgentUID)
 }
 
-// Start begins to look, now and then, for sessions that nobody uses any more.
+// Start starts the periodic search for idle sessions.
 func (s *Service) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
@@ -104,8 +104,8 @@ func (s *Service) Stop() {
 	}
 }
 
-// Sweep closes the sessions that nobody has used for too long, and removes agents that a session was made with which did
-// not come to be, or was closed half-way.
+// Sweep closes sessions that were idle for too long. It also removes agents of sessions whose creation or closing was
+// interrupted.
 func (s *Service) Sweep(ctx context.Context) error {
 	var idle []*fleet.Session
 	var left []*fleet.AgentView

@@ -6,46 +6,46 @@ import (
 	"time"
 )
 
-// Settings are what people configure. The zero value works.
+// Settings are the configuration. The zero value works.
 type Settings struct {
-	// AgentsDir has the definitions of agents, YAML files of cagent. The server finds one when it is empty.
+	// AgentsDir is the directory of agent definitions, YAML files of cagent. If empty, the server looks for one.
 	AgentsDir string `yaml:"agents_dir"`
-	// Directories are those that agents of sessions can be given to work in, with all below them. Without any, a server
-	// without tokens gives any directory, and one with tokens none.
+	// Directories are the directories that agents of sessions may work in, with everything below. Without any, a server
+	// without tokens allows every directory, and a server with tokens allows none.
 	Directories []string `yaml:"directories"`
 	// MaxSessions is how many open sessions a principal may have; 0 means 100.
 	MaxSessions int `yaml:"max_sessions"`
-	// Evict has a new session close the one that was not used for the longest time, instead of being refused, when a
-	// principal has MaxSessions.
+	// Evict makes a new session close the least recently used one when the principal has MaxSessions, instead of being
+	// refused.
 	Evict bool `yaml:"evict"`
-	// MaxMessages is how many messages a session takes; 0 means 1000.
+	// MaxMessages is how many messages a session accepts; 0 means 1000.
 	MaxMessages int `yaml:"max_messages"`
 	// MaxWaiting is how many messages may wait for their turn in a session; 0 means 16.
 	MaxWaiting int `yaml:"max_waiting"`
-	// IdleTimeout is how long a session stays open that is not used; 0 means 24 h, negative for ever.
+	// IdleTimeout is how long an unused session stays open; 0 means 24 h, a negative value forever.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// TurnTimeout is how long an answer may take; 0 means 10 min.
 	TurnTimeout time.Duration `yaml:"turn_timeout"`
-	// Pulled says what agents of registries may do.
+	// Pulled limits what agents from registries may do.
 	Pulled Pulling `yaml:"pulled"`
 }
 
-// Pulling says which agents of registries are taken. The zero value is the safe one.
+// Pulling limits which agents from registries are accepted. The zero value is the safe one.
 type Pulling struct {
-	// Registries are the hosts that agents may be pulled from; empty: any.
+	// Registries are the hosts that agents may be pulled from; empty means any.
 	Registries []string `yaml:"registries"`
-	// Toolsets are the types of toolsets they may have; empty: think, todo, memory.
+	// Toolsets are the types of toolsets that they may have; empty means think, todo, memory.
 	Toolsets []string `yaml:"toolsets"`
-	// ModelHosts are the hosts that their models may be at, besides those of the known providers.
+	// ModelHosts are hosts that their models may use besides those of the known providers.
 	ModelHosts []string `yaml:"model_hosts"`
-	// Login is what registries are asked with: docker, for the logins of the server's user, or none; empty: docker on a
-	// server without tokens, else none.
+	// Login says which credentials are sent to registries: docker for the Docker logins of the server's user, or none.
+	// Empty means docker on a server without tokens, otherwise none.
 	Login string `yaml:"login"`
-	// Timeout is how long a registry gets to answer; 0 means 60 s.
+	// Timeout is how long a registry may take to answer; 0 means 60 s.
 	Timeout time.Duration `yaml:"timeout"`
 }
 
-// Validate says what is wrong with the settings, by key.
+// Validate returns an error that names the invalid key.
 func (s Settings) Validate() error {
 	for key, n := range map[string]int{"max_sessions": s.MaxSessions, "max_messages": s.MaxMessages, "max_waiting": s.MaxWaiting} {
 		if n < 0 {
@@ -63,21 +63,21 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Config of a Service.
+// Config configures a Service.
 type Config struct {
 	Settings
-	// Backend hosts the agents of definitions, and Driver is what it runs them with; both are "cagent" unless set.
-	Backend, Driver string
-	// Places is the backend whose projects agents can be given to work in; "local" unless set.
+	// Driver is the driver of defined agents, and so says where they live; it defaults to "cagent".
+	Driver string
+	// Places is the place whose projects sessions can name; it defaults to "local".
 	Places string
-	// AnyDirectory says that callers may have agents work in any directory, but for Private.
+	// AnyDirectory allows agents to work in every directory except Private.
 	AnyDirectory bool
-	// Private is the server's own directory, in which no agent is let.
+	// Private is the server's own directory, which no agent may use.
 	Private string
-	// AbortGrace is how long a turn goes on whose caller has gone, when its message has a request id; 0 means 2 min, as
-	// long as the command line tries to reach a server again.
+	// AbortGrace is how long a turn continues after its caller has disconnected, if its message has a request id; 0
+	// means 2 min, as long as the command line tries to reconnect.
 	AbortGrace time.Duration
-	// SweepEvery is how often idle sessions are looked for; 0 means a minute.
+	// SweepEvery is the interval of the search for idle sessions; 0 means a minute.
 	SweepEvery time.Duration
 	Now        func() time.Time // nil means time.Now
 	Logger     *slog.Logger     // nil means no log
@@ -100,9 +100,6 @@ func (c *Config) fill() {
 	}
 	if c.AbortGrace == 0 {
 		c.AbortGrace = 2 * time.Minute
-	}
-	if c.Backend == "" {
-		c.Backend = "cagent"
 	}
 	if c.Places == "" {
 		c.Places = "local"

@@ -7,26 +7,26 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Content is something that an agent did in a turn. One of its parts is set.
+// Content is one thing that an agent did in a turn. Exactly one of its parts is set.
 type Content struct {
-	Agent     string          // that did it
-	Tool      string          // that it used, or that answered
+	Agent     string          // the agent that did it
+	Tool      string          // the tool that it used, or that answered
 	Status    string          // of the tool: started, completed or failed
 	CallID    string          // of the tool
-	Arguments json.RawMessage // of the tool, when it was used
-	Result    *Result         // of the tool, when it answered
-	Message   string          // what the agent said
-	Usage     *fleet.Usage    // of one request to its model
-	Warning   string          // what did not work, such as an MCP server that did not start
+	Arguments json.RawMessage // of the tool call
+	Result    *Result         // what the tool returned
+	Message   string          // text of the agent
+	Usage     *fleet.Usage    // of one request to the model
+	Warning   string          // what did not work, for example an MCP server that did not start
 }
 
-// Result is what a tool answered.
+// Result is the result of a tool.
 type Result struct {
 	Text    string
 	IsError bool
 }
 
-// step is the data of an output; see fleet.Output.
+// step is the JSON of an output; see fleet.Output.
 type step struct {
 	Type         string          `json:"type"`
 	Agent        string          `json:"agent"`
@@ -41,7 +41,7 @@ type step struct {
 	Message      string          `json:"message"`
 }
 
-// contentOf is what the event tells of a turn; ok is false when it tells nothing of it.
+// contentOf returns the content of an event of the turn; ok is false if the event has none.
 func contentOf(e fleet.Event) (c Content, ok bool) {
 	if e.Type != fleet.EventTaskOutput && e.Type != fleet.EventTaskStep {
 		return Content{}, false
@@ -53,7 +53,7 @@ func contentOf(e fleet.Event) (c Content, ok bool) {
 	case e.Type == fleet.EventTaskOutput:
 		c.Message = e.Text
 		return c, e.Text != ""
-	case !known: // the backend knows no more than the words
+	case !known: // the backend knows only the text
 		c.Tool, c.Status = e.Text, "started"
 		return c, e.Text != ""
 	}
@@ -76,7 +76,7 @@ func contentOf(e fleet.Event) (c Content, ok bool) {
 	return c, true
 }
 
-// speaker is the name of the task's agent: what its definition calls it, or its own.
+// speaker returns the name of the task's agent: the name in its definition, or its own.
 func (s *Service) speaker(ctx context.Context, t *fleet.Task) (name string, err error) {
 	name = t.AgentName
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {

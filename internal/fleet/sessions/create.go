@@ -9,25 +9,26 @@ import (
 	"fleet/internal/fleet"
 )
 
-// found is what a caller's name for an agent stands for: a definition, or an agent of the fleet.
+// found is what a caller's name for an agent refers to: a definition, or an agent of the fleet.
 type found struct {
 	definition *Definition
 	agent      *fleet.AgentView
 	source     Source
 }
 
-// The longest names, in characters.
+// These limit names, in characters.
 const (
 	maxReference = 512
 	maxName      = 200
 )
 
-// find looks for an agent: a file that is written as one, a definition by its name, an agent of the fleet, an artifact.
-// What is the operator's comes before what anybody can pull, and a caller's own agents too.
+// find resolves the name of an agent. A name that looks like a file is one. Otherwise definitions come before agents of
+// the fleet, and these before artifacts, so that nobody can shadow the operator's or a caller's own agents by pulling
+// an artifact.
 func (s *Service) find(ctx context.Context, name string) (found, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
-		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty: list_agents shows which there are")
+		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty").Next("{list_agents} shows which there are")
 	case utf8.RuneCountInString(name) > maxReference || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
 		return found{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is no file, reference or name", shorten(strings.ToValidUTF8(name, "?"), 60))
 	}
@@ -46,8 +47,8 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 	d, err = s.catalog.Artifact(ctx, name)
 	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
 		err = fleet.Errorf(fleet.ReasonAgentNotFound,
-			"there is no agent %q: no file in the agents directory, no agent that was pulled and none of the fleet has the name; list_agents shows which there are",
-			shorten(name, 200)).With("agent", shorten(name, 200))
+			"there is no agent %q: no file in the agents directory, no agent that was pulled and none of the fleet has the name",
+			shorten(name, 200)).Next("{list_agents} shows which there are").With("agent", shorten(name, 200))
 	}
 	if err != nil {
 		return found{}, err
@@ -55,7 +56,7 @@ func (s *Service) find(ctx context.Context, name string) (found, error) {
 	return found{definition: &d, source: SourceStore}, nil
 }
 
-// isPath says whether nothing but a file can be meant.
+// isPath reports whether the name can only be a file.
 func isPath(name string) bool {
 	for _, prefix := range []string{"./", "../", "/", "~"} {
 		if strings.HasPrefix(name, prefix) {
@@ -65,22 +66,22 @@ func isPath(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// hosted says whether this server runs agents of definitions.
+// hosted reports whether this server runs defined agents.
 func (s *Service) hosted() error {
-	if _, ok := s.core.TraitsOf(s.cfg.Backend); !ok {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server runs no agents of definitions: its backend %q did not start, and its log says why", s.cfg.Backend)
+	if _, ok := s.core.PlaceWith(s.cfg.Driver); !ok {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server runs no agents of definitions: no place of it has the driver %q, and its log says why", s.cfg.Driver)
 	}
 	return nil
 }
 
-// launch is the request for an agent of the definition.
+// launch returns the request for an agent of the definition.
 func (s *Service) launch(method string, d *Definition, name string, p Place) (fleet.LaunchRequest, error) {
 	r := &fleet.Recipe{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == SourceStore}
 	project, err := s.apply(r, p)
-	return fleet.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Backend: s.cfg.Backend, Recipe: r, Project: project, Name: name}, err
+	return fleet.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Recipe: r, Project: project, Name: name}, err
 }
 
-// body is what a request id stands for. A place counts when it is given.
+// body returns what a request id identifies. A place counts if it is given.
 func (p Place) body(parts ...string) []string {
 	if p == (Place{}) {
 		return parts
@@ -88,8 +89,8 @@ func (p Place) body(parts ...string) []string {
 	return append(parts, p.Project, p.Directory)
 }
 
-// Warnings says what will not work of the agent that a session names. It is empty for an agent of the fleet, and for one
-// that is no longer there.
+// Warnings returns what will not work of the named agent. It is empty for an agent of the fleet, and for one that no
+// longer exists.
 func (s *Service) Warnings(ctx context.Context, agent string) []string {
 	f, err := s.find(ctx, agent)
 	if err != nil || f.definition == nil {
@@ -98,7 +99,7 @@ func (s *Service) Warnings(ctx context.Context, agent string) []string {
 	return f.definition.Warnings
 }
 
-// Create begins a session with an agent.
+// Create opens a session with an agent.
 func (s *Service) Create(ctx context.Context, agent, name, requestID string, place Place) (*fleet.Session, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -166,13 +167,13 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 	if err == nil {
 		return x, nil
 	}
-	if again, e := s.created(ctx, c); again != nil && e == nil { // the same request was faster
+	if again, e := s.created(ctx, c); again != nil && e == nil { // a concurrent call with the same request id was faster
 		return again, nil
 	}
 	return nil, err
 }
 
-// created returns the session that the same call made before; nil when there is none.
+// created returns the session that an earlier call with the same request id made; nil if there is none.
 func (s *Service) created(ctx context.Context, c call) (x *fleet.Session, err error) {
 	if c.id == "" {
 		return nil, nil
@@ -185,11 +186,11 @@ func (s *Service) created(ctx context.Context, c call) (x *fleet.Session, err er
 }
 
 func (s *Service) tooMany() *fleet.Error {
-	return fleet.Errorf(fleet.ReasonLimitReached, "you have %d open sessions, which is as many as there may be: close one with close_agent_session", s.cfg.MaxSessions).
+	return fleet.Errorf(fleet.ReasonLimitReached, "you have %d open sessions, which is as many as there may be", s.cfg.MaxSessions).Next("close one with {close_agent_session}").
 		With("limit", "sessions")
 }
 
-// makeRoom closes what need not be open any more, when the principal has as many sessions as there may be.
+// makeRoom closes idle sessions when the principal has as many sessions as allowed.
 func (s *Service) makeRoom(ctx context.Context, p fleet.Principal) error {
 	var open []*fleet.Session
 	busy := map[string]bool{}
@@ -211,7 +212,7 @@ func (s *Service) makeRoom(ctx context.Context, p fleet.Principal) error {
 		return err
 	}
 	left := len(open)
-	for i := len(open) - 1; i >= 0 && left >= s.cfg.MaxSessions; i-- { // the one used last is the first
+	for i := len(open) - 1; i >= 0 && left >= s.cfg.MaxSessions; i-- { // the most recently used session is the first
 		x := open[i]
 		switch {
 		case busy[x.ID] || s.turns.taken(x.ID):

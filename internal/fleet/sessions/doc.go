@@ -1,3 +1,3 @@
-// Package sessions is the toolset of conversations: sessions with agents that are defined in files or artifacts, or with
-// agents of the fleet by name. A session is a list of tasks of one agent; each message is the next one.
+// Package sessions is the toolset of conversations with agents that are defined in files or artifacts, or with agents
+// of the fleet by name. A session is a list of tasks of one agent; each message is the next task.
 package sessions

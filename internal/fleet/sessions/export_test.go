@@ -1,6 +1,6 @@
 package sessions
 
-// Waiting is how many messages wait for their turn in a session.
+// Waiting returns how many messages wait for their turn in a session.
 func (s *Service) Waiting(id string) int {
 	s.turns.mu.Lock()
 	defer s.turns.mu.Unlock()

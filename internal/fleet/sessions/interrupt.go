@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Interrupt ends the turn that is under way in a session and returns its task when it has ended; nil when there is none.
-// The session stays open.
+// Interrupt ends the running turn of a session and returns its task after it has ended; nil if there is none. The
+// session stays open.
 func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error)
 			return err
 		}
 		running, err = tx.ActiveTask(x.AgentUID)
-		if running != nil && running.SessionID != id { // another caller's task of an agent of the fleet
+		if running != nil && running.SessionID != id { // the fleet's agent runs another caller's task
 			running = nil
 		}
 		return err
@@ -44,7 +44,7 @@ type listeners struct {
 	closed  bool
 	count   map[string]int       // by task
 	late    map[string]*lateCall // of turns that nobody waits for, by task
-	running sync.WaitGroup       // what the timers do
+	running sync.WaitGroup       // work of the timers
 }
 
 func newListeners() *listeners {
@@ -62,8 +62,8 @@ func (l *listeners) join(task string) {
 	}
 }
 
-// leave ends join. When nobody else waits for the turn, it calls then after the grace, unless somebody joins before. A nil
-// then is not called.
+// leave undoes join. If nobody else waits for the turn, it calls then after the grace period, unless somebody joins
+// before. A nil then is not called.
 func (l *listeners) leave(task string, grace time.Duration, then func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,10 +84,10 @@ func (l *listeners) leave(task string, grace time.Duration, then func()) {
 	l.late[task] = c
 }
 
-// lateCall is what leave calls after its grace.
+// lateCall is a call that leave has scheduled.
 type lateCall struct{ timer *time.Timer }
 
-// take says whether the call still counts. It makes close wait until running.Done.
+// take reports whether the call is still due. If so, close waits until running.Done.
 func (l *listeners) take(task string, c *lateCall) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *listeners) take(task string, c *lateCall) bool {
 	return true
 }
 
-// close stops the timers, and waits for what they do.
+// close stops the timers and waits for their work.
 func (l *listeners) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -110,9 +110,9 @@ func (l *listeners) close() {
 	l.running.Wait()
 }
 
-// left ends listeners.join. A call that its caller gave up interrupts the turn: at once, or, when the message has a request
-// id, if nobody repeats it for a while, since the caller may only have lost the connection. A call that the server itself
-// ends, because it shuts down, interrupts nothing: agents outside of the server go on, and their answers are in the history.
+// left ends listeners.join. When a caller gives up, the turn is interrupted: at once, or, if the message has a request
+// id, after a while without a retry, since the caller may only have lost the connection. If the server ends the call by
+// shutting down, nothing is interrupted: agents outside the server continue, and their answers are in the history.
 func (s *Service) left(ctx context.Context, task, requestID string, gaveUp bool) {
 	if !gaveUp || errors.Is(context.Cause(ctx), fleet.ErrShutdown) {
 		s.listeners.leave(task, 0, nil)
@@ -132,5 +132,5 @@ func (s *Service) left(ctx context.Context, task, requestID string, gaveUp bool)
 	})
 }
 
-// interruptTimeout bounds the interruption of a turn that nobody waits for.
+// interruptTimeout limits the interruption of a turn that nobody waits for.
 const interruptTimeout = 10 * time.Second

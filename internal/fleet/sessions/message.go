@@ -10,11 +10,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Answer is what an agent answered to a message.
+// Answer is an agent's answer to a message.
 type Answer struct {
 	Text     string
 	Events   []Content // what it did, at most the last maxEvents
-	Warnings []string  // what did not work meanwhile, each once
+	Warnings []string  // what did not work meanwhile, without repetitions
 	TaskID   string
 	Duration time.Duration
 	Usage    fleet.Usage
@@ -23,18 +23,18 @@ type Answer struct {
 
 const (
 	maxEvents    = 1000
-	maxEventSize = 1 << 20 // bytes of all events in an answer
+	maxEventSize = 1 << 20 // size of all events of an answer, in bytes
 )
 
-// Send sends a message to the agent of a session and waits for the answer. sink, which may be nil, gets what the agent does
-// meanwhile. A caller who gives up interrupts the turn; see left.
+// Send sends a message to the agent of a session and waits for the answer. If sink is not nil, it receives what the
+// agent does meanwhile. If the caller gives up, the turn is interrupted; see left.
 func (s *Service) Send(ctx context.Context, id, message, requestID string, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkMessage(message); err != nil { // before the session, of which it says nothing
+	if err := checkMessage(message); err != nil { // first, since it does not depend on the session
 		return nil, err
 	}
 	if err := fleet.CheckRequestID(requestID); err != nil {
@@ -54,7 +54,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 		Also: func(tx fleet.Tx, _ *fleet.Agent, _ *fleet.Task) error { return s.count(tx, id) },
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
-		if _, e := s.writable(ctx, p, id, ""); e != nil { // its agent is gone because it was closed
+		if _, e := s.writable(ctx, p, id, ""); e != nil { // its agent is gone because the session was closed
 			return nil, e
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Service) Send(ctx context.Context, id, message, requestID string, sink 
 	return s.answer(ctx, t, requestID, began, sink)
 }
 
-// checkMessage checks what all agents can be given.
+// checkMessage refuses messages that no agent accepts.
 func checkMessage(message string) error {
 	switch {
 	case strings.TrimSpace(message) == "":
@@ -77,7 +77,7 @@ func checkMessage(message string) error {
 	return nil
 }
 
-// writable returns a session that takes messages. One that was idle for too long is closed now.
+// writable returns a session that accepts messages. It closes a session that was idle for too long.
 func (s *Service) writable(ctx context.Context, p fleet.Principal, id, requestID string) (x *fleet.Session, err error) {
 	var active *fleet.Task
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
@@ -102,7 +102,7 @@ func (s *Service) writable(ctx context.Context, p fleet.Principal, id, requestID
 	return x, nil
 }
 
-// count counts a message of the session, in the transaction that begins it.
+// count counts a message of the session, in the transaction that begins its turn.
 func (s *Service) count(tx fleet.Tx, id string) error {
 	x, err := tx.Session(id)
 	switch {
@@ -121,7 +121,7 @@ func (s *Service) count(tx fleet.Tx, id string) error {
 	return tx.UpdateSession(x)
 }
 
-// turn begins a turn. An agent that works on something else, another caller's task for one, is waited for.
+// turn begins a turn. It waits for an agent that works on something else, for example another caller's task.
 func (s *Service) turn(ctx context.Context, r fleet.TurnRequest) (*fleet.Task, error) {
 	for {
 		t, err := s.core.Turn(ctx, r)
@@ -140,7 +140,7 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 	a := &Answer{TaskID: t.ID}
 	kept := &recent{}
 	s.listeners.join(t.ID)
-	var gone error // of the sink: its caller does not listen any more
+	var gone error // of the sink: its caller has disconnected
 	defer func() { s.left(ctx, t.ID, requestID, gone != nil || ctx.Err() != nil) }()
 	speaker, err := s.speaker(ctx, t)
 	if err != nil {
@@ -201,19 +201,21 @@ func size(c Content) int {
 	return n
 }
 
-// failed is the error of a turn that has no answer.
+// failed returns the error of a turn without an answer.
 func failed(t *fleet.Task) error {
 	reason, words := fleet.ReasonTaskFailed, "failed"
 	switch {
 	case t.Status == fleet.TaskStopped:
 		words = "was stopped"
-	case t.Timeout > 0 && t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // whoever ended it for that, nothing else ends one so late
+	case t.ChecksFailed:
+		reason = fleet.ReasonChecksFailed
+	case t.Timeout > 0 && t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // nothing else ends a turn this late
 		reason, words = fleet.ReasonTaskTimedOut, "was too slow"
 	}
 	return fleet.Errorf(reason, "the agent %s: %s", words, t.Reason).With("task_id", t.ID).With("agent_name", t.AgentName)
 }
 
-// Invoke asks an agent one thing and waits for the answer.
+// Invoke asks an agent one question and waits for the answer.
 func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, place Place, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
@@ -245,10 +247,10 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, t, "", began, sink) // without a session there is nobody to interrupt it later
+	return s.answer(ctx, t, "", began, sink) // without a session nobody can interrupt it later
 }
 
-// ask has an agent of the definition answer one message, and go.
+// ask makes an agent of the definition, lets it answer one message, and deletes it.
 func (s *Service) ask(ctx context.Context, d *Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
 	l, err := s.launch("InvokeAgent", d, "invoke", place)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Place is where an agent of a definition works. At most one of its fields is set; without any, the agent has an empty
+// Place is where an agent of a definition works. At most one field is set. Without any, the agent has an empty
 // directory of its own.
 type Place struct {
-	Project   string // of which the agent gets a working copy
+	Project   string // the agent gets a working copy of it
 	Directory string // on this machine
 }
 
-// apply puts the place into the recipe, and returns the project.
+// apply sets the place in the recipe and returns the project.
 func (s *Service) apply(r *fleet.Recipe, p Place) (project string, err error) {
 	switch {
 	case p.Project != "" && p.Directory != "":
@@ -40,7 +40,7 @@ func (p Place) none() error {
 	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "the agent is one of the fleet, which works in its own workspace: leave %s out, or name an agent of a file", field)
 }
 
-// directory returns the directory that the caller means, without symbolic links, when agents may work in it.
+// directory returns the caller's directory without symbolic links, if agents may work in it.
 func (s *Service) directory(name string) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", format, args...)
@@ -57,7 +57,7 @@ func (s *Service) directory(name string) (string, error) {
 	if !filepath.IsAbs(dir) || strings.ContainsRune(dir, 0) {
 		return refuse("directory is %q: give a full path on the server's machine, or one that begins with ~/", shown)
 	}
-	// The caller must not be able to tell directories that are not allowed from those that do not exist.
+	// The caller must not be able to tell forbidden directories from missing ones.
 	forbidden := func() (string, error) {
 		if s.cfg.AnyDirectory {
 			return refuse("there is no directory %q on the server's machine that agents can work in", shown)
@@ -71,7 +71,7 @@ func (s *Service) directory(name string) (string, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return forbidden()
 	}
-	if s.cfg.Private != "" { // what is in it belongs to all principals
+	if s.cfg.Private != "" { // it holds data of all principals
 		private := s.cfg.Private
 		if p, err := filepath.EvalSymlinks(private); err == nil {
 			private = p
@@ -91,7 +91,7 @@ func (s *Service) directory(name string) (string, error) {
 	return forbidden()
 }
 
-// inside says whether the path is the directory or below it.
+// inside reports whether the path is the directory or below it.
 func inside(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet/sessions"
 )
 
-// TestDirectory wants an agent to work in the directory that its session was given, and in no other one.
+// TestDirectory checks that an agent works in the directory of its session, and in no other.
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	src, elsewhere := t.TempDir(), t.TempDir()

@@ -9,21 +9,21 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Service holds sessions.
+// Service implements the toolset.
 type Service struct {
 	core    *fleet.Service
 	store   fleet.Store
 	catalog Catalog
 	cfg     Config
 	turns   *turns
-	// listeners are the calls that wait for answers.
+	// listeners counts the calls that wait for answers.
 	listeners *listeners
 
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-// New returns the toolset over the core, its store, and the definitions there are.
+// New returns the toolset over the core, its store, and the catalog of definitions.
 func New(core *fleet.Service, store fleet.Store, catalog Catalog, c Config) *Service {
 	c.fill()
 	return &Service{core: core, store: store, catalog: catalog, cfg: c, turns: newTurns(c.MaxWaiting), listeners: newListeners()}
@@ -31,10 +31,10 @@ func New(core *fleet.Service, store fleet.Store, catalog Catalog, c Config) *Ser
 
 func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
 
-// session returns a session of the caller's, open or not. SESSION_NOT_FOUND for one of another principal too.
+// session returns a session of the caller, open or closed. SESSION_NOT_FOUND also for another principal's session.
 func session(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Session, error) {
 	if id == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_session_id", "agent_session_id is empty: create_agent_session gives one")
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_session_id", "agent_session_id is empty").Next("{create_agent_session} gives one")
 	}
 	x, err := tx.Session(id)
 	if err != nil {
@@ -47,17 +47,17 @@ func session(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Session, err
 }
 
 func notFound(id string) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonSessionNotFound, "there is no session %q: create_agent_session begins one", shorten(id, 60)).
+	return fleet.Errorf(fleet.ReasonSessionNotFound, "there is no session %q", shorten(id, 60)).Next("{list_agent_sessions} shows the open ones, and {create_agent_session} begins one").
 		With("agent_session_id", shorten(id, 60))
 }
 
-// isClosed is the error about a session that takes nothing any more.
+// isClosed returns the error for a closed session.
 func isClosed(x *fleet.Session) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonSessionNotFound, "the session %q is closed: %s; create_agent_session begins another one", x.ID, x.CloseReason).
+	return fleet.Errorf(fleet.ReasonSessionNotFound, "the session %q is closed: %s", x.ID, x.CloseReason).Next("{create_agent_session} begins another one").
 		With("agent_session_id", x.ID).With("close_reason", x.CloseReason)
 }
 
-// shorten returns the first n characters of s, with an ellipsis where there were more.
+// shorten returns the first n characters of s, with an ellipsis if it is longer.
 func shorten(s string, n int) string {
 	r := []rune(s)
 	if len(r) <= n {
@@ -66,7 +66,7 @@ func shorten(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// idle says whether nobody has used the session for too long.
+// idle reports whether the session was unused for too long.
 func (s *Service) idle(x *fleet.Session) bool {
 	return s.cfg.IdleTimeout > 0 && s.now().Sub(x.UsedAt) >= s.cfg.IdleTimeout
 }

@@ -7,15 +7,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Info is a session, and whether its agent works on a message.
+// Info describes a session, and whether its agent is working on a message.
 type Info struct {
 	*fleet.Session
 	Working   bool
-	Project   string // that its agent was given to work in
-	Directory string // that its agent works in, when it was given one or a project
+	Project   string // the project that its agent was given
+	Directory string // the directory that its agent works in, if it was given one or a project
 }
 
-// Info tells about a session, also a closed one.
+// Info describes a session, also a closed one.
 func (s *Service) Info(ctx context.Context, id string) (*Info, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func look(tx fleet.ReadTx, x *fleet.Session) (*Info, error) {
 	return info, err
 }
 
-// List returns the open sessions of the caller, the one used last first.
+// List returns the caller's open sessions, most recently used first.
 func (s *Service) List(ctx context.Context) (all []*Info, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -76,11 +76,11 @@ type Message struct {
 	Text    string
 	Time    time.Time
 	TaskID  string
-	Status  fleet.TaskStatus // of an assistant's
+	Status  fleet.TaskStatus // of an assistant's message
 	Problem string           // why there is no answer
 }
 
-// Limits of History, in messages.
+// These limit History, in messages.
 const (
 	MaxHistory     = 1000
 	defaultHistory = 100
@@ -104,7 +104,7 @@ func (s *Service) History(ctx context.Context, id string, limit *int) ([]Message
 		if n < 1 || n > MaxHistory {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", n, MaxHistory)
 		}
-		tasks, err = tx.SessionTasks(id, n) // two messages each but the last
+		tasks, err = tx.SessionTasks(id, n) // each task has two messages, the last possibly one
 		return err
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Service) Agents(ctx context.Context, source Source) ([]Definition, erro
 	return all, nil
 }
 
-// fleetAgents are the caller's agents in the fleet.
+// fleetAgents returns the caller's agents in the fleet.
 func (s *Service) fleetAgents(ctx context.Context) ([]Definition, error) {
 	l, err := s.core.ListAgents(ctx, fleet.ListAgentsRequest{})
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Service) fleetAgents(ctx context.Context) ([]Definition, error) {
 	return all, nil
 }
 
-// Pull gets an agent from a registry.
+// Pull pulls an agent from a registry.
 func (s *Service) Pull(ctx context.Context, reference string) (Pulled, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return Pulled{}, err

@@ -10,12 +10,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// colors are the control sequences with which programs color their output for a terminal.
+// colors matches the control sequences with which programs color terminal output.
 var colors = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-// text is all that the agent answered: its payload, when the summary is a part of it. That is so of a long answer, whose
-// summary is the beginning, and of a program, whose summary is the last line that it put out. Otherwise the agent has
-// reported a summary beside data, and the summary is the answer.
+// text returns the agent's whole answer. If the summary is part of the payload, the answer is the payload: the summary
+// is the beginning of a long answer, or the last line of a program's output. Otherwise the agent reported a summary
+// beside data, and the answer is the summary.
 func (s *Service) text(ctx context.Context, t *fleet.Task) (string, error) {
 	if t.PayloadSize == 0 {
 		return t.Summary, nil

@@ -7,9 +7,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// turns lets one message at a time into each session, in the order in which they came.
+// turns lets one message at a time into each session, in the order of arrival.
 type turns struct {
-	most int // that wait in one
+	most int // limit of waiting messages per session
 
 	mu   sync.Mutex
 	busy map[string]*queue
@@ -18,21 +18,21 @@ type turns struct {
 type queue struct{ waiting []*waiter }
 
 type waiter struct {
-	turn chan struct{} // closed when it is its turn, or when the session was shut
+	turn chan struct{} // closed when it is its turn, or when the session is shut
 	shut bool          // set before turn is closed
 }
 
 func newTurns(most int) *turns { return &turns{most: most, busy: map[string]*queue{}} }
 
-// taken says whether a message is in the session.
+// taken reports whether a message is being processed in the session.
 func (t *turns) taken(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.busy[id] != nil
 }
 
-// take waits until it is the caller's turn in the session, and returns what ends it. LIMIT_REACHED when too many wait
-// already. It returns early when the session is shut: whoever takes the turn sees for himself.
+// take waits for the caller's turn in the session and returns a function that ends the turn. LIMIT_REACHED if too many
+// are waiting. It returns early when the session is shut, which the caller notices when it reads the session.
 func (t *turns) take(ctx context.Context, id string) (leave func(), err error) {
 	t.mu.Lock()
 	q := t.busy[id]
@@ -63,7 +63,7 @@ func (t *turns) take(ctx context.Context, id string) (leave func(), err error) {
 	return nil, ctx.Err()
 }
 
-// next gives the session to whoever waits for it the longest.
+// next gives the session to the caller that has waited longest.
 func (t *turns) next(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +76,7 @@ func (t *turns) next(id string) {
 	q.waiting = q.waiting[1:]
 }
 
-// shut lets all go that wait in a session which was closed.
+// shut releases all callers that wait in a closed session.
 func (t *turns) shut(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,7 +91,7 @@ func (t *turns) shut(id string) {
 	q.waiting = nil
 }
 
-// withdraw takes one out of the queue, and says whether it was still in it.
+// withdraw removes a caller from the queue and reports whether it was still waiting.
 func (t *turns) withdraw(id string, w *waiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -23,8 +23,8 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// world is a fleet with sessions over a real store, agents that are models with a stub for a model, and a fake host for
-// the fleet's own.
+// world is a fleet with sessions over a real store, with model agents on a stub model, and a fake place for the fleet's
+// own agents.
 type world struct {
 	t       testing.TB
 	dir     string
@@ -46,7 +46,7 @@ func newWorld(t testing.TB, with func(*world)) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), model: model.New(t), fake: fake.New(fake.Config{}), now: time.Now().UTC()}
 	w.cfg.Now = w.clock
-	w.cfg.SweepEvery = time.Hour // tests sweep when they mean it
+	w.cfg.SweepEvery = time.Hour // tests call Sweep themselves
 	if with != nil {
 		with(w)
 	}
@@ -66,7 +66,7 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
-// pass has time pass.
+// pass advances the clock.
 func (w *world) pass(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,6 +74,10 @@ func (w *world) pass(d time.Duration) {
 }
 
 func (w *world) document(description string) string {
+	tools := "[{type: think}]"
+	if ownProcesses {
+		tools += "\n    add_environment_info: true"
+	}
 	return fmt.Sprintf(`
 models:
   stub: {provider: anthropic, model: stub-large, base_url: %q}
@@ -82,8 +86,8 @@ agents:
     model: stub
     description: %s
     instruction: You do as you are told.
-    toolsets: [{type: think}]
-`, w.model.URL, description)
+    toolsets: %s
+`, w.model.URL, description, tools)
 }
 
 // define writes a file into the agents directory.
@@ -106,15 +110,17 @@ func (w *world) open() {
 		w.tweak(&c)
 	}
 	w.catalog = cagent.NewCatalog(c)
-	models, err := cagent.New(cagent.Config{Dir: filepath.Join(w.dir, "cagent"), Catalog: w.catalog, LookupEnv: func(name string) (string, bool) {
+	exe, err := os.Executable()
+	require.NoError(w.t, err)
+	models, err := cagent.New(cagent.Config{ShimCommand: []string{exe, "shim"}, RunCommand: []string{exe, "model-run"}, Dir: filepath.Join(w.dir, "cagent"), Catalog: w.catalog, LookupEnv: func(name string) (string, bool) {
 		return "sk-stub-0123456789", name == "ANTHROPIC_API_KEY"
 	}})
 	require.NoError(w.t, err)
 	log := slog.New(slog.NewTextHandler(logWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.store = store
-	w.core = fleet.NewService(store, w.fake, fleet.Config{
+	w.core = fleet.NewService(store, []fleet.Place{w.fake}, fleet.Config{
 		CreateWait: 20 * time.Second, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, Logger: log,
-		Hosts: map[string]fleet.Place{"cagent": models},
+		Others: []fleet.Place{models},
 	})
 	rec := fleet.NewReconciler(w.core)
 	rec.Start()
@@ -126,7 +132,7 @@ func (w *world) open() {
 	}
 }
 
-// restart ends the fleet and starts it again, as another process would.
+// restart stops the fleet and starts it again, as another process would.
 func (w *world) restart() {
 	w.t.Helper()
 	w.close()
@@ -145,7 +151,7 @@ func (w *world) as(name string) context.Context {
 	return fleet.WithPrincipal(w.t.Context(), fleet.Principal{Name: name, Kind: fleet.Controller})
 }
 
-// begin begins a session.
+// begin opens a session.
 func (w *world) begin(name, agent string) string {
 	w.t.Helper()
 	x, err := w.svc.Create(w.as(name), agent, "", "", sessions.Place{})
@@ -153,7 +159,7 @@ func (w *world) begin(name, agent string) string {
 	return x.ID
 }
 
-// say sends a message and wants an answer.
+// say sends a message and requires an answer.
 func (w *world) say(name, id, message string) *sessions.Answer {
 	w.t.Helper()
 	a, err := w.svc.Send(w.as(name), id, message, "", nil)
@@ -161,7 +167,7 @@ func (w *world) say(name, id, message string) *sessions.Answer {
 	return a
 }
 
-// fails wants an error of the reason, with the words in its text.
+// fails requires an error with the reason, whose text contains the words.
 func fails(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet.Error {
 	t.Helper()
 	e, ok := errors.AsType[*fleet.Error](err)
@@ -173,7 +179,7 @@ func fails(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet
 	return e
 }
 
-// events are the texts of all events of the principal.
+// events returns the texts of the principal's events.
 func (w *world) events(name string) (texts []string) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
@@ -186,13 +192,13 @@ func (w *world) events(name string) (texts []string) {
 	return texts
 }
 
-// until waits until the fleet has become so; it has no signal for that.
+// until polls until the condition holds; the fleet offers no signal for it.
 func (w *world) until(ok func() bool) {
 	w.t.Helper()
 	require.Eventually(w.t, ok, 20*time.Second, 5*time.Millisecond)
 }
 
-// agents is how many agents of sessions there are.
+// agents returns the number of session agents.
 func (w *world) agents() (n int) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {

@@ -7,19 +7,19 @@ import (
 	"fleet/internal/fleet"
 )
 
-// caller is who runs a subagent. It comes from the token of the call, and from nothing that the call says.
+// caller is the caller of a subagent. It is derived from the call's token, and from nothing in the request.
 type caller struct {
-	// name is the name of the principal or, of an agent, that of its definition; empty for an agent that has none.
+	// name is the name of the principal or, for an agent, of its definition; empty for an agent without a definition.
 	name  string
 	agent bool
 	uid   string   // of the agent
-	calls []string // whom the agent may run
-	depth int      // how many agents stand above one that it runs
-	// owner is who answers for what the caller does: subagents belong to it, and those that they run.
+	calls []string // the subagents that the agent may run
+	depth int      // how many agents are above one that it runs
+	// owner is the principal responsible for the caller. Subagents belong to it, and so do those that they run.
 	owner fleet.Principal
 }
 
-// callerFrom returns who calls.
+// callerFrom returns the caller of the context.
 func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	return c, nil
 }
 
-// agent returns an agent that there is, or was.
+// agent returns an agent that exists or existed.
 func (s *Service) agent(ctx context.Context, uid string) (a *fleet.Agent, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if a, err = tx.Agent(uid); err == nil && a == nil {
@@ -50,13 +50,13 @@ func (s *Service) agent(ctx context.Context, uid string) (a *fleet.Agent, err er
 	return a, err
 }
 
-// may says whether the caller may run the subagent: its definition must name the caller, and that of the caller, where
-// it has one, must name it.
+// may reports whether the caller may run the subagent: its definition must allow the caller, and the caller's own
+// definition, if it has one, must list the subagent.
 func (s *Service) may(c caller, d *Definition) bool {
 	return d.allows(c) && (c.uid == "" || slices.Contains(c.calls, d.Name)) && c.depth < s.cfg.MaxDepth
 }
 
-// refused is the error of a caller that may not run the subagent.
+// refused returns the error for a caller that may not run the subagent.
 func (s *Service) refused(c caller, d *Definition) error {
 	who := "you"
 	if c.agent {

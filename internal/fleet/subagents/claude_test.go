@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestParseClaude holds that agent files written for Claude Code load as they are.
+// TestParseClaude checks that agent files written for Claude Code load unchanged.
 func TestParseClaude(t *testing.T) {
 	t.Parallel()
 	flat := source{file: "team/reviewer.md", name: "reviewer", flat: true}
@@ -50,6 +50,7 @@ func TestParseClaude(t *testing.T) {
 			d, err := parse(flat, []byte("---\n"+tc.front+"\n---\nDo it."), nil, someDrivers)
 			require.NoError(t, err)
 			tc.want.AllowedCallers, tc.want.RunsIn, tc.want.Driver, tc.want.OutputFormat, tc.want.System = []string{"main"}, "local", "claude", "text", "Do it."
+			tc.want.Remembers = true
 			require.Equal(t, &tc.want, d)
 		})
 	}

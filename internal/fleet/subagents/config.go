@@ -12,20 +12,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Settings are the part of the server's configuration about subagents. The zero value works.
+// Settings configure the subagents. The zero value works.
 type Settings struct {
-	// Dir is the directory of the definitions: DIR/NAME/agent.md. One that is not there has none.
+	// Dir is the directory of the definitions: DIR/NAME/agent.md. A missing directory has none.
 	Dir string `yaml:"dir"`
-	// Timeout is how long a run may take when its definition does not say; 0 means 10 min.
+	// Timeout limits a run whose definition has no limit of its own; 0 means 10 min.
 	Timeout time.Duration `yaml:"timeout"`
-	// MaxDepth is how many subagents may stand above one another: with 1, none runs another one; 0 means 3.
+	// MaxDepth is how deeply subagents may run each other: with 1, a subagent runs no others; 0 means 3.
 	MaxDepth int `yaml:"max_depth"`
-	// Retries is how often a subagent is asked again when its answer is not what its definition promises; 0 means 2,
-	// less than 0 never.
+	// Retries is how often a subagent is asked again if its answer does not match its definition; 0 means 2, a negative
+	// value never.
 	Retries int `yaml:"output_retries"`
 }
 
-// Validate says what is wrong with the settings, by key.
+// Validate returns an error that names the invalid key.
 func (s Settings) Validate() error {
 	if s.Timeout < 0 || s.Timeout > fleet.MaxTaskTimeout {
 		return fmt.Errorf("subagents.timeout is %s: it is from 0s, for 10 minutes, to %s", s.Timeout, fleet.MaxTaskTimeout)
@@ -39,25 +39,25 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Config configures a Service. The zero value works: it knows no subagents.
+// Config configures a Service. The zero value works and knows no subagents.
 type Config struct {
 	Settings
-	// Local is the backend that runs subagents on this machine; empty: "local".
+	// Local is the place that runs subagents on this machine; empty means "local".
 	Local string
-	// MaxWaiting is how many calls may wait for their turn in one conversation; 0 means 8. QueueWait is how long; 0 means
-	// 10 min.
+	// MaxWaiting is how many calls may wait for their turn in one conversation; 0 means 8. QueueWait is how long they
+	// wait; 0 means 10 min.
 	MaxWaiting int
 	QueueWait  time.Duration
-	// StartWait is how long a workspace may take to be ready, where there is one to be made; 0 means 10 min.
+	// StartWait is how long a new workspace may take to become ready; 0 means 10 min.
 	StartWait time.Duration
-	// SweepEvery is how often agents are looked for that a call has left behind which was cut off; 0 means 10 min. They
-	// are deleted when nothing has happened to them for as long.
+	// SweepEvery is the interval of the search for agents that interrupted calls have left behind; 0 means 10 min.
+	// Agents without activity for that long are deleted.
 	SweepEvery time.Duration
 
-	Lookup func(name string) (string, bool) // a variable of the server's environment; nil: os.LookupEnv
-	Now    func() time.Time                 // nil: time.Now
-	NewID  func() string                    // nil: random UUIDs
-	Logger *slog.Logger                     // nil: none
+	Lookup func(name string) (string, bool) // returns a variable of the server's environment; nil means os.LookupEnv
+	Now    func() time.Time                 // nil means time.Now
+	NewID  func() string                    // nil means random UUIDs
+	Logger *slog.Logger                     // nil means no log
 }
 
 func (c Config) withDefaults() Config {

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// inConversation has the agent do the call that the caller has talked to before.
+// inConversation lets the agent answer that the caller has talked to before.
 func (r *run) inConversation(ctx context.Context, prompt string) error {
 	leave, err := r.turns.take(ctx, r.caller.owner.Name+"\x00"+r.conversation(), r.d.Name, r.cfg.QueueWait)
 	if err != nil {
@@ -31,7 +31,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 		case err == nil:
 			return r.answer(ctx, task, prompt)
 		case errors.Is(err, errRepeated), fleet.ReasonOf(err) == fleet.ReasonSessionExists:
-			continue // another server was quicker
+			continue // another server was faster
 		case fleet.ReasonOf(err) == fleet.ReasonAgentBusy:
 			if err := r.othersTurn(ctx, err); err != nil {
 				return err
@@ -42,7 +42,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 	}
 }
 
-// conversation is what the caller's conversation with the subagent is found by among its owner's.
+// conversation returns the key of the caller's conversation with the subagent among its owner's conversations.
 func (r *run) conversation() string {
 	if r.caller.agent {
 		return r.caller.name + "/" + r.d.Name
@@ -50,7 +50,7 @@ func (r *run) conversation() string {
 	return r.d.Name
 }
 
-// repeatedIn answers a request that was done before, in the conversation that it was done in.
+// repeatedIn answers a repeated request in the conversation in which it was first made.
 func (r *run) repeatedIn(ctx context.Context, old *fleet.Request, prompt string) error {
 	task, err := r.follow(ctx, old.TaskID)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *run) repeatedIn(ctx context.Context, old *fleet.Request, prompt string)
 	return r.answer(ctx, task, prompt)
 }
 
-// othersTurn waits until the task has ended that another server, or one before this one, has given the agent.
+// othersTurn waits for the end of a task that another server, or an earlier process of this one, has given the agent.
 func (r *run) othersTurn(ctx context.Context, busy error) error {
 	e, ok := errors.AsType[*fleet.Error](busy)
 	if !ok || e.Metadata["task_id"] == "" {
@@ -75,8 +75,7 @@ func (r *run) othersTurn(ctx context.Context, busy error) error {
 	return err
 }
 
-// say gives the agent of the conversation its next task. A conversation that cannot go on is closed, and another one
-// begins.
+// say gives the agent of the conversation its next task. It replaces a conversation that cannot continue by a new one.
 func (r *run) say(ctx context.Context, prompt string) (*fleet.Task, error) {
 	session, agent, err := r.find(ctx)
 	if err != nil {
@@ -116,7 +115,7 @@ func (r *run) say(ctx context.Context, prompt string) (*fleet.Task, error) {
 	})
 }
 
-// find returns the caller's conversation with the subagent, and its agent; nil when there is none.
+// find returns the caller's conversation with the subagent, and its agent; nil if there is none.
 func (r *run) find(ctx context.Context) (session *fleet.Session, agent *fleet.Agent, err error) {
 	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
 		if session, err = tx.SessionByKey(fleet.ToolsetSubagents, r.caller.owner.Name, r.conversation()); err != nil || session == nil {
@@ -128,13 +127,13 @@ func (r *run) find(ctx context.Context) (session *fleet.Session, agent *fleet.Ag
 	return session, agent, err
 }
 
-// stale says why the conversation's agent cannot go on; empty when it can. An agent stays as it was made, so one whose
-// definition allows it other things now is not gone on with. What it is told about itself it can be told anew.
+// stale returns why the conversation's agent cannot continue; empty if it can. An agent never changes, so it cannot
+// continue if its definition has changed what it may do. A changed prompt can be told to it.
 func (r *run) stale(a *fleet.Agent, want fleet.LaunchRequest) string {
 	switch {
 	case a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted:
 		return "its agent is gone"
-	case a.Backend != want.Backend || a.Project != want.Project && want.Recipe == nil || !same(a.Recipe, want.Recipe):
+	case a.Place != want.Place || a.Project != want.Project && want.Recipe == nil || !same(a.Recipe, want.Recipe):
 		return "its definition has changed"
 	case a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		return "its agent could not be made"
@@ -144,21 +143,21 @@ func (r *run) stale(a *fleet.Agent, want fleet.LaunchRequest) string {
 	return ""
 }
 
-// same says whether both recipes make the same agent, but for what it is told about itself.
+// same reports whether both recipes make the same agent, apart from its prompt.
 func same(a, b *fleet.Recipe) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
 	plain := func(r fleet.Recipe) (v any) {
 		r.System = ""
-		text, _ := json.Marshal(r) // a recipe is kept as JSON
+		text, _ := json.Marshal(r) // a recipe is stored as JSON
 		_ = json.Unmarshal(text, &v)
 		return v
 	}
 	return reflect.DeepEqual(plain(*a), plain(*b))
 }
 
-// told stands for what the agent is told about itself.
+// told returns a hash of the agent's prompt.
 func (r *run) told() string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(r.d.instructions()))
@@ -191,7 +190,7 @@ func (r *run) open(ctx context.Context, prompt string) (*fleet.Task, error) {
 	return v.Task, r.ready(ctx, v.Task)
 }
 
-// end closes a conversation and has its agent deleted.
+// end closes a conversation and deletes its agent.
 func (r *run) end(ctx context.Context, session *fleet.Session, reason string) error {
 	err := r.store.Update(ctx, func(tx fleet.Tx) error {
 		now, err := tx.Session(session.ID)

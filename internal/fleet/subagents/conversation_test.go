@@ -26,13 +26,13 @@ func TestConversation(t *testing.T) {
 	require.NotContains(t, calls[0].Argv, "--no-session-persistence")
 	require.Equal(t, calls[1].flag("--resume"), "s-"+pid(calls[0]))
 
-	// Another caller has a conversation of its own.
+	// Another caller has its own conversation.
 	other, err := w.Run(as(t.Context(), "bob"), subagents.Request{Agent: "github", Prompt: "say hi"})
 	require.NoError(t, err)
 	require.NotEqual(t, one.SessionID, other.SessionID)
 	require.Equal(t, "-", w.calls()[2].flag("--resume"))
 
-	// What it is told about itself changes: it goes on, and is told once.
+	// The prompt changes: the conversation continues, and the agent is told once.
 	w.define("github", "session: true", "You know GitLab.")
 	w.write("github/memory.md", "The user likes birds.\n")
 	require.Equal(t, one.SessionID, w.does("github", "say three").SessionID)
@@ -41,7 +41,7 @@ func TestConversation(t *testing.T) {
 	require.Contains(t, calls[3].Prompt, "has changed. From now on this holds instead:\n\nYou know GitLab.\n\n# Memory\n\nThe user likes birds.\n\nYour task now:\n\nsay three")
 	require.Equal(t, "say four", calls[4].Prompt)
 
-	// What it may do changes: it begins anew, as its definition is now.
+	// The permissions change: a new conversation begins with the new definition.
 	w.define("github", "session: true\npermissions: {allow: [Read]}", "You know GitLab.")
 	fresh := w.does("github", "say five")
 	require.NotEqual(t, one.SessionID, fresh.SessionID)
@@ -58,7 +58,7 @@ func TestConversation(t *testing.T) {
 	}))
 	w.until(func() bool { return len(w.agents()) == 2 })
 
-	// Its agent is gone: it begins anew too.
+	// The agent is gone: a new conversation begins.
 	for _, v := range w.agents() {
 		require.NoError(t, w.core.Remove(asRoot(t.Context()), v.UID))
 	}
@@ -74,7 +74,7 @@ func pid(c called) string { return strings.TrimSpace(strings.Join(strings.Fields
 
 func last[T any](list []T) T { return list[len(list)-1] }
 
-// TestConversationTakesTurns has many calls for one conversation at a time.
+// TestConversationTakesTurns makes concurrent calls in one conversation.
 func TestConversationTakesTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *subagents.Config) { c.MaxWaiting = 3 })

@@ -10,10 +10,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Main is what definitions call a caller that is not an agent: a person or an AI controller.
+// Main is the name that definitions use for callers that are not agents: people and AI controllers.
 const Main = "main"
 
-// Where subagents run, as definitions call it, which is the name of the core's backend too.
+// These are the places where subagents run, named as the core names its backends.
 const (
 	inLocal = "local"
 	inCoder = "coder"
@@ -25,44 +25,46 @@ const (
 	outputJSON = "json"
 )
 
-// Definition is a subagent, as its file describes it. It is never changed.
+// Definition is a subagent as its file describes it. It is immutable.
 type Definition struct {
 	Name        string
 	Description string
-	// AllowedCallers are who may run it, and Calls whom it may run itself.
+	// AllowedCallers may run it. It may run Calls.
 	AllowedCallers []string
 	Calls          []string
-	Session        bool          // it remembers the calls before, of the same caller
-	Timeout        time.Duration // 0: the server's own limit
+	Session        bool          // it remembers earlier calls of the same caller
+	Timeout        time.Duration // 0 means the server's limit
 
-	RunsIn        string // the backend
-	Project, Role string // in a workspace: how that is made
+	RunsIn        string // the place
+	Remembers     bool   // the agent remembers its previous tasks
+	Project, Role string // how a workspace is made
 
 	Driver      string
 	Command     []string
 	Model       string
 	Allow, Deny []string // a nil Allow leaves it to the driver
+	Ask         []string // tools it has that people are asked about, see fleet.Recipe; nil: nobody is asked
 	MCPServers  []fleet.MCPServer
 	PassEnv     []string
 
 	OutputFormat string
-	Schema       json.RawMessage // of the result; nil: any
+	Schema       json.RawMessage // of the result; nil accepts any
 	schema       *jsonschema.Schema
 
-	System string // the body, with what the agent remembers
+	System string // the body of the file, with the agent's memory
 
-	Warnings []string // what in its file has no effect, for its author
+	Warnings []string // for the author: what in the file has no effect
 }
 
-// recipe is how an agent of the definition is made, at the depth below a caller that is no agent. Where it would stand
-// too deep to run others it cannot see that it might.
+// recipe returns the recipe of the definition's agent at the given depth below a caller that is not an agent. An agent
+// that is too deep to run others is not told that it could.
 func (d *Definition) recipe(depth, maxDepth int) *fleet.Recipe {
 	if d.RunsIn != inLocal {
-		return nil // its workspace's project says it all
+		return nil // the project of its workspace defines the agent
 	}
 	r := &fleet.Recipe{
 		Name: d.Name, Driver: d.Driver, Command: d.Command, Model: d.Model, System: d.instructions(), SystemOnly: true,
-		Allow: d.Allow, Deny: d.Deny, MCPServers: d.MCPServers, PassEnv: d.PassEnv, Depth: depth,
+		Allow: d.Allow, Deny: d.Deny, Ask: d.Ask, MCPServers: d.MCPServers, PassEnv: d.PassEnv, Depth: depth,
 	}
 	if depth+1 < maxDepth {
 		r.Calls = d.Calls
@@ -70,7 +72,7 @@ func (d *Definition) recipe(depth, maxDepth int) *fleet.Recipe {
 	return r
 }
 
-// instructions are the system prompt of the agent.
+// instructions returns the agent's system prompt.
 func (d *Definition) instructions() string {
 	if d.OutputFormat != outputJSON {
 		return d.System
@@ -85,16 +87,13 @@ func (d *Definition) instructions() string {
 	return d.System + "\n\n" + text
 }
 
-// remembers says whether an agent of the definition knows in its next task what it did in the one before.
-func (d *Definition) remembers() bool { return d.RunsIn != inLocal || d.Driver == "claude" }
-
-// missing says which variable of the environment the definition needs and lookup does not know.
+// missing returns a variable that the definition needs and lookup does not find.
 func (d *Definition) missing(lookup func(string) (string, bool)) error {
 	for _, s := range d.MCPServers {
 		for _, texts := range []map[string]string{s.Env, s.Headers} {
 			for _, key := range sortedKeys(texts) {
 				if _, err := fleet.Expand(texts[key], lookup); err != nil {
-					return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s of the MCP server %q: %s", key, s.Name, fleet.Words(err))
+					return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s of the MCP server %q: %s", key, s.Name, fleet.PublicMessage(err))
 				}
 			}
 		}
@@ -102,7 +101,7 @@ func (d *Definition) missing(lookup func(string) (string, bool)) error {
 	return nil
 }
 
-// allows says whether the definition itself lets the caller run it.
+// allows reports whether the definition lets the caller run it.
 func (d *Definition) allows(c caller) bool {
 	if !c.agent && slices.Contains(d.AllowedCallers, Main) {
 		return true

@@ -9,47 +9,49 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
-// directory is where definitions are. What is in it may change at any time: a file is looked at each time it is asked
-// for, and read again when it has changed.
+// directory is the directory of definitions. Its content may change at any time: files are checked on each access and
+// read again if they have changed.
 type directory struct {
 	path    string
-	drivers []string
+	drivers []fleet.Driver
 	now     func() time.Time
 
 	mu    sync.Mutex
 	known map[string]entry // by file
 }
 
-// entry is what a definition's files said when they were read.
+// entry is what a definition's files contained when they were read.
 type entry struct {
 	agent, memory stamp
 	read          time.Time
 	definition    *Definition
-	broken        error // why there is none
+	broken        error // why there is no definition
 }
 
-// stamp tells whether a file has changed.
+// stamp identifies a version of a file.
 type stamp struct {
 	size     int64
 	modified time.Time
 }
 
-// settling is how long after a change of a file another one may go unseen, since file systems have coarse clocks.
+// settling is how long after a change a second change may go unnoticed, because file systems have coarse clocks.
 const settling = 100 * time.Millisecond
 
-// trusted says whether the files are certainly those that were read.
+// trusted reports whether the files are certainly unchanged since they were read.
 func (e entry) trusted(agent, memory stamp) bool {
 	return e.agent == agent && e.memory == memory &&
 		e.read.Sub(agent.modified) > settling && e.read.Sub(memory.modified) > settling
 }
 
-// errNoDefinition says that there is no definition of the name.
+// errNoDefinition means that there is no definition with the name.
 var errNoDefinition = errors.New("no definition")
 
-// get returns the definition of the name. errNoDefinition when there is none; any other error says why its file cannot
-// be used.
+// get returns the definition with the name. It returns errNoDefinition if there is none, and another error if its file
+// cannot be used.
 func (d *directory) get(name string) (*Definition, error) {
 	if !namePattern.MatchString(name) || name == Main {
 		return nil, errNoDefinition
@@ -59,7 +61,7 @@ func (d *directory) get(name string) (*Definition, error) {
 		return nil, d.unreadable(err)
 	}
 	defer func() { _ = root.Close() }()
-	// The usual places first, so that one call does not look at every file.
+	// Try the usual paths first, to avoid checking every file.
 	definition, err := d.load(root, directorySource(name))
 	if !errors.Is(err, errNoDefinition) {
 		return definition, err
@@ -115,7 +117,7 @@ func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition
 		return nil, err
 	}
 	if src.flat && !hasFrontmatter(data) {
-		return nil, errNoDefinition // a README, for example
+		return nil, errNoDefinition // for example a README
 	}
 	var memory []byte
 	if remembers {
@@ -130,7 +132,7 @@ func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition
 	return definition, nil
 }
 
-// all returns every definition by name, and why other files cannot be used.
+// all returns every definition by name, and the errors of unusable files.
 func (d *directory) all() (definitions []*Definition, broken map[string]error, err error) {
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
@@ -150,13 +152,13 @@ func (d *directory) all() (definitions []*Definition, broken map[string]error, e
 	return definitions, found.broken, nil
 }
 
-// scanned is what the files of a directory define.
+// scanned holds the definitions of a directory.
 type scanned struct {
 	definitions map[string]*Definition // by name
-	broken      map[string]error       // by name, or by file where the name is not known or taken
+	broken      map[string]error       // by name, or by file if the name is unknown or taken
 }
 
-// scan loads every file that may be a definition. Of two files that define the same name the first one counts.
+// scan loads every file that may be a definition. If two files define the same name, the first one is used.
 func (d *directory) scan(root *os.Root) (scanned, error) {
 	found := scanned{definitions: map[string]*Definition{}, broken: map[string]error{}}
 	sources, err := findSources(root)
@@ -188,7 +190,7 @@ func (d *directory) scan(root *os.Root) (scanned, error) {
 	return found, nil
 }
 
-// forget drops what is known of files that are gone.
+// forget drops entries of removed files.
 func (d *directory) forget(seen map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,7 +201,7 @@ func (d *directory) forget(seen map[string]bool) {
 	}
 }
 
-// unreadable is the error of a directory that cannot be read; one that is not there has no definitions.
+// unreadable returns the error of a directory that cannot be read; a missing directory has no definitions.
 func (d *directory) unreadable(err error) error {
 	if d.path == "" || errors.Is(err, fs.ErrNotExist) {
 		return errNoDefinition
@@ -207,7 +209,7 @@ func (d *directory) unreadable(err error) error {
 	return fmt.Errorf("the directory of the subagents cannot be read: %w", cause(err))
 }
 
-// look returns the stamp of a file. It follows links as long as they stay in the directory of all definitions.
+// look returns the stamp of a file. It follows links that stay within the directory of definitions.
 func look(root *os.Root, file string) (stamp, error) {
 	info, err := root.Stat(file)
 	switch {
@@ -239,7 +241,7 @@ func readFile(root *os.Root, file string) ([]byte, error) {
 	return data, nil
 }
 
-// cause is the reason of a file system's error, without the path, which is the server's own.
+// cause returns the cause of a file system error without the server's path.
 func cause(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

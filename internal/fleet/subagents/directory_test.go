@@ -81,7 +81,7 @@ func TestDirectory(t *testing.T) {
 	require.ErrorContains(t, err, "escapes")
 }
 
-// TestDirectoryChanges holds that what changes is seen with the next look, also when it changes right away.
+// TestDirectoryChanges checks that changes are seen by the next call, also two changes in quick succession.
 func TestDirectoryChanges(t *testing.T) {
 	t.Parallel()
 	d, write := newDirectory(t)
@@ -100,7 +100,7 @@ func TestDirectoryChanges(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Version 49", got.System)
 
-	// What has not changed for a while is not read again.
+	// An old unchanged file is not read again.
 	old := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(filepath.Join(d.path, "a", "agent.md"), old, old))
 	first, err := d.get("a")
@@ -119,7 +119,7 @@ func TestDirectoryChanges(t *testing.T) {
 	require.Empty(t, d.known)
 }
 
-// thousand makes a directory with 1,000 definitions that were written some time ago.
+// thousand makes a directory with 1,000 definitions that are some time old.
 func thousand(t testing.TB) *directory {
 	d, write := newDirectory(t)
 	old := time.Now().Add(-time.Hour)

@@ -1,6 +1,6 @@
-// Package subagents runs specialized agents that are defined by files: a directory each with an agent.md, whose
+// Package subagents runs specialized agents that are defined by files: each in a directory with an agent.md, whose
 // frontmatter says what the agent may do and whose body is its system prompt. docs/subagents.md describes the format.
 //
-// A run is a task on an agent of the core, as every other work is. An agent without a conversation is made for one call
-// and goes with it; one with a conversation is kept for each of its callers.
+// A run is a task on an agent of the core. An agent without a conversation is made for one call and deleted afterwards.
+// An agent with a conversation is kept for each of its callers.
 package subagents

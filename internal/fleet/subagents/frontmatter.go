@@ -38,19 +38,20 @@ type header struct {
 	OutputFormat   string         `yaml:"output_format"`
 	OutputSchema   map[string]any `yaml:"output_schema"`
 
-	// What Claude Code's own agent files call these things.
+	// These are the names in Claude Code's own agent files.
 	Tools           *toolList `yaml:"tools"`
 	DisallowedTools *toolList `yaml:"disallowedTools"`
-	Color           string    `yaml:"color"` // for screens; it means nothing here
+	Color           string    `yaml:"color"` // for screens; not used here
 }
 
-// restricting are the keys that take rights away. A key that looks like one of them is an error, since a definition
-// without it could do more than its author wants. Any other unknown key is a warning.
+// restricting are the keys that remove rights. A misspelled key that resembles one of them is an error, since without
+// it the definition could do more than its author wants. Any other unknown key is a warning.
 var restricting = []string{"allowed_callers", "permissions", "tools", "disallowedTools"}
 
 type permissions struct {
 	Allow []string `yaml:"allow"`
 	Deny  []string `yaml:"deny"`
+	Ask   []string `yaml:"ask"`
 }
 
 type server struct {
@@ -63,13 +64,13 @@ type server struct {
 }
 
 const (
-	maxHeader = 64 << 10  // bytes of a frontmatter
-	maxFile   = 256 << 10 // bytes of an agent.md, or of a memory.md
-	maxNested = 32        // how deep lists and mappings are in one another
+	maxHeader = 64 << 10  // of a frontmatter, in bytes
+	maxFile   = 256 << 10 // of an agent.md or a memory.md, in bytes
+	maxNested = 32        // nesting depth of lists and mappings
 )
 
-// split returns the frontmatter of a file, its body, and warnings about keys that it leaves out. Errors and warnings are
-// for the author of the file, and quote only its keys: a value may be a secret that should not be there.
+// split returns a file's frontmatter and body, and warnings about ignored keys. Errors and warnings are for the author
+// and quote only keys, because a value may be a secret.
 func split(data []byte) (h header, body string, warnings []string, err error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	lines := leadingLines(data)
@@ -87,14 +88,14 @@ func split(data []byte) (h header, body string, warnings []string, err error) {
 	return h, strings.TrimSpace(string(rest)), warnings, nil
 }
 
-// leadingLines is how many lines come before the frontmatter's own.
+// leadingLines is how many lines precede the content of the frontmatter.
 func leadingLines(data []byte) int {
 	before, _, _ := bytes.Cut(data, []byte("---"))
 	return bytes.Count(before, []byte("\n")) + 1
 }
 
-// decode decodes YAML that nobody has checked. Text that is not YAML is read once more as Claude Code reads it: agent
-// files are full of descriptions with colons and no quotes.
+// decode decodes untrusted YAML. Text that is not YAML is read again as Claude Code reads it, because many agent files
+// have unquoted descriptions with colons.
 func decode(text []byte, h *header, lines int) (warnings []string, err error) {
 	if len(text) > maxHeader {
 		return nil, fmt.Errorf("its frontmatter has %d bytes, and at most %d are taken: put the instructions below it", len(text), maxHeader)
@@ -113,10 +114,10 @@ func decode(text []byte, h *header, lines int) (warnings []string, err error) {
 	return nil, err
 }
 
-// plainLine is a key at the left margin with a value that has no quotes.
+// plainLine matches a key at the left margin with an unquoted value.
 var plainLine = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):[ \t]+([^\s"'\[{|>&].*)$`)
 
-// quoted returns the text with quotes around the plain values of its keys, those that go on over indented lines included.
+// quoted puts quotes around the plain values of top-level keys, including values that continue on indented lines.
 func quoted(text []byte) []byte {
 	var out []string
 	lines := strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
@@ -138,8 +139,8 @@ func quoted(text []byte) []byte {
 	return []byte(strings.Join(out, "\n"))
 }
 
-// decodeStrict decodes YAML. It refuses aliases, since a few of them can expand to more than fits into memory, and what
-// is nested deeper than any sensible file.
+// decodeStrict decodes YAML. It refuses aliases, since a few of them can expand to more than fits into memory, and
+// excessive nesting.
 func decodeStrict(text []byte, h *header, lines int) (warnings []string, err error) {
 	at := func(t *token.Token) string {
 		if t == nil || t.Position == nil {
@@ -211,7 +212,7 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 	return warnings, nil
 }
 
-// kindWords says what a value of the type is, to people.
+// kindWords names the values of the type for people.
 func kindWords(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -230,7 +231,7 @@ func kindWords(t reflect.Type) string {
 	return "a text"
 }
 
-// didYouMean says which key was meant, or which there are.
+// didYouMean suggests a known key, or lists them all.
 func didYouMean(key string) string {
 	known := keysOf(reflect.TypeFor[header](), reflect.TypeFor[permissions](), reflect.TypeFor[server]())
 	if text := hint(key, known); text != "" {
@@ -239,7 +240,7 @@ func didYouMean(key string) string {
 	return ": the keys are " + strings.Join(known, ", ")
 }
 
-// hint asks whether a known key was meant; empty when none is near.
+// hint suggests a similar known key; empty if there is none.
 func hint(key string, known []string) string {
 	if near := nearest(key, known, max(1, len(key)/3)); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)
@@ -247,7 +248,7 @@ func hint(key string, known []string) string {
 	return ""
 }
 
-// nearest returns the known key that differs least from the key; empty when all differ in more than limit letters.
+// nearest returns the most similar known key; empty if all differ in more than limit letters.
 func nearest(key string, known []string, limit int) string {
 	best, distance := "", limit+1
 	if len(key) > 64 {
@@ -273,7 +274,7 @@ func keysOf(types ...reflect.Type) []string {
 	return slices.Compact(keys)
 }
 
-// shorten returns the first n characters of s, with an ellipsis where there were more.
+// shorten returns the first n characters of s, with an ellipsis if it is longer.
 func shorten(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"

@@ -41,7 +41,7 @@ func TestList(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, listed[0].Allowed)
 
-	// It is right again with the next call.
+	// The next call sees the repaired file.
 	w.define("broken", "permissions: {allow: [Read]}", "x")
 	require.Equal(t, "mended", w.does("broken", "say mended").Text)
 

@@ -26,7 +26,7 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestMain makes the test binary its own shim, and the claude that the tests know.
+// TestMain lets the test binary act as its own shim and as the tests' claude program.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
@@ -36,16 +36,16 @@ func TestMain(m *testing.M) {
 			claude(os.Args[2:])
 		}
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
 	goleak.VerifyTestMain(m)
 }
 
-// called is how claude was called.
+// called records how claude was called.
 type called struct {
 	Argv    []string
 	Env     []string
 	Prompt  string
-	MCP     json.RawMessage // what its --mcp-config holds
+	MCP     json.RawMessage // content of its --mcp-config
 	MCPMode os.FileMode
 	PID     int
 }
@@ -57,9 +57,9 @@ func (c called) flag(name string) string {
 	return "-"
 }
 
-// claude is a program that writes down how it was called and then does what its prompt says, line by line: "say TEXT" is
-// its result, "fail TEXT" its failure, "hang" waits for ever, "wait" until there is a file $HOME/open. When it is told
-// that its answer cannot be used, it says what is in $HOME/better, a line each time.
+// claude is a program that records how it was called and then follows its prompt line by line: "say TEXT" is its
+// result, "fail TEXT" its failure, "hang" waits forever, and "wait" waits for the file $HOME/open. When it is told that
+// its answer cannot be used, it answers with the next line of $HOME/better.
 func claude(argv []string) {
 	c := called{Argv: argv, Env: os.Environ(), PID: os.Getpid()}
 	if i := slices.Index(argv, "--"); i >= 0 {
@@ -132,11 +132,11 @@ type world struct {
 	t      *testing.T
 	core   *fleet.Service
 	store  fleet.Store
-	remote *fake.Place // the host "coder"
-	dir    string      // of everything
+	remote *fake.Place // the place "coder"
+	dir    string      // directory of everything
 }
 
-// newWorld starts one; change is what differs from the defaults of tests.
+// newWorld starts a world. change modifies the tests' default configuration.
 func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -152,10 +152,10 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
 	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{exe, "shim"}, StopGrace: 200 * time.Millisecond, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{dir}})
 	require.NoError(t, err)
-	w := &world{t: t, store: store, remote: fake.New(fake.Config{}), dir: dir}
+	w := &world{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.core = fleet.NewService(store, host, fleet.Config{
-		Hosts: map[string]fleet.Place{"coder": w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
+	w.core = fleet.NewService(store, []fleet.Place{host}, fleet.Config{
+		Others: []fleet.Place{w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
 		PollInterval: 20 * time.Millisecond, Logger: log,
 	})
 	cfg := subagents.Config{Settings: subagents.Settings{Dir: filepath.Join(dir, "agents")}, Logger: log, Lookup: func(name string) (string, bool) {
@@ -193,7 +193,7 @@ func (w logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// empty has all agents deleted and waits until they are. No process may be left then.
+// empty deletes all agents and waits until they are gone. No process may be left then.
 func (w *world) empty() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(asRoot(context.Background()), time.Minute)
@@ -205,7 +205,7 @@ func (w *world) empty() {
 	require.Empty(w.t, w.processes(), "processes are left")
 }
 
-// until waits for something that the store is told of.
+// until waits for a condition, checking it after each notification of the store.
 func (w *world) until(ok func() bool) {
 	w.t.Helper()
 	signal, cancel := w.store.Subscribe()
@@ -220,7 +220,7 @@ func (w *world) until(ok func() bool) {
 	}
 }
 
-// agents are those that there are.
+// agents returns the existing agents.
 func (w *world) agents() (agents []*fleet.AgentView) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(context.Background(), func(tx fleet.ReadTx) (err error) {
@@ -230,7 +230,7 @@ func (w *world) agents() (agents []*fleet.AgentView) {
 	return agents
 }
 
-// processes are the command lines of the claudes that run.
+// processes returns the command lines of the running claude processes.
 func (w *world) processes() (found []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -243,7 +243,7 @@ func (w *world) processes() (found []string) {
 	return found
 }
 
-// define writes the definition of a subagent: its frontmatter, and its body.
+// define writes the definition of a subagent: its frontmatter and its body.
 func (w *world) define(name, frontmatter, body string) {
 	w.t.Helper()
 	w.write(name+"/agent.md", "---\n"+frontmatter+"\n---\n"+body)
@@ -256,7 +256,7 @@ func (w *world) write(path, text string) {
 	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// calls are the calls of claude so far, in order.
+// calls returns the calls of claude so far, in order.
 func (w *world) calls() (calls []called) {
 	w.t.Helper()
 	paths, err := filepath.Glob(filepath.Join(w.dir, "home", "calls", "*[0-9]"))
@@ -272,20 +272,20 @@ func (w *world) calls() (calls []called) {
 	return calls
 }
 
-// begun waits until claude was called so often.
+// begun waits until claude was called n times.
 func (w *world) begun(n int) {
 	w.t.Helper()
 	late := time.After(time.Minute)
 	for len(w.calls()) < n {
 		select {
-		case <-time.After(5 * time.Millisecond): // a process of its own has no other signal
+		case <-time.After(5 * time.Millisecond): // another process gives no signal
 		case <-late:
 			require.FailNow(w.t, "claude was not called")
 		}
 	}
 }
 
-// open lets claudes go on that wait.
+// open releases claude processes that wait.
 func (w *world) open() {
 	w.t.Helper()
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "home", "open"), nil, 0o600))
@@ -296,7 +296,7 @@ func (w *world) run(name, prompt string) (*subagents.Result, error) {
 	return w.Run(w.ctx(), subagents.Request{Agent: name, Prompt: prompt})
 }
 
-// does is run for one that does it.
+// does runs a subagent that must succeed.
 func (w *world) does(name, prompt string) *subagents.Result {
 	w.t.Helper()
 	r, err := w.run(name, prompt)
@@ -314,19 +314,19 @@ func asRoot(ctx context.Context) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Human, Admin: true})
 }
 
-// asAgent is a context of the agent itself, as its token makes it.
+// asAgent returns a context with the agent's own identity, as its token gives it.
 func asAgent(ctx context.Context, a *fleet.Agent) context.Context {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, AgentUID: a.UID, AgentName: a.Name}
 	return fleet.WithPrincipal(ctx, p)
 }
 
-// fails wants the error to be of the reason, and to say the words.
+// fails requires an error with the reason, whose text contains the words.
 func fails(t *testing.T, err error, reason fleet.Reason, words ...string) *fleet.Error {
 	t.Helper()
 	require.Error(t, err)
 	require.Equal(t, reason, fleet.ReasonOf(err), "%v", err)
 	for _, w := range words {
-		require.Contains(t, fleet.Words(err), w)
+		require.Contains(t, fleet.PublicMessage(err), w)
 	}
 	var e *fleet.Error
 	require.ErrorAs(t, err, &e)
@@ -334,7 +334,7 @@ func fails(t *testing.T, err error, reason fleet.Reason, words ...string) *fleet
 	return e
 }
 
-// together runs the functions at the same time and waits for them.
+// together runs the functions concurrently and waits for them.
 func together(functions ...func()) {
 	var wg sync.WaitGroup
 	for _, f := range functions {

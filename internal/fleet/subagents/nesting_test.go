@@ -14,7 +14,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// working runs a subagent that hangs, and returns its agent and what ends it.
+// working runs a subagent that hangs, and returns its agent and a function that ends it.
 func (w *world) working(ctx context.Context, name string) (*fleet.Agent, func()) {
 	w.t.Helper()
 	known := map[string]bool{}
@@ -78,14 +78,14 @@ func TestNesting(t *testing.T) {
 	require.Empty(t, broken)
 	require.Equal(t, []string{"chain", "worker"}, names(listed))
 
-	// One that no definition lets call others calls none, whatever allows it.
+	// An agent whose definition lists no calls may run none.
 	loner, endLoner := w.working(w.ctx(), "loner")
 	defer endLoner()
 	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
 	_, err = w.Run(asAgent(t.Context(), loner), subagents.Request{Agent: "worker", Prompt: "say x"})
 	fails(t, err, fleet.ReasonPermissionDenied)
 
-	// Not deeper than three.
+	// Not more than three levels.
 	chain, endChain := w.working(asLead, "chain")
 	defer endChain()
 	require.Equal(t, 1, chain.Recipe.Depth)
@@ -97,13 +97,13 @@ func TestNesting(t *testing.T) {
 	_, err = w.Run(asAgent(t.Context(), deeper), subagents.Request{Agent: "deepest", Prompt: "say x"})
 	fails(t, err, fleet.ReasonPermissionDenied, "too many subagents stand above it")
 
-	// All of it belongs to whoever called first.
+	// All agents belong to the first caller.
 	for _, v := range w.agents() {
 		require.Equal(t, "alice", v.Owner)
 	}
 }
 
-// TestNestedConversations holds that an agent's conversation is not its owner's.
+// TestNestedConversations checks that an agent's conversation is separate from its owner's.
 func TestNestedConversations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -41,7 +41,7 @@ func TestOutput(t *testing.T) {
 			require.Contains(t, c.flag("--system-prompt"), "You search.\n\nYour answer is read by a program")
 			require.Contains(t, c.flag("--system-prompt"), `"required":["results"]`)
 
-			// Asked again, in the same conversation, until it is right.
+			// It is asked again in the same conversation until the answer is right.
 			w.better("still wrong", `{"results": [1]}`)
 			_, err := w.run("j", "say Sorry")
 			e := fails(t, err, fleet.ReasonOutputInvalid, "asked 3 times", "at /results/0", "got number, want string")
@@ -62,7 +62,7 @@ func TestOutput(t *testing.T) {
 				w.until(func() bool { return len(w.agents()) == 0 })
 			}
 
-			// The same request again is not asked again.
+			// A repeated request does not ask again.
 			w.better()
 			id := subagents.Request{Agent: "j", Prompt: `say {"results": []}`, RequestID: "r"}
 			for range 2 {
@@ -71,7 +71,7 @@ func TestOutput(t *testing.T) {
 			}
 			require.Len(t, w.calls(), n+3)
 
-			// Also when its answer was sent back the first time.
+			// Also if the first answer was sent back.
 			w.better(`{"results": ["b"]}`)
 			id = subagents.Request{Agent: "j", Prompt: "say Sorry", RequestID: "s"}
 			for range 2 {

@@ -17,18 +17,18 @@ import (
 )
 
 var (
-	// namePattern is what subagents can be called.
+	// namePattern matches names of subagents.
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	// serverPattern is what their MCP servers can be called. The names are part of those of tools.
+	// serverPattern matches names of their MCP servers, which are part of tool names.
 	serverPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-	// rulePattern is a permission: a tool, or a tool with what it may be used for, as Claude Code writes them.
+	// rulePattern matches a permission in Claude Code's notation: a tool, optionally with a restriction.
 	rulePattern     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_*-]*(\([^\x00-\x1f\x7f]*\))?$`)
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
 )
 
-// parse reads a definition from a file and its memory.md, nil when it has none. drivers are those of the local backend.
-// Errors say what is wrong with the file, to follow "FILE: ".
-func parse(src source, data, memory []byte, drivers []string) (*Definition, error) {
+// parse reads a definition from a file and its memory.md, which may be nil. drivers are those of the local place.
+// Errors describe the problem with the file and follow "FILE: ".
+func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition, error) {
 	if !utf8.Valid(data) || !utf8.Valid(memory) {
 		return nil, errors.New("it is not UTF-8 text")
 	}
@@ -42,10 +42,10 @@ func parse(src source, data, memory []byte, drivers []string) (*Definition, erro
 	d := &Definition{
 		Name: src.name, Description: strings.TrimSpace(h.Description), AllowedCallers: []string{Main}, Calls: h.Calls, Session: h.Session,
 		Project: h.Project, Role: h.Role, Driver: h.Driver, Command: h.Command, Model: h.Model, PassEnv: h.PassEnv,
-		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, System: body, Warnings: warnings,
+		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, Ask: h.Permissions.Ask, System: body, Warnings: warnings,
 	}
 	if src.flat && h.Name != "" {
-		d.Name = h.Name // Claude Code goes by the name that the file says
+		d.Name = h.Name // Claude Code uses the name in the file
 	}
 	if d.Model == inheritModel {
 		d.Model = ""
@@ -67,11 +67,11 @@ func parse(src source, data, memory []byte, drivers []string) (*Definition, erro
 	return d, nil
 }
 
-// inheritModel is what Claude Code's agent files say for the model of whoever calls. A subagent has a program of its
-// own, so that is the driver's default.
+// inheritModel is the value in Claude Code's agent files for the caller's model. A subagent is a separate program, so
+// it means the driver's default.
 const inheritModel = "inherit"
 
-// checkTools takes the tools as Claude Code's agent files have them, which are permissions.
+// checkTools converts the tools of Claude Code's agent files, which are permissions.
 func (d *Definition) checkTools(h header) error {
 	for _, k := range []struct {
 		key, twin string
@@ -87,7 +87,7 @@ func (d *Definition) checkTools(h header) error {
 		}
 	}
 	if h.Tools != nil {
-		// Collections name tools of plugins that no driver has. Without them the agent can only do less.
+		// Collections name tools of plugins that no driver has. Without these tools the agent can only do less.
 		d.Allow = slices.DeleteFunc(d.Allow, func(r string) bool {
 			unknown := !rulePattern.MatchString(r)
 			if unknown {
@@ -96,7 +96,7 @@ func (d *Definition) checkTools(h header) error {
 			return unknown
 		})
 	}
-	for _, r := range slices.Concat(d.Allow, d.Deny) {
+	for _, r := range slices.Concat(d.Allow, d.Deny, d.Ask) {
 		if !rulePattern.MatchString(r) {
 			return fmt.Errorf("permissions: %q is not a tool as in \"Read\", \"Bash(git log:*)\" or \"mcp__server__tool\"", shorten(r, 64))
 		}
@@ -147,7 +147,7 @@ func (d *Definition) checkTime(h header) error {
 	return nil
 }
 
-// ownServer is the name of the MCP server by which an agent runs others.
+// ownServer is the name of the MCP server through which an agent runs others.
 const ownServer = "fleet"
 
 func (d *Definition) checkServers(h header) error {
@@ -216,9 +216,9 @@ func (d *Definition) checkOutput(h header) error {
 	return nil
 }
 
-// checkPlace checks what the place where the agent runs can hold it to.
-func (d *Definition) checkPlace(h header, drivers []string) error {
-	held := d.Allow != nil || len(d.Deny) > 0 || len(d.MCPServers) > 0
+// checkPlace checks that the agent's place can enforce the definition.
+func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
+	held := d.Allow != nil || d.Ask != nil || len(d.Deny) > 0 || len(d.MCPServers) > 0
 	switch h.Container {
 	case "", inLocal:
 		d.RunsIn = inLocal
@@ -226,7 +226,7 @@ func (d *Definition) checkPlace(h header, drivers []string) error {
 			return errors.New("project and role are for container: coder")
 		}
 	case inCoder:
-		d.RunsIn = inCoder
+		d.RunsIn, d.Remembers = inCoder, true
 		if d.Project == "" {
 			return errors.New("container: coder needs a project, one of list_agent_projects")
 		}
@@ -241,15 +241,17 @@ func (d *Definition) checkPlace(h header, drivers []string) error {
 	if d.Driver == "" {
 		d.Driver = "claude"
 	}
-	// A shell would run the prompt of whoever calls as a script.
-	usable := slices.DeleteFunc(slices.Clone(drivers), func(name string) bool { return name == "shell" })
-	if !slices.Contains(usable, d.Driver) {
-		return fmt.Errorf("driver is one of %s, not %q", strings.Join(usable, ", "), shorten(d.Driver, 40))
+	// A shell would execute the caller's prompt as a script.
+	t := fleet.Traits{Drivers: slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.Scripts })}
+	can, ok := t.Driver(d.Driver)
+	if !ok {
+		return fmt.Errorf("driver is one of %s, not %q", strings.Join(t.DriverNames(), ", "), shorten(d.Driver, 40))
 	}
+	d.Remembers = can.Remembers
 	switch {
 	case d.Driver == "command" && len(d.Command) == 0:
 		return errors.New("driver: command needs a command: the program and its arguments")
-	case d.Driver != "claude" && (held || len(d.Calls) > 0):
+	case !can.Tools && (d.Allow != nil || len(d.Deny) > 0), !can.Asks && d.Ask != nil, !can.MCPServers && len(d.MCPServers) > 0, !can.Reports && len(d.Calls) > 0:
 		return fmt.Errorf("the driver %s cannot hold an agent to permissions, or give it mcp_servers and calls: leave them out, or use claude", d.Driver)
 	}
 	return nil

@@ -13,7 +13,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-var someDrivers = []string{"shell", "claude", "command", "codex"}
+var someDrivers = []fleet.Driver{
+	{Name: "shell", Scripts: true},
+	{Name: "claude", Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
+	{Name: "command"},
+	{Name: "codex", Remembers: true},
+	{Name: "opencode", Tools: true, Asks: true, MCPServers: true, Remembers: true},
+}
 
 func TestParse(t *testing.T) {
 	t.Parallel()
@@ -41,7 +47,7 @@ output_schema: {type: object}
 	d.schema = nil
 	require.Equal(t, &Definition{
 		Name: "web-search", Description: "Searches.", Session: true, AllowedCallers: []string{"main", "lead"}, Calls: []string{"other"},
-		Timeout: 30 * time.Second, RunsIn: "local", Driver: "claude", Model: "haiku", Allow: []string{"Bash(curl:*)", "Read"},
+		Timeout: 30 * time.Second, RunsIn: "local", Remembers: true, Driver: "claude", Model: "haiku", Allow: []string{"Bash(curl:*)", "Read"},
 		Deny: []string{"Bash(rm:*)", "mcp__brave__*"}, PassEnv: []string{"AWS_*"}, OutputFormat: "json", Schema: []byte(`{"type":"object"}`),
 		MCPServers: []fleet.MCPServer{
 			{Name: "brave", Command: "npx", Args: []string{"-y", "x"}, Env: map[string]string{"KEY": "${KEY}"}},
@@ -52,16 +58,16 @@ output_schema: {type: object}
 
 	d, err = parse(directorySource("a"), []byte("---\n---\n"), nil, someDrivers)
 	require.NoError(t, err)
-	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "local", Driver: "claude", OutputFormat: "text"}, d)
+	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "local", Remembers: true, Driver: "claude", OutputFormat: "text"}, d)
 	d, err = parse(directorySource("a"), []byte("---\npermissions: {allow: []}\nallowed_callers: []\n---"), nil, someDrivers)
 	require.NoError(t, err)
 	require.Equal(t, []string{}, d.Allow, "no tools is not the same as nothing said")
 	require.Empty(t, d.AllowedCallers)
 	d, err = parse(directorySource("a"), []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, someDrivers)
 	require.NoError(t, err)
-	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "coder", Project: "Setup", Role: "Coder", OutputFormat: "text", System: "Do it."}, d)
+	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "coder", Remembers: true, Project: "Setup", Role: "Coder", OutputFormat: "text", System: "Do it."}, d)
 	require.Nil(t, d.recipe(0, 3))
-	for _, front := range []string{"driver: codex", "container: local", "driver: command\ncommand: [cat]", "output_format: json"} {
+	for _, front := range []string{"driver: codex", "driver: opencode\npermissions: {allow: [Bash(ls *)], deny: [WebFetch]}", "container: local", "driver: command\ncommand: [cat]", "output_format: json"} {
 		_, err := parse(directorySource("a"), []byte("---\n"+front+"\n---\n"), nil, someDrivers)
 		require.NoError(t, err, front)
 	}
@@ -107,6 +113,7 @@ func TestParseRefuses(t *testing.T) {
 		{"calls: ['a b']", `calls: "a b" is no name`},
 		{"permissions: {allow: ['Bash(ls', Read]}", `"Bash(ls" is not a tool`},
 		{"permissions: {deny: ['Read,Write']}", `"Read,Write" is not a tool`},
+		{"permissions: {ask: ['Read,Write']}", `"Read,Write" is not a tool`},
 		{"permissions: {allow: ['--dangerously-skip-permissions']}", "is not a tool"},
 		{"pass_env: [FLEET_TOKEN]", `pass_env: "FLEET_TOKEN"`},
 		{"pass_env: ['*']", `pass_env: "*"`},
@@ -141,9 +148,10 @@ func TestParseRefuses(t *testing.T) {
 		{"project: x", "project and role are for container: coder"},
 		{"container: coder\nproject: x\npermissions: {allow: []}", "cannot be held to there"},
 		{"container: coder\nproject: x\nmodel: y", "cannot be held to there"},
-		{"driver: shell", "driver is one of claude, command, codex, not"},
-		{"driver: nope", "driver is one of claude, command, codex, not"},
+		{"driver: shell", "driver is one of claude, command, codex, opencode, not"},
+		{"driver: nope", "driver is one of claude, command, codex, opencode, not"},
 		{"driver: command", "needs a command"},
+		{"driver: codex\npermissions: {ask: []}", "cannot hold an agent to permissions"},
 		{"driver: codex\npermissions: {deny: [Read]}", "cannot hold an agent to permissions"},
 		{"driver: command\ncommand: [x]\ncalls: [b]", "cannot hold an agent to permissions"},
 	} {
@@ -170,7 +178,7 @@ func TestParseRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "zero byte")
 }
 
-// FuzzParse holds that no file, whatever is in it, makes anything but a definition or an error in words.
+// FuzzParse checks that every file gives either a definition or a readable error.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("---\nname: a\nsession: true\n---\nDo it."), []byte("memory"))
 	f.Add([]byte("---\nmcp_servers: [{name: a, command: b, env: {K: '${V}'}}]\npermissions: {allow: [Read]}\n---\n"), []byte(nil))

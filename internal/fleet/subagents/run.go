@@ -17,31 +17,31 @@ import (
 	"fleet/internal/fleet"
 )
 
-// method is the name of the call that the requests with an id are remembered under.
+// method is the name of the call under which requests with an id are stored.
 const method = "RunSubagent"
 
-// Request says what a subagent is to do.
+// Request is a call of a subagent.
 type Request struct {
 	Agent   string
 	Prompt  string
-	Context string // more that it should know; may be empty
+	Context string // additional information; may be empty
 
 	RequestID string `json:"-"`
 }
 
-// Result is what a subagent answered.
+// Result is the answer of a subagent.
 type Result struct {
 	Text      string
 	Agent     string
 	Duration  time.Duration
-	TaskID    string // of the last task, when it was asked again
-	SessionID string // of the conversation; empty: none
+	TaskID    string // of the last task, if it was asked again
+	SessionID string // of the conversation; empty if there is none
 	CostUSD   float64
 	Usage     fleet.Usage
 }
 
-// Run has a subagent do what the request says and returns its answer. It waits as long as that takes: when ctx ends
-// before, the subagent is stopped, and has ended when Run returns.
+// Run lets a subagent answer the request. It waits for the answer. If ctx ends before, Run stops the subagent and
+// returns after it has ended.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	begun := s.cfg.Now()
 	c, err := s.callerFrom(ctx)
@@ -74,7 +74,7 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	return &run.result, nil
 }
 
-// text is the prompt with its context.
+// text returns the prompt with its context.
 func (r Request) text() (string, error) {
 	if strings.TrimSpace(r.Prompt) == "" {
 		return "", fleet.Invalid(fleet.ReasonTaskRequired, "prompt", "the prompt is empty: say in prompt what the subagent is to do")
@@ -100,11 +100,11 @@ func (r Request) text() (string, error) {
 	return text, nil
 }
 
-// maxContext is the largest context of a prompt, in bytes: half of what both may have together.
+// maxContext is the largest context of a prompt, in bytes: half of the limit for both together.
 const maxContext = fleet.MaxText / 2
 
-// key is what a request with an id is remembered by. The request is what the caller said: what a definition says may be
-// another thing the next time, and the result is the first one's all the same.
+// key is what a stored request is compared by: what the caller said. The definition may have changed since, and the
+// first result still counts.
 type key struct{ principal, id, hash string }
 
 func newKey(c caller, r Request) (key, error) {
@@ -123,7 +123,7 @@ func newKey(c caller, r Request) (key, error) {
 	return k, nil
 }
 
-// done returns what the same request did before; nil when it is new.
+// done returns the result of the same request made earlier; nil if it is new.
 func (k key) done(tx fleet.ReadTx) (*fleet.Request, error) {
 	if k.id == "" {
 		return nil, nil //nolint:nilnil // a request without an id is always new
@@ -135,10 +135,10 @@ func (k key) done(tx fleet.ReadTx) (*fleet.Request, error) {
 	return old, err
 }
 
-// errRepeated says that a transaction found the request done before, and did nothing.
+// errRepeated means that a transaction found an earlier equal request and did nothing.
 var errRepeated = errors.New("the request was done before")
 
-// remember keeps the request in the transaction that does it. It is a fleet.LaunchRequest's Also.
+// remember stores the request in the transaction that executes it. It is a fleet.LaunchRequest's Also.
 func (r *run) remember(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
 	if r.key.id == "" || t == nil {
 		return nil
@@ -154,7 +154,7 @@ func (r *run) remember(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
 	})
 }
 
-// before returns the task that the same request was done by, with its agent; nil when the request is new.
+// before returns the task of an earlier equal request, with its agent; nil if the request is new.
 func (r *run) before(ctx context.Context) (old *fleet.Request, err error) {
 	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
 		old, err = r.key.done(tx)
@@ -163,20 +163,20 @@ func (r *run) before(ctx context.Context) (old *fleet.Request, err error) {
 	return old, err
 }
 
-// run is one call.
+// run is one call of a subagent.
 type run struct {
 	*Service
 	caller caller
 	d      *Definition
 	key    key
-	limit  time.Duration // of a task, where the task itself has more; 0: it has not
+	limit  time.Duration // of a task, if the task itself has a longer one; 0 if not
 	result Result
 }
 
-// launch is the request for the agent of the call.
+// launch returns the request for the call's agent.
 func (r *run) launch() fleet.LaunchRequest {
 	l := fleet.LaunchRequest{
-		Method: method, Toolset: fleet.ToolsetSubagents, Backend: r.backend(r.d), Name: r.d.Name,
+		Method: method, Toolset: fleet.ToolsetSubagents, Place: r.backend(r.d), Name: r.d.Name,
 		Recipe: r.d.recipe(r.caller.depth, r.cfg.MaxDepth), Timeout: r.d.Timeout,
 	}
 	if l.Recipe == nil {
@@ -186,7 +186,7 @@ func (r *run) launch() fleet.LaunchRequest {
 	return l
 }
 
-// alone has an agent that is made for the call do it.
+// alone runs the call on an agent made for it.
 func (r *run) alone(ctx context.Context, prompt string) error {
 	if old, err := r.before(ctx); err != nil {
 		return err
@@ -194,11 +194,11 @@ func (r *run) alone(ctx context.Context, prompt string) error {
 		return r.repeated(ctx, old, prompt)
 	}
 	l := r.launch()
-	l.OneTask = r.d.OutputFormat != outputJSON // or it may be asked again
+	l.OneTask = r.d.OutputFormat != outputJSON // otherwise it may be asked again
 	l.Prompt, l.Also = prompt, r.remember
 	v, err := r.fleet.Launch(ctx, l)
 	if errors.Is(err, errRepeated) {
-		return r.alone(ctx, prompt) // at the same time
+		return r.alone(ctx, prompt) // a concurrent equal request was faster
 	}
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (r *run) alone(ctx context.Context, prompt string) error {
 	return r.answer(ctx, v.Task, prompt)
 }
 
-// repeated answers a request that was done before with what it came to.
+// repeated returns the result of an earlier equal request.
 func (r *run) repeated(ctx context.Context, old *fleet.Request, prompt string) error {
 	task, err := r.follow(ctx, old.TaskID)
 	if err != nil {
@@ -221,8 +221,8 @@ func (r *run) repeated(ctx context.Context, old *fleet.Request, prompt string) e
 	return r.answer(ctx, task, prompt)
 }
 
-// ready waits until the agent of the task is there, where that takes long. The time that its definition gives the
-// subagent begins then, so the task itself has more.
+// ready waits until the task's agent has a workspace, if that takes long. The subagent's own time limit begins then, so
+// the limit of the task is longer.
 func (r *run) ready(ctx context.Context, task *fleet.Task) error {
 	if r.d.RunsIn == inLocal {
 		return nil
@@ -258,7 +258,7 @@ func (r *run) ready(ctx context.Context, task *fleet.Task) error {
 	}
 }
 
-// answer waits for the task and takes its answer. One that is not what the definition promises is sent back.
+// answer waits for the task and checks its answer. It sends an answer back that does not match the definition.
 func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error {
 	for attempt := 1; ; attempt++ {
 		text, err := r.take(ctx, task)
@@ -283,10 +283,10 @@ func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error
 	}
 }
 
-// sentBack is how a task begins that sends an answer back.
+// sentBack is the beginning of a task that sends an answer back.
 const sentBack = "Your answer cannot be used: "
 
-// again asks the subagent once more, with what is wrong with its answer. OUTPUT_INVALID when it was asked often enough.
+// again asks the subagent once more, with the problems of its answer. OUTPUT_INVALID if it was asked often enough.
 func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, answer string, problems []string) (*fleet.Task, error) {
 	if next, err := r.askedAgain(ctx, task); err != nil || next != nil {
 		return next, err
@@ -298,7 +298,7 @@ func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, 
 		return nil, failed
 	}
 	feedback := sentBack + strings.Join(problems, "\n") + "\n\nAnswer again, with the one JSON value that was asked for and nothing else."
-	if !r.d.remembers() {
+	if !r.d.Remembers {
 		feedback = fmt.Sprintf("%s\n\nYou were asked:\n\n%s\n\nAnd you answered:\n\n%s", feedback, prompt, shorten(answer, 100_000))
 	}
 	if len(feedback) > fleet.MaxText {
@@ -307,17 +307,17 @@ func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, 
 	next, err := r.fleet.Turn(ctx, fleet.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.d.Timeout, SessionID: task.SessionID})
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
-		return nil, failed // a repeated request's agent is gone, or somebody else's turn has come
+		return nil, failed // the repeated request's agent is gone, or another caller had the next turn
 	}
 	return next, err
 }
 
-// askedAgain returns the task by which the answer of this one was sent back already, when the request was done before.
+// askedAgain returns the task that sent this task's answer back, if the request was executed before.
 func (r *run) askedAgain(ctx context.Context, task *fleet.Task) (next *fleet.Task, err error) {
 	const recent = 100
 	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
 		next = nil
-		tasks, _, err := tx.Tasks(task.AgentUID, recent, 0) // the newest first
+		tasks, _, err := tx.Tasks(task.AgentUID, recent, 0) // newest first
 		if err != nil {
 			return err
 		}
@@ -330,7 +330,7 @@ func (r *run) askedAgain(ctx context.Context, task *fleet.Task) (next *fleet.Tas
 	return next, err
 }
 
-// take waits for the task, and returns its answer in full.
+// take waits for the task and returns its complete answer.
 func (r *run) take(ctx context.Context, task *fleet.Task) (string, error) {
 	t, err := r.follow(ctx, task.ID)
 	if err != nil {
@@ -351,24 +351,26 @@ func (r *run) take(ctx context.Context, task *fleet.Task) (string, error) {
 	return string(payload), err
 }
 
-// failed is the error of a task that did not complete.
+// failed returns the error of a task that did not complete.
 func (r *run) failed(t *fleet.Task) error {
 	reason, words := fleet.ReasonTaskFailed, "failed"
 	switch {
 	case t.Status == fleet.TaskStopped:
 		words = "was stopped"
-	case t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // whoever ended it for that, nothing else ends one so late
+	case t.ChecksFailed:
+		reason = fleet.ReasonChecksFailed
+	case t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // nothing else ends a task this late
 		reason, words = fleet.ReasonTaskTimedOut, "was too slow"
 	}
 	text := fmt.Sprintf("the subagent %q %s: %s", r.d.Name, words, t.Reason)
 	return fleet.Errorf(reason, "%s", text).With("agent_name", r.d.Name).With("task_id", t.ID)
 }
 
-// stopWait is how long a run gets to end when nobody waits for its answer any more. The core kills it long before.
+// stopWait is how long to wait for a stopped run. The core kills it long before.
 const stopWait = time.Minute
 
-// follow waits until the task has ended. When ctx ends before, or the subagent's time is over, it stops the task, and
-// returns when that has ended.
+// follow waits until the task has ended. If ctx ends before, or the subagent's time is over, it stops the task and
+// returns after that.
 func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 	within := ctx
 	if r.limit > 0 {
@@ -388,7 +390,7 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 		With("agent_name", r.d.Name).With("task_id", taskID)
 }
 
-// halt stops the task and waits until it has ended, also when ctx has.
+// halt stops the task and waits until it has ended, even if ctx is done.
 func (r *run) halt(ctx context.Context, taskID string) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
@@ -401,7 +403,7 @@ func (r *run) halt(ctx context.Context, taskID string) {
 	}
 }
 
-// remove has the agent of a call deleted.
+// remove deletes the agent of a call.
 func (r *run) remove(ctx context.Context, uid string) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()

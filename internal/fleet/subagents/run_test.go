@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), c.MCPMode)
 	require.NotContains(t, strings.Join(append(c.Argv, c.Env...), "\n"), "s3cret")
 
-	// Its agent goes with it, and its secret is nowhere.
+	// Its agent is deleted, and its secret is nowhere.
 	w.until(func() bool { return len(w.agents()) == 0 })
 	require.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && filepath.Dir(path) != filepath.Join(w.dir, "home", "calls") {
@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 		return nil
 	}))
 
-	// Each call is a fresh one.
+	// Each call has a fresh agent.
 	require.Equal(t, "Geese", w.does("web-search", "say Geese").Text)
 	require.NotContains(t, w.calls()[1].Argv, "--resume")
 }
@@ -206,7 +206,7 @@ func TestRequestID(t *testing.T) {
 		require.Len(t, w.calls(), before+1, "it ran once")
 		require.NoError(t, os.Remove(filepath.Join(w.dir, "home", "open")))
 
-		// Also when its definition says something else now.
+		// Also if its definition has changed since.
 		w.define(name, "session: "+map[string]string{"a": "false", "s": "true"}[name], "Do it better.")
 		call()
 		require.EqualValues(t, 4, same.Load())
@@ -216,7 +216,7 @@ func TestRequestID(t *testing.T) {
 		other.Prompt = "say another"
 		_, err := w.Run(w.ctx(), other)
 		fails(t, err, fleet.ReasonInvalidArgument, "was used before")
-		// Another principal's ids are its own.
+		// Another principal's request ids are separate.
 		other.Prompt = "say bob's"
 		got, err := w.Run(as(t.Context(), "bob"), other)
 		require.NoError(t, err)
@@ -236,7 +236,7 @@ func TestRunInWorkspace(t *testing.T) {
 	require.InDelta(t, 0.5, r.CostUSD, 1e-9)
 	w.until(func() bool { return len(w.agents()) == 0 })
 
-	// Its time begins when its workspace is there, and ends it.
+	// Its time begins when the workspace is ready, and then ends it.
 	w.define("slow", "{container: coder, project: setup, timeout_ms: 100}", "You review.")
 	_, err := w.run("slow", "listen")
 	fails(t, err, fleet.ReasonTaskTimedOut, "was too slow", "100ms")
@@ -256,13 +256,13 @@ func TestRunInWorkspace(t *testing.T) {
 	require.Empty(t, w.calls(), "no process of this machine")
 }
 
-// TestSweep holds that an agent which a call has left behind is found, and one that is needed is not touched.
+// TestSweep checks that an abandoned agent is deleted, and that one in use is not.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *subagents.Config) { c.SweepEvery = 50 * time.Millisecond })
 	w.define("s", "session: true", "Do it.")
 	kept := w.does("s", "say hello")
-	_, err := w.core.Launch(w.ctx(), fleet.LaunchRequest{Toolset: fleet.ToolsetSubagents, Backend: "local", Name: "left", Recipe: &fleet.Recipe{Driver: "claude"}})
+	_, err := w.core.Launch(w.ctx(), fleet.LaunchRequest{Toolset: fleet.ToolsetSubagents, Place: "local", Name: "left", Recipe: &fleet.Recipe{Driver: "claude"}})
 	require.NoError(t, err)
 	require.Len(t, w.agents(), 2)
 	w.until(func() bool { return len(w.agents()) == 1 })

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/text/message"
 )
 
-// nothing loads no schema from anywhere: one that refers to a file or an address would have the server read it.
+// nothing loads no schema, because a schema that refers to a file or an address would make the server read it.
 type nothing struct{}
 
 func (nothing) Load(string) (any, error) {
 	return nil, errors.New("it refers to a schema that is not in it")
 }
 
-// compile returns the schema, ready for use.
+// compile returns the compiled schema.
 func compile(schema []byte) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
@@ -39,10 +39,10 @@ func compile(schema []byte) (*jsonschema.Schema, error) {
 	return s, err
 }
 
-// maxProblems is how many problems of an answer are told.
+// maxProblems is how many problems of an answer are reported.
 const maxProblems = 10
 
-// check returns the JSON value in a subagent's answer, and what is wrong with it.
+// check returns the JSON value in a subagent's answer, and its problems.
 func (d *Definition) check(answer string) (value string, problems []string) {
 	value = unfence(answer)
 	decoder := json.NewDecoder(strings.NewReader(value))
@@ -64,7 +64,7 @@ func (d *Definition) check(answer string) (value string, problems []string) {
 	return value, problemsOf(d.schema.Validate(v))
 }
 
-// unfence returns what is in the answer's code block, when it is one as a whole, else the answer.
+// unfence returns the content of the answer's code block if the whole answer is one, otherwise the answer.
 func unfence(answer string) string {
 	s := strings.TrimSpace(answer)
 	inner, ok := strings.CutPrefix(s, "```")
@@ -83,7 +83,7 @@ func unfence(answer string) string {
 
 var english = message.NewPrinter(language.English)
 
-// problemsOf says in words what a schema has against a value; nil when nothing.
+// problemsOf describes how a value violates a schema; nil if it does not.
 func problemsOf(err error) []string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	switch {

@@ -18,23 +18,20 @@ type Service struct {
 	dir   *directory
 	turns *turns
 
-	stop context.CancelFunc // nil: not started
+	stop context.CancelFunc // nil until started
 	done sync.WaitGroup
 }
 
 // New returns a service over the core. It starts nothing.
 func New(core *fleet.Service, store fleet.Store, cfg Config) *Service {
 	cfg = cfg.withDefaults()
-	drivers := []string{"claude"}
-	if t, ok := core.TraitsOf(cfg.Local); ok {
-		drivers = t.Drivers
-	}
+	local, _ := core.TraitsOf(cfg.Local)
 	return &Service{
-		fleet: core, store: store, cfg: cfg, dir: &directory{path: cfg.Dir, drivers: drivers, now: cfg.Now}, turns: newTurns(cfg.MaxWaiting),
+		fleet: core, store: store, cfg: cfg, dir: &directory{path: cfg.Dir, drivers: local.Drivers, now: cfg.Now}, turns: newTurns(cfg.MaxWaiting),
 	}
 }
 
-// Listed is a subagent, as a caller sees it.
+// Listed is a subagent as a caller sees it.
 type Listed struct {
 	*Definition
 	Allowed bool // the caller may run it
@@ -43,7 +40,7 @@ type Listed struct {
 // Broken is a definition that cannot be used.
 type Broken struct{ Name, Reason string }
 
-// List returns the subagents and the definitions that cannot be used, by name. An agent sees only what it may run.
+// List returns the subagents and the unusable definitions, by name. An agent sees only what it may run.
 func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
 	c, err := s.callerFrom(ctx)
 	if err != nil {
@@ -51,12 +48,12 @@ func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
 	}
 	definitions, broken, err := s.dir.all()
 	if err != nil {
-		return nil, nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", err).Because(err)
+		return nil, nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", err).WithCause(err)
 	}
 	list := []Listed{}
 	for _, d := range definitions {
 		if err := s.usable(d); err != nil {
-			broken[d.Name] = errors.New(fleet.Words(err))
+			broken[d.Name] = errors.New(fleet.PublicMessage(err))
 			continue
 		}
 		if l := (Listed{Definition: d, Allowed: s.may(c, d)}); l.Allowed || !c.agent {
@@ -74,7 +71,7 @@ func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
 	return list, unusable, nil
 }
 
-// timed is the definition with the time that it has.
+// timed returns the definition with its effective timeout.
 func (s *Service) timed(d *Definition) *Definition {
 	if d.Timeout > 0 {
 		return d
@@ -84,7 +81,7 @@ func (s *Service) timed(d *Definition) *Definition {
 	return &t
 }
 
-// definition returns the subagent that the caller means, when the caller may run it and it can be run.
+// definition returns the subagent with the name, if it can be run and the caller may run it.
 func (s *Service) definition(c caller, name string) (*Definition, error) {
 	if name == "" {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name a subagent, see list_subagents")
@@ -99,7 +96,7 @@ func (s *Service) definition(c caller, name string) (*Definition, error) {
 		return nil, s.refused(c, d)
 	}
 	if err := s.usable(d); err != nil {
-		return nil, s.invalid(name, fleet.Words(err))
+		return nil, s.invalid(name, fleet.PublicMessage(err))
 	}
 	return s.timed(d), nil
 }
@@ -108,7 +105,7 @@ func (s *Service) invalid(name, reason string) error {
 	return fleet.Errorf(fleet.ReasonDefinitionInvalid, "the subagent %q cannot be used: %s", name, reason).With("agent_name", name)
 }
 
-// notFound lists what there is for the caller.
+// notFound returns an error that lists the subagents that the caller may run.
 func (s *Service) notFound(c caller, name string) error {
 	var names []string
 	if definitions, _, err := s.dir.all(); err == nil {
@@ -128,7 +125,7 @@ func (s *Service) notFound(c caller, name string) error {
 		With("agent_name", name).With("available", shorten(available, 2000))
 }
 
-// usable says why the subagent cannot be run here and now, though its file is good.
+// usable returns why a valid subagent cannot be run here and now.
 func (s *Service) usable(d *Definition) error {
 	if _, ok := s.fleet.TraitsOf(s.backend(d)); !ok {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "this server has no backend %q to run it", d.RunsIn)
@@ -142,7 +139,7 @@ func (s *Service) usable(d *Definition) error {
 	return nil
 }
 
-// backend is the name of the backend that runs the subagent.
+// backend returns the name of the place that runs the subagent.
 func (s *Service) backend(d *Definition) string {
 	if d.RunsIn == inLocal {
 		return s.cfg.Local
@@ -150,7 +147,7 @@ func (s *Service) backend(d *Definition) string {
 	return d.RunsIn
 }
 
-// cycle returns the way on which the definition's calls lead back to itself; empty when they do not.
+// cycle returns the path on which the definition's calls lead back to itself; empty if there is none.
 func (s *Service) cycle(d *Definition) string {
 	seen := map[string]bool{}
 	var way []string

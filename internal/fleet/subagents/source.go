@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// The files of a definition that has a directory of its own.
+// These are the files of a definition with a directory of its own.
 const (
 	agentFile  = "agent.md"
 	memoryFile = "memory.md"
 )
 
-// maxLevels is how deep below the directory of all definitions a file may lie: collections of agent files are sorted
+// maxLevels is how deep below the directory of definitions a file may be, since collections of agent files are sorted
 // into folders.
 const maxLevels = 3
 
 // source is a file that may define a subagent.
 type source struct {
-	file   string // its path in the directory of all definitions
-	memory string // the path of its memory.md; empty: it has none
-	name   string // of its directory or, when it is flat, of itself without .md
-	flat   bool   // NAME.md, as Claude Code has it, and not NAME/agent.md
+	file   string // path within the directory of definitions
+	memory string // path of its memory.md; empty if it has none
+	name   string // name of its directory or, for a flat file, its name without .md
+	flat   bool   // NAME.md, as in Claude Code, instead of NAME/agent.md
 }
 
 func directorySource(dir string) source {
 	return source{file: path.Join(dir, agentFile), memory: path.Join(dir, memoryFile), name: path.Base(dir)}
 }
 
-// findSources returns the files that may define subagents: first every NAME/agent.md, then every other .md file, each
-// by path. It leaves out hidden entries and the main agent's directory.
+// findSources returns the files that may define subagents, ordered by path: first every NAME/agent.md, then every other
+// .md file. It skips hidden entries and the main agent's directory.
 func findSources(root *os.Root) ([]source, error) {
 	directories, flat, err := walkSources(root, ".", maxLevels)
 	return append(directories, flat...), err
@@ -59,7 +59,7 @@ func walkSources(root *os.Root, dir string, levels int) (directories, flat []sou
 			if levels == 1 || !e.IsDir() {
 				continue
 			}
-			// What cannot be read in one folder does not hide the others.
+			// An unreadable folder does not hide the others.
 			below, flatBelow, _ := walkSources(root, at, levels-1)
 			directories, flat = append(directories, below...), append(flat, flatBelow...)
 		case isMarkdown:
@@ -69,7 +69,7 @@ func walkSources(root *os.Root, dir string, levels int) (directories, flat []sou
 	return directories, flat, nil
 }
 
-// hasFrontmatter says whether a file begins as a definition does.
+// hasFrontmatter reports whether a file begins with frontmatter.
 func hasFrontmatter(data []byte) bool {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	first, _, _ := bytes.Cut(bytes.TrimLeft(data, "\r\n"), []byte("\n"))

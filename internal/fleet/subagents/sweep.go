@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Start begins to look, now and then, for agents that calls have left behind.
+// Start starts the periodic search for agents that calls have left behind.
 func (s *Service) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
@@ -36,7 +36,8 @@ func (s *Service) Stop() {
 	}
 }
 
-// sweep has the agents deleted that nobody will use any more: a call that was cut off, by a crash for one, was to.
+// sweep deletes agents that nobody will use any more, because the call that should delete them was interrupted, for
+// example by a crash.
 func (s *Service) sweep(ctx context.Context) error {
 	var left []*fleet.AgentView
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {

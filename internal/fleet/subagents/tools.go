@@ -8,11 +8,11 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// toolList is a list of tools as Claude Code's agent files have it: "Read, Bash(git log:*)" or a YAML list. A nil list is
+// toolList is a list of tools as in Claude Code's agent files: "Read, Bash(git log:*)" or a YAML list. A nil list means
 // every tool.
 type toolList []string
 
-// UnmarshalYAML takes a text or a list.
+// UnmarshalYAML accepts a string or a list.
 func (l *toolList) UnmarshalYAML(node ast.Node) error {
 	var list []string
 	if err := yaml.NodeToValue(node, &list); err == nil {
@@ -29,7 +29,7 @@ func (l *toolList) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// splitTools splits at commas that are not within parentheses.
+// splitTools splits at commas outside parentheses.
 func splitTools(text string) []string {
 	var tools []string
 	depth, from := 0, 0

@@ -8,9 +8,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// turns lets one call at a time into each conversation, in the order in which they came.
+// turns lets one call at a time into each conversation, in the order of arrival.
 type turns struct {
-	most int // that wait for one
+	most int // limit of waiting calls per conversation
 
 	mu   sync.Mutex
 	busy map[string]*queue
@@ -20,8 +20,8 @@ type queue struct{ waiting []chan struct{} }
 
 func newTurns(most int) *turns { return &turns{most: most, busy: map[string]*queue{}} }
 
-// take waits until it is the caller's turn in the conversation, and returns what ends it. LIMIT_REACHED when too many
-// wait already, AGENT_BUSY when it does not come in time.
+// take waits for the caller's turn in the conversation and returns a function that ends the turn. LIMIT_REACHED if too
+// many wait already, AGENT_BUSY if the turn does not come in time.
 func (t *turns) take(ctx context.Context, conversation, agent string, wait time.Duration) (leave func(), err error) {
 	t.mu.Lock()
 	q := t.busy[conversation]
@@ -55,7 +55,7 @@ func (t *turns) take(ctx context.Context, conversation, agent string, wait time.
 	return nil, err
 }
 
-// next gives the conversation to whoever waits for it the longest.
+// next gives the conversation to the caller that has waited longest.
 func (t *turns) next(conversation string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (t *turns) next(conversation string) {
 	q.waiting = q.waiting[1:]
 }
 
-// withdraw takes one out of the queue, and says whether it was still in it.
+// withdraw removes a caller from the queue and reports whether it was still waiting.
 func (t *turns) withdraw(conversation string, mine chan struct{}) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,6 +34,7 @@ type desk struct {
 func newDesk(t *testing.T, recipe fleet.Recipe, with func(*cagent.Config)) *desk {
 	t.Helper()
 	d := &desk{t: t, model: model.New(t), cfg: cagent.Config{Dir: t.TempDir(), LookupEnv: environment}}
+	withProcesses(t, &d.cfg)
 	if with != nil {
 		with(&d.cfg)
 	}
@@ -44,6 +45,7 @@ func newDesk(t *testing.T, recipe fleet.Recipe, with func(*cagent.Config)) *desk
 	case strings.Contains(recipe.Document, "MODEL"):
 		recipe.Document = strings.ReplaceAll(recipe.Document, "MODEL", d.model.URL)
 	}
+	recipe.Document = ofKind(t, recipe.Document)
 	d.open()
 	d.agent = fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Recipe: &recipe}
 	w, err := d.b.Provision(t.Context(), d.agent)
@@ -97,14 +99,15 @@ func (d *desk) results() (texts []string) {
 	return texts
 }
 
-func TestOutcome(t *testing.T) {
-	t.Parallel()
+func TestOutcome(t *testing.T) { bothKinds(t, checkOutcome) }
+
+func checkOutcome(t *testing.T) {
 	for _, api := range []string{model.Anthropic, model.OpenAI} {
 		t.Run(api, func(t *testing.T) {
 			d := newDesk(t, fleet.Recipe{System: "You are careful."}, func(c *cagent.Config) {
 				c.Prices = map[string]cagent.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}}
 			})
-			d.agent.Recipe.Document = document(d.model, api)
+			d.agent.Recipe.Document = ofKind(t, document(d.model, api))
 			d.agent.UID = uuid.NewString()
 			_, err := d.b.Provision(t.Context(), d.agent)
 			require.NoError(t, err)
@@ -123,6 +126,7 @@ func TestOutcome(t *testing.T) {
 				types = append(types, strings.TrimSpace(data.Type+" "+data.Name))
 				require.Equal(t, out.Step, data.Type != "text")
 				require.Equal(t, "root", data.Agent)
+				require.Equal(t, data.Type == "tool_call", out.Open == 1, "whether a tool is under way")
 			}
 			require.Equal(t, []string{"usage", "tool_call think", "tool_result think", "tool_call think", "tool_result think", "text", "usage"}, types)
 			q := d.model.Requests()[0]
@@ -135,8 +139,9 @@ func TestOutcome(t *testing.T) {
 }
 
 // TestReports wants the run to end with what the agent reports, and its model not to be asked again.
-func TestReports(t *testing.T) {
-	t.Parallel()
+func TestReports(t *testing.T) { bothKinds(t, checkReports) }
+
+func checkReports(t *testing.T) {
 	d := newDesk(t, fleet.Recipe{Reports: true}, nil)
 	_, o := d.does(`model: tools [{"name":"agent_complete","input":{"summary":" "}},{"name":"agent_complete","input":{"summary":"x","agent_id":"other"}}]` +
 		"\n" + `model: tools [{"name":"agent_complete","input":{"summary":"All done.","payload":{"a":1}}},{"name":"agent_complete","input":{"summary":"Again."}},{"name":"think","input":{"thought":"more"}}]`)
@@ -152,8 +157,9 @@ func TestReports(t *testing.T) {
 }
 
 // TestInterrupt wants a request that is under way to end, and none after it.
-func TestInterrupt(t *testing.T) {
-	t.Parallel()
+func TestInterrupt(t *testing.T) { bothKinds(t, checkInterrupt) }
+
+func checkInterrupt(t *testing.T) {
 	d := newDesk(t, fleet.Recipe{}, nil)
 	r := d.begin("model: hang on\nmodel: tool think {\"thought\":\"x\"}\nmodel: say never")
 	<-d.model.Gate("on").Arrived()
@@ -173,8 +179,9 @@ func TestInterrupt(t *testing.T) {
 }
 
 // TestBounds has things that never end.
-func TestBounds(t *testing.T) {
-	t.Parallel()
+func TestBounds(t *testing.T) { bothKinds(t, checkBounds) }
+
+func checkBounds(t *testing.T) {
 	t.Run("a tool", func(t *testing.T) {
 		d := newDesk(t, fleet.Recipe{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
 			{Name: "wait", HTTP: &fleet.HTTPTool{URL: hanging(t)}},
@@ -213,8 +220,9 @@ func TestBounds(t *testing.T) {
 }
 
 // TestTrouble has models that do not answer as they should.
-func TestTrouble(t *testing.T) {
-	t.Parallel()
+func TestTrouble(t *testing.T) { bothKinds(t, checkTrouble) }
+
+func checkTrouble(t *testing.T) {
 	d := newDesk(t, fleet.Recipe{}, nil)
 	for prompt, want := range map[string]string{
 		"model: refuse 401 bad key " + stubKey: "401",
@@ -376,8 +384,9 @@ func TestRegisteredTools(t *testing.T) {
 }
 
 // TestTeam has an agent give a part of its task to another one, and a conversation to a third.
-func TestTeam(t *testing.T) {
-	t.Parallel()
+func TestTeam(t *testing.T) { bothKinds(t, checkTeam) }
+
+func checkTeam(t *testing.T) {
 	d := newDesk(t, fleet.Recipe{Document: `
 models:
   stub: {provider: openai, model: stub-large, base_url: "MODEL/v1"}

@@ -122,7 +122,7 @@ func isDefinition(name string) bool {
 
 // File implements sessions.Catalog.
 func (c *Catalog) File(ctx context.Context, name string) (sessions.Definition, error) {
-	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no definition %q in the agents directory; list_agents shows what there is", clip(name, 200))
+	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no definition %q in the agents directory", clip(name, 200)).Next("{list_agents} shows what there is")
 	if err := ctx.Err(); err != nil || c.config.AgentsDir == "" || strings.ContainsRune(name, 0) {
 		return sessions.Definition{}, cmp.Or(err, error(missing))
 	}

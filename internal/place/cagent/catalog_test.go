@@ -175,7 +175,7 @@ func TestPullReach(t *testing.T) {
 	} {
 		_, err := pull()
 		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", name, err)
-		require.Contains(t, fleet.Words(err), "own networks", name)
+		require.Contains(t, fleet.PublicMessage(err), "own networks", name)
 	}
 	_, err := listed.Pull(bob, host+"/fleet/hello:v1")
 	require.NoError(t, err)
@@ -290,7 +290,7 @@ func TestPullRefuses(t *testing.T) {
 	} {
 		_, err := c.Pull(asAdmin(t.Context()), ref)
 		require.Equal(t, want.reason, fleet.ReasonOf(err), "%q: %v", ref, err)
-		require.Contains(t, fleet.Words(err), want.says, "%q", ref)
+		require.Contains(t, fleet.PublicMessage(err), want.says, "%q", ref)
 	}
 	left, err := os.ReadDir(store)
 	require.NoError(t, err)

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package cagent
 
 import (
@@ -9,9 +11,9 @@ import (
 var errChanges = fleet.Errorf(fleet.ReasonUnimplemented, "the agent works in no repository that Fleet knows: look at the agent's files yourself")
 
 // Changes implements fleet.Runner.
-func (runner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) { return nil, errChanges }
+func (inProcess) Changes(context.Context, fleet.Run) (*fleet.Changes, error) { return nil, errChanges }
 
 // Patch implements fleet.Runner.
-func (runner) Patch(context.Context, fleet.Changes, string, int64, int) ([]byte, bool, error) {
+func (inProcess) Patch(context.Context, fleet.Changes, string, int64, int) ([]byte, bool, error) {
 	return nil, false, errChanges
 }

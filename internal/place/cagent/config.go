@@ -9,20 +9,33 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/sandbox"
 )
 
 // Driver is what the recipes of this backend name.
 const Driver = "cagent"
 
-// Config of a Place. The zero value works but for Dir.
+// Config of a Place. The zero value works but for Dir. What runs in processes of their own are told of it has a name in JSON.
 type Config struct {
 	// Dir is where the agents are. One Place has it at a time.
-	Dir string
+	Dir string `json:"-"`
 	// Catalog has the definitions that are projects; nil: there are none.
-	Catalog *Catalog
+	Catalog *Catalog `json:"-"`
 
 	// Places makes the working copies of projects for recipes that have a Place, whatever its name; nil: there are none.
-	Places Places
+	Places Places `json:"-"`
+
+	// ShimCommand starts runner.ShimMain with the directory of a run as one more argument, and RunCommand starts Main:
+	// they supervise and do the runs that have processes of their own. Without them there are none.
+	ShimCommand []string `json:"-"`
+	RunCommand  []string `json:"-"`
+	// StopGrace is how long such a run gets to end by itself before it is killed; 0 means the runner's default.
+	StopGrace time.Duration `json:"-"`
+	// Sandbox is how such a run is confined; empty means as it can be.
+	Sandbox sandbox.Mode `json:"-"`
+	// Read and Write are what else it may read, and read and write.
+	Read  []string `json:"-"`
+	Write []string `json:"-"`
 
 	// Model is what agents think with whose recipe and document name none, as provider/model; empty: the first provider
 	// whose key is in the environment.
@@ -46,9 +59,9 @@ type Config struct {
 	// MaxRequests is how often a run may ask its model; 0 means 500.
 	MaxRequests int
 
-	LookupEnv func(string) (string, bool) // nil means os.LookupEnv
-	Now       func() time.Time            // nil means time.Now
-	Logger    *slog.Logger                // nil means no log
+	LookupEnv func(string) (string, bool) `json:"-"` // nil means os.LookupEnv
+	Now       func() time.Time            `json:"-"` // nil means time.Now
+	Logger    *slog.Logger                `json:"-"` // nil means no log
 }
 
 // Places is the part of a fleet.Place that makes and removes working copies of projects.
@@ -57,6 +70,9 @@ type Places interface {
 	Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error)
 	// Delete removes it, and says what was kept of the work in it. One that is gone is no error.
 	Delete(ctx context.Context, a fleet.Agent) (kept string, err error)
+	// Reach returns what programs that work in it may reach; nil: all that the user may.
+	Reach(a fleet.Agent) (*sandbox.Policy, error)
+	fleet.Confiner
 }
 
 // DefaultApprove are the types of toolsets that do what their definition says and no more. With those of shell,

@@ -20,7 +20,7 @@ type given struct {
 }
 
 // Dispatch implements fleet.Runner.
-func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
+func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 	b, a := w.place, w.agent
 	if err := ctx.Err(); err != nil {
 		return err
@@ -40,26 +40,24 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	}()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	h := x.home.run(r.TaskID)
+	h := x.runDir(r.TaskID)
 	switch {
 	case h.exists("run.json"):
 		return nil
 	case x.stopped || x.gone:
 		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q is stopped", a.Name)
 	case x.run != nil && !x.run.ended():
-		return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q works on task %s", a.Name, x.run.taskID)
+		return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q works on task %s", a.Name, x.run.ID)
 	}
-	run, err := b.newRun(x, h, r)
+	run, err := b.begin(context.WithoutCancel(ctx), x, r)
 	if err != nil {
 		return hostError("the run cannot be written down", err)
 	}
-	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	run.cancel = cancel
 	x.run, begun = run, true
 	x.home.log(b.config.Now(), "task %s: begun", r.TaskID)
 	go func() {
 		defer b.runs.Done()
-		run.execute(work, r.Prompt)
+		run.execute(r.Prompt)
 	}()
 	if b.closed.Load() { // Close may have looked before the run was there
 		run.kill(errShutdown)
@@ -78,8 +76,25 @@ func (b *Place) enter() bool {
 	return true
 }
 
-// newRun writes down that the agent has the run.
-func (b *Place) newRun(x *member, h home, r fleet.Run) (*run, error) {
+// live is a run of the server's process.
+type live struct {
+	*run
+	ctx   context.Context //nolint:containedctx // ends when the run is interrupted
+	home  home            // of the run
+	agent *member
+
+	done    chan struct{} // closed when the following are set
+	outcome fleet.Outcome
+	trouble error
+}
+
+// begin writes down that the agent has the run.
+func (b *Place) begin(ctx context.Context, x *member, r fleet.Run) (*live, error) {
+	h := x.runDir(r.TaskID)
+	t, err := b.task(x, r)
+	if err != nil {
+		return nil, err
+	}
 	if err := os.Mkdir(string(h), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -91,21 +106,53 @@ func (b *Place) newRun(x *member, h home, r fleet.Run) (*run, error) {
 		_ = out.close()
 		return nil, err
 	}
-	return newRun(b, x, h, r, out), nil
+	l := &live{home: h, agent: x, done: make(chan struct{})}
+	l.ctx, l.run = newRun(ctx, b.engine, t, out)
+	return l, nil
+}
+
+// task is what a run of the agent is given.
+func (b *Place) task(x *member, r fleet.Run) (task, error) {
+	memory, err := b.memory(x)
+	return task{Record: x.rec, ID: r.TaskID, Timeout: r.Timeout, Work: x.rec.work(x.home), State: x.state(), Memory: memory}, err
+}
+
+// execute does the run and writes down how it ended.
+func (l *live) execute(prompt string) {
+	o := l.do(l.ctx, prompt)
+	l.trouble = l.out.close()
+	if e := l.home.write("outcome.json", o); e != nil && l.trouble == nil {
+		l.trouble = e
+	}
+	if l.trouble != nil {
+		l.trouble = hostError("the run's outcome cannot be written down", l.trouble)
+	}
+	l.outcome = o
+	l.agent.home.log(l.engine.config.Now(), "task %s: %s %s", l.ID, o.Status, o.Reason)
+	close(l.done)
+}
+
+func (l *live) ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // live returns the run of this process that has the id.
-func (x *member) live(taskID string) *run {
+func (x *member) live(taskID string) *live {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.run != nil && x.run.taskID == taskID {
+	if x.run != nil && x.run.ID == taskID {
 		return x.run
 	}
 	return nil
 }
 
 // end cuts off the run that is under way, because of why.
-func (x *member) end(why error) *run {
+func (x *member) end(why error) *live {
 	x.mu.Lock()
 	r := x.run
 	x.mu.Unlock()
@@ -144,7 +191,7 @@ func (b *Place) outcome(h home) (fleet.Outcome, error) {
 }
 
 // Interrupt implements fleet.Runner.
-func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
+func (w inProcess) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	b, a := w.place, w.agent
 	if err := ctx.Err(); err != nil {
 		return err
@@ -165,11 +212,11 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 }
 
 // Answer implements fleet.Runner.
-func (w runner) Answer(context.Context, fleet.Run, fleet.Question) error {
+func (w inProcess) Answer(context.Context, fleet.Run, fleet.Question) error {
 	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q asks no questions", w.agent.Name)
 }
 
 // Send implements fleet.Runner.
-func (runner) Send(context.Context, fleet.Run, string, string) error {
+func (inProcess) Send(context.Context, fleet.Run, string, string) error {
 	return fleet.Errorf(fleet.ReasonUnimplemented, "this agent takes no messages while it works: wait until its task has ended, and start another one")
 }

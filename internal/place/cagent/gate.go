@@ -15,10 +15,15 @@ import (
 	"github.com/docker/cagent/pkg/model/provider"
 	"github.com/docker/cagent/pkg/model/provider/base"
 	"github.com/docker/cagent/pkg/tools"
+
+	"fleet/internal/fleet"
 )
 
 // tokens are what one request used.
 type tokens struct{ input, output, cached, written int64 }
+
+// in is how many tokens were read, from a cache or not.
+func (t tokens) in() int64 { return t.input + t.cached + t.written }
 
 // used is one request that was answered.
 type used struct {
@@ -34,10 +39,55 @@ type gate struct {
 	secrets *secrets
 	over    func() bool // the run is to end
 	limit   func()      // the run has asked as often as it may
+	told    func()      // more is known of what was used; nil: nobody wants to hear
 
 	mu       sync.Mutex
 	requests int
-	used     []used // and not yet taken
+	used     []used               // and not yet taken
+	total    fleet.Usage          // of requests that were answered
+	usd      float64              // what they cost
+	flight   map[*exchange]*gated // requests that are being answered
+}
+
+// spent returns what the run has used so far, requests under way included, and what that cost.
+func (g *gate) spent() (fleet.Usage, float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	total, usd := g.total, g.usd
+	for x, m := range g.flight {
+		if t, _ := x.state(); t != nil {
+			total.InputTokens, total.OutputTokens = total.InputTokens+t.in(), total.OutputTokens+t.output
+			usd += g.config.priceOf(m.ID()).usd(*t)
+		}
+	}
+	return total, usd
+}
+
+// begin takes note of a request.
+func (g *gate) begin(x *exchange, m *gated) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.flight == nil {
+		g.flight = map[*exchange]*gated{}
+	}
+	g.flight[x] = m
+}
+
+// end takes note of what a request has used; nil: nothing that is known.
+func (g *gate) end(x *exchange, u *used) {
+	g.mu.Lock()
+	delete(g.flight, x)
+	if u != nil {
+		g.used = append(g.used, *u)
+		g.total.Model = u.model
+		g.total.InputTokens += u.in()
+		g.total.OutputTokens += u.output
+		g.usd += u.usd
+	}
+	g.mu.Unlock()
+	if u != nil && g.told != nil {
+		g.told()
+	}
 }
 
 // take returns what was used since it was asked last.
@@ -90,7 +140,8 @@ func (m *gated) CreateChatCompletionStream(ctx context.Context, messages []chat.
 	if !m.gate.pass(m.max) {
 		return nothing{}, nil
 	}
-	x := &exchange{change: m.change}
+	x := &exchange{change: m.change, told: m.gate.told}
+	m.gate.begin(x, m)
 	defer func() {
 		if p := recover(); p != nil {
 			m.gate.config.Logger.ErrorContext(ctx, "a model's client panicked", "panic", p, "stack", string(debug.Stack()))
@@ -101,6 +152,7 @@ func (m *gated) CreateChatCompletionStream(ctx context.Context, messages []chat.
 	ctx = withExchange(ctx, x)
 	s, err = m.Provider.CreateChatCompletionStream(ctx, answered(messages), offered)
 	if err != nil {
+		m.gate.end(x, nil)
 		return nil, err
 	}
 	return &metered{MessageStream: s, model: m, exchange: x}, nil
@@ -202,9 +254,7 @@ func (s *metered) Close() {
 		u.tokens = *told
 	}
 	u.usd = g.config.priceOf(id).usd(u.tokens)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.used = append(g.used, u)
+	g.end(s.exchange, &u)
 }
 
 // nothing is the answer of a model that has nothing to add.

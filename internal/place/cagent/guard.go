@@ -100,7 +100,7 @@ func bounded[T any](ctx context.Context, r *run, limit time.Duration, f func(con
 		var res result
 		defer func() {
 			if p := recover(); p != nil {
-				r.b.config.Logger.ErrorContext(ctx, "a tool panicked", "panic", p, "stack", string(debug.Stack()))
+				r.engine.config.Logger.ErrorContext(ctx, "a tool panicked", "panic", p, "stack", string(debug.Stack()))
 				res.err = errors.New("it broke down")
 			}
 			done <- res
@@ -127,7 +127,7 @@ func (g *guard) Start(ctx context.Context) error {
 	if broken {
 		return nil // it has no tools, and is not waited for again
 	}
-	_, err := bounded(ctx, g.run, g.run.b.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })
+	_, err := bounded(ctx, g.run, g.run.engine.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.started, g.broken = err == nil, err != nil
@@ -185,7 +185,7 @@ func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
 	if !g.works() {
 		return nil, nil
 	}
-	all, err := bounded(ctx, g.run, g.run.b.startTimeout(), g.ToolSet.Tools)
+	all, err := bounded(ctx, g.run, g.run.engine.startTimeout(), g.ToolSet.Tools)
 	if err != nil && g.run.over() {
 		return nil, nil
 	}
@@ -224,16 +224,16 @@ func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandl
 		case <-ctx.Done():
 		}
 	}()
-	res, err := bounded(ctx, r, r.b.config.ToolTimeout, func(ctx context.Context) (*tools.ToolCallResult, error) { return handler(ctx, c) })
+	res, err := bounded(ctx, r, r.engine.config.ToolTimeout, func(ctx context.Context) (*tools.ToolCallResult, error) { return handler(ctx, c) })
 	switch {
 	case errors.Is(err, errStuck):
-		return tools.ResultError(fmt.Sprintf("The tool %q did not answer within %s and was given up.", t.Name, r.b.config.ToolTimeout))
+		return tools.ResultError(fmt.Sprintf("The tool %q did not answer within %s and was given up.", t.Name, r.engine.config.ToolTimeout))
 	case err != nil:
-		return tools.ResultError(clean(clip(r.b.secrets.hide(fmt.Sprintf("The tool %q failed: %v", t.Name, err)), r.b.config.MaxToolOutput)))
+		return tools.ResultError(clean(clip(r.engine.secrets.hide(fmt.Sprintf("The tool %q failed: %v", t.Name, err)), r.engine.config.MaxToolOutput)))
 	case res == nil:
 		return tools.ResultSuccess("")
 	}
 	out := *res
-	out.Output = clean(clip(r.b.secrets.hide(res.Output), r.b.config.MaxToolOutput))
+	out.Output = clean(clip(r.engine.secrets.hide(res.Output), r.engine.config.MaxToolOutput))
 	return &out
 }

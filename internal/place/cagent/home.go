@@ -17,7 +17,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// home is the directory of an agent: agent.json, conversation.jsonl, log, stopped (when it is), work/ and runs/.
+// home is the directory of an agent: agent.json, conversation.jsonl, log, stopped (when it is), work/ and runs/. That of an agent
+// whose runs have processes of their own also has state/, home/ and tmp/, and its conversation is in state/.
 type home string
 
 // maxFile is the longest file of an agent's home that is read in one piece, in bytes.
@@ -33,6 +34,8 @@ type record struct {
 	Spec      string        `json:"spec,omitempty"`
 	Recipe    *fleet.Recipe `json:"recipe"`
 	CreatedAt time.Time     `json:"created_at"`
+	// Machine says whether its runs touch this machine: see ofMachine. Nil: an earlier version of Fleet wrote the record.
+	Machine *bool `json:"machine,omitempty"`
 }
 
 // document is the agent's definition; that of an agent whose recipe has none is as short as one can be.
@@ -54,8 +57,6 @@ func (r *record) work(h home) string {
 func (h home) path(parts ...string) string {
 	return filepath.Join(append([]string{string(h)}, parts...)...)
 }
-
-func (h home) run(taskID string) home { return home(h.path("runs", fileName(taskID))) }
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 

@@ -1,14 +1,82 @@
+//go:build cgo
+
 package cagent_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/place/cagent"
+	"fleet/internal/runner"
 )
 
 var mu sync.Mutex // of what tests share
+
+// TestMain makes the test binary the supervisor of runs, a run, and an MCP server.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(runner.ShimMain(os.Args[2:]...))
+		case "model-run":
+			os.Exit(cagent.Main())
+		case "serve":
+			serve(os.Args[2])
+		case asServer:
+			_ = calculator().Run(context.Background(), &mcp.StdioTransport{})
+			os.Exit(0)
+		}
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // processes of runs end at once under the race detector too
+	os.Exit(m.Run())
+}
+
+// withProcesses has the place start this binary for runs that have processes of their own.
+func withProcesses(t testing.TB, c *cagent.Config) {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	c.ShimCommand, c.RunCommand = []string{exe, "shim"}, []string{exe, "model-run"}
+	c.StopGrace = 2 * time.Second
+}
+
+// ownProcess is the part of a test's name that says that its agents' runs have processes of their own.
+const ownProcess = "own process"
+
+// bothKinds runs the test with agents whose runs are in this process, and with agents whose runs have processes of their own.
+func bothKinds(t *testing.T, test func(*testing.T)) {
+	for _, kind := range []string{"this process", ownProcess} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+var (
+	agentInLines  = regexp.MustCompile(`(?m)^( +)model: stub$`)
+	agentInBraces = regexp.MustCompile(`model: stub([,}])`)
+)
+
+// ofKind returns the document with what its test's kind of agents has in it.
+func ofKind(t *testing.T, document string) string {
+	if !strings.Contains(t.Name(), strings.ReplaceAll(ownProcess, " ", "_")) {
+		return document
+	}
+	document = agentInLines.ReplaceAllString(document, "${1}model: stub\n${1}add_environment_info: true")
+	return agentInBraces.ReplaceAllString(document, "model: stub, add_environment_info: true$1")
+}
 
 // newHTTP serves on a loopback port until the test has ended. Requests that wait are given up then.
 func newHTTP(t *testing.T, h http.Handler) *httptest.Server {

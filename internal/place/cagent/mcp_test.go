@@ -26,14 +26,6 @@ import (
 // The test binary is an MCP server too, when it is called with this.
 const asServer = "be-an-mcp-server"
 
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == asServer {
-		_ = calculator().Run(context.Background(), &mcp.StdioTransport{})
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
 type terms struct {
 	A int `json:"a"`
 	B int `json:"b"`
@@ -111,15 +103,14 @@ agents:
 // TestMCPServerThatHangs wants a program that does not answer to be gone when the run goes on without it.
 func TestMCPServerThatHangs(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "pid")
-	d := newDesk(t, fleet.Recipe{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > " + file + "; sleep 1000 & wait"}}}},
+	d := newDesk(t, fleet.Recipe{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
 		func(c *cagent.Config) { c.ToolTimeout = 300 * time.Millisecond })
 	all, o := d.does("hello")
 	require.Equal(t, "You said: hello", o.Summary, o.Reason)
 	require.Contains(t, all[0].Text, `the MCP server "slow" did not start, and its tools are missing: it did not answer in time`)
 	require.NotContains(t, all[0].Text, "guard")
 	require.Contains(t, string(all[0].Data), `"type":"warning"`)
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(filepath.Join(d.agent.Location, "pid"))
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
@@ -127,8 +118,9 @@ func TestMCPServerThatHangs(t *testing.T) {
 }
 
 // TestMCPServerInside has definitions and tools name a server on the server's own networks.
-func TestMCPServerInside(t *testing.T) {
-	t.Parallel()
+func TestMCPServerInside(t *testing.T) { bothKinds(t, checkMCPServerInside) }
+
+func checkMCPServerInside(t *testing.T) {
 	s := newHTTP(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return calculator() }, nil))
 	document := fmt.Sprintf("models: {stub: {provider: anthropic, model: stub-large, base_url: MODEL}}\n"+
 		"agents: {root: {model: stub, toolsets: [{type: mcp, name: far, remote: {url: %q}}]}}", s.URL)

@@ -3,6 +3,10 @@
 package cagent_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,8 +37,9 @@ func (d *desk) another(owner, name string) {
 }
 
 // TestTodosAndMemories wants todos to last as long as the session, and memories as long as the agent of the owner.
-func TestTodosAndMemories(t *testing.T) {
-	t.Parallel()
+func TestTodosAndMemories(t *testing.T) { bothKinds(t, checkTodosAndMemories) }
+
+func checkTodosAndMemories(t *testing.T) {
 	for _, shared := range []string{"false", "true"} {
 		t.Run("shared "+shared, func(t *testing.T) {
 			t.Parallel()
@@ -69,4 +74,17 @@ func TestTodosAndMemories(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMemoriesOfAnEarlierVersion has memories in the file where an earlier version of Fleet kept them.
+func TestMemoriesOfAnEarlierVersion(t *testing.T) { bothKinds(t, checkMemoriesOfAnEarlierVersion) }
+
+func checkMemoriesOfAnEarlierVersion(t *testing.T) {
+	d := newDesk(t, fleet.Recipe{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", "true"), Allow: []string{"*"}}, nil)
+	sum := sha256.Sum256([]byte("alice\x00helper\x00memory.db"))
+	dir := filepath.Join(d.cfg.Dir, "memory")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, hex.EncodeToString(sum[:])+".json"), []byte(`[{"ID":"1","Memory":"Ann likes tabs."}]`), 0o600))
+	require.Contains(t, d.use("get_memories", map[string]any{})[0], "Ann likes tabs.")
+	require.Contains(t, d.use("get_memories", map[string]any{})[0], "Ann likes tabs.")
 }

@@ -15,16 +15,11 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/driver"
 )
 
-// piece is an output as it is written down, a line each. Its cursor is where its line ends in the file.
-type piece struct {
-	Step bool            `json:"step,omitempty"`
-	Text string          `json:"text,omitempty"`
-	Data json.RawMessage `json:"data,omitempty"`
-}
-
-// output is the file of what a run puts out, while it does.
+// output is where a run writes what it puts out, a line each: a file, or the pipe to the supervisor of a process. The
+// cursor of an output is where its line ends.
 type output struct {
 	limit int64
 
@@ -41,11 +36,15 @@ func newOutput(path string, limit int64) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{file: f, limit: limit, grown: make(chan struct{})}, nil
+	return outputTo(f, limit), nil
 }
 
-// add writes a piece down.
-func (o *output) add(p piece) {
+func outputTo(f *os.File, limit int64) *output {
+	return &output{file: f, limit: limit, grown: make(chan struct{})}
+}
+
+// add writes a line, if the run has not put out too much.
+func (o *output) add(p driver.Said) {
 	line, err := json.Marshal(p)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,6 +61,16 @@ func (o *output) add(p piece) {
 	o.full = o.size > o.limit
 	close(o.grown)
 	o.grown = make(chan struct{})
+}
+
+// end writes the last line, also when the run has put out too much, and closes the file.
+func (o *output) end(p driver.Said) error {
+	o.mu.Lock()
+	o.full = false
+	o.mu.Unlock()
+	o.add(p)
+	_, err := o.state()
+	return errors.Join(err, o.close())
 }
 
 // state says whether the run has put out too much, or could not be written down.
@@ -84,7 +93,7 @@ func (o *output) close() error {
 }
 
 // Follow implements fleet.Runner.
-func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	b, a := w.place, w.agent
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
@@ -94,7 +103,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 		return fleet.Outcome{}, notGiven(a)
 	}
 	live := x.live(r.TaskID)
-	h := x.home.run(r.TaskID)
+	h := x.runDir(r.TaskID)
 	if live == nil && !h.exists("run.json") {
 		return fleet.Outcome{}, notGiven(a)
 	}
@@ -132,7 +141,7 @@ type follower struct {
 }
 
 // follow reads until the run has ended.
-func (f *follower) follow(ctx context.Context, r *run) (fleet.Outcome, error) {
+func (f *follower) follow(ctx context.Context, r *live) (fleet.Outcome, error) {
 	for {
 		grown, ended := r.out.more(), false
 		select {
@@ -174,12 +183,12 @@ func (f *follower) read(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var p piece
+		var p driver.Said
 		if err := json.Unmarshal(line, &p); err != nil {
 			return hostError("the run's output cannot be read", err)
 		}
 		at := f.at + int64(len(line))
-		if err := f.sink(fleet.Output{Cursor: strconv.FormatInt(at, 10), Step: p.Step, Text: p.Text, Data: p.Data}); err != nil {
+		if err := f.sink(fleet.Output{Cursor: strconv.FormatInt(at, 10), Step: p.Step, Text: p.Text, Data: p.Data, Open: p.Open}); err != nil {
 			return err
 		}
 		f.at = at

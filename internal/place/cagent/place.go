@@ -5,7 +5,6 @@ package cagent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,22 +12,18 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner"
 )
 
 // Place is a fleet.Place. Make one with New.
 type Place struct {
-	config      Config
-	lock        *os.File
-	secrets     *secrets // for definitions
-	toolSecrets *secrets // for registered tools
+	*engine              // of the runs in this process
+	host    *runner.Host // of those in processes of their own
+	lock    *os.File
 
 	closed atomic.Bool // set under mu
-
-	memories sync.Mutex // held while files of memories are read and written
 
 	mu     sync.Mutex
 	agents map[string]*member // that exist, by uid
@@ -37,23 +32,22 @@ type Place struct {
 
 // member is an agent that exists.
 type member struct {
-	home  home
-	rec   *record
-	todos sync.Mutex // held while its lists of todos are read and written
+	home home
+	rec  *record
+	own  bool // its runs have processes of their own: see ofMachine
 
 	mu      sync.Mutex
 	stopped bool
 	gone    bool
-	run     *run // under way, or the last one of this process
+	run     *live // under way, or the last one of this process
 }
 
 // New returns a backend over the agents in the directory. It starts nothing.
 func New(c Config) (*Place, error) {
-	c.fill()
-	if err := stayHome(); err != nil {
-		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "cagent needs a home directory: set HOME").Because(err)
+	e, err := newEngine(c)
+	if err != nil {
+		return nil, err
 	}
-	onWire()
 	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
 		return nil, err
 	}
@@ -61,33 +55,15 @@ func New(c Config) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Place{
-		config: c, lock: lock, agents: map[string]*member{},
-		secrets:     &secrets{lookup: c.LookupEnv},
-		toolSecrets: &secrets{lookup: c.LookupEnv, only: append([]string{}, c.ToolEnv...)},
-	}
+	b := &Place{engine: e, lock: lock, agents: map[string]*member{}}
 	if err := b.load(); err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
+	b.host = runner.New(runner.Config{
+		ShimCommand: c.ShimCommand, MaxOutput: 2 * e.config.MaxOutput, StopGrace: c.StopGrace, Logger: e.config.Logger, // a run ends itself before
+	})
 	return b, nil
-}
-
-// lockFile locks the file until it is closed.
-func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the directory %s is in use by another server: give each its own", filepath.Dir(path))
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // load reads which agents there are. What was being made or deleted when the process ended is finished.
@@ -108,12 +84,14 @@ func (b *Place) load() error {
 		if err := h.read("agent.json", &rec); err != nil {
 			return err
 		}
-		b.agents[rec.UID] = &member{home: h, rec: &rec, stopped: h.exists("stopped")}
+		x := &member{home: h, rec: &rec, own: rec.touches(), stopped: h.exists("stopped")}
+		if err := x.settle(); err != nil {
+			return err
+		}
+		b.agents[rec.UID] = x
 	}
 	return nil
 }
-
-func (b *Place) startTimeout() time.Duration { return min(b.config.ToolTimeout, 30*time.Second) }
 
 // agent returns the agent; nil when there is none.
 func (b *Place) agent(uid string) *member {
@@ -123,7 +101,9 @@ func (b *Place) agent(uid string) *member {
 }
 
 // Traits implements fleet.Place.
-func (*Place) Traits() fleet.Traits { return fleet.Traits{Name: "cagent", Drivers: []string{Driver}} }
+func (*Place) Traits() fleet.Traits {
+	return fleet.Traits{Name: "cagent", Drivers: []fleet.Driver{{Name: Driver, Tools: true, MCPServers: true, Remembers: true}}}
+}
 
 // Projects implements fleet.Place: the definitions in the agents directory.
 func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
@@ -190,7 +170,7 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	return lines, more, nil
 }
 
-// Close implements fleet.Place. Runs that are under way have failed, and say why.
+// Close implements fleet.Place. Runs in this process that are under way have failed, and say why. Others go on.
 func (b *Place) Close() error {
 	b.mu.Lock()
 	again := b.closed.Swap(true)
@@ -203,5 +183,6 @@ func (b *Place) Close() error {
 		a.end(errShutdown)
 	}
 	b.runs.Wait()
-	return b.lock.Close()
+	b.host.Close()
+	return unlock(b.lock)
 }

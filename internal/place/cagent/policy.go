@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/docker/cagent/pkg/config/latest"
+
+	"fleet/internal/fleet"
 )
 
 // Policy says what definitions may want that come from a registry, where anybody can put one. Files in the agents
@@ -27,8 +29,8 @@ var keys = map[string]string{
 	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",
 }
 
-// runsPrograms returns what in the definition runs programs on this machine, as the server's user: nothing confines
-// them to the session's directory. It is empty when the definition runs none.
+// runsPrograms returns what in the definition runs programs on this machine, as the server's user. It is empty when the
+// definition runs none.
 func runsPrograms(d *definition) string {
 	for _, name := range d.agents {
 		a := d.config.Agents[name]
@@ -100,22 +102,64 @@ func (p Policy) checkAgent(name string, a *latest.AgentConfig) error {
 			return fmt.Errorf("its agent %q runs commands after edits", name)
 		}
 	}
-	var wants string
+	if wants := wantsOfMachine(a); wants != "" {
+		return fmt.Errorf("its agent %q wants %s, which is not for definitions from a registry", name, wants)
+	}
+	return nil
+}
+
+// wantsOfMachine returns what the agent wants of this machine beside its toolsets; empty: nothing.
+func wantsOfMachine(a *latest.AgentConfig) string {
 	switch {
 	case !a.Hooks.IsEmpty():
-		wants = "hooks, which run commands"
+		return "hooks, which run commands"
 	case len(a.AddPromptFiles) > 0:
-		wants = "prompt files of this machine"
+		return "prompt files of this machine"
 	case a.Skills != nil && *a.Skills:
-		wants = "the skills of this machine's user"
+		return "the skills of this machine's user"
 	case a.CodeModeTools:
-		wants = "to run code"
+		return "to run code"
 	case a.AddEnvironmentInfo:
-		wants = "to know about this machine"
-	default:
-		return nil
+		return "to know about this machine"
 	}
-	return fmt.Errorf("its agent %q wants %s, which is not for definitions from a registry", name, wants)
+	return ""
+}
+
+// apiToolsets are the types of toolsets that touch nothing of this machine but files that Fleet keeps for them. A server
+// of mcp may be a program.
+var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
+
+// ofMachine says whether runs of the agent touch this machine, as files, programs or code do. Such a run has a process of
+// its own, which is confined and survives the server. A definition that only talks to APIs runs in the server's process.
+func ofMachine(d *definition, r *fleet.Recipe) bool {
+	if startsPrograms(d, r) != "" {
+		return true
+	}
+	for _, name := range d.agents {
+		a := d.config.Agents[name]
+		if wantsOfMachine(&a) != "" || slices.ContainsFunc(a.Toolsets, func(t latest.Toolset) bool { return !slices.Contains(apiToolsets, t.Type) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// startsPrograms returns what in the definition or the recipe runs programs on this machine. It is empty when nothing does.
+func startsPrograms(d *definition, r *fleet.Recipe) string {
+	if what := runsPrograms(d); what != "" {
+		return what
+	}
+	for _, m := range r.MCPServers {
+		if m.Command != "" {
+			return fmt.Sprintf("its MCP server %q is a program", m.Name)
+		}
+	}
+	for _, t := range r.Tools {
+		if len(t.Command) > 0 || t.MCP != nil && t.MCP.Server.Command != "" {
+			return fmt.Sprintf("its tool %q is a program", t.Name)
+		}
+	}
+	return ""
 }
 
 func (p Policy) checkKey(model, name string) error {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/worktree"
 )
 
 // Provision implements fleet.Place.
@@ -25,6 +27,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err := b.place(ctx, rec); err != nil {
 		return fleet.Workspace{}, err
 	}
+	rec.touches() // it is written down
 	dir := filepath.Join(b.config.Dir, "agents")
 	made, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
@@ -44,11 +47,14 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err == nil && rec.Recipe.Dir != "" {
 		err = workDir(rec.Recipe.Dir)
 	}
+	x := &member{home: h, rec: rec, own: rec.touches()}
+	if err == nil {
+		err = x.settle()
+	}
 	if err != nil {
 		_ = os.RemoveAll(made)
 		return fleet.Workspace{}, hostError("the agent's directory cannot be made", err)
 	}
-	x := &member{home: h, rec: rec}
 	b.agents[a.UID] = x
 	h.log(rec.CreatedAt, "the agent was made")
 	return x.workspace(), nil
@@ -98,7 +104,7 @@ func (b *Place) complete(ctx context.Context, rec *record) error {
 	case rec.Recipe == nil || rec.Recipe.Driver == "":
 		document, d, err := b.project(ctx, rec.Project)
 		if err != nil {
-			return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.Words(err)).Because(err)
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err)).WithCause(err)
 		}
 		name, err := d.agent(rec.Role)
 		if err != nil {
@@ -201,7 +207,15 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		x.home.log(b.config.Now(), "stopped")
 	}
 	x.mu.Unlock()
-	return x.endAndWait(ctx, errStopped)
+	return b.endRuns(ctx, x, errStopped)
+}
+
+// endRuns ends the run of the agent that is under way, and waits until it has ended.
+func (b *Place) endRuns(ctx context.Context, x *member, why error) error {
+	if x.own {
+		return b.host.End(ctx, runner.Home(x.home), why.Error())
+	}
+	return x.endAndWait(ctx, why)
 }
 
 // Delete implements fleet.Place.
@@ -216,7 +230,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	x.mu.Lock()
 	x.stopped = true // it takes no more runs
 	x.mu.Unlock()
-	if err := x.endAndWait(ctx, errDeleted); err != nil {
+	if err := b.endRuns(ctx, x, errDeleted); err != nil {
 		return "", err
 	}
 	kept, err := b.leave(ctx, a)
@@ -228,7 +242,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	gone := filepath.Join(b.config.Dir, "agents", ".gone-"+fileName(a.UID))
 	err = os.Rename(string(x.home), gone) // so that half of an agent is never taken for one
 	if err == nil || os.IsNotExist(err) {
-		err = os.RemoveAll(gone)
+		err = worktree.RemoveAll(gone) // programs may have left directories that nobody may write to
 	}
 	if err != nil {
 		return "", hostError("the agent's directory cannot be removed", err)

@@ -196,37 +196,37 @@ func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) 
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not an agent that can be used: %s", ref, bad.why)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s did not give %s within %s", host, ref, c.config.PullTimeout).Because(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s did not give %s within %s", host, ref, c.config.PullTimeout).WithCause(err)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if bad, ok := errors.AsType[*errLogin](err); ok {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the login for the registry %s cannot be read: check the credential helpers in the Docker configuration of the server's user", host).Because(bad.error)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the login for the registry %s cannot be read: check the credential helpers in the Docker configuration of the server's user", host).WithCause(bad.error)
 	}
 	if t, ok := errors.AsType[*transport.Error](err); ok {
 		switch t.StatusCode {
 		case http.StatusNotFound:
-			return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s", host, ref).Because(err)
+			return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s", host, ref).WithCause(err)
 		case http.StatusUnauthorized, http.StatusForbidden:
 			if c.config.Login == LoginDocker {
-				return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s, or does not give it to this server: run `docker login %s` as the server's user", host, ref, host).Because(err)
+				return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s, or does not give it to this server: run `docker login %s` as the server's user", host, ref, host).WithCause(err)
 			}
 			return fleet.Errorf(fleet.ReasonAgentNotFound,
-				"the registry %s has no %s that it gives without a login: set sessions.pulled.login to docker, and run `docker login %s` as the server's user", host, ref, host).Because(err)
+				"the registry %s has no %s that it gives without a login: set sessions.pulled.login to docker, and run `docker login %s` as the server's user", host, ref, host).WithCause(err)
 		}
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s answered %d", host, t.StatusCode).Because(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s answered %d", host, t.StatusCode).WithCause(err)
 	}
 	if errors.Is(err, errInside) {
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s leads to an address on the server's own networks: it takes an admin, or an entry in sessions.pulled.registries", ref).Because(err)
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s leads to an address on the server's own networks: it takes an admin, or an entry in sessions.pulled.registries", ref).WithCause(err)
 	}
 	if errors.Is(err, errTooLarge) {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not an agent that can be used: %v", ref, errTooLarge)
 	}
 	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s cannot be reached", host).Because(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s cannot be reached", host).WithCause(err)
 	}
-	return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is broken: %s", ref, clip(clean(err.Error()), 300)).Because(err)
+	return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is broken: %s", ref, clip(clean(err.Error()), 300)).WithCause(err)
 }
 
 // errTooLarge is the error of an answer that does not end.

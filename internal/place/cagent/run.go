@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/cagent/pkg/chat"
@@ -18,6 +19,7 @@ import (
 	"github.com/docker/cagent/pkg/tools"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
 )
 
 // Why runs end that do not end by themselves.
@@ -42,15 +44,22 @@ const (
 	maxReason  = 1000     // bytes
 )
 
-// run is a run of this process.
+// task is what a run is given.
+type task struct {
+	Record  *record       `json:"record"`
+	ID      string        `json:"id"`
+	Timeout time.Duration `json:"timeout"`
+	Work    string        `json:"work"`   // where the agent works
+	State   home          `json:"state"`  // where its conversation and its todos are
+	Memory  home          `json:"memory"` // where its memories are
+}
+
+// run is a run of this process, which is the server's or the run's own.
 type run struct {
-	b       *Place
-	agent   *member
-	home    home // its own
-	taskID  string
-	timeout time.Duration
-	out     *output
-	gate    *gate
+	engine *engine
+	task
+	out  *output
+	gate *gate
 
 	cancel context.CancelCauseFunc // cuts off everything in it
 	quit   chan struct{}           // closed when its tools are to end, with it or before
@@ -59,18 +68,15 @@ type run struct {
 	why      error // why it is over, though what was begun may go on
 	reported *fleet.Outcome
 
-	usage fleet.Usage
-	usd   float64
-
-	done    chan struct{} // closed when the following are set
-	outcome fleet.Outcome
-	trouble error
+	calls atomic.Int64 // of tools
 }
 
-func newRun(b *Place, x *member, h home, r fleet.Run, out *output) *run {
-	n := &run{b: b, agent: x, home: h, taskID: r.TaskID, timeout: r.Timeout, out: out, quit: make(chan struct{}), done: make(chan struct{})}
-	n.gate = &gate{config: &b.config, secrets: b.secrets, over: n.over, limit: func() { n.conclude(errTooOften) }}
-	return n
+// newRun returns a run of the task, and the context that it is to be done with.
+func newRun(ctx context.Context, e *engine, t task, out *output) (context.Context, *run) {
+	r := &run{engine: e, task: t, out: out, quit: make(chan struct{})}
+	r.gate = &gate{config: &e.config, secrets: e.secrets, over: r.over, limit: func() { r.conclude(errTooOften) }}
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	return ctx, r
 }
 
 // over says whether nothing new is to be begun.
@@ -114,40 +120,21 @@ func (r *run) report(summary string, payload []byte) {
 	// Its tools are left alone: the call that reports is one of them, and it is about to return.
 }
 
-func (r *run) ended() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // hide returns the error without secrets.
 func (r *run) hide(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(r.b.secrets.hide(err.Error()))
+	return errors.New(r.engine.secrets.hide(err.Error()))
 }
 
-// execute does the run.
-func (r *run) execute(ctx context.Context, prompt string) {
-	timer := time.AfterFunc(r.timeout, func() { r.kill(errDeadline) })
+// do does the task, and returns how it ended.
+func (r *run) do(ctx context.Context, prompt string) fleet.Outcome {
+	timer := time.AfterFunc(r.Timeout, func() { r.kill(errDeadline) })
 	final, err := r.converse(ctx, prompt)
 	timer.Stop()
 	r.cancel(nil)
-	o := r.conclusion(final, err)
-	r.trouble = r.out.close()
-	if e := r.home.write("outcome.json", o); e != nil && r.trouble == nil {
-		r.trouble = e
-	}
-	if r.trouble != nil {
-		r.trouble = hostError("the run's outcome cannot be written down", r.trouble)
-	}
-	r.outcome = o
-	r.agent.home.log(r.b.config.Now(), "task %s: %s %s", r.taskID, o.Status, o.Reason)
-	close(r.done)
+	return r.conclusion(final, err)
 }
 
 // conclusion says how the run ended: final is the last the agent said.
@@ -155,13 +142,13 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	r.mu.Lock()
 	why, reported := r.why, r.reported
 	r.mu.Unlock()
-	final = strings.TrimSpace(clean(r.b.secrets.hide(final)))
+	final = strings.TrimSpace(clean(r.engine.secrets.hide(final)))
 	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: clip(final, maxSummary)}
 	if final != "" {
 		o.Payload = []byte(final)
 	}
 	fail := func(format string, args ...any) {
-		o.Status, o.Reason = fleet.TaskFailed, clip(clean(r.b.secrets.hide(fmt.Sprintf(format, args...))), maxReason)
+		o.Status, o.Reason = fleet.TaskFailed, clip(clean(r.engine.secrets.hide(fmt.Sprintf(format, args...))), maxReason)
 	}
 	switch {
 	case reported != nil:
@@ -171,50 +158,55 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	case errors.Is(why, errStopped), errors.Is(why, errDeleted):
 		o.Status, o.Reason = fleet.TaskStopped, why.Error()
 	case errors.Is(why, errDeadline):
-		fail("it ran longer than its time limit of %s", r.timeout)
+		fail("it ran longer than its time limit of %s", r.Timeout)
 	case errors.Is(why, errTooMuch):
-		fail("it put out more than %d bytes", r.b.config.MaxOutput)
+		fail("it put out more than %d bytes", r.engine.config.MaxOutput)
 	case errors.Is(why, errTooOften):
 		fail("it asked its model %d times, which is as often as a task may", r.gate.asked())
 	case why != nil:
 		fail("%v", why)
 	case err != nil:
 		fail("%v", err)
-	case final == "" && r.usage.ToolCalls == 0:
+	case final == "" && r.calls.Load() == 0:
 		fail("the model gave an empty answer")
 	}
-	o.Usage, o.CostUSD, o.Turns = r.usage, r.usd, r.gate.asked()
+	r.bill(&o)
 	return o
+}
+
+// bill puts into the outcome what the run has used so far.
+func (r *run) bill(o *fleet.Outcome) {
+	o.Usage, o.CostUSD = r.gate.spent()
+	o.Usage.ToolCalls, o.Turns = int(r.calls.Load()), r.gate.asked()
 }
 
 // converse has the conversation of the run, and returns the last that the agent said in it.
 func (r *run) converse(ctx context.Context, prompt string) (final string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.b.config.Logger.Error("a run panicked", "task", r.taskID, "panic", p, "stack", string(debug.Stack()))
+			r.engine.config.Logger.Error("a run panicked", "task", r.ID, "panic", p, "stack", string(debug.Stack()))
 			err = errors.New("the agent's program broke down; the server's log has the cause")
 		}
 	}()
-	rec := r.agent.rec
-	work := rec.work(r.agent.home)
-	if err := workDir(work); err != nil {
-		return "", fmt.Errorf("its directory %s cannot be made", work)
+	rec := r.Record
+	if err := workDir(r.Work); err != nil {
+		return "", fmt.Errorf("its directory %s cannot be made", r.Work)
 	}
-	talk, items, err := openConversation(r.agent.home.path("conversation.jsonl"))
+	talk, items, err := openConversation(r.State.path("conversation.jsonl"))
 	if err != nil {
 		return "", hostError("the agent's conversation cannot be read", err)
 	}
-	c, err := r.crew(ctx, rec)
+	c, err := r.crew(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer r.dismiss(c)
 	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.agent), runtime.WithSessionStore(talk), runtime.WithManagedOAuth(false),
-		runtime.WithWorkingDir(work), runtime.WithEnv(r.b.environ(rec.Recipe.PassEnv, work)))
+		runtime.WithWorkingDir(r.Work), runtime.WithEnv(r.engine.environ(rec.Recipe.PassEnv, r.Work)))
 	if err != nil {
 		return "", err
 	}
-	s := session.New(session.WithTitle(rec.UID), session.WithToolsApproved(true), session.WithWorkingDir(work), session.WithSendUserMessage(false))
+	s := session.New(session.WithTitle(rec.UID), session.WithToolsApproved(true), session.WithWorkingDir(r.Work), session.WithSendUserMessage(false))
 	s.Messages = items
 	begin := len(items)
 	s.AddMessage(session.UserMessage(clean(prompt)))
@@ -242,7 +234,7 @@ func (r *run) dismiss(c *crew) {
 	for _, g := range c.sets {
 		wg.Go(func() {
 			if err := g.Stop(ctx); err != nil {
-				r.b.config.Logger.WarnContext(ctx, "an agent's tools did not end well", "task", r.taskID, "error", err)
+				r.engine.config.Logger.WarnContext(ctx, "an agent's tools did not end well", "task", r.ID, "error", err)
 			}
 		})
 	}
@@ -266,6 +258,7 @@ type watcher struct {
 	agent string          // that speaks
 	line  strings.Builder // text that was not put out yet
 	text  strings.Builder // all of it since the last step
+	open  int             // calls of tools that are under way
 	err   error
 }
 
@@ -321,12 +314,14 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 		w.write(e.Content)
 	case *runtime.ToolCallEvent:
 		w.step()
-		w.run.usage.ToolCalls++
+		w.run.calls.Add(1)
+		w.open++
 		w.put(callStep(e.ToolCall), map[string]any{
 			"type": "tool_call", "id": e.ToolCall.ID, "name": e.ToolCall.Function.Name, "arguments": arguments(e.ToolCall.Function.Arguments),
 		})
 	case *runtime.ToolCallResponseEvent:
 		w.step()
+		w.open = max(0, w.open-1)
 		isError := e.Result != nil && e.Result.IsError
 		name, verb := e.ToolCall.Function.Name, " answered"
 		if isError {
@@ -415,7 +410,7 @@ func (w *watcher) flush(end bool) {
 
 func (w *watcher) say(s string) {
 	if s != "" {
-		w.run.out.add(piece{Text: w.run.b.secrets.hide(s), Data: w.data(map[string]any{"type": "text"})})
+		w.run.out.add(driver.Said{Open: w.open, Text: w.run.engine.secrets.hide(s), Data: w.data(map[string]any{"type": "text"})})
 	}
 }
 
@@ -426,7 +421,7 @@ func (w *watcher) step() {
 }
 
 func (w *watcher) put(text string, data map[string]any) {
-	p := piece{Step: true, Text: clean(oneLine(w.run.b.secrets.hide(text), maxStep))}
+	p := driver.Said{Step: true, Open: w.open, Text: clean(oneLine(w.run.engine.secrets.hide(text), maxStep))}
 	if data != nil {
 		p.Data = w.data(data)
 	}
@@ -442,20 +437,14 @@ func (w *watcher) data(data map[string]any) json.RawMessage {
 	if err != nil {
 		return nil
 	}
-	return json.RawMessage(w.run.b.secrets.hide(strings.ReplaceAll(string(b), `\u0000`, `\ufffd`)))
+	return json.RawMessage(w.run.engine.secrets.hide(strings.ReplaceAll(string(b), `\u0000`, `\ufffd`)))
 }
 
-// count adds up what was used and says so.
+// count says what was used.
 func (w *watcher) count() {
 	for _, u := range w.run.gate.take() {
-		total := &w.run.usage
-		total.Model = u.model
-		in := u.input + u.cached + u.written
-		total.InputTokens += in
-		total.OutputTokens += u.output
-		w.run.usd += u.usd
-		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, in, u.output), map[string]any{
-			"type": "usage", "model": u.model, "input_tokens": in, "output_tokens": u.output,
+		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), map[string]any{
+			"type": "usage", "model": u.model, "input_tokens": u.in(), "output_tokens": u.output,
 		})
 	}
 }

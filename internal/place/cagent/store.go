@@ -160,7 +160,7 @@ func (c *Catalog) Remove(ctx context.Context, reference string) (sessions.Pulled
 
 // find returns the artifact that the context's principal means; field is the request's, for errors.
 func (c *Catalog) find(ctx context.Context, field, reference string) (*artifact, error) {
-	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled: pull_agent gets it from its registry", clip(reference, 200))
+	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled", clip(reference, 200)).Next("{pull_agent} gets it from its registry")
 	ref, err := parseReference(reference)
 	if err != nil {
 		return nil, missing

@@ -96,5 +96,5 @@ func TestPullWithLogin(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "docker-credential-robot"), []byte("#!/bin/sh\nexit 1\n"), 0o700))
 	_, err = cagent.NewCatalog(config).Pull(asAdmin(t.Context()), ref)
 	require.Error(t, err)
-	require.NotContains(t, fleet.Words(err), "s3cret")
+	require.NotContains(t, fleet.PublicMessage(err), "s3cret")
 }

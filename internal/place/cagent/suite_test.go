@@ -70,16 +70,18 @@ func prompts() placetest.Prompts {
 }
 
 func TestBackend(t *testing.T) {
-	for _, api := range []string{model.Anthropic, model.OpenAI} {
-		t.Run(api, func(t *testing.T) {
+	for name, api := range map[string]string{model.Anthropic: model.Anthropic, model.OpenAI: model.OpenAI, ownProcess: model.Anthropic} {
+		t.Run(name, func(t *testing.T) {
 			s := model.New(t)
 			s.RequireKey(stubKey)
 			agents := t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(agents, "stub.yaml"), []byte(document(s, api)), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(agents, "stub.yaml"), []byte(ofKind(t, document(s, api))), 0o600))
 			config := func(dir string) cagent.Config {
-				return cagent.Config{Dir: dir, Catalog: cagent.NewCatalog(cagent.CatalogConfig{AgentsDir: agents}), LookupEnv: environment}
+				c := cagent.Config{Dir: dir, Catalog: cagent.NewCatalog(cagent.CatalogConfig{AgentsDir: agents}), LookupEnv: environment}
+				withProcesses(t, &c)
+				return c
 			}
-			recipe := &fleet.Recipe{Driver: cagent.Driver, Document: document(s, api), Tools: []fleet.Tool{waiting(t)}, Inside: []string{"127.0.0.1"}, Reports: true}
+			recipe := &fleet.Recipe{Driver: cagent.Driver, Document: ofKind(t, document(s, api)), Tools: []fleet.Tool{waiting(t)}, Inside: []string{"127.0.0.1"}, Reports: true}
 			dirs := map[fleet.Place]string{}
 			open := func(t *testing.T, dir string) fleet.Place {
 				b, err := cagent.New(config(dir))
@@ -104,7 +106,7 @@ func TestBackend(t *testing.T) {
 				Role:           "helper",
 				Recipe:         recipe,
 				OfRecipe:       recipe,
-				RunsEndAtClose: true,
+				RunsEndAtClose: name != ownProcess,
 				Prompts:        prompts(),
 			})
 		})

@@ -39,12 +39,13 @@ type crew struct {
 }
 
 // crew makes the run's agents.
-func (r *run) crew(ctx context.Context, rec *record) (*crew, error) {
+func (r *run) crew(ctx context.Context) (*crew, error) {
+	rec := r.Record
 	d, err := parse([]byte(rec.document()))
 	if err != nil {
 		return nil, err
 	}
-	if r.b.config.NoPrograms {
+	if r.engine.config.NoPrograms {
 		if err := checkPrograms(d); err != nil {
 			return nil, err
 		}
@@ -54,7 +55,7 @@ func (r *run) crew(ctx context.Context, rec *record) (*crew, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{run: r, def: d, recipe: recipe, main: name, work: rec.work(r.agent.home), rules: newRules(d.config.Permissions, recipe)}
+	b := &builder{run: r, def: d, recipe: recipe, main: name, work: r.Work, rules: newRules(d.config.Permissions, recipe)}
 	agents := map[string]*agent.Agent{}
 	var all []*agent.Agent
 	for _, n := range d.agents {
@@ -118,7 +119,7 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig,
 		agent.WithNumHistoryItems(c.NumHistoryItems),
 		agent.WithSkillsEnabled(c.Skills != nil && *c.Skills), agent.WithHooks(c.Hooks),
 	}
-	limit := b.run.b.config.MaxRequests
+	limit := b.run.engine.config.MaxRequests
 	if c.MaxIterations > 0 {
 		limit = min(limit, c.MaxIterations)
 	}
@@ -161,12 +162,12 @@ func nonEmpty(all ...string) []string {
 
 // model makes the client of a model: one of the definition's by name, or provider/model.
 func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, requests int) (provider.Provider, error) {
-	env := b.run.b.secrets
+	env := b.run.engine.secrets
 	m, ok := b.def.config.Models[name]
 	switch p, n, isRef := strings.Cut(name, "/"); {
 	case ok:
-	case name == "" && b.run.b.config.Model != "" && b.run.b.config.Model != "auto":
-		return b.model(ctx, b.run.b.config.Model, c, requests)
+	case name == "" && b.run.engine.config.Model != "" && b.run.engine.config.Model != "auto":
+		return b.model(ctx, b.run.engine.config.Model, c, requests)
 	case name == "" || name == "auto":
 		m = config.AutoModelConfig(ctx, "", env)
 		if m.Provider == "dmr" {
@@ -190,7 +191,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	if err != nil {
 		return nil, fmt.Errorf("model %q: provider_opts.request: %w", name, err)
 	}
-	b.run.b.throughWire(&m, b.def.config.Providers)
+	b.run.engine.throughWire(&m, b.def.config.Providers)
 	p, err := provider.NewWithModels(ctx, &m, b.routed(&m), env, options.WithStructuredOutput(c.StructuredOutput),
 		options.WithProviders(b.def.config.Providers), options.WithMaxTokens(limit))
 	if err != nil {
@@ -203,14 +204,14 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 func (b *builder) routed(m *latest.ModelConfig) map[string]latest.ModelConfig {
 	all := map[string]latest.ModelConfig{}
 	for name, other := range b.def.config.Models {
-		b.run.b.throughWire(&other, b.def.config.Providers)
+		b.run.engine.throughWire(&other, b.def.config.Providers)
 		all[name] = other
 	}
 	for _, rule := range m.Routing {
 		p, n, isRef := strings.Cut(rule.Model, "/")
 		if _, ok := all[rule.Model]; isRef && !ok {
 			other := latest.ModelConfig{Provider: p, Model: n}
-			b.run.b.throughWire(&other, b.def.config.Providers)
+			b.run.engine.throughWire(&other, b.def.config.Providers)
 			all[rule.Model] = other
 		}
 	}
@@ -222,7 +223,7 @@ func (b *builder) expand(ctx context.Context, s string) string {
 	if !strings.Contains(s, "${") {
 		return s
 	}
-	return js.NewJsExpander(b.run.b.secrets).Expand(ctx, s)
+	return js.NewJsExpander(b.run.engine.secrets).Expand(ctx, s)
 }
 
 func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConfig) ([]tools.ToolSet, error) {
@@ -233,17 +234,17 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 		sets, b.sets = append(sets, g), append(b.sets, g)
 	}
 	for _, t := range c.Toolsets {
-		s, err := bounded(ctx, r, r.b.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
+		s, err := bounded(ctx, r, r.engine.startTimeout(), func(ctx context.Context) (tools.ToolSet, error) { return b.toolset(ctx, name, &t) })
 		if err != nil {
 			return nil, fmt.Errorf("toolset %s: %w", t.Type, err)
 		}
 		s = teamloader.WithToolsFilter(s, t.Tools...)
 		s = teamloader.WithInstructions(s, t.Instruction)
-		add(describeToolset(&t), teamloader.WithToon(s, t.Toon), slices.Contains(r.b.config.Approve, t.Type))
+		add(describeToolset(&t), teamloader.WithToon(s, t.Toon), slices.Contains(r.engine.config.Approve, t.Type))
 	}
 	if name == b.main {
 		for _, m := range b.recipe.MCPServers {
-			s, err := b.server(ctx, m, r.b.secrets, hostOf(m.URL)) // the operator has named it
+			s, err := b.server(ctx, m, r.engine.secrets, hostOf(m.URL)) // the operator has named it
 			if err != nil {
 				return nil, err
 			}
@@ -288,19 +289,19 @@ func describeToolset(t *latest.Toolset) string {
 
 // toolset makes a toolset of the definition. Programs get a small environment of their own.
 func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) (tools.ToolSet, error) {
-	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.work}, EnvProviderForTests: b.run.b.secrets}
+	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.work}, EnvProviderForTests: b.run.engine.secrets}
 	var env []string
 	switch t.Type {
 	case "shell", "script", "lsp", "mcp", "filesystem":
-		values, err := environment.ExpandAll(ctx, environment.ToValues(t.Env), b.run.b.secrets)
+		values, err := environment.ExpandAll(ctx, environment.ToValues(t.Env), b.run.engine.secrets)
 		if err != nil {
 			return nil, err
 		}
-		env = append(b.run.b.environ(b.recipe.PassEnv, b.work), values...)
+		env = append(b.run.engine.environ(b.recipe.PassEnv, b.work), values...)
 	}
 	switch {
 	case t.Type == "filesystem":
-		return newFiles(b.work, t, env, b.run.b.config.MaxToolOutput), nil
+		return newFiles(b.work, t, env, b.run.engine.config.MaxToolOutput), nil
 	case t.Type == "shell":
 		return builtin.NewShellTool(env, rc, t.Sandbox), nil
 	case t.Type == "script":
@@ -320,7 +321,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 	case t.Type == "mcp" && t.Command != "":
 		return mcpCommand(t.Name, t.Command, t.Args, env, b.work), nil
 	case t.Type == "mcp" && t.Remote.URL != "":
-		js := js.NewJsExpander(b.run.b.secrets)
+		js := js.NewJsExpander(b.run.engine.secrets)
 		address := js.Expand(ctx, t.Remote.URL)
 		var inside []string
 		if !b.recipe.Foreign { // the operator has named it
@@ -332,25 +333,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 	case t.Type == "memory" && (filepath.IsAbs(t.Path) || t.Path != "" && !filepath.IsLocal(t.Path)):
 		return nil, fmt.Errorf("its path must be relative and lead nowhere else: memories are kept by the server")
 	case t.Type == "memory":
-		db, err := b.run.newMemories(t.Path)
-		if err != nil {
-			return nil, err
-		}
-		return builtin.NewMemoryTool(db), nil
+		return builtin.NewMemoryTool(&memories{b.run.Memory, memoryFile(t.Path)}), nil
 	}
 	return teamloader.NewDefaultToolsetRegistry().CreateTool(ctx, *t, b.work, rc)
 }
-
-// environ is what programs of an agent get of the server's environment.
-func (b *Place) environ(pass []string, home string) []string {
-	env := []string{"HOME=" + home}
-	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}, pass...) {
-		if v, ok := b.secrets.lookup(name); ok && !serversOwn(name) {
-			env = append(env, name+"="+v)
-		}
-	}
-	return env
-}
-
-// workDir makes the directory that an agent works in.
-func workDir(dir string) error { return os.MkdirAll(dir, 0o700) }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/docker/cagent/pkg/tools"
 	"github.com/docker/cagent/pkg/tools/builtin"
@@ -25,8 +24,7 @@ const (
 type todos struct {
 	tools.BaseToolSet
 	home home
-	file string
-	mu   *sync.Mutex // of the agent: the agents of a definition can share a list
+	file string // the agents of a definition can share one
 }
 
 // newTodos returns the list of an agent of the definition, or the one that all of them share.
@@ -35,7 +33,7 @@ func (r *run) newTodos(agent string, shared bool) *todos {
 	if !shared {
 		file = "todos-" + fileName(agent) + ".json"
 	}
-	return &todos{home: r.agent.home, file: file, mu: &r.agent.todos}
+	return &todos{home: r.State, file: file}
 }
 
 // Instructions implements tools.ToolSet.
@@ -68,24 +66,27 @@ func (t *todos) Tools(ctx context.Context) ([]tools.Tool, error) {
 
 // onList returns a handler that reads the list, and writes it when it has changed.
 func onList[T any](t *todos, do func(*[]builtin.Todo, T) (string, error)) tools.ToolHandler {
-	return builtin.NewHandler(func(_ context.Context, args T) (*tools.ToolCallResult, error) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		var list []builtin.Todo
-		if err := t.home.read(t.file, &list); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.New("the list cannot be read")
-		}
-		before := slices.Clone(list)
-		text, err := do(&list, args)
-		if err != nil {
-			return tools.ResultError(err.Error()), nil
-		}
-		if !slices.Equal(before, list) {
-			if err := t.home.write(t.file, list); err != nil {
-				return nil, errors.New("the list cannot be written")
+	return builtin.NewHandler(func(ctx context.Context, args T) (res *tools.ToolCallResult, err error) {
+		err = t.home.locked(ctx, func() error {
+			var list []builtin.Todo
+			if err := t.home.read(t.file, &list); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return errors.New("the list cannot be read")
 			}
-		}
-		return tools.ResultSuccess(text), nil
+			before := slices.Clone(list)
+			text, err := do(&list, args)
+			if err != nil {
+				res = tools.ResultError(err.Error())
+				return nil
+			}
+			if !slices.Equal(before, list) {
+				if err := t.home.write(t.file, list); err != nil {
+					return errors.New("the list cannot be written")
+				}
+			}
+			res = tools.ResultSuccess(text)
+			return nil
+		})
+		return res, err
 	})
 }
 

@@ -92,8 +92,8 @@ func (t *reporter) Tools(context.Context) ([]tools.Tool, error) {
 				return tools.ResultError("The arguments are not what the tool takes: " + err.Error()), nil
 			case strings.TrimSpace(in.Summary) == "":
 				return tools.ResultError("summary is required: say what was done."), nil
-			case in.AgentID != "" && in.AgentID != t.run.agent.rec.UID:
-				return tools.ResultError("agent_id is not yours: your id is " + t.run.agent.rec.UID + "."), nil
+			case in.AgentID != "" && in.AgentID != t.run.Record.UID:
+				return tools.ResultError("agent_id is not yours: your id is " + t.run.Record.UID + "."), nil
 			}
 			t.run.report(clean(in.Summary), payload(in.Payload))
 			return tools.ResultSuccess("Your report was taken. Your work has ended."), nil
@@ -121,18 +121,18 @@ func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, i
 	}
 	vars, err := expandAll(m.Env, expand)
 	if err == nil && m.Command != "" {
-		return mcpCommand(m.Name, m.Command, m.Args, append(b.run.b.environ(b.recipe.PassEnv, b.work), environment.ToValues(vars)...), b.work), nil
+		return mcpCommand(m.Name, m.Command, m.Args, append(b.run.engine.environ(b.recipe.PassEnv, b.work), environment.ToValues(vars)...), b.work), nil
 	}
 	headers, e := expandAll(m.Headers, expand)
 	if err = errors.Join(err, e); err != nil {
-		return nil, fmt.Errorf("MCP server %q: %s", m.Name, fleet.Words(err))
+		return nil, fmt.Errorf("MCP server %q: %s", m.Name, fleet.PublicMessage(err))
 	}
 	return mcpRemote(m.Name, m.URL, "", headers, inside...), nil
 }
 
 // registered makes toolsets of the tools that were registered for the agent.
 func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
-	env := b.run.b.toolSecrets
+	env := b.run.engine.toolSecrets
 	own := &registry{}
 	sets := []tools.ToolSet{own}
 	for _, t := range b.recipe.Tools {
@@ -154,11 +154,11 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 				return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
 			})
 			if err != nil {
-				return nil, fmt.Errorf("tool %q: %s", t.Name, fleet.Words(err))
+				return nil, fmt.Errorf("tool %q: %s", t.Name, fleet.PublicMessage(err))
 			}
-			own.add(t, httpTool(t.HTTP, headers, b.run.b.config.MaxToolOutput, b.recipe.Inside...))
+			own.add(t, httpTool(t.HTTP, headers, b.run.engine.config.MaxToolOutput, b.recipe.Inside...))
 		case len(t.Command) > 0:
-			own.add(t, commandTool(t.Command, b.work, b.run.b.environ(nil, b.work), b.run.b.config.MaxToolOutput))
+			own.add(t, commandTool(t.Command, b.work, b.run.engine.environ(nil, b.work), b.run.engine.config.MaxToolOutput))
 		default:
 			return nil, fmt.Errorf("tool %q has nothing that does its work", t.Name)
 		}

@@ -41,9 +41,9 @@ var bases = map[string]struct{ variable, address string }{
 }
 
 // throughWire gives the model an address that leads through wire. One whose client does without this stays as it is.
-func (b *Place) throughWire(m *latest.ModelConfig, custom map[string]latest.ProviderConfig) {
+func (e *engine) throughWire(m *latest.ModelConfig, custom map[string]latest.ProviderConfig) {
 	known := bases[m.Provider]
-	set, _ := b.config.LookupEnv(known.variable)
+	set, _ := e.config.LookupEnv(known.variable)
 	address := cmp.Or(m.BaseURL, custom[m.Provider].BaseURL, provider.Aliases[m.Provider].BaseURL, set, known.address)
 	vertex := m.Provider == "google" && (m.ProviderOpts["project"] != nil || m.ProviderOpts["location"] != nil)
 	if !vertex && (strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")) {
@@ -57,6 +57,7 @@ func withoutPrefix(text string) string { return strings.ReplaceAll(text, prefix+
 // exchange is one request to a model, as wire sees it.
 type exchange struct {
 	change changes
+	told   func() // the usage is known better; nil: nobody wants to hear
 
 	mu    sync.Mutex
 	err   error   // what went wrong, by name; nil: nothing that wire knows of
@@ -316,6 +317,11 @@ func (a *answer) event(data []byte) {
 
 // count takes over what is told of the usage. The figures are of the whole answer each time, and never shrink.
 func (x *exchange) count(u wireUsage) {
+	defer func() {
+		if x.told != nil {
+			x.told()
+		}
+	}()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.usage == nil {

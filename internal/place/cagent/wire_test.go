@@ -48,8 +48,9 @@ func odd(t *testing.T, api string, h http.HandlerFunc) *desk {
 }
 
 // TestModelUsage has answers that tell what they used in one event, in two, and in parts.
-func TestModelUsage(t *testing.T) {
-	t.Parallel()
+func TestModelUsage(t *testing.T) { bothKinds(t, checkModelUsage) }
+
+func checkModelUsage(t *testing.T) {
 	for usage, want := range map[string][2]int64{
 		`{"output_tokens":30}`:                                                       {24, 30},
 		`{"input_tokens":12,"output_tokens":30}`:                                     {24, 30},
@@ -66,8 +67,9 @@ func TestModelUsage(t *testing.T) {
 }
 
 // TestModelTrouble wants each thing that can go wrong with a model's API to have a name of its own.
-func TestModelTrouble(t *testing.T) {
-	t.Parallel()
+func TestModelTrouble(t *testing.T) { bothKinds(t, checkModelTrouble) }
+
+func checkModelTrouble(t *testing.T) {
 	var thief atomic.Int32
 	other := newHTTP(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { thief.Add(1) }))
 	for name, c := range map[string]struct {
@@ -129,8 +131,9 @@ func reset(w http.ResponseWriter) {
 }
 
 // TestModelRequest wants a request to be changed as its options say.
-func TestModelRequest(t *testing.T) {
-	t.Parallel()
+func TestModelRequest(t *testing.T) { bothKinds(t, checkModelRequest) }
+
+func checkModelRequest(t *testing.T) {
 	var body atomic.Value
 	d := odd(t, "openai", func(w http.ResponseWriter, r *http.Request) {
 		b := make([]byte, r.ContentLength)

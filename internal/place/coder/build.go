@@ -142,8 +142,8 @@ func (b *Place) build(ctx context.Context, at *place, r codersdk.CreateWorkspace
 }
 
 func (b *Place) start(ctx context.Context, at *place, r codersdk.CreateWorkspaceBuildRequest) (uuid.UUID, error) {
-	b.crowd.wrote(at.ws.ID, b.config.Now())
-	defer func() { b.crowd.wrote(at.ws.ID, b.config.Now()) }()
+	b.batch.wrote(at.ws.ID, b.config.Now())
+	defer func() { b.batch.wrote(at.ws.ID, b.config.Now()) }()
 	build, err := ask(ctx, "asking Coder to "+string(r.Transition)+" the workspace "+at.ws.Name, func(ctx context.Context) (codersdk.WorkspaceBuild, error) {
 		return at.account.sdk.CreateWorkspaceBuild(ctx, at.ws.ID, r)
 	})

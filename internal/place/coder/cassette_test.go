@@ -66,6 +66,18 @@ func TestCassettes(t *testing.T) {
 		"message-to-busy-agent":     {run: messageToBusy},
 		"message-of-another-server": {run: messageOfAnother},
 		"message-too-late":          {run: messageTooLate},
+		"runner-create":             {run: runnerCreate},
+		"runner-completes":          {run: runnerCompletes},
+		"runner-fails":              {run: runnerFails},
+		"runner-works":              {run: runnerWorks},
+		"runner-message":            {run: runnerMessage},
+		"runner-interrupt":          {run: runnerInterrupt},
+		"runner-busy":               {run: runnerBusy},
+		"runner-never-given":        {run: runnerNeverGiven},
+		"runner-changes":            {run: runnerChanges},
+		"runner-crashed":            {run: runnerCrashed},
+		"runner-stopped":            {run: runnerStopped},
+		"runner-other-key":          {run: runnerOtherKey},
 		"log":                       {run: readLog},
 		"token-refused":             {run: tokenRefused, config: badToken},
 		"workspace-not-to-be-seen":  {run: hiddenWorkspace},
@@ -563,6 +575,7 @@ func (x *rig) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	var text strings.Builder
 	o, err := x.b.Connect(a).Follow(x.ctx, r, "", func(out fleet.Output) error {
 		x.NotEmpty(out.Cursor)
+		x.Equal(a.Project != "Runner", out.Terminal)
 		if !out.Step {
 			text.WriteString(out.Text)
 		}
@@ -577,7 +590,7 @@ func taskCompletes(x *rig) {
 	r := run("explain the plan")
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	text, o := x.follow(a, r)
-	x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "[coder] Handled: explain the plan", Payload: []byte("[coder] Handled: explain the plan")}, o)
+	x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "[coder] Handled: explain the plan", Payload: []byte("[coder] Handled: explain the plan"), Terminal: true}, o)
 	x.Equal("[coder] Handled: explain the plan\n", text)
 	again, same := x.follow(a, r)
 	x.Equal(text, again)

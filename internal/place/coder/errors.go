@@ -26,15 +26,15 @@ func translate(what string, err error) error {
 	case errors.As(err, &throttled):
 		e := fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: %s", what, throttled.Error())
 		e.RetryAfter = throttled.after
-		return e.Because(throttled)
+		return e.WithCause(throttled)
 	case errors.As(err, &token):
 		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: %s", what, token.Error())
 	case errors.As(err, &answer):
 		return translateAnswer(what, answer)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder did not answer in time", what).Because(noAnswerError{err})
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder did not answer in time", what).WithCause(noAnswerError{err})
 	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder cannot be reached", what).Because(noAnswerError{connectionError(err)})
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder cannot be reached", what).WithCause(noAnswerError{connectionError(err)})
 }
 
 func translateAnswer(what string, e *codersdk.Error) error {
@@ -42,24 +42,24 @@ func translateAnswer(what string, e *codersdk.Error) error {
 	switch code := e.StatusCode(); {
 	case code == http.StatusUnauthorized || code == http.StatusSeeOther:
 		return fleet.Errorf(fleet.ReasonPermissionDenied,
-			"%s failed: the Coder token is not accepted: log in again, or set CODER_SESSION_TOKEN to a valid one", what).Because(cause)
+			"%s failed: the Coder token is not accepted: log in again, or set CODER_SESSION_TOKEN to a valid one", what).WithCause(cause)
 	case code == http.StatusForbidden:
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: the Coder token may not do that%s", what, words).Because(cause)
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: the Coder token may not do that%s", what, words).WithCause(cause)
 	case code == http.StatusBadRequest && len(e.Validations) > 0:
 		v := e.Validations[0]
 		details := make([]string, 0, len(e.Validations))
 		for _, v := range e.Validations {
 			details = append(details, v.Field+": "+plain(v.Detail))
 		}
-		return fleet.Invalid(fleet.ReasonInvalidArgument, v.Field, "%s failed: Coder does not accept %s", what, strings.Join(details, "; ")).Because(cause)
+		return fleet.Invalid(fleet.ReasonInvalidArgument, v.Field, "%s failed: Coder does not accept %s", what, strings.Join(details, "; ")).WithCause(cause)
 	case code == http.StatusBadRequest:
-		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder does not accept it%s", what, words).Because(cause)
+		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder does not accept it%s", what, words).WithCause(cause)
 	case code == http.StatusConflict:
-		return unavailable("%s failed: Coder is busy with something else%s", what, words).Because(errors.Join(errConflict, cause))
+		return unavailable("%s failed: Coder is busy with something else%s", what, words).WithCause(errors.Join(errConflict, cause))
 	case gone(e):
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: it is not there, or not for the Coder user of Fleet's token%s", what, words).Because(cause)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: it is not there, or not for the Coder user of Fleet's token%s", what, words).WithCause(cause)
 	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), words).Because(cause)
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), words).WithCause(cause)
 }
 
 // noAnswerError says that Coder has not answered.

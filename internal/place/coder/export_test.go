@@ -3,10 +3,15 @@ package coder
 import (
 	"context"
 	"time"
+
+	"fleet/internal/runner/agentapi"
 )
 
 // SetWait replaces how the backend waits for what tells nobody.
 func (b *Place) SetWait(wait func(context.Context, time.Duration) error) { b.wait = wait }
+
+// SetBound has runners of workspaces speak in JSON, with streams that are not longer.
+func (b *Place) SetBound(d time.Duration) { b.bound = d }
 
 // ForgetTemplates has the templates listed again.
 func (b *Place) ForgetTemplates() {
@@ -16,16 +21,9 @@ func (b *Place) ForgetTemplates() {
 }
 
 // Waiting is how many messages wait for the run.
-func (b *Place) Waiting(taskID string) int {
-	t := b.runs.of(taskID)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.waiting)
-}
+func (b *Place) Waiting(taskID string) int { return b.screens.Waiting(taskID) }
 
 // ForgetRuns is what another process knows of runs.
 func (b *Place) ForgetRuns() {
-	b.runs.mu.Lock()
-	defer b.runs.mu.Unlock()
-	b.runs.byTask, b.runs.order = map[string]*transcript{}, nil
+	b.screens = agentapi.New(agentapi.Config{Now: b.config.Now, Wait: func(ctx context.Context, d time.Duration) error { return b.wait(ctx, d) }})
 }

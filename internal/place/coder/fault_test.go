@@ -251,7 +251,7 @@ func TestFollowStream(t *testing.T) {
 		x.NoError(o.err)
 		x.Equal("third\n", (<-f.outputs).Text)
 		x.Empty(f.outputs)
-		x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "first\nsecond\nthird", Payload: []byte("first\nsecond\nthird")}, o.Outcome)
+		x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "first\nsecond\nthird", Payload: []byte("first\nsecond\nthird"), Terminal: true}, o.Outcome)
 	}
 }
 

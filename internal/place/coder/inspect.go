@@ -10,10 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/agentapi"
 )
-
-// probeTime is how long AgentAPI may take to say that it is there.
-const probeTime = 2 * time.Second
 
 // verdicts are what the backend found out about workspaces that Coder does not tell in its list.
 type verdicts struct {
@@ -143,11 +141,11 @@ func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, erro
 		})
 		return fleet.StateRunning, "", ctx.Err()
 	}
-	api, ok := b.api(at)
-	if !ok {
+	facts := b.facts(at)
+	if facts.URL == nil {
 		return fleet.StateUnhealthy, "its workspace has no AgentAPI", nil
 	}
-	state, reason, err := b.askReady(ctx, at, api)
+	state, reason, err := b.askReady(ctx, at, facts)
 	if err != nil {
 		return "", "", err
 	}
@@ -158,36 +156,27 @@ func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, erro
 	return state, reason, nil
 }
 
-func (b *Place) askReady(ctx context.Context, at *place, api *agentAPI) (fleet.State, string, error) {
-	ready := b.verdict.of(at.ws).ready
-	bounded, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	status, _, err := api.state(bounded)
-	if err == nil && status != statusStable && !ready {
-		var v *view
-		if v, err = api.look(bounded); err == nil {
-			_, spec, _ := b.roleAndSpec(ctx, at)
-			ready = v.given(spec) || b.firstTask(ctx, at) && v.showPrompt(spec)
-		}
-	}
-	var unreachable *unreachableError
+// askReady asks AgentAPI whether the agent is ready.
+func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (fleet.State, string, error) {
+	before := b.verdict.of(at.ws).ready
+	ready, err := b.screens.Ready(ctx, facts, before, func() agentapi.Prompt {
+		_, spec, _ := b.roleAndSpec(ctx, at)
+		return agentapi.Prompt{Text: spec, Task: b.firstTask(ctx, at)}
+	})
 	switch {
 	case ctx.Err() != nil:
 		return "", "", ctx.Err()
-	case err == nil && (status == statusStable || ready):
+	case ready:
 		return fleet.StateRunning, "", nil
 	case err == nil:
 		return fleet.StateStarting, "the agent is getting ready, or works on what it was started with", nil
-	case ready && errors.Is(err, context.DeadlineExceeded):
-		return fleet.StateRunning, "", nil // it does not answer while it takes a message; Coder notices when it is stuck
-	case errors.As(err, &unreachable), errors.Is(err, context.DeadlineExceeded):
-		if done := at.ws.LatestBuild.Job.CompletedAt; !ready && done != nil && b.config.Now().Add(b.gate.ahead()).Sub(*done) < neverConnected {
+	case errors.Is(err, agentapi.ErrNoAnswer):
+		if done := at.ws.LatestBuild.Job.CompletedAt; !before && done != nil && facts.Ahead+b.config.Now().Sub(*done) < neverConnected {
 			return fleet.StateStarting, "AgentAPI is starting", nil
 		}
 		return fleet.StateUnhealthy, "AgentAPI does not answer", nil
 	}
-	var refusal *refusalError
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*agentapi.RefusalError](err); ok {
 		return fleet.StateUnhealthy, refusal.Error(), nil
 	}
 	return "", "", translate("asking AgentAPI of "+at.ws.Name, err)

@@ -21,6 +21,8 @@ const (
 	listMetadata = 4                // metadata read
 	listValues   = 40               // parameters of builds read
 	metadataAge  = 10 * time.Second // how old metadata may get before they are read again
+	quietPause   = 30 * time.Second // between two readings of those of agents that only wait for work
+	quietAfter   = time.Minute      // how long after its last run an agent counts as one of them
 	valueTries   = 3                // how often parameters are asked for that Coder does not answer about
 	listParallel = 8
 )
@@ -114,11 +116,15 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 // lookAround finds out what the list does not tell, of those of which least is known.
 func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
 	now := b.config.Now()
-	var running, stale, missing []*lodging
+	var running, stale, quiet, missing []*lodging
 	for _, l := range places {
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
-			if now.Sub(l.verdict.read) >= metadataAge {
+			switch {
+			case now.Sub(l.verdict.read) < metadataAge:
+			case l.hasRunner() && !l.verdict.read.IsZero() && b.working.rests(l.ws.ID, now):
+				quiet = append(quiet, l)
+			default:
 				stale = append(stale, l)
 			}
 		}
@@ -127,6 +133,10 @@ func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
 		}
 	}
 	oldest(running, func(l *lodging) time.Time { return l.verdict.probed })
+	oldest(quiet, func(l *lodging) time.Time { return l.verdict.read })
+	if len(quiet) > 0 && b.working.looks(now) {
+		stale = append(stale, quiet[0])
+	}
 	oldest(stale, func(l *lodging) time.Time { return l.verdict.read })
 	oldest(missing, func(l *lodging) time.Time { return b.unreadValues(l.ws.LatestBuild.ID).at })
 
@@ -158,7 +168,7 @@ func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
 				note(err)
 				return
 			}
-			b.verdict.change(l.ws, func(v *verdict) { v.probed, v.state, v.reason = now, fleet.StateUnhealthy, fleet.Words(err) })
+			b.verdict.change(l.ws, func(v *verdict) { v.probed, v.state, v.reason = now, fleet.StateUnhealthy, fleet.PublicMessage(err) })
 		}
 	})
 	each(stale, listMetadata, func(l *lodging) { b.readMetadata(ctx, l.place) })
@@ -232,7 +242,7 @@ func (b *Place) listed(ctx context.Context, l *lodging) fleet.Workspace {
 		}
 	}
 	if err != nil {
-		w.Reason = strings.TrimPrefix(w.Reason+"; ", "; ") + "its role or specification is not known: " + fleet.Words(err)
+		w.Reason = strings.TrimPrefix(w.Reason+"; ", "; ") + "its role or specification is not known: " + fleet.PublicMessage(err)
 	} else if w.Role == "" {
 		w.Role = defaultRole
 	}

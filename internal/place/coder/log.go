@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/coder/coder/v2/codersdk"
 
@@ -60,6 +62,17 @@ func agentLog(ctx context.Context, at *place, agent *codersdk.WorkspaceAgent) ([
 		lines = append(lines, logLines(sources[e.SourceID.String()], e.Output)...)
 	}
 	return lines, err
+}
+
+// escapes finds what makes a terminal change its colors or move its cursor.
+var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])`)
+
+// visible drops characters that control a terminal.
+func visible(r rune) rune {
+	if unicode.IsControl(r) && r != '\t' {
+		return -1
+	}
+	return r
 }
 
 // logLines are the lines of an entry, with where they come from, and without what would color them.

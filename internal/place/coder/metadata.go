@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/runner/agentapi"
 )
 
 // metadataTime is how long Coder may take to send a workspace's metadata.
@@ -51,7 +53,7 @@ func (b *Place) askMetadata(ctx context.Context, at *place) ([]codersdk.Workspac
 	defer func() { _ = res.Body.Close() }()
 	r := bufio.NewReader(res.Body)
 	for {
-		name, data, err := readEvent(r)
+		name, data, err := agentapi.ReadEvent(r)
 		if err != nil {
 			return nil, err
 		}

@@ -101,7 +101,7 @@ func (b *Place) mint(ctx context.Context, user string, m *minted) (string, error
 	key, err := b.self.sdk.CreateToken(ctx, user, codersdk.CreateTokenRequest{Lifetime: mintedLife, TokenName: "fleet-" + hex.EncodeToString(name[:])})
 	if code := statusOf(err); code == http.StatusBadRequest || code == http.StatusNotFound {
 		return "", fleet.Errorf(fleet.ReasonInvalidArgument,
-			"Coder has no user %q: agents belong to the Coder user of their owner's name here (coder.owner is principal)", user).Because(err)
+			"Coder has no user %q: agents belong to the Coder user of their owner's name here (coder.owner is principal)", user).WithCause(err)
 	}
 	if err != nil {
 		return "", translate("making a token for the Coder user "+user, err)

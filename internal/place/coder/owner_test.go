@@ -48,7 +48,7 @@ func TestOwnerPrincipal(t *testing.T) {
 	require.NoError(t, b.Connect(a).Dispatch(t.Context(), r))
 	o, err := b.Connect(a).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
 	require.NoError(t, err)
-	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "as alice"}, o)
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "as alice", Payload: []byte("as alice"), Terminal: true}, o)
 	all, err := b.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/agentapi"
 	"fleet/internal/runner/remote"
 )
 
@@ -24,9 +25,13 @@ type Place struct {
 	owners  owners
 	known   known
 	verdict verdicts
-	crowd   crowd
-	runs    runs
-	remotes remotes
+	working working
+	batch   batch
+	remotes remote.Clients    // of fleet-runners in workspaces
+	screens *agentapi.Runners // of workspaces without fleet-runner
+
+	// bound is how long a stream of a runner may be, whose messages are then JSON; 0 except in tests that record and replay.
+	bound time.Duration
 
 	// wait waits for something to change that tells nobody. Tests that replay do not wait.
 	wait func(context.Context, time.Duration) error
@@ -41,20 +46,20 @@ func New(c Config) (*Place, error) {
 		return nil, err
 	}
 	b := &Place{config: c, url: u, wait: pause, close: func() {}}
+	wait := func(ctx context.Context, d time.Duration) error { return b.wait(ctx, d) }
 	base := c.Transport
 	if base == nil {
 		t := newTransport()
 		base, b.close = t, t.CloseIdleConnections
 	}
-	b.gate = &gate{base: base, now: c.Now, wait: func(ctx context.Context, d time.Duration) error { return b.wait(ctx, d) }}
+	b.gate = &gate{base: base, now: c.Now, wait: wait}
 	b.self = b.newAccount(c.Token)
+	b.screens = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
 	b.catalog.init()
 	b.owners.init()
 	b.known.init()
 	b.verdict.init()
-	b.crowd.init()
-	b.runs.init()
-	b.remotes.clients = map[string]*remote.Client{}
+	b.batch.init()
 	return b, nil
 }
 
@@ -63,6 +68,7 @@ func (b *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "coder", PollInterval: b.config.PollInterval, StopGrace: stopGrace,
 		StopEndsRuns: true, Adopts: true, UniqueNames: b.config.Owner == OwnerSelf,
+		Asks: true, Changes: true, Checks: true, Bundles: true, Output: true, // where the workspace has fleet-runner
 	}
 }
 

@@ -19,7 +19,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	}
 	p, err := b.project(ctx, a.Project)
 	if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
-		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.Words(err))
+		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err))
 	}
 	if err != nil {
 		return fleet.Workspace{}, err
@@ -105,7 +105,7 @@ func (b *Place) taken(ctx context.Context, a fleet.Agent, p *project, user strin
 	case err != nil:
 		return fleet.Workspace{}, err
 	case ws == nil:
-		return fleet.Workspace{}, unavailable("making the workspace %s failed: Coder says that the name is taken, and shows no such workspace", name).Because(cause)
+		return fleet.Workspace{}, unavailable("making the workspace %s failed: Coder says that the name is taken, and shows no such workspace", name).WithCause(cause)
 	case b.madeFor(a, p, *ws):
 		b.known.set(a.UID, ws.ID)
 		return b.inspect(ctx, a, b.place(*ws, acc))

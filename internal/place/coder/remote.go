@@ -1,13 +1,9 @@
 package coder
 
 import (
-	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/coder/coder/v2/codersdk"
@@ -33,36 +29,32 @@ func (p *place) hasRunner() bool {
 	return app != nil && app.Slug == runnerSlug
 }
 
-// remotes are the clients of runners by their URL. Each remembers its handshake.
-type remotes struct {
-	mu      sync.Mutex
-	clients map[string]*remote.Client
+// isBare says whether Coder shows no app of the workspace that Fleet could speak to, as while it is off.
+func (p *place) isBare() bool {
+	_, app := p.agent()
+	return app == nil
 }
 
-// remote returns the agent's runner in its workspace.
+// remote returns the agent's runner in its workspace, if that is on. It need not be in order: when Coder's agent was started
+// again, runs go on while its startup script runs.
 func (b *Place) remote(a fleet.Agent, at *place) (fleet.Runner, error) {
 	if at == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
 	}
-	if err := b.offline(a, at); err != nil {
-		return nil, err
+	if at.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || at.isBare() {
+		if err := b.offline(a, at); err != nil {
+			return nil, err
+		}
 	}
 	if len(b.config.RunnerKey) != ed25519.PrivateKeySize {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has a fleet-runner, and this Fleet has no key to sign its requests", a.Name)
 	}
 	agent, app := at.agent()
 	url := b.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug).String()
-	b.remotes.mu.Lock()
-	defer b.remotes.mu.Unlock()
-	c := b.remotes.clients[url]
-	if c == nil {
-		c = remote.NewClient(remote.ClientConfig{
-			URL: url, Key: b.config.RunnerKey, Patience: remotePatience, Now: b.config.Now,
-			HTTP: &http.Client{Transport: appProxy{at.account, at.ws.Name}, CheckRedirect: at.account.http.CheckRedirect},
-		})
-		b.remotes.clients[url] = c
-	}
-	return c.Connect(a), nil
+	return b.remotes.Get(remote.ClientConfig{
+		URL: url, Key: b.config.RunnerKey, Patience: remotePatience, MaxWait: b.bound, JSON: b.bound > 0, Now: b.config.Now,
+		HTTP: &http.Client{Transport: appProxy{at.account, at.ws.Name}, CheckRedirect: at.account.http.CheckRedirect},
+	}).Connect(a), nil
 }
 
 // appProxy carries requests to a runner through Coder's app proxy, and translates what the proxy itself answers.
@@ -102,122 +94,6 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// followRemote follows a run that a fleet-runner has.
-func (f *follower) followRemote(ctx context.Context, cursor string) (fleet.Outcome, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var sinking sync.Mutex
-	pass := func(out fleet.Output) error {
-		sinking.Lock()
-		defer sinking.Unlock()
-		if out.Cursor != "" {
-			cursor = out.Cursor
-		}
-		if out.Question == nil { // which is no part of what cursors count
-			out.Cursor = cursorMark + cursor
-		}
-		return f.sink(out)
-	}
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		f.b.keepUp(ctx, f.agent, *f.at, func(words string) { _ = pass(warning(words)) })
-	}()
-	defer func() {
-		cancel()
-		<-kept
-	}()
-	for {
-		if o, ended := f.gone(); ended {
-			return o, nil
-		}
-		r, err := f.b.remote(f.agent, f.at)
-		if err == nil {
-			var o fleet.Outcome
-			sinking.Lock()
-			from := cursor
-			sinking.Unlock()
-			if o, err = r.Follow(ctx, f.run, from, func(out fleet.Output) error {
-				f.lost = time.Time{}
-				return pass(out)
-			}); err == nil {
-				return o, nil
-			}
-		}
-		if reason := fleet.ReasonOf(err); ctx.Err() != nil || reason != fleet.ReasonBackendUnavailable && reason != fleet.ReasonAgentOffline {
-			return fleet.Outcome{}, err
-		}
-		f.isLost()
-		if f.now().Sub(f.lost) > patienceLost {
-			return failed("the agent could not be reached for " + patienceLost.String() + ": " + fleet.Words(err)), nil
-		}
-		if err := f.b.wait(ctx, pollPause); err != nil {
-			return fleet.Outcome{}, err
-		}
-		there, err := f.at.refresh(ctx)
-		if err != nil {
-			return fleet.Outcome{}, err
-		}
-		if !there {
-			return failed("its workspace was deleted"), nil
-		}
-	}
-}
-
-// warning is an output about the run that is not the agent's own.
-func warning(words string) fleet.Output {
-	data, _ := json.Marshal(map[string]string{"type": "warning", "message": words}) // strings always can be
-	return fleet.Output{Step: true, Text: words, Data: data}
-}
-
-const (
-	keepEvery = 5 * time.Minute  // how often the deadline of a workspace is looked at while a task runs in it
-	keepLeft  = 45 * time.Minute // how little time must be left for it to be extended
-	keepAhead = 90 * time.Minute // how long it is extended to
-)
-
-// keepUp extends the deadline of a workspace until ctx is done: requests to an app do not count as activity, so Coder would
-// stop the workspace below a task. warn gets what it could not do, once.
-func (b *Place) keepUp(ctx context.Context, a fleet.Agent, at place, warn func(string)) {
-	for warned := false; ; {
-		if words := b.extend(ctx, &at); words != "" && !warned && ctx.Err() == nil {
-			warned = true
-			b.config.Logger.WarnContext(ctx, "workspace deadline not extended", "agent", a.Name, "reason", words)
-			warn(words)
-		}
-		if b.wait(ctx, keepEvery) != nil {
-			return
-		}
-		if there, err := at.refresh(ctx); err == nil && !there {
-			return
-		}
-	}
-}
-
-// extend extends the deadline of a workspace that is to be stopped soon. It returns in words why it could not.
-func (b *Place) extend(ctx context.Context, at *place) string {
-	build, now := at.ws.LatestBuild, b.config.Now().Add(b.gate.ahead())
-	if !build.Deadline.Valid || build.Deadline.Time.Sub(now) > keepLeft || !build.Deadline.Time.After(now) {
-		return ""
-	}
-	stops := build.Deadline.Time.UTC().Format(time.RFC3339)
-	until := now.Add(keepAhead)
-	if last := build.MaxDeadline; last.Valid && last.Time.Before(until) {
-		until = last.Time
-	}
-	if !until.After(build.Deadline.Time) {
-		return "Coder stops the workspace at " + stops + ", the latest that its template allows; a task that runs then ends"
-	}
-	_, err := ask(ctx, "extending the deadline of the workspace", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, at.account.sdk.PutExtendWorkspace(ctx, at.ws.ID, codersdk.PutExtendWorkspaceRequest{Deadline: until})
-	})
-	if err != nil {
-		return "Coder stops the workspace at " + stops + ": " + fleet.Words(err)
-	}
-	at.ws.LatestBuild.Deadline.Time = until
-	return ""
-}
-
 // withKey adds Fleet's public key to the parameters of a build, where the template takes it and does not have it.
 func (b *Place) withKey(v *version, had, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
 	if len(b.config.RunnerKey) == 0 || v.parameter(keyParameter) == nil {
@@ -229,6 +105,3 @@ func (b *Place) withKey(v *version, had, values []codersdk.WorkspaceBuildParamet
 	}
 	return append(values, codersdk.WorkspaceBuildParameter{Name: keyParameter, Value: key})
 }
-
-// isRemote says whether the cursor is of a run that a fleet-runner has, and returns it as the runner knows it.
-func isRemote(cursor string) (string, bool) { return strings.CutPrefix(cursor, cursorMark) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
@@ -72,6 +75,28 @@ func (s *scripted) Interrupt(_ context.Context, r fleet.Run, _ bool) error {
 func (s *scripted) Send(_ context.Context, r fleet.Run, _, text string) error {
 	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: text, Payload: []byte(table)}
 	return nil
+}
+
+func (s *scripted) Answer(_ context.Context, r fleet.Run, q fleet.Question) error {
+	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: q.Answer}
+	return nil
+}
+
+func (s *scripted) Changes(_ context.Context, r fleet.Run) (*fleet.Changes, error) {
+	return &fleet.Changes{Base: "b", Commit: r.TaskID}, nil
+}
+
+func (s *scripted) Patch(_ context.Context, c fleet.Changes, path string, offset int64, _ int) ([]byte, bool, error) {
+	return []byte(c.Commit + path)[offset:], true, nil
+}
+
+func (s *scripted) Check(_ context.Context, _ fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
+	return fleet.CheckResult{Command: c.Command, Status: fleet.CheckPassed}, nil
+}
+
+func (s *scripted) Bundle(_ context.Context, w io.Writer) error {
+	_, err := io.WriteString(w, table)
+	return err
 }
 
 // table is what a terminal of 80 columns cannot show as it is.
@@ -142,6 +167,53 @@ func TestRunner(t *testing.T) {
 	}
 }
 
+// TestRunnerTells asks a workspace's fleet-runner what an agent has made, as long as there is one to ask.
+func TestRunnerTells(t *testing.T) {
+	x := newWorld(t)
+	x.withRunner()
+	b := x.backend()
+	a, r := b.Connect(x.agent()), x.run("Say it.")
+	r.TaskID = "task-1"
+	c, err := a.Changes(t.Context(), r)
+	x.NoError(err)
+	x.Equal(&fleet.Changes{Base: "b", Commit: "task-1"}, c)
+	text, more, err := a.Patch(t.Context(), *c, "/file", 5, 100)
+	x.NoError(err)
+	x.True(more)
+	x.Equal("1/file", string(text))
+	res, err := a.Check(t.Context(), r, fleet.Check{ID: "1", Command: "true", Timeout: time.Minute})
+	x.NoError(err)
+	x.Equal(fleet.CheckResult{Command: "true", Status: fleet.CheckPassed}, res)
+	var bundle strings.Builder
+	x.NoError(a.Bundle(t.Context(), &bundle))
+	x.Equal(table, bundle.String())
+	x.NoError(a.Answer(t.Context(), r, fleet.Question{ID: "task-1-1", Answer: "tabs"}))
+	o, err := a.Follow(t.Context(), r, "r17", func(fleet.Output) error { return nil })
+	x.NoError(err)
+	x.Equal("tabs", o.Summary)
+
+	x.change(func() { x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped })
+	_, _, err = a.Patch(t.Context(), *c, "", 0, 100)
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	x.change(func() { x.gone = true })
+	_, _, err = a.Patch(t.Context(), *c, "", 0, 100)
+	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+}
+
+// TestScreenTellsNothing says of an agent that is read from its terminal that it cannot be asked.
+func TestScreenTellsNothing(t *testing.T) {
+	x := newWorld(t)
+	a, r := x.backend().Connect(x.agent()), x.run("Say it.")
+	_, err := a.Changes(t.Context(), r)
+	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+	_, _, err = a.Patch(t.Context(), fleet.Changes{}, "", 0, 100)
+	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+	_, err = a.Check(t.Context(), r, fleet.Check{ID: "1", Command: "true"})
+	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(a.Bundle(t.Context(), io.Discard)))
+	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(a.Answer(t.Context(), r, fleet.Question{})))
+}
+
 // TestPathAppsDisabled says what to do about a Coder that does not serve apps by path.
 func TestPathAppsDisabled(t *testing.T) {
 	x := newWorld(t)
@@ -183,6 +255,103 @@ func TestRunnerGone(t *testing.T) {
 	x.NoError(err)
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Contains(o.Reason, "stopped")
+}
+
+// TestRunnerOff asks for the runner of a workspace that is off. Coder then shows no apps of it.
+func TestRunnerOff(t *testing.T) {
+	x := newWorld(t)
+	x.withRunner()
+	x.ws.LatestBuild.Status, x.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, nil
+	r := x.run("Say it.")
+	runner := x.backend().Connect(x.agent())
+	_, err := runner.Check(t.Context(), r, fleet.Check{ID: "1", Command: "true"})
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	_, err = runner.Changes(t.Context(), r)
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	_, _, err = runner.Patch(t.Context(), fleet.Changes{}, "", 0, 1)
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(err), "%v", err)
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(runner.Bundle(t.Context(), io.Discard)))
+	x.Equal(fleet.ReasonAgentOffline, fleet.ReasonOf(runner.Dispatch(t.Context(), r)))
+	x.NoError(runner.Interrupt(t.Context(), r, true))
+	for _, cursor := range []string{"", "r17"} {
+		o, err := runner.Follow(t.Context(), r, cursor, func(fleet.Output) error { return nil })
+		x.NoError(err)
+		x.Equal(fleet.TaskFailed, o.Status)
+		x.Contains(o.Reason, "its workspace was stopped")
+	}
+}
+
+// TestRunnerWhileStarting has the startup script run again, as after a crash of Coder's agent: runs go on meanwhile.
+func TestRunnerWhileStarting(t *testing.T) {
+	x := newWorld(t)
+	s := x.withRunner()
+	runner := x.backend().Connect(x.agent())
+	r := x.run("Say it.")
+	x.NoError(runner.Dispatch(t.Context(), r))
+	x.change(func() {
+		x.ws.LatestBuild.Resources[0].Agents[0].LifecycleState = codersdk.WorkspaceAgentLifecycleStarting
+	})
+	x.NoError(runner.Dispatch(t.Context(), r))
+	x.NoError(runner.Interrupt(t.Context(), r, false))
+	said := ""
+	o, err := runner.Follow(t.Context(), r, "", func(out fleet.Output) error {
+		said += out.Text
+		return nil
+	})
+	x.NoError(err)
+	x.Equal(table, said)
+	x.Equal(fleet.TaskStopped, o.Status)
+	x.Len(s.runs, 2)
+}
+
+// TestIdle lists a hundred agents that wait for work for a minute: that costs few requests, and yet each is looked at.
+func TestIdle(t *testing.T) {
+	x := newWorld(t)
+	x.withRunner()
+	runner := x.fault
+	var all []codersdk.Workspace
+	for range 100 {
+		ws := x.ws
+		ws.ID, ws.LatestBuild.ID, ws.Name = uuid.New(), uuid.New(), fmt.Sprintf("agent-idle-%d", len(all))
+		all = append(all, ws)
+	}
+	requests, metadata := 0, 0
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		x.change(func() {
+			requests++
+			if strings.HasSuffix(r.URL.Path, "/watch-metadata") {
+				metadata++
+			}
+		})
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/api/v2/workspaces":
+			_ = json.NewEncoder(w).Encode(codersdk.WorkspacesResponse{Workspaces: all, Count: len(all)})
+		case strings.HasSuffix(r.URL.Path, "/parameters"):
+			_ = json.NewEncoder(w).Encode([]codersdk.WorkspaceBuildParameter{})
+		case strings.HasSuffix(r.URL.Path, "/watch-metadata"):
+			_, _ = io.WriteString(w, "event: data\ndata: []\n\n")
+		default:
+			return runner(w, r)
+		}
+		return true
+	}
+	b := x.backend()
+	minute := func() int {
+		x.change(func() { requests, metadata = 0, 0 })
+		for range 20 {
+			x.clock.Add(int64(3 * time.Second))
+			list, err := b.List(t.Context())
+			x.NoError(err)
+			x.Len(list, 100)
+		}
+		return requests
+	}
+	for range 2 { // until each was looked at once
+		minute()
+	}
+	x.LessOrEqual(minute(), 25)
+	x.Positive(metadata)
 }
 
 // TestDeadline extends the deadline of a workspace while a run is under way, and warns where it cannot.

@@ -2,11 +2,13 @@ package coder
 
 import (
 	"context"
+	"io"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/agentapi"
 )
 
-// runner runs the tasks of one agent.
+// runner runs the tasks of one agent: its workspace's fleet-runner does, or AgentAPI in a workspace without one.
 type runner struct {
 	place *Place
 	agent fleet.Agent
@@ -15,7 +17,152 @@ type runner struct {
 // Connect implements fleet.Place.
 func (b *Place) Connect(a fleet.Agent) fleet.Runner { return runner{b, a} }
 
-// Answer implements fleet.Runner. The terminal of an agent does not tell what it asks.
-func (w runner) Answer(context.Context, fleet.Run, fleet.Question) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q cannot be given answers", w.agent.Name)
+// find returns the runner of the agent's workspace; AGENT_OFFLINE when it has none.
+func (w runner) find(ctx context.Context) (fleet.Runner, error) {
+	at, err := w.place.find(ctx, w.agent)
+	if err != nil {
+		return nil, err
+	}
+	if at == nil || at.hasRunner() || at.isBare() {
+		return w.place.remote(w.agent, at)
+	}
+	return w.screen(at), nil
+}
+
+// screen returns the runner that speaks to AgentAPI. at is the workspace if it was read just now.
+func (w runner) screen(at *place) fleet.Runner {
+	return w.place.screens.Connect(w.agent, func(ctx context.Context) (agentapi.Workspace, error) {
+		there := at
+		if at = nil; there == nil {
+			var err error
+			if there, err = w.place.find(ctx, w.agent); err != nil || there == nil {
+				return nil, err
+			}
+		}
+		return screen{w.place, w.agent, there}, nil
+	})
+}
+
+// Dispatch implements fleet.Runner.
+func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
+	next, err := w.find(ctx)
+	if err != nil {
+		return err
+	}
+	return next.Dispatch(ctx, r)
+}
+
+// Follow implements fleet.Runner. A run whose screen was read goes on there, since what was read of it is remembered.
+func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.Outcome{}, err
+	}
+	from, known := isRemote(cursor)
+	if !known && w.place.screens.Knows(r.TaskID) {
+		return w.screen(nil).Follow(ctx, r, cursor, sink)
+	}
+	at, err := w.place.find(ctx, w.agent)
+	if err != nil {
+		return fleet.Outcome{}, err
+	}
+	switch {
+	case at == nil:
+		return failed("its workspace was deleted"), nil
+	case at.hasRunner(), known && at.isBare():
+		if !known {
+			from = ""
+		}
+		f := &follower{b: w.place, agent: w.agent, run: r, sink: sink, at: at}
+		return f.follow(ctx, from)
+	case known:
+		return failed(withoutRunner), nil
+	}
+	return w.screen(at).Follow(ctx, r, cursor, sink)
+}
+
+// Interrupt implements fleet.Runner. An agent that cannot be reached is for the caller to end, by stopping its workspace.
+func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
+	next, err := w.find(ctx)
+	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
+		return nil // a workspace that does not run has ended its runs
+	}
+	if err != nil {
+		return err
+	}
+	return next.Interrupt(ctx, r, kill)
+}
+
+// Send implements fleet.Runner.
+func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
+	if w.place.screens.Knows(r.TaskID) {
+		return w.screen(nil).Send(ctx, r, id, text)
+	}
+	next, err := w.find(ctx)
+	if err != nil {
+		return err
+	}
+	return next.Send(ctx, r, id, text)
+}
+
+// Answer implements fleet.Runner.
+func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
+	next, err := w.find(ctx)
+	if err != nil {
+		return err
+	}
+	return next.Answer(ctx, r, q)
+}
+
+// Changes implements fleet.Runner.
+func (w runner) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error) {
+	next, err := w.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return next.Changes(ctx, r)
+}
+
+// Patch implements fleet.Runner.
+func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
+	at, err := w.place.find(ctx, w.agent)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case at == nil:
+		return nil, false, fleet.Errorf(fleet.ReasonChangesNotFound, "what the tasks of the agent %q changed was deleted with its workspace", w.agent.Name)
+	case !at.hasRunner() && !at.isBare():
+		return w.screen(at).Patch(ctx, c, path, offset, limit)
+	}
+	next, err := w.place.remote(w.agent, at)
+	if err != nil {
+		return nil, false, err
+	}
+	return next.Patch(ctx, c, path, offset, limit)
+}
+
+// Output implements fleet.Runner.
+func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
+	next, err := w.find(ctx)
+	if err != nil {
+		return fleet.OutputPage{}, err
+	}
+	return next.Output(ctx, r, offset, limit)
+}
+
+// Check implements fleet.Runner.
+func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
+	next, err := w.find(ctx)
+	if err != nil {
+		return fleet.CheckResult{}, err
+	}
+	return next.Check(ctx, r, c)
+}
+
+// Bundle implements fleet.Runner.
+func (w runner) Bundle(ctx context.Context, to io.Writer) error {
+	next, err := w.find(ctx)
+	if err != nil {
+		return err
+	}
+	return next.Bundle(ctx, to)
 }

@@ -1,159 +1,81 @@
 package coder
 
 import (
-	"regexp"
-	"slices"
-	"strings"
-	"unicode"
+	"context"
+	"errors"
+	"net/http"
 
-	"github.com/mattn/go-runewidth"
+	"fleet/internal/fleet"
+	"fleet/internal/runner/agentapi"
 )
 
-// minWidth is the narrowest screen that is taken for one.
-const minWidth = 40
-
-// screenLines are the lines of a message of the agent as they were before its screen made them its own: without the
-// padding to the screen's width, and with lines put together again that were broken there.
-func screenLines(content string) []string {
-	raw := strings.Split(strings.ReplaceAll(content, "\r", ""), "\n")
-	width := screenWidth(raw)
-	lines := make([]string, 0, len(raw))
-	broken := false
-	for _, r := range raw {
-		line := strings.TrimRightFunc(strings.Map(visible, r), unicode.IsSpace)
-		if broken && line != "" {
-			lines[len(lines)-1] += line
-		} else {
-			lines = append(lines, line)
-		}
-		broken = width > 0 && runewidth.StringWidth(line) == width
-	}
-	return trimBlank(lines)
+// screen is a workspace for a runner that speaks to AgentAPI in it.
+type screen struct {
+	b     *Place
+	agent fleet.Agent
+	at    *place
 }
 
-// screenWidth is the width that the lines are padded to; 0 when they are not.
-func screenWidth(lines []string) int {
-	width, padded := 0, false
-	for _, line := range lines {
-		switch w := runewidth.StringWidth(line); {
-		case w > width:
-			width, padded = w, strings.HasSuffix(line, " ")
-		case w == width && strings.HasSuffix(line, " "):
-			padded = true
-		}
-	}
-	if !padded || width < minWidth {
-		return 0
-	}
-	return width
+// Facts implements agentapi.Workspace.
+func (s screen) Facts() agentapi.Facts {
+	f := s.b.facts(s.at)
+	f.Offline = s.b.offline(s.agent, s.at)
+	return f
 }
 
-// visible drops characters that control a terminal.
-func visible(r rune) rune {
-	if unicode.IsControl(r) && r != '\t' {
-		return -1
+// facts are what AgentAPI's client needs to know of the workspace.
+func (b *Place) facts(at *place) agentapi.Facts {
+	build := at.ws.LatestBuild
+	f := agentapi.Facts{
+		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, Ahead: b.gate.ahead(),
+		HTTP: &http.Client{Transport: agentProxy{at.account}, CheckRedirect: at.account.http.CheckRedirect},
 	}
-	return r
+	f.Ended, _ = b.ended(at)
+	_, f.Trouble = b.state(at)
+	agent, app := at.agent()
+	if app == nil {
+		return f
+	}
+	if at.hasRunner() { // a newer version of its template
+		f.Ended = "its workspace was started anew, with " + runnerSlug
+		return f
+	}
+	f.URL = b.url.JoinPath("@"+at.ws.OwnerName, at.ws.Name+"."+agent.Name, "apps", app.Slug)
+	for _, s := range app.Statuses {
+		f.Reports = append(f.Reports, agentapi.Report{At: s.CreatedAt, State: string(s.State), Message: plain(s.Message), Location: plain(s.URI)})
+	}
+	return f
 }
 
-// trimBlank removes blank lines at both ends.
-func trimBlank(lines []string) []string {
-	for len(lines) > 0 && lines[0] == "" {
-		lines = lines[1:]
+// Refresh implements agentapi.Workspace.
+func (s screen) Refresh(ctx context.Context) (bool, error) { return s.at.refresh(ctx) }
+
+// Spec implements agentapi.Workspace.
+func (s screen) Spec(ctx context.Context) (string, error) {
+	version, err := s.b.version(ctx, s.at.ws.LatestBuild.TemplateVersionID)
+	if err != nil || s.at.spec(version) != nil {
+		return "", err
 	}
-	for len(lines) > 0 && lines[len(lines)-1] == "" {
-		lines = lines[:len(lines)-1]
-	}
-	return lines
+	return s.agent.Spec, nil
 }
 
-var (
-	// escapes finds what makes a terminal change its colors or move its cursor.
-	escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])`)
-	// progressPattern finds a line that only says that the agent is at work, and changes all the time.
-	progressPattern = regexp.MustCompile(`^\s*[✻✽✶✳✢·∗*\x{2800}-\x{28FF}|/\\-]\s+\S.*(…|\.\.\.|\d+/\d+)`)
-	// restPattern finds the line that Claude Code ends an answer with.
-	restPattern = regexp.MustCompile(`^\s*[✻✽✶✳✢∗*]\s+\p{L}+ for \d+.*$`)
-	// stepPattern finds lines about a tool that the agent uses, as Claude Code shows it.
-	stepPattern = regexp.MustCompile(`^\s*([●⏺]\s+[A-Z][\w .:-]*\(|⎿)`)
-	// bulletPattern finds the beginning of what Claude Code says or does.
-	bulletPattern = regexp.MustCompile(`^[●⏺]\s+`)
-	// interruptedPattern finds the line by which an agent says that it was interrupted.
-	interruptedPattern = regexp.MustCompile(`(?i)^\W*(request |conversation |turn )?(was )?interrupted\b`)
-)
+// Translate implements agentapi.Workspace.
+func (screen) Translate(what string, err error) error { return translate(what, err) }
 
-func isProgress(line string) bool {
-	return strings.Contains(line, " to interrupt") || progressPattern.MatchString(line)
-}
+// agentProxy carries requests to AgentAPI through Coder's app proxy. Which answers are the proxy's own is for the client to
+// tell, except that Coder does not accept the token.
+type agentProxy struct{ account *account }
 
-// nearEnd is how many lines at the end of a screen may belong to a line about progress.
-const nearEnd = 6
-
-// progress returns where the line about progress is; -1 when the screen shows none.
-func progress(lines []string) int {
-	for i := max(0, len(lines)-nearEnd); i < len(lines); i++ {
-		if isProgress(lines[i]) {
-			return i
-		}
+// RoundTrip implements http.RoundTripper.
+func (p agentProxy) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := p.account.RoundTrip(r)
+	if err != nil {
+		return nil, err
 	}
-	return -1
-}
-
-// progressText is a line about progress as it is shown, and what of it stays the same.
-func progressText(line string) (text, key string) {
-	text = strings.TrimFunc(line, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("….()", r)
-	})
-	key = strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) {
-			return r
-		}
-		return -1
-	}, strings.SplitN(text, "(", 2)[0])
-	return text, key
-}
-
-// finalLines are the lines of a message that changes no more.
-func finalLines(lines []string) []string {
-	lines = slices.Clone(lines)
-	for len(lines) > 0 && (restPattern.MatchString(lines[len(lines)-1]) || strings.Contains(lines[len(lines)-1], " to interrupt")) {
-		lines = trimBlank(lines[:len(lines)-1])
+	switch res.StatusCode {
+	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
+		drain(res.Body)
+		return nil, tokenError{errors.New("the Coder token is not accepted: log in again, or set CODER_SESSION_TOKEN to a valid one")}
 	}
-	return lines
-}
-
-// wasInterrupted says whether the screen ends with the word that the agent was interrupted.
-func wasInterrupted(lines []string) bool {
-	for n := 0; n < 3 && len(lines) > 0; {
-		line := lines[len(lines)-1]
-		lines = lines[:len(lines)-1]
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		if interruptedPattern.MatchString(line) {
-			return true
-		}
-		n++
-	}
-	return false
-}
-
-// lastWords are what the agent said last: the last of its paragraphs where its program marks them, else all of it.
-func lastWords(lines []string) string {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if !bulletPattern.MatchString(lines[i]) || stepPattern.MatchString(lines[i]) {
-			continue
-		}
-		words := slices.Clone(lines[i:])
-		words[0] = bulletPattern.ReplaceAllString(words[0], "")
-		for j := range words[1:] {
-			if stepPattern.MatchString(words[j+1]) {
-				words = words[:j+1]
-				break
-			}
-			words[j+1] = strings.TrimPrefix(words[j+1], "  ")
-		}
-		return strings.TrimSpace(strings.Join(words, "\n"))
-	}
-	return strings.TrimSpace(strings.Join(lines, "\n"))
+	return res, nil
 }

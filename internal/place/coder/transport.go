@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/runner/agentapi"
 )
 
 // How long things may take.
@@ -124,23 +126,10 @@ func (g *gate) read(res *http.Response) {
 	if strings.HasPrefix(res.Request.URL.Path, "/@") {
 		return // an agent's clock
 	}
-	skew := clockSkew(res, g.now())
+	skew := agentapi.ClockSkew(res, g.now())
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.skew = skew
-}
-
-// clockSkew is how far the clock of who answers is ahead; 0 when it is about the same, or is not told.
-func clockSkew(res *http.Response, now time.Time) time.Duration {
-	at, err := http.ParseTime(res.Header.Get("Date"))
-	if err != nil {
-		return 0
-	}
-	skew := at.Add(500 * time.Millisecond).Sub(now) // the header has whole seconds
-	if skew.Abs() < 1500*time.Millisecond {
-		return 0
-	}
-	return skew
 }
 
 // ahead is how far Coder's clock is ahead of Fleet's.

@@ -201,6 +201,34 @@ func (b *Place) state(p *place) (fleet.State, string) {
 	return fleet.StateUnhealthy, fmt.Sprintf("Coder calls it %q, which Fleet does not know", plain(string(build.Status)))
 }
 
+// ended says that the workspace does not run any more, and the runs in it with it, and why.
+func (b *Place) ended(p *place) (why string, ended bool) {
+	switch state, reason := b.state(p); state {
+	case fleet.StateRunning, fleet.StateStarting, fleet.StateUnhealthy:
+		return "", false
+	case fleet.StatePending:
+		if p.ws.LatestBuild.Transition == "start" {
+			return "", false
+		}
+		return "its workspace was stopped", true
+	default:
+		why = "its workspace was stopped"
+		if state != fleet.StateStopped && state != fleet.StateStopping {
+			why = "its workspace is " + string(state)
+		}
+		if reason != "" {
+			why += ": " + reason
+		}
+		return why, true
+	}
+}
+
+// offline says why the agent cannot be reached; nil if it can.
+func (b *Place) offline(a fleet.Agent, at *place) error {
+	state, reason := b.state(at)
+	return fleet.Workspace{State: state, Reason: reason}.Offline(a.Name)
+}
+
 // speaker is what the app is called in texts.
 func speaker(app *codersdk.WorkspaceApp) string {
 	if app.Slug == runnerSlug {

@@ -152,7 +152,9 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	x.mu.Lock()
 	ws := x.ws
-	ws.LatestBuild.Resources = []codersdk.WorkspaceResource{x.resource()}
+	if len(ws.LatestBuild.Resources) > 0 { // else it is off
+		ws.LatestBuild.Resources = []codersdk.WorkspaceResource{x.resource()}
+	}
 	gone, status := x.gone, x.status
 	messages := append([]map[string]any{}, x.messages...)
 	x.mu.Unlock()

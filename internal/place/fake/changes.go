@@ -12,6 +12,7 @@ import (
 // change adds a line to a file, as "PATH LINE" says, that the agent does not commit.
 func (r *run) change(text string) {
 	path, line, _ := strings.Cut(text, " ")
+	r = r.first
 	if r.changes == nil {
 		r.changes, r.patch = &fleet.Changes{
 			Base: "base-" + r.task.TaskID, Commit: "tree-" + r.task.TaskID, Ref: "refs/fleet/" + r.workspace.AgentUID + "/" + r.task.TaskID,
@@ -20,6 +21,11 @@ func (r *run) change(text string) {
 	}
 	c := r.changes
 	c.Insertions++
+	w := r.workspace
+	if w.files == nil {
+		w.files = map[string]bool{}
+	}
+	w.files[path], w.made = true, append(w.made, path+" "+line+"\n")
 	i := slices.IndexFunc(c.List, func(f fleet.FileChange) bool { return f.Path == path })
 	if i < 0 {
 		i = len(c.List)

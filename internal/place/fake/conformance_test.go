@@ -26,6 +26,13 @@ func prompts() placetest.Prompts {
 	}
 }
 
+func checks(there bool) placetest.Checks {
+	if !there {
+		return placetest.Checks{}
+	}
+	return placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
+}
+
 func TestBackend(t *testing.T) {
 	deaf := prompts()
 	deaf.Listens, deaf.Changes, deaf.Asks, deaf.AsksInVain = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
@@ -34,7 +41,7 @@ func TestBackend(t *testing.T) {
 		config  fake.Config
 		prompts placetest.Prompts
 	}{
-		{"at once", fake.Config{Traits: fleet.Traits{Changes: true}}, prompts()},
+		{"at once", fake.Config{Traits: fleet.Traits{Changes: true, Output: true, Checks: true, Bundles: true}}, prompts()},
 		{"slow", fake.Config{BuildLooks: 3, BuildTime: 5 * time.Millisecond, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
 	}
 	for _, tt := range tests {
@@ -52,6 +59,7 @@ func TestBackend(t *testing.T) {
 				Role:      "operator",
 				Begins:    "Prompt",
 				Prompts:   tt.prompts,
+				Checks:    checks(tt.config.Traits.Checks),
 				TimeLimit: 20 * time.Millisecond,
 				Patience:  10 * time.Second,
 			})

@@ -15,6 +15,7 @@
 //	ask TEXT | OPTION | OPTION  asks a question, waits for the answer and writes "answer: " and the answer; options can be left out
 //	ask-within DURATION TEXT  the same; the question expires after the time, and it writes "no answer" then
 //	ask-permission TOOL JSON  asks whether it may use the tool on the input, which can be left out, and writes the answer
+//	ask-policy TOOL ANSWER    asks whether it may use the tool; its policy answers allow or deny, and it writes the answer
 //	payload TEXT      sets the payload; further lines of payload are added, each on a line of its own
 //	binary BASE64     sets the payload to these bytes
 //	gap OFFSET SIZE   says that so many bytes are missing at the offset of the payload
@@ -27,6 +28,8 @@
 //	crash             ends, failed, as when the agent's process dies
 //	ignore-interrupt  anywhere before the end: the run does not end for a polite interrupt; it writes "interrupt ignored" instead
 //	ignore-kill       the same: the run does not end for a kill either, only with its workspace or at its time limit
+//	lost REASON       takes a step that says that the conversation begins anew, and why
+//	terminal          anywhere before the end: what the run puts out, and its outcome, were read from a terminal
 //
 // An agent with a Recipe needs no project of the world; Config.Before sees its Recipe in the Call.
 //

@@ -29,6 +29,9 @@ const (
 	Log       Method = "Log"
 	Changes   Method = "Changes"
 	Patch     Method = "Patch"
+	Output    Method = "Output"
+	Check     Method = "Check"
+	Bundle    Method = "Bundle"
 )
 
 // Call is one call of the port.

@@ -99,6 +99,7 @@ type Place struct {
 	calls     map[Method]int
 	changing  map[string]Method // by agent uid
 	overlaps  []string
+	left      map[string]string // what deleted agents made, by uid
 }
 
 var _ fleet.Place = (*Place)(nil)
@@ -118,7 +119,7 @@ func New(c Config) *Place {
 		byUID: map[string]*workspace{}, byID: map[string]*workspace{}, runs: map[string]*run{},
 		deliveries: map[string]int{}, dispatches: map[string]int{},
 		failing: map[string][]string{}, gates: map[string]*Gate{}, holds: map[moment]*Gate{}, faults: map[moment]*fault{},
-		delays: map[Method]time.Duration{}, calls: map[Method]int{}, changing: map[string]Method{},
+		left: map[string]string{}, delays: map[Method]time.Duration{}, calls: map[Method]int{}, changing: map[string]Method{},
 	}
 	for _, w := range c.Workspaces {
 		b.AddWorkspace(w)
@@ -189,7 +190,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 		}
 		p, err := b.project(a.Project)
 		if err != nil && a.Recipe == nil {
-			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q cannot be made: %s", a.Name, fleet.Words(err))
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q cannot be made: %s", a.Name, fleet.PublicMessage(err))
 		}
 		for _, w := range b.workspaces {
 			if (w.Owner == a.Owner || b.config.Traits.UniqueNames) && strings.EqualFold(w.Name, a.Name) {
@@ -320,7 +321,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 		if r.SelfStarted {
 			return b.claim(w, r)
 		}
-		if w.run != nil && !w.run.ended() {
+		if w.busy() {
 			return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q works on another task: wait for it, or stop it", a.Name)
 		}
 		b.start(w, r)
@@ -354,11 +355,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 			return nil
 		}
 		for {
-			asked := b.asked(known)
-			outputs, ended, changed := b.after(known, next)
-			if ended {
-				asked = b.asked(known)
-			}
+			outputs, asked, ended, changed := b.after(known, next)
 			if err := tell(asked, false); err != nil {
 				return err
 			}
@@ -415,6 +412,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		known.stopChecks()
 		switch {
 		case kill && known.script.ignoreKill:
 			b.put(known, "kill ignored", false)

@@ -17,6 +17,7 @@ type run struct {
 	script    script
 	workspace *workspace
 	gate      *Gate // that it waits at before it reads its prompt; nil: none
+	first     *run  // of the tries of the task; itself unless it is a later one
 	claimed   bool  // it was begun without a task, and has one now
 
 	outputs   []fleet.Output
@@ -25,8 +26,10 @@ type run struct {
 	messages  []string          // that were sent
 	sent      map[string]bool   // their ids
 	heard     int               // of them, how many the agent has listened to
+	lost      string            // why the conversation begins anew; told with the next output
 	changes   *fleet.Changes    // nil: the script has changed nothing
 	patch     map[string]string // by path
+	checks    map[string]*check // by id
 	payload   []byte
 	gap       fleet.Gap
 	cost      float64
@@ -55,7 +58,10 @@ func (r *run) wake() {
 
 // start begins the run. The world's mutex is held.
 func (b *Place) start(w *workspace, task fleet.Run) *run {
-	r := &run{task: task, script: parse(task.Prompt), workspace: w, gate: b.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
+	r := &run{task: task, script: parse(again(task)), workspace: w, gate: b.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
+	if r.first = r; task.Feedback != "" && w.run != nil {
+		r.first = w.run.first
+	}
 	w.run = r
 	b.runs[task.TaskID] = r
 	b.deliveries[task.TaskID]++
@@ -100,6 +106,7 @@ func (b *Place) end(r *run, o fleet.Outcome) {
 	if r.deadline != nil {
 		r.deadline.Stop()
 	}
+	o.Terminal = r.script.terminal
 	o.Payload, o.Gap, o.CostUSD, o.Turns, o.Usage = r.payload, r.gap, r.cost, r.turns, r.usage
 	for i := range r.questions {
 		if r.questions[i].Status == fleet.QuestionWaiting {
@@ -117,7 +124,8 @@ func (b *Place) put(r *run, text string, step bool) {
 	if r.ended() {
 		return
 	}
-	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text, Open: r.open})
+	r.outputs = append(r.outputs, fleet.Output{Cursor: strconv.Itoa(len(r.outputs) + 1), Step: step, Text: text, Open: r.open, Terminal: r.script.terminal, ConversationLost: r.lost})
+	r.lost = ""
 	r.workspace.note("%s", text)
 	r.wake()
 }
@@ -149,7 +157,7 @@ func (b *Place) work(r *run) {
 			}
 		case "listen":
 			b.listen(r)
-		case "ask", "ask-permission", "ask-within":
+		case "ask", "ask-permission", "ask-policy", "ask-within":
 			b.ask(r, in)
 		default:
 			b.mu.Lock()
@@ -175,6 +183,9 @@ func (b *Place) do(r *run, in instruction) {
 		b.put(r, "", false)
 	case "step":
 		b.put(r, in.text, true)
+	case "lost":
+		r.lost = in.text
+		b.put(r, "the conversation begins anew: "+in.text, true)
 	case "repeat":
 		for i := range in.count {
 			b.put(r, fmt.Sprintf("%s %d", in.text, i+1), false)
@@ -244,6 +255,9 @@ func (b *Place) ask(r *run, in instruction) {
 		if input == "" {
 			q.Input = nil
 		}
+	case "ask-policy":
+		q.Kind, q.Status, q.AnsweredBy, q.AnsweredAt = fleet.AskPermission, fleet.QuestionAnswered, fleet.ByPolicy, now
+		q.Tool, q.Answer, _ = strings.Cut(in.text, " ")
 	default:
 		q.Text = text
 		if options != "" {
@@ -288,18 +302,12 @@ func (b *Place) ask(r *run, in instruction) {
 	}
 }
 
-// asked returns the questions of the run, as they are. The channel of after tells when they change.
-func (b *Place) asked(r *run) []fleet.Question {
+// after returns the outputs from position n on, the questions, whether the run has ended, and a channel that is closed when
+// any of it changes. All are of one moment, so that no change is missed.
+func (b *Place) after(r *run, n int) (outputs []fleet.Output, asked []fleet.Question, ended bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Clone(r.questions)
-}
-
-// after returns the outputs from position n on, whether the run has ended, and a channel that is closed when there is more.
-func (b *Place) after(r *run, n int) (outputs []fleet.Output, ended bool, changed <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(r.outputs[n:]), r.ended(), r.changed
+	return slices.Clone(r.outputs[n:]), slices.Clone(r.questions), r.ended(), r.changed
 }
 
 // result returns how a run that has ended ended.

@@ -17,6 +17,7 @@ type script struct {
 	handled         string // summary of a run that says none
 	ignoreInterrupt bool
 	ignoreKill      bool
+	terminal        bool
 }
 
 // instruction is one line of a script. Which fields are set depends on the verb.
@@ -45,6 +46,9 @@ func parse(prompt string) script {
 		case "ignore-kill":
 			s.ignoreInterrupt, s.ignoreKill = true, true
 			continue
+		case "terminal":
+			s.terminal = true
+			continue
 		}
 		in, ok := parseLine(line)
 		s.steps = append(s.steps, in)
@@ -68,6 +72,10 @@ func parseLine(line string) (instruction, bool) {
 		if text != "" {
 			return in, true
 		}
+	case "ask-policy":
+		if words := strings.Fields(text); len(words) == 2 {
+			return in, true
+		}
 	case "ask-within":
 		limit, what, _ := strings.Cut(text, " ")
 		if in.wait, err = time.ParseDuration(limit); err == nil && what != "" {
@@ -76,6 +84,10 @@ func parseLine(line string) (instruction, bool) {
 		}
 	case "done", "fail":
 		return in, false
+	case "lost":
+		if text != "" {
+			return in, true
+		}
 	case "listen", "crash":
 		if text == "" {
 			return in, verb == "listen"

@@ -13,9 +13,13 @@ import (
 // workspace is one of the world's workspaces. The world's mutex guards it.
 type workspace struct {
 	fleet.Workspace
-	run  *run // the last one
-	log  []string
-	kept string // what Delete says that it kept
+	run      *run // the last one
+	checking *run // the last one of which a check was started
+	log      []string
+	kept     string // what Delete says that it kept
+
+	files map[string]bool // that runs have changed
+	made  []string        // the lines that they wrote
 
 	begins bool // its agent begins to work on its spec by itself
 	begun  *run // what it began
@@ -25,6 +29,11 @@ type workspace struct {
 	ready   time.Time
 	gate    *Gate
 	failing string
+}
+
+// busy says whether a run or a check is under way. The world's mutex is held.
+func (w *workspace) busy() bool {
+	return w.run != nil && !w.run.ended() || w.checking != nil && w.checking.checked()
 }
 
 func (w *workspace) note(format string, args ...any) {
@@ -78,6 +87,9 @@ func (b *Place) look(w *workspace) {
 func (b *Place) halt(w *workspace, status fleet.TaskStatus) {
 	w.State, w.Reason, w.failing = fleet.StateStopped, "", ""
 	w.note("workspace stopped")
+	if w.checking != nil {
+		w.checking.stopChecks()
+	}
 	if w.run != nil {
 		b.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was stopped while it worked"})
 	}
@@ -86,6 +98,10 @@ func (b *Place) halt(w *workspace, status fleet.TaskStatus) {
 // destroy removes the workspace, and ends its run with the status. The world's mutex is held.
 func (b *Place) destroy(w *workspace, status fleet.TaskStatus) {
 	w.State = fleet.StateDeleted
+	b.left[w.AgentUID] = strings.Join(w.made, "")
+	if w.checking != nil {
+		w.checking.stopChecks()
+	}
 	if w.run != nil {
 		b.end(w.run, fleet.Outcome{Status: status, Reason: "its workspace was deleted while it worked"})
 	}

@@ -208,6 +208,7 @@ func (b *Place) Messages(taskID string) []string {
 func (b *Place) Destroy() {
 	b.mu.Lock()
 	for _, r := range b.runs {
+		r.stopChecks()
 		b.end(r, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the world ended"})
 	}
 	b.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
 )
 
 // acpProjects are projects whose program is the scripted one of the name.
@@ -47,7 +49,7 @@ func TestACP(t *testing.T) {
 	// A session that is gone is said to be, and what the agent is told is told again.
 	require.NoError(t, os.WriteFile(w.home(a, "session"), []byte("lost 0 0.75"), 0o600))
 	output, o = w.do(a, "say Anew.\ncost 0.1")
-	require.Equal(t, "<the conversation begins anew, since the last one could not be restored: no such session>\nAnew.\n", output)
+	require.Equal(t, "<the conversation begins anew: no such session>\nAnew.\n", output)
 	require.InDelta(t, 0.1, o.CostUSD, 1e-9)
 
 	for prompt, reason := range map[string]string{
@@ -61,6 +63,31 @@ func TestACP(t *testing.T) {
 	}
 	_, o = w.do(w.agent("v2"), "say x")
 	require.Contains(t, o.Reason, "speaks version 2 of the Agent Client Protocol, and Fleet speaks version 1")
+}
+
+// TestACPRecipe holds an agent without a project to what its recipe allows and denies.
+func TestACPRecipe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	command := []string{shimCommand(t)[0], "peer", "plain"}
+	script := "ask t1 execute ls -l\nask t2 execute ls secret\nask t3 execute make\nask t4 edit a.go"
+	for want, recipe := range map[string]fleet.Recipe{
+		"yes no no no":  {Allow: []string{"Bash(ls *)"}, Deny: []string{"Bash(ls secret*)"}},
+		"no no no no":   {Allow: []string{}},
+		"no no yes no":  {Allow: []string{"Bash(make)"}},
+		"yes yes no no": {Allow: []string{"Bash(ls *)"}},
+	} {
+		recipe.Driver, recipe.Command = "acp", command
+		output, o := w.do(w.provision(made(recipe)), script)
+		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+		var answers []string
+		for line := range strings.Lines(output) {
+			if answer, ok := strings.CutPrefix(line, "selected "); ok {
+				answers = append(answers, strings.TrimSpace(answer))
+			}
+		}
+		require.Equal(t, want, strings.Join(answers, " "), output)
+	}
 }
 
 func TestACPMessages(t *testing.T) {
@@ -160,4 +187,65 @@ func TestACPSecrets(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	w.follow(a, r)
 	require.NoFileExists(t, w.runDir(a, r, "acp.json"))
+}
+
+// TestACPAsks has a program ask for permissions, also for an agent that it started itself: people answer, or the role does.
+func TestACPAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, acpProjects(t, local.Role{Name: "coder", Permissions: &driver.Permissions{
+		Allow: []string{"execute(ls *)"}, Deny: []string{"Bash(rm *)"}, Timeout: time.Minute,
+	}}))
+	a := w.agent("plain")
+	r := w.start(a, "ask t1 execute ls -l\nask t2 execute rm -rf x\nask t3 execute make\nnested t4 make install\nsay Done.")
+	var mu sync.Mutex
+	asked := map[string]fleet.Question{}
+	all := ""
+	o, err := w.Connect(a).Follow(w.ctx, r, "", func(out fleet.Output) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all += out.Text
+		q := out.Question
+		if q == nil {
+			return nil
+		}
+		asked[q.ID] = *q
+		if q.Status != fleet.QuestionWaiting {
+			return nil
+		}
+		given := *q
+		given.TaskID, given.ID, given.Answer, given.AnsweredBy = r.TaskID, r.TaskID+"-"+q.ID, fleet.AnswerAllow, "alice"
+		return w.Connect(a).Answer(w.ctx, r, given)
+	})
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Contains(t, all, "selected yes\n")
+	require.Equal(t, 3, strings.Count(all, "selected yes\n"), all)
+	require.Equal(t, 1, strings.Count(all, "selected no\n"), all)
+	require.Len(t, asked, 4)
+	for id, want := range map[string][]string{
+		"1": {"allow", "policy"}, "2": {"deny", "policy"}, "3": {"allow", "alice"}, "4": {"allow", "alice"},
+	} {
+		q := asked[id]
+		require.Equal(t, fleet.QuestionAnswered, q.Status)
+		require.Equal(t, want, []string{q.Answer, q.AnsweredBy})
+	}
+	require.JSONEq(t, `{"command":"make install"}`, string(asked["4"].Input))
+	require.Equal(t, []string{"execute", "make install"}, []string{asked["4"].Tool, asked["4"].Text})
+
+	// One that is stopped while it waits is cancelled, and its question withdrawn.
+	r = w.start(a, "say Working.\nask t1 execute make\nsay Never.")
+	var last fleet.Question
+	o, err = w.Connect(a).Follow(w.ctx, r, "", func(out fleet.Output) error {
+		if out.Question == nil {
+			return nil
+		}
+		if last = *out.Question; last.Status == fleet.QuestionWaiting {
+			return w.Connect(a).Interrupt(w.ctx, r, false)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Equal(t, fleet.QuestionWithdrawn, last.Status)
+	require.Empty(t, children(t, w.home(a)), "processes that are left")
 }

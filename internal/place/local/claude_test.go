@@ -89,7 +89,7 @@ func TestClaude(t *testing.T) {
 	r := w.start(a, "--help me")
 	output, o := w.follow(a, r)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n<tickets.search: open>\nnot json at all\n{\"type\":\n[1]\n", output)
-	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, ExitCode: new(int), Usage: fleet.Usage{Model: "opus", ToolCalls: 2}}, o)
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, Conversation: true, ExitCode: new(int), Usage: fleet.Usage{Model: "opus", ToolCalls: 2}}, o)
 
 	require.Equal(t, []string{
 		"-p", "--verbose", "--output-format", "stream-json", "--setting-sources", "project",
@@ -158,7 +158,7 @@ func TestClaudeResumes(t *testing.T) {
 
 	err := w.Connect(a).Send(w.ctx, w.start(a, "six"), "1", "hello")
 	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
-	require.Contains(t, fleet.Words(err), "start another one")
+	require.Contains(t, fleet.PublicMessage(err), "start another one")
 }
 
 // TestClaudeIsToldOfAChange holds that an agent in another role knows of it, though Claude Code keeps the system prompt
@@ -199,7 +199,7 @@ func TestClaudeCost(t *testing.T) {
 		result("0.5", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25},"haiku":{"costUSD":0.125}}`),
 		result("0.75", `,"model_usage_since_last_result":{"opus":{"costUSD":0.25}}`), result("0.75", `,"model_usage_since_last_result":{}`))
 	_, o := w.do(w.agent("claude"), "task")
-	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "0.75", Payload: []byte("0.75"), EndedAt: o.EndedAt, CostUSD: 0.625, Turns: 6, ExitCode: new(int), Usage: fleet.Usage{Model: "opus"}}, o)
+	require.Equal(t, fleet.Outcome{Status: fleet.TaskCompleted, Summary: "0.75", Payload: []byte("0.75"), EndedAt: o.EndedAt, CostUSD: 0.625, Turns: 6, Conversation: true, ExitCode: new(int), Usage: fleet.Usage{Model: "opus"}}, o)
 }
 
 func TestClaudeOutcomes(t *testing.T) {
@@ -216,10 +216,11 @@ func TestClaudeOutcomes(t *testing.T) {
 		{"errors", "exit 1", []string{claudeSays, `{"type":"result","subtype":"error_during_execution","errors":["one","two"]}`}, fleet.TaskFailed, "one; two", "I will look."},
 		{"too many turns", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":9}`}, fleet.TaskFailed, "it reached its limit of turns after 9", ""},
 		{"an error without a word", "", []string{`{"type":"result","subtype":"error_new"}`}, fleet.TaskFailed, "claude reported a failure without a reason (error_new)", ""},
-		{"no result", "", []string{claudeInit, claudeSays}, fleet.TaskFailed, "claude ended without a result", "I will look."},
-		{"nothing", "", nil, fleet.TaskFailed, "claude ended without a result", ""},
+		{"no result", "", []string{claudeInit, claudeSays}, fleet.TaskFailed, "claude ended without a result; tested with claude 2.1.329", "I will look."},
+		{"nothing", "", nil, fleet.TaskFailed, "this version of claude says nothing that Fleet knows; tested with claude 2.1.329", ""},
+		{"another language", "", []string{`{"event":"begin"}`, `{"event":"end"}`}, fleet.TaskFailed, `this version of claude says nothing that Fleet knows, but {"event":"begin"}; tested with claude 2.1.329`, ""},
 		{"a crash", "echo 'at x.js:1' >&2; echo 'TypeError: no' >&2; exit 7", []string{claudeInit}, fleet.TaskFailed, "exit code 7: TypeError: no", ""},
-		{"a crash that is told on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option", ""},
+		{"a crash that is told on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option; tested with claude 2.1.329", ""},
 		{"killed", "kill -KILL $$", []string{claudeInit}, fleet.TaskFailed, "ended by signal KILL", ""},
 		{"a long report", "", []string{strings.Replace(claudeDone, "All is well.", long, 1)}, fleet.TaskCompleted, "", strings.TrimSpace(long[:3999]) + "…"},
 	} {

@@ -31,26 +31,12 @@ func TestCommand(t *testing.T) {
 			Text: "[type=text].part.text", Step: "[type=tool_use].part.tool", Detail: "part.state.title", Cost: "[type=step_finish].part.cost",
 		}),
 	}
-	for _, k := range driver.CLIs() { // what they put out, read as they are
-		if k.Options.Kind == "command" {
-			projects = append(projects, cat(k.Name, "jsonl", k.Options.Fields))
-		}
-	}
 	w := newWorld(t, func(c *local.Config) { c.Projects = projects })
 	for _, tc := range []struct{ project, prompt, output, summary, reason string }{
 		{"words", "do $(it); `now`\n\"and\" 'well' {{.Spec}}", "papi words coder small\ndo $(it); `now`\n\"and\" 'well' {{.Spec}}\nKeep the tests green.\nYou write code.\n", "You write code.", ""},
 		{"files", "do it\n", "do it\nKeep the tests green.You write code.", "Keep the tests green.You write code.", ""},
 		{"brief", "do it", "You write code.\n\nYou are the agent \"papi\". What you are there for:\n\nKeep the tests green.\n\nYour task now:\n\ndo it", "do it", ""},
 		{"stdin", "one\ntwo", "one\ntwo", "two", ""},
-		{
-			"codex", `{"type":"thread.started","thread_id":"1"}
-{"type":"item.started","item":{"id":"i1","type":"command_execution","command":"go test ./...","status":"in_progress"}}
-{"type":"item.completed","item":{"id":"i1","type":"command_execution","command":"go test ./..."}}
-{"type":"item.completed","item":{"id":"i2","type":"reasoning","text":"hm"}}
-{"type":"item.completed","item":{"id":"i3","type":"agent_message","text":"The tests pass."}}
-{"type":"turn.completed","usage":{"input_tokens":1}}`, "<command_execution: go test ./...>\nThe tests pass.\n", "The tests pass.", "",
-		},
-		{"codex", `{"type":"turn.failed","error":{"message":"You have hit your limit"}}`, "", "", "You have hit your limit"},
 		{
 			"pieces", `{"type":"init","session_id":"1"}
 {"type":"message","role":"user","content":"hi"}
@@ -88,7 +74,7 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 		r := newRun(strings.Repeat("x", driver.MaxArgument+1))
 		err := w.Connect(a).Dispatch(w.ctx, r)
 		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%v", err)
-		require.Contains(t, fleet.Words(err), "{{.PromptFile}}")
+		require.Contains(t, fleet.PublicMessage(err), "{{.PromptFile}}")
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
 		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 		_, o := w.do(a, strings.Repeat("x", driver.MaxArgument))
@@ -107,7 +93,7 @@ func TestNotExecutable(t *testing.T) {
 	for range 2 {
 		err := w.Connect(a).Dispatch(w.ctx, r)
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
-		require.Contains(t, fleet.Words(err), "no such file or directory")
+		require.Contains(t, fleet.PublicMessage(err), "no such file or directory")
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
 		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 	}
@@ -123,7 +109,7 @@ func TestNotExecutable(t *testing.T) {
 	never := newRun("true")
 	err = silent.Connect(b).Dispatch(silent.ctx, never)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
-	require.Contains(t, fleet.Words(err), "ended at once")
+	require.Contains(t, fleet.PublicMessage(err), "ended at once")
 	_, err = silent.Connect(b).Follow(silent.ctx, never, "", nil)
 	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))
 }
@@ -144,5 +130,5 @@ func TestPromptFile(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	err := w.Connect(a).Dispatch(w.ctx, newRun("true"))
 	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
-	require.Contains(t, fleet.Words(err), path)
+	require.Contains(t, fleet.PublicMessage(err), path)
 }

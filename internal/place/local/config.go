@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
@@ -24,11 +25,13 @@ type Config struct {
 	Projects     []Project     // what agents can work on; Discover makes a list
 	ShimCommand  []string      // starts ShimMain, with the directory of a run as one more argument
 	ACPCommand   []string      // starts ACPMain, with the file of its job as one more argument; none: no agents of the driver acp
+	AskCommand   []string      // starts AskMain, with the directory of a run and what to do as more arguments; none: agents ask nobody
 	PassEnv      []string      // variables of the server that all agents get too; one that ends in * means all that begin so
 	Sandbox      sandbox.Mode  // how the programs of projects are confined that do not say; empty: sandbox.Auto
 	Read         []string      // what programs of all agents may read besides the system and their own files
 	Write        []string      // what they may write besides their own files; each must exist
-	MaxOutput    int64         // bytes of output that a run can have; 0: 16 MiB
+	MaxOutput    int64         // bytes of output that the payload of a run has at most; 0: 16 MiB
+	OutputMax    int64         // bytes of raw output that are kept of a run; 0: 256 MiB; never less than MaxOutput
 	StopGrace    time.Duration // how long a run gets to end by itself before it is killed; 0: 5 s
 	Environ      []string      // the server's environment; nil: os.Environ()
 	PollInterval time.Duration // see fleet.Traits; 0: the reconciler's default
@@ -41,7 +44,7 @@ type Project struct {
 	DisplayName string `yaml:"display_name"`
 	Description string `yaml:"description"`
 
-	// Repository is a path or a URL of a git repository, of which each agent gets a worktree. None: an empty directory.
+	// Repository is a path or a URL of a git repository, of which each agent gets a working copy. None: an empty directory.
 	Repository string `yaml:"repository"`
 	// Branch is where the branches of agents begin: a branch, tag or commit. None: what the repository has checked out.
 	Branch string `yaml:"branch"`
@@ -61,6 +64,8 @@ type Project struct {
 	Read    []string        `yaml:"read"`    // what its programs may read besides the system and their own files
 	Write   []string        `yaml:"write"`   // what they may write besides their own files; each must exist
 
+	Checks `yaml:",inline"` // of all tasks
+
 	Roles []Role `yaml:"roles"` // none: coder, operator and manager
 }
 
@@ -73,12 +78,17 @@ type Role struct {
 	Prompt      string `yaml:"prompt"`      // what the agent is told about its role
 	PromptFile  string `yaml:"prompt_file"` // a file with that; read for each task
 
+	Checks `yaml:",inline"` // of all tasks of agents in the role, besides those of the project
+
 	Model           string                      `yaml:"model"`
 	Tools           []string                    `yaml:"tools"`
 	AllowedTools    []string                    `yaml:"allowed_tools"`
 	DisallowedTools []string                    `yaml:"disallowed_tools"`
 	PermissionMode  string                      `yaml:"permission_mode"`
 	MCPServers      map[string]driver.MCPServer `yaml:"mcp_servers"`
+
+	// Permissions let the agent ask. None: it asks nobody, and what needs a permission is denied.
+	Permissions *driver.Permissions `yaml:"permissions"`
 }
 
 var (
@@ -175,6 +185,9 @@ func (p Project) check() (project, error) {
 	if err := checkVariables("env", slices.Sorted(maps.Keys(p.Env))); err != nil {
 		return project{}, err
 	}
+	if err := p.plan().Valid(); err != nil {
+		return project{}, errors.New(fleet.PublicMessage(err))
+	}
 	if len(p.Roles) == 0 {
 		p.Roles = DefaultRoles()
 	}
@@ -197,6 +210,9 @@ func checkRoles(roles []Role) error {
 				return fmt.Errorf("there are two roles named %q: give one another name", r.Name)
 			}
 		}
+		if err := r.plan().Valid(); err != nil {
+			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
+		}
 		if r.Prompt != "" && r.PromptFile != "" {
 			return fmt.Errorf("role %q has both prompt and prompt_file: leave one out", r.Name)
 		}
@@ -209,6 +225,9 @@ func checkRoles(roles []Role) error {
 				return fmt.Errorf("prompt_file of role %q: %w", r.Name, err)
 			}
 			r.PromptFile = path
+		}
+		if err := checkPermissions(r); err != nil {
+			return fmt.Errorf("role %q: %w", r.Name, err)
 		}
 		if r.Default {
 			defaults++
@@ -224,13 +243,24 @@ func checkRoles(roles []Role) error {
 	return nil
 }
 
+// checkPermissions checks what a role may ask for.
+func checkPermissions(r *Role) error {
+	if _, taken := r.MCPServers[driver.AskServer]; taken {
+		return fmt.Errorf("an MCP server cannot have the name %q: it is Fleet's own", driver.AskServer)
+	}
+	if p := r.Permissions; p != nil && p.Timeout < 0 {
+		return fmt.Errorf("timeout of permissions must not be negative, and is %s", p.Timeout)
+	}
+	return nil
+}
+
 // checkVariables checks names of environment variables that agents are to get.
 func checkVariables(option string, names []string) error {
 	for _, n := range names {
 		if !variablePattern.MatchString(n) || option == "env" && strings.HasSuffix(n, "*") {
 			return fmt.Errorf("%s: %q is no name of an environment variable", option, n)
 		}
-		if reserved(n) {
+		if runner.Reserved(n) {
 			return fmt.Errorf("%s: %q is Fleet's own and never given to agents: leave it out", option, n)
 		}
 	}

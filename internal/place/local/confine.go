@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/runner/worktree"
 )
 
 // logins are the files in a user's home with which programs log in to their services, by the name of the program. A
@@ -48,12 +48,12 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 	mode, err := b.sandboxOf(p)
 	switch {
 	case err != nil:
-		return fleet.Words(err)
+		return fleet.PublicMessage(err)
 	case mode != sandbox.None:
 		return ""
 	}
 	if err := sandbox.Available(); err != nil {
-		return fleet.Words(err)
+		return fleet.PublicMessage(err)
 	}
 	return fmt.Sprintf("the configuration says sandbox: none for the project %q: its operator can change that to auto", p.Name)
 }
@@ -70,17 +70,23 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	}
 	own, tmp := h.path("home"), h.path("tmp")
 	c := &confinement{
-		policy: sandbox.Policy{Write: []string{h.work(), own, tmp}, Read: slices.Clone(sandbox.System()), Network: p.Network},
+		policy: sandbox.Policy{Write: []string{h.work(), own, tmp}, Read: slices.Clone(sandbox.System()), Mounts: true, Network: p.Network},
 		env: map[string]string{
 			"HOME": own, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp, "CLAUDE_CONFIG_DIR": filepath.Join(own, ".claude"), "CLAUDE_CODE_TMPDIR": tmp,
 		},
+	}
+	if len(p.Network.Allowed()) > 0 {
+		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+			c.env[name] = "http://" + sandbox.ProxyAddress
+		}
+		c.env["NO_PROXY"], c.env["no_proxy"], c.env["NODE_USE_ENV_PROXY"] = "", "", "1"
 	}
 	if p.dir != "" {
 		c.policy.Write = append(c.policy.Write, p.dir)
 	}
 	if r != nil && r.Repository != "" {
-		// A worktree's commits are written into the repository until agents have git directories of their own.
-		c.policy.Write = append(c.policy.Write, gitDir(r.Repository))
+		c.policy.Write = append(c.policy.Write, h.tree(r).GitDir)
+		c.policy.Read = append(c.policy.Read, worktree.Shared(r.Repository)...)
 	}
 	c.policy.Read = slices.Concat(c.policy.Read, b.config.Read, p.Read)
 	c.policy.Write = slices.Concat(c.policy.Write, b.config.Write, p.Write)
@@ -89,8 +95,13 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 			return nil, runner.HostError("the agent's own directory cannot be made", err)
 		}
 	}
-	if err := b.introduce(own); err != nil {
+	if err := runner.Introduce(own, gitEnviron(b.config)); err != nil {
 		return nil, runner.HostError("the agent's git cannot be configured", err)
+	}
+	if f, ok := p.driver.(driver.Furnisher); ok {
+		if err := furnish(own, f.Furnish()); err != nil {
+			return nil, runner.HostError("the agent's own directory cannot be made", err)
+		}
 	}
 	for _, login := range logins[filepath.Base(p.driver.Program())] {
 		shared, err := b.lend(own, login)
@@ -102,43 +113,56 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	return c, nil
 }
 
-// gitDir returns where the repository keeps its objects and refs.
-func gitDir(repository string) string {
-	if dir := filepath.Join(repository, ".git"); isDir(dir) {
-		return dir
+// Reach returns what programs that work in the agent's directory may reach; nil: all that the user may. It is for programs of
+// other places that are given the directory.
+func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
+	p, err := b.kind(a)
+	if err != nil {
+		return nil, err
 	}
-	return repository
+	h := b.home(a.UID)
+	r, err := h.record()
+	if err != nil {
+		return nil, runner.HostError("the record of the agent cannot be read", err)
+	}
+	if err := (workspace{b, a, h}).migrate(r); err != nil {
+		return nil, err
+	}
+	c, err := b.confine(p, h, r)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	return &c.policy, nil
 }
 
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-// introduce writes into the home who the agent's commits are from: the user who runs the server. The rest of that user's
-// configuration of git may name programs and hold secrets.
-func (b *Place) introduce(own string) error {
-	path := filepath.Join(own, ".gitconfig")
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+// furnish writes the files that are not there into the home, and nothing outside it, wherever symbolic links lead: agents can
+// make them.
+func furnish(own string, files map[string]string) error {
+	if len(files) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(own)
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(b.identity()), 0o600)
-}
-
-// readIdentity returns a configuration of git with the user's name and address.
-func readIdentity(env []string) string {
-	var text strings.Builder
-	for _, key := range []string{"name", "email"} {
-		cmd := exec.Command("git", "config", "--global", "--get", "user."+key)
-		cmd.Env = env
-		if out, err := cmd.Output(); err == nil {
-			if text.Len() == 0 {
-				text.WriteString("[user]\n")
-			}
-			fmt.Fprintf(&text, "\t%s = %q\n", key, strings.TrimSpace(string(out)))
+	defer func() { _ = root.Close() }()
+	for name, text := range files {
+		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return err
+		}
+		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(text)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
 		}
 	}
-	return text.String()
+	return nil
 }
 
 // lend links a file of the user's home into the agent's, and returns the file if the user has it.

@@ -3,8 +3,12 @@ package local_test
 import (
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,25 +79,17 @@ func TestAttacks(t *testing.T) {
 		fmt.Sprintf("cat /proc/%d/environ", os.Getpid()),
 		fmt.Sprintf("kill -KILL %d", shimOf(t, theirs)),
 		fmt.Sprintf("cat /proc/%d/environ", shimOf(t, theirs)),
+		"echo attacked >>" + theirs.Path("messages"),
+		`perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && connect(S, pack_sockaddr_un($ARGV[0])) or exit 1' ` + theirs.Path("control"),
+		"mv output " + theirs.Path("output"),
+		"echo '{}' >" + theirs.Path("exit.json"),
 		"touch /tmp/fleet-attack-" + a.UID,
 		"echo attacked >/dev/shm/fleet-attack-" + a.UID,
 		"touch work-of-others/../../../attack",
 		"chmod u+s program",
 		"unshare -U true",
 	}
-	script := `RUN=$(dirname "$FLEET_RUN_DIR"); touch program; mkdir work-of-others` + "\n"
-	for i, attack := range attacks {
-		script += fmt.Sprintf("if ( %s ) </dev/null >/dev/null 2>&1; then echo %d succeeded; fi\n", attack, i)
-	}
-	_, o = w.do(a, "set +e\n"+script+"echo done")
-	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-	for line := range strings.Lines(string(o.Payload)) {
-		var i int
-		if _, err := fmt.Sscanf(line, "%d succeeded", &i); err == nil {
-			t.Errorf("the attack succeeded: %s", attacks[i])
-		}
-	}
-	require.Equal(t, "done", o.Summary)
+	w.attack(a, `RUN=$(dirname "$FLEET_RUN_DIR"); touch program; mkdir work-of-others`, attacks)
 	for _, path := range []string{filepath.Join(w.dir, "fleet.db"), filepath.Join(user, ".bashrc"), filepath.Join(user, ".ssh/authorized_keys")} {
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -124,6 +120,24 @@ func TestOwnPlaces(t *testing.T) {
 	require.NotContains(t, said, "secret")
 }
 
+// TestLateIdentity holds that a user who gives git a name only after an agent was made, with the server running, has commits
+// of it from then on.
+func TestLateIdentity(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	user := t.TempDir()
+	w := newWorld(t, func(c *local.Config) {
+		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user}
+	})
+	a := w.agent("shell")
+	script := `git config --global user.name || echo nobody`
+	_, o := w.do(a, script)
+	require.Equal(t, "nobody", o.Summary, "%+v", o)
+	require.NoError(t, os.WriteFile(filepath.Join(user, ".gitconfig"), []byte("[user]\n\tname = \"Ada \\\"Countess\\\" L\"\n"), 0o600))
+	_, o = w.do(a, script)
+	require.Equal(t, `Ada "Countess" L`, o.Summary, "%+v", o)
+}
+
 // TestNetworkNone holds that a project without a network has none, and that a project may list what its agents can read.
 func TestNetworkNone(t *testing.T) {
 	t.Parallel()
@@ -152,6 +166,51 @@ func TestNetworkNone(t *testing.T) {
 	require.Equal(t, "read me", o.Summary)
 }
 
+// TestNetworkAllow holds that a project may list what its agents reach, and that the run ends as soon as one without a proxy.
+func TestNetworkAllow(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	if _, err := sandbox.Choose("", sandbox.Allow()); err != nil {
+		t.Skip(err)
+	}
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip(err)
+	}
+	serve := func() string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "reached") }))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	allowed, other := serve(), serve()
+	w := newWorld(t, func(c *local.Config) {
+		c.Projects = []local.Project{{Name: "some", Network: sandbox.Allow(strings.TrimPrefix(allowed, "http://"))}}
+	})
+	a := w.agent("some")
+	_, o := w.do(a, "curl -sS -f "+allowed)
+	require.Equal(t, "reached", o.Summary, "%+v", o)
+	_, o = w.do(a, "curl -sS "+other)
+	require.Contains(t, o.Summary, "the project does not allow "+strings.TrimPrefix(other, "http://"))
+	_, o = w.do(a, "curl -sS --noproxy '*' "+allowed)
+	require.Equal(t, fleet.TaskFailed, o.Status)
+
+	r := w.start(a, "echo begun; sleep 3600")
+	w.until(a, r, "begun")
+	require.True(t, slices.ContainsFunc(within(t, ""), func(line string) bool {
+		pid, command, _ := strings.Cut(line, " ")
+		if !strings.HasPrefix(command, "fleet-proxy") || !strings.Contains(command, strings.TrimPrefix(allowed, "http://")) {
+			return false
+		}
+		status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+		return err == nil && strings.Contains(string(status), "NoNewPrivs:\t1") && strings.Contains(string(status), "Seccomp:\t2")
+	}), "the proxy is confined, so that Fleet's own API does not take it for the server's user")
+	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+	_, o = w.follow(a, r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.False(t, slices.ContainsFunc(within(t, ""), func(line string) bool {
+		return strings.Contains(line, "fleet-proxy") && strings.Contains(line, strings.TrimPrefix(allowed, "http://"))
+	}), "the proxy runs after its program")
+}
+
 // TestUnconfined holds that a place says of which agents it does not confine the programs.
 func TestUnconfined(t *testing.T) {
 	t.Parallel()
@@ -168,21 +227,59 @@ func TestUnconfined(t *testing.T) {
 	require.ErrorContains(t, err, "network none needs a sandbox")
 }
 
-// BenchmarkStart measures a run of a program that does nothing.
+// BenchmarkStart measures a run of a program that does nothing, in a directory and in a repository.
 func BenchmarkStart(b *testing.B) {
+	repo := b.TempDir()
+	git(b, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	for _, mode := range []sandbox.Mode{sandbox.Auto, sandbox.None} {
-		b.Run(string(mode), func(b *testing.B) {
-			p := newBackend(b, b.TempDir(), func(c *local.Config) { c.Sandbox = mode })
-			defer func() { _ = p.Close() }()
-			a := fleet.Agent{UID: "uid", Name: "papi", Project: "shell", Role: "coder"}
-			_, err := p.Provision(b.Context(), a)
-			require.NoError(b, err)
-			for b.Loop() {
-				r := newRun("true")
-				require.NoError(b, p.Connect(a).Dispatch(b.Context(), r))
-				_, err := p.Connect(a).Follow(b.Context(), r, "", func(fleet.Output) error { return nil })
+		for _, project := range []string{"shell", "repo"} {
+			b.Run(string(mode)+" "+project, func(b *testing.B) {
+				p := newBackend(b, b.TempDir(), func(c *local.Config) {
+					c.Sandbox = mode
+					c.Projects = append(c.Projects, local.Project{Name: "repo", Repository: repo})
+				})
+				defer func() { _ = p.Close() }()
+				a := fleet.Agent{UID: "uid" + string(mode), Name: "papi", Project: project, Role: "coder"}
+				_, err := p.Provision(b.Context(), a)
 				require.NoError(b, err)
-			}
-		})
+				for b.Loop() {
+					r := newRun("true")
+					require.NoError(b, p.Connect(a).Dispatch(b.Context(), r))
+					_, err := p.Connect(a).Follow(b.Context(), r, "", func(fleet.Output) error { return nil })
+					require.NoError(b, err)
+				}
+			})
+		}
 	}
+}
+
+// TestFurnishedHome gives Gemini CLI its settings in the agent's own home, and writes nowhere else when the agent leads elsewhere.
+func TestFurnishedHome(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	program := filepath.Join(dir, "gemini")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
+	w := newWorld(t, func(c *local.Config) {
+		c.Projects = []local.Project{{Name: "gemini", Driver: "acp", Command: []string{program, "--acp"}}}
+	})
+	a := w.agent("gemini")
+	_, o := w.do(a, "go")
+	require.Contains(t, o.Reason, "tested with 0.61.0")
+	settings := w.home(a, "home", ".gemini", "settings.json")
+	text, err := os.ReadFile(settings)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "sessionRetention")
+
+	require.NoError(t, os.WriteFile(settings, []byte("{}"), 0o600))
+	w.do(a, "go")
+	text, err = os.ReadFile(settings)
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(text), "what is there stays")
+
+	require.NoError(t, os.RemoveAll(filepath.Dir(settings)))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Dir(settings)))
+	err = w.Connect(a).Dispatch(w.ctx, newRun("go"))
+	require.Error(t, err)
+	require.NoFileExists(t, filepath.Join(elsewhere, "settings.json"))
 }

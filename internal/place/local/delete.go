@@ -58,6 +58,12 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 // part takes the worktree out of the home, and keeps what is not to be lost.
 func (b *Place) part(ctx context.Context, h home, r *record) error {
 	t := h.tree(r)
+	if err := b.git.Migrate(ctx, t); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		b.config.Logger.WarnContext(ctx, "a worktree of an earlier version cannot be migrated", "agent", r.Name, "error", err)
+	}
 	if !r.Deleting {
 		if err := b.decide(ctx, h, r); err != nil {
 			return err
@@ -79,10 +85,7 @@ func (b *Place) part(ctx context.Context, h home, r *record) error {
 		}
 		fallthrough // git does not know the worktree any more; its files are what counts
 	case r.KeptDir != "":
-		if err := os.MkdirAll(filepath.Dir(r.KeptDir), 0o700); err != nil {
-			return runner.HostError("the agent's work cannot be kept", err)
-		}
-		if err := os.Rename(t.Dir, r.KeptDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := t.Abandon(r.KeptDir); err != nil {
 			return runner.HostError("the agent's work cannot be kept", err)
 		}
 	case usable:
@@ -122,7 +125,7 @@ func (b *Place) decide(ctx context.Context, h home, r *record) error {
 		r.Kept = fmt.Sprintf("git cannot tell what agent %q has changed, so its files are kept in %s", r.Name, keep)
 	case w.Uncommitted:
 		r.KeptDir = keep
-		r.Kept = fmt.Sprintf("uncommitted work of agent %q is kept in %s, a worktree of %s on the branch %s", r.Name, keep, r.Repository, r.Branch)
+		r.Kept = fmt.Sprintf("uncommitted work of agent %q is kept in %s, a worktree of %s; the agent's branch is %s", r.Name, keep, r.Repository, r.Branch)
 	case w.Commits > 0:
 		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the branch %s of %s", r.Name, w.Commits, r.Branch, r.Repository)
 	}

@@ -86,7 +86,7 @@ func (h home) write(r *record) error {
 }
 
 func (h home) tree(r *record) worktree.Tree {
-	return worktree.Tree{Repository: r.Repository, Dir: h.work(), Branch: r.Branch}
+	return worktree.Tree{Repository: r.Repository, Dir: h.work(), GitDir: h.path("git"), Branch: r.Branch, UID: r.UID}
 }
 
 // stopped returns why the agent is stopped, and whether it is.

@@ -1,18 +1,10 @@
 package local
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
-	"io/fs"
-	"os"
-	"strings"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/agentfile"
 	"fleet/internal/runner"
-	"fleet/internal/runner/driver"
 )
 
 // Log implements fleet.Place.
@@ -20,42 +12,5 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	f, err := agentfile.Open(b.home(a.UID).path("log"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, runner.HostError("the agent's log cannot be read", err)
-	}
-	defer func() { _ = f.Close() }()
-	lines, truncated, err := lastLines(f, n)
-	if err != nil {
-		return nil, false, runner.HostError("the agent's log cannot be read", err)
-	}
-	return lines, truncated, nil
-}
-
-// lastLines returns the last n lines of a file, and whether there were more, without reading more of it than it must.
-func lastLines(f *os.File, n int) ([]string, bool, error) {
-	at, err := f.Seek(0, io.SeekEnd)
-	if err != nil || at == 0 {
-		return nil, false, err
-	}
-	if n <= 0 {
-		return nil, true, nil
-	}
-	const block = 16 << 10
-	var data []byte
-	for at > 0 && bytes.Count(data, []byte{'\n'}) <= n {
-		size := min(block, at)
-		at -= size
-		part := make([]byte, size)
-		if _, err := f.ReadAt(part, at); err != nil {
-			return nil, false, err
-		}
-		data = append(part, data...)
-	}
-	lines := strings.Split(strings.TrimSuffix(driver.Clean(data), "\n"), "\n")
-	truncated := at > 0 || len(lines) > n
-	return lines[max(0, len(lines)-n):], truncated, nil
+	return runner.Home(b.home(a.UID)).Log(n)
 }

@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 			os.Exit(local.ShimMain(os.Args[2:]...))
 		case "acp":
 			os.Exit(local.ACPMain(os.Args[2:]...))
+		case "ask":
+			os.Exit(local.AskMain(os.Args[2:]...))
+		case "forge":
+			os.Exit(forge(os.Args[2], os.Args[3]))
 		case "peer":
 			acptest.Peer(os.Args[2])
 			os.Exit(0)
@@ -48,7 +52,8 @@ func shimCommand(t testing.TB) []string {
 func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Place {
 	t.Helper()
 	c := local.Config{
-		Dir: dir, ShimCommand: shimCommand(t), ACPCommand: []string{shimCommand(t)[0], "acp"}, StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
+		Dir: dir, ShimCommand: shimCommand(t), ACPCommand: []string{shimCommand(t)[0], "acp"},
+		AskCommand: []string{shimCommand(t)[0], "ask"}, StopGrace: 200 * time.Millisecond, PassEnv: []string{"GORACE"},
 		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	}
 	if change != nil {

@@ -19,7 +19,7 @@ import (
 func TestHugeOutput(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	w := newWorld(t, func(c *local.Config) { c.MaxOutput = limit })
+	w := newWorld(t, func(c *local.Config) { c.MaxOutput, c.OutputMax = limit, limit })
 	a := w.agent("shell")
 	r := w.start(a, "echo begin; head -c 100000000 /dev/zero | tr '\\0' x | fold -w 99; echo; echo the end")
 	output, o := w.follow(a, r)
@@ -33,10 +33,43 @@ func TestHugeOutput(t *testing.T) {
 	require.InDelta(t, limit/4, o.Gap.Offset, 200)
 	require.True(t, bytes.HasPrefix(o.Payload, []byte("begin\nxxx")))
 	require.True(t, bytes.HasSuffix(o.Payload, []byte("x\nthe end\n")))
+	page, err := w.Connect(a).Output(w.ctx, r, limit/2, 100) // in the gap
+	require.NoError(t, err)
+	require.EqualValues(t, 6+100_000_000+1_010_102+8, page.Size)
+	require.EqualValues(t, limit/4, page.GapOffset)
+	require.Equal(t, page.GapOffset+page.GapSize, page.Offset)
+	require.Equal(t, strings.Repeat("x", 30), strings.ReplaceAll(string(page.Data), "\n", "")[:30])
+	require.Len(t, page.Data, 100)
 	again, same := w.follow(a, r)
 	require.Equal(t, o, same)
 	require.True(t, strings.HasSuffix(again, "x\nthe end\n"))
 	require.LessOrEqual(t, len(again), limit+limit/4)
+}
+
+// TestLongOutput runs a program that puts out more than its payload has, and less than is kept: all of it can be followed,
+// and the payload is as without the rest.
+func TestLongOutput(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	script := "for i in $(seq 300000); do echo line $i; done; echo the end"
+	var payloads [][]byte
+	for _, most := range []int64{limit, 8 * limit} {
+		w := newWorld(t, func(c *local.Config) { c.MaxOutput, c.OutputMax = limit, most })
+		a := w.agent("shell")
+		r := w.start(a, script)
+		output, o := w.follow(a, r)
+		require.Equal(t, fleet.TaskCompleted, o.Status)
+		require.Positive(t, o.Gap.Size)
+		require.LessOrEqual(t, len(o.Payload), limit)
+		payloads = append(payloads, o.Payload)
+		if most > limit {
+			require.Len(t, output, int(o.Gap.Size)+len(o.Payload))
+			again, same := w.follow(a, r)
+			require.Equal(t, output, again)
+			require.Equal(t, o, same)
+		}
+	}
+	require.True(t, bytes.Equal(payloads[0], payloads[1]))
 }
 
 // TestGarbage runs a program that puts out bytes that are no text.
@@ -120,6 +153,8 @@ func TestOldRuns(t *testing.T) {
 	output, o := w.follow(a, first)
 	require.Empty(t, output)
 	require.Equal(t, fleet.TaskCompleted, o.Status)
+	_, err := w.Connect(a).Output(w.ctx, first, 0, 100)
+	require.Equal(t, fleet.ReasonOutputNotFound, fleet.ReasonOf(err), "%v", err)
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, first))
 	times, err := os.ReadFile(filepath.Join(w.home(a, "work"), "times"))
 	require.NoError(t, err)

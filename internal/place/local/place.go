@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -18,7 +17,6 @@ type Place struct {
 	config   Config
 	projects []project
 	git      *worktree.Git
-	identity func() string // see readIdentity
 	host     *runner.Host
 }
 
@@ -36,11 +34,9 @@ func New(c Config) (*Place, error) {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
 		return nil, fmt.Errorf("the directory for agents cannot be made: %w", err)
 	}
-	b := &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), host: runner.New(runner.Config{
-		ShimCommand: c.ShimCommand, ACPCommand: c.ACPCommand, MaxOutput: c.MaxOutput, StopGrace: c.StopGrace, Logger: c.Logger,
-	})}
-	b.identity = sync.OnceValue(func() string { return readIdentity(gitEnviron(c)) })
-	return b, nil
+	return &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), host: runner.New(runner.Config{
+		ShimCommand: c.ShimCommand, ACPCommand: c.ACPCommand, AskCommand: c.AskCommand, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
+	})}, nil
 }
 
 // ShimMain is the program that supervises a run. The server's binary runs it when it is started as Config.ShimCommand
@@ -51,11 +47,15 @@ func ShimMain(args ...string) int { return runner.ShimMain(args...) }
 // started as Config.ACPCommand says; it must be called from main's own goroutine. It returns the exit code.
 func ACPMain(args ...string) int { return runner.ACPMain(args...) }
 
+// AskMain lets the program of an agent ask. The server's binary runs it when it is started as Config.AskCommand says. It
+// returns the exit code.
+func AskMain(args ...string) int { return runner.AskMain(args...) }
+
 // Traits implements fleet.Place.
 func (b *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "local", PollInterval: b.config.PollInterval, StopGrace: b.config.StopGrace, Drivers: recipeDrivers(), TakesReport: true,
-		Keeps: true, Changes: true,
+		Keeps: true, Changes: true, Checks: true, ProjectChecks: true, Bundles: true, Output: true, KeepsWork: true, Asks: len(b.config.AskCommand) > 0,
 	}
 }
 
@@ -75,7 +75,7 @@ func (p project) public() fleet.Project {
 	}
 	return fleet.Project{
 		Name: p.Name, DisplayName: display, Description: p.Description,
-		TemplateID: "local/" + p.Name, TemplateName: p.Name,
+		TemplateID: "local/" + p.Name, TemplateName: p.Name, Checks: p.plan(),
 	}
 }
 
@@ -91,7 +91,7 @@ func (b *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 		if display == "" {
 			display = r.Name
 		}
-		roles = append(roles, fleet.Role{Name: r.Name, DisplayName: display, Description: r.Description, Default: r.Default})
+		roles = append(roles, fleet.Role{Name: r.Name, DisplayName: display, Description: r.Description, Default: r.Default, Checks: r.plan()})
 	}
 	return roles, ctx.Err()
 }

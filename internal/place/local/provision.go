@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/agentfile"
 	"fleet/internal/runner"
 	"fleet/internal/runner/shim"
 	"fleet/internal/runner/worktree"
@@ -41,13 +40,10 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 		_, err = p.role(a.Role)
 	}
 	if err != nil {
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.Words(err))
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err))
 	}
 	if _, err := runner.Find(p.driver.Program(), b.environ(p, nil, nil), ""); err != nil {
 		return err
-	}
-	if err := os.MkdirAll(h.path("runs"), 0o700); err != nil {
-		return runner.HostError("the directory of the agent cannot be made", err)
 	}
 	r := &record{
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: p.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
@@ -59,16 +55,15 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 			r.Repository = worktree.Mirror(filepath.Join(b.config.Dir, "repositories"), p.Repository)
 		}
 	}
-	log, err := agentfile.Create(h.path("log"))
-	if err == nil {
-		err = errors.Join(log.Close(), h.write(r))
+	if err = runner.Home(h).Make(); err == nil {
+		err = h.write(r)
 	}
 	if err != nil {
 		return runner.HostError("the directory of the agent cannot be made", err)
 	}
 	if err := b.makeWork(ctx, p, h, r); err != nil {
 		if ctx.Err() == nil {
-			h.log("the workspace could not be made: %s", fleet.Words(err))
+			h.log("the workspace could not be made: %s", fleet.PublicMessage(err))
 		}
 		return err
 	}
@@ -124,6 +119,9 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	case r == nil || !r.Ready || r.Deleting:
 		return b.make(ctx, a, h)
 	}
+	if err := b.migrate(ctx, h, r); err != nil {
+		return err
+	}
 	if _, err := os.Stat(h.work()); errors.Is(err, fs.ErrNotExist) {
 		if r.Repository == "" {
 			err = os.MkdirAll(h.work(), 0o700)
@@ -147,6 +145,17 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 		return runner.HostError("the agent cannot be started", err)
 	}
 	return ctx.Err()
+}
+
+// migrate gives the worktree of an earlier version a git directory of its own.
+func (b *Place) migrate(ctx context.Context, h home, r *record) error {
+	if r == nil || r.Repository == "" {
+		return nil
+	}
+	if err := b.git.Migrate(ctx, h.tree(r)); err != nil {
+		return gitError(ctx, "the worktree of the agent, which an earlier version of Fleet made, cannot be given a git directory of its own", err)
+	}
+	return nil
 }
 
 // Stop implements fleet.Place.

@@ -8,19 +8,37 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner"
 	"fleet/internal/runner/acp"
 	"fleet/internal/runner/driver"
 )
 
+// kinds are the facts about drivers, by kind.
+var kinds = map[string]fleet.Driver{
+	"claude":  {Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
+	"codex":   {Remembers: true},
+	"acp":     {Tools: true, Asks: true, MCPServers: true, Remembers: true},
+	"command": {},
+	"shell":   {Scripts: true},
+}
+
 // recipeDrivers are what a recipe can name as its driver: the kinds of drivers, and the agent CLIs that are known.
-func recipeDrivers() []string {
-	names := slices.Clone(driver.Kinds)
+func recipeDrivers() []fleet.Driver {
+	var all []fleet.Driver
+	add := func(name, kind string) {
+		d := kinds[kind]
+		d.Name = name
+		all = append(all, d)
+	}
+	for _, kind := range driver.Kinds {
+		add(kind, kind)
+	}
 	for _, k := range driver.CLIs() {
-		if !slices.Contains(names, k.Name) {
-			names = append(names, k.Name)
+		if !slices.Contains(driver.Kinds, k.Name) {
+			add(k.Name, k.Options.Kind)
 		}
 	}
-	return names
+	return all
 }
 
 // byRecipe says whether the agent's recipe says how it works, and not its project.
@@ -64,13 +82,17 @@ func recipeProject(a fleet.Agent) (project, error) {
 	}
 	o, known := recipeOptions(r)
 	if !known {
-		return refuse("this machine has no driver %q: it has %s", r.Driver, strings.Join(recipeDrivers(), ", "))
+		return refuse("this machine has no driver %q: it has %s", r.Driver, strings.Join(fleet.Traits{Drivers: recipeDrivers()}.DriverNames(), ", "))
 	}
 	d, err := driver.New(o)
 	if err != nil {
 		return refuse("the recipe of the agent is not good: %s", err)
 	}
-	if o.Kind != "claude" && (r.Allow != nil || len(r.Deny) > 0 || len(r.MCPServers) > 0 && o.Kind != "acp" || len(r.Tools) > 0) {
+	can := kinds[o.Kind]
+	if r.Ask != nil && !can.Asks {
+		return refuse("the driver %q does not ask for permissions: leave ask out, or use claude", r.Driver)
+	}
+	if !can.Tools && (r.Allow != nil || len(r.Deny) > 0) || !can.MCPServers && len(r.MCPServers) > 0 {
 		return refuse("the driver %q cannot hold an agent to tools, or give it MCP servers: leave these out, or use claude", r.Driver)
 	}
 	if len(r.Tools) > 0 {
@@ -89,8 +111,17 @@ func recipeProject(a fleet.Agent) (project, error) {
 		return project{}, err
 	}
 	role.Tools, role.AllowedTools = toolbox(r)
+	if r.Ask != nil {
+		role.Permissions = &driver.Permissions{Deny: r.Deny, Ask: r.Ask, Timeout: r.AskTimeout}
+	}
 	if o.Kind == "acp" { // these programs work on files, and ask before they change one
-		role.PermissionMode = acp.AcceptEdits
+		if r.Allow == nil {
+			role.PermissionMode = acp.AcceptEdits
+		}
+		role.Tools = nil // which tools there are is theirs to choose; what they ask for is allowed or denied
+		if rule := acp.Unasked(r.Deny); rule != "" {
+			return refuse("the driver %q cannot be held to deny: %s, since its program asks nobody before it reads: leave it out, or use claude", r.Driver, rule)
+		}
 	}
 	return project{
 		Project: Project{Name: a.Project, PassEnv: r.PassEnv, Roles: []Role{role}}, driver: d, dir: r.Dir,
@@ -111,6 +142,9 @@ func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
 		}
 	}
 	o = withKnown(driver.Options{Kind: r.Driver, Command: r.Command})
+	if r.Driver == "codex" { // what the recipe names is given to it besides
+		o.Command = append([]string{"codex"}, r.Command...)
+	}
 	if r.Driver == "command" && !slices.ContainsFunc(r.Command, func(a string) bool { return strings.Contains(a, "{{") }) {
 		o.Stdin = "{{.Brief}}"
 	}
@@ -118,7 +152,7 @@ func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
 }
 
 // toolbox is what of Claude Code's own tools there is for the agent, and which need no permission. It has those alone
-// that it may use, since it can ask nobody. The tools of its own MCP servers it may use, as far as its list does not
+// that it may use or ask for. The tools of its own MCP servers it may use, as far as its list does not
 // name some of them; an empty list is no tools at all.
 func toolbox(r *fleet.Recipe) (tools, allowed []string) {
 	allowed = slices.Clone(r.Allow)
@@ -134,7 +168,7 @@ func toolbox(r *fleet.Recipe) (tools, allowed []string) {
 		return nil, allowed
 	}
 	tools = []string{}
-	for _, rule := range r.Allow {
+	for _, rule := range slices.Concat(r.Allow, r.Ask) {
 		tool, _, _ := strings.Cut(rule, "(")
 		if tool = strings.TrimSpace(tool); !strings.HasPrefix(tool, "mcp__") && !slices.Contains(tools, tool) {
 			tools = append(tools, tool)
@@ -147,9 +181,9 @@ func toolbox(r *fleet.Recipe) (tools, allowed []string) {
 func recipeServers(r *fleet.Recipe) (map[string]driver.MCPServer, error) {
 	servers := map[string]driver.MCPServer{}
 	for _, s := range r.MCPServers {
-		if _, twice := servers[s.Name]; twice || s.Name == "" || s.Name == driver.ReportServer {
+		if _, twice := servers[s.Name]; twice || s.Name == "" || s.Name == driver.ReportServer || s.Name == driver.AskServer {
 			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"an MCP server of the agent cannot have the name %q: names are there once, and %q is Fleet's own", s.Name, driver.ReportServer)
+				"an MCP server of the agent cannot have the name %q: names are there once, and %q and %q are Fleet's own", s.Name, driver.ReportServer, driver.AskServer)
 		}
 		d := driver.MCPServer{Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers}
 		if s.URL != "" {
@@ -190,7 +224,7 @@ func (b *Place) fill(server string, texts map[string]string) (map[string]string,
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		value, err := fleet.Expand(texts[key], b.lookup)
 		if err != nil {
-			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s of the MCP server %q: %s", key, server, fleet.Words(err))
+			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "%s of the MCP server %q: %s", key, server, fleet.PublicMessage(err))
 		}
 		filled[key] = value
 	}
@@ -199,7 +233,7 @@ func (b *Place) fill(server string, texts map[string]string) (map[string]string,
 
 // lookup returns a variable of the server's environment that agents may be given.
 func (b *Place) lookup(name string) (string, bool) {
-	if reserved(name) {
+	if runner.Reserved(name) {
 		return "", false
 	}
 	for _, v := range slices.Backward(b.config.Environ) { // of two, the last one counts

@@ -12,6 +12,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
 	"fleet/internal/runner/shim"
 )
 
@@ -46,7 +47,7 @@ func TestRecipe(t *testing.T) {
 	r := w.start(a, "--help me")
 	outputs, o := w.outputs(a, r, "")
 	require.Equal(t, fleet.Outcome{
-		Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, ExitCode: new(int),
+		Status: fleet.TaskCompleted, Summary: "All is well.", Payload: []byte("All is well."), EndedAt: o.EndedAt, CostUSD: 0.0421, Turns: 3, Conversation: true, ExitCode: new(int),
 		Usage: fleet.Usage{Model: "opus", InputTokens: 112, OutputTokens: 34, ToolCalls: 1},
 	}, o)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n<Bash answered: file>\n", said(outputs))
@@ -135,12 +136,13 @@ func TestRecipeIsRefused(t *testing.T) {
 		want   string
 		recipe fleet.Recipe
 	}{
-		{`no driver "cagent": it has shell, claude, acp, command, codex`, fleet.Recipe{Driver: "cagent"}},
+		{`no driver "cagent": it has shell, claude, codex, acp, command, gemini`, fleet.Recipe{Driver: "cagent"}},
 		{`there is no project ""`, fleet.Recipe{Reports: true}},
 		{`needs the option command`, fleet.Recipe{Driver: "command"}},
 		{`is not a good template`, fleet.Recipe{Driver: "command", Command: []string{"x", "{{.Nothing}}"}}},
 		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "shell", Allow: []string{}}},
 		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "shell", Deny: []string{"Bash"}}},
+		{`cannot be held to deny: Read(*.env)`, fleet.Recipe{Driver: "acp", Command: []string{"true"}, Deny: []string{"Bash", "Read(*.env)"}}},
 		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "command", Command: []string{"true"}, MCPServers: []fleet.MCPServer{{Name: "a"}}}},
 		{`cannot have the name "fleet"`, fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "fleet"}}}},
 		{`cannot have the name "a"`, fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a"}, {Name: "a"}}}},
@@ -151,7 +153,7 @@ func TestRecipeIsRefused(t *testing.T) {
 	} {
 		_, err := w.Provision(w.ctx, made(tc.recipe))
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
-		require.Contains(t, fleet.Words(err), tc.want)
+		require.Contains(t, fleet.PublicMessage(err), tc.want)
 	}
 	all, err := w.List(w.ctx)
 	require.NoError(t, err)
@@ -169,8 +171,8 @@ func TestRecipeVariables(t *testing.T) {
 		r := newRun("go")
 		err := w.Connect(a).Dispatch(w.ctx, r)
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
-		require.Contains(t, fleet.Words(err), want)
-		require.Contains(t, fleet.Words(err), `KEY of the MCP server "a"`)
+		require.Contains(t, fleet.PublicMessage(err), want)
+		require.Contains(t, fleet.PublicMessage(err), `KEY of the MCP server "a"`)
 		require.NoFileExists(t, filepath.Join(w.homeDir, "argv"))
 	}
 }
@@ -244,13 +246,13 @@ func TestRecipeOfKnownCLI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "codex"), []byte(`#!/usr/bin/env bash
-printf '{"type":"item.completed","item":{"type":"agent_message","text":"%s"}}\n' "$*, $(cat)"
+printf '{"type":"item.completed","item":{"type":"agent_message","text":"%s"}}\n{"type":"turn.completed"}\n' "$*, $(cat)"
 `), 0o700))
 	w := newWorld(t, func(c *local.Config) { c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir} })
 	a := w.provision(made(fleet.Recipe{Driver: "codex", Model: "o9"}))
 	_, o := w.do(a, "go")
-	require.Equal(t, "exec --json --skip-git-repo-check --sandbox workspace-write - --model o9, go", o.Summary)
-	require.Contains(t, w.Traits().Drivers, "codex")
+	require.Regexp(t, "^exec --json --skip-git-repo-check --sandbox [a-z-]+ --model o9 -, go$", o.Summary)
+	require.Contains(t, w.Traits().DriverNames(), "codex")
 }
 
 // asks is a script in which claude asks its model, answers with the call of a tool when the test opens the gate, and asks
@@ -373,4 +375,40 @@ func TestSoftInterrupt(t *testing.T) {
 		output, _ := w.follow(a, r)
 		require.Equal(t, "asking\ngot TERM\n", output)
 	})
+}
+
+// TestRecipeAsks holds that an agent whose recipe says so has the tools that it may ask for, and a server to ask with.
+func TestRecipeAsks(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	a := w.provision(made(fleet.Recipe{Driver: "claude", Allow: []string{"Read"}, Ask: []string{"Bash(git *)", "Edit"}, Deny: []string{"Bash(rm *)"}, AskTimeout: time.Minute}))
+	w.script("s-1", "", claudeDone)
+	_, o := w.follow(a, w.start(a, "go"))
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	argv := strings.Join(w.argv(), " ")
+	require.Contains(t, argv, "--tools Read,Bash,Edit --allowedTools Read,mcp__fleet-ask__ask_user --disallowedTools Bash(rm *)")
+	require.Contains(t, argv, "--permission-prompt-tool mcp__fleet-ask__approve")
+	require.Contains(t, w.file("mcp.json"), `"mcp","approve"`)
+	require.Contains(t, w.file("environment"), "MCP_TOOL_TIMEOUT=120000\n")
+
+	for driver, want := range map[string]string{"shell": "does not ask for permissions", "command": "does not ask for permissions"} {
+		_, err := w.Provision(w.ctx, fleet.Agent{UID: "other", Name: "other", Recipe: &fleet.Recipe{Driver: driver, Command: []string{"true"}, Ask: []string{}}})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestDriversRemember holds that the facts about drivers say which of them keep one conversation.
+func TestDriversRemember(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, t.TempDir(), nil)
+	traits := b.Traits()
+	require.NoError(t, b.Close())
+	for _, kind := range driver.Kinds {
+		d, err := driver.New(driver.Options{Kind: kind, Command: []string{"true"}})
+		require.NoError(t, err)
+		_, converses := d.(driver.Converser)
+		facts, ok := traits.Driver(kind)
+		require.True(t, ok, kind)
+		require.Equal(t, converses, facts.Remembers, kind)
+	}
 }

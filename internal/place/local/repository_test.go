@@ -14,7 +14,7 @@ import (
 )
 
 // git runs a script in a directory, as an author that git knows.
-func git(t *testing.T, dir, script string) string {
+func git(t testing.TB, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-ec", script)
 	cmd.Dir = dir
@@ -120,7 +120,7 @@ func TestDeleteWithoutRepository(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
 		"the repository is gone":            `rm -rf "$REPO"`,
-		"the repository forgot it":          `rm -rf "$REPO/.git/worktrees"`,
+		"its git directory is gone":         `rm -rf "$WORK/../git"`,
 		"the worktree has lost its link":    `rm "$WORK/.git"`,
 		"what is left of it is a directory": `rm -rf "$REPO" "$WORK/.git"`,
 	} {
@@ -188,7 +188,7 @@ func TestProvisionFailures(t *testing.T) {
 		a := fleet.Agent{UID: "uid-" + strings.ReplaceAll(tc.project+tc.role, " ", "-"), Name: "papi", Project: tc.project, Role: tc.role}
 		_, err := w.Provision(w.ctx, a)
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%s: %v", tc.project, err)
-		require.Contains(t, fleet.Words(err), tc.want)
+		require.Contains(t, fleet.PublicMessage(err), tc.want)
 		require.NotContains(t, err.Error(), "secret")
 		_, err = w.Delete(w.ctx, a)
 		require.NoError(t, err)

@@ -1,7 +1,9 @@
 package local
 
 import (
+	"context"
 	"os"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -27,23 +29,16 @@ func (s workspace) Ready() error {
 	if err != nil {
 		return err
 	}
-	if w.State == fleet.StateRunning {
-		return nil
-	}
-	words := string(w.State)
-	if w.Reason != "" {
-		words += ": " + w.Reason
-	}
-	return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, it is %s", s.agent.Name, words).With("state", string(w.State))
+	return w.Offline(s.agent.Name)
 }
 
 // Work implements runner.Workspace.
-func (s workspace) Work(r fleet.Run) (runner.Work, error) {
+func (s workspace) Work(fleet.Run) (runner.Work, error) {
 	p, err := s.place.kind(s.agent)
 	if err != nil {
 		return runner.Work{}, err
 	}
-	job, err := s.place.job(p, s.agent, r)
+	job, err := s.place.job(p, s.agent)
 	if err != nil {
 		return runner.Work{}, err
 	}
@@ -54,6 +49,9 @@ func (s workspace) Work(r fleet.Run) (runner.Work, error) {
 	record, err := s.home.record()
 	if err != nil {
 		return runner.Work{}, runner.HostError("the record of the agent cannot be read", err)
+	}
+	if err := s.migrate(record); err != nil {
+		return runner.Work{}, err
 	}
 	c, err := s.place.confine(p, s.home, record)
 	if err != nil {
@@ -69,8 +67,17 @@ func (s workspace) Work(r fleet.Run) (runner.Work, error) {
 	return w, nil
 }
 
-// job is the task as the driver sees it.
-func (b *Place) job(p project, a fleet.Agent, r fleet.Run) (driver.Job, error) {
+// migrateTime is how long a worktree of an earlier version may take to get a git directory of its own.
+const migrateTime = time.Minute
+
+func (s workspace) migrate(r *record) error {
+	ctx, cancel := context.WithTimeout(context.Background(), migrateTime)
+	defer cancel()
+	return s.place.migrate(ctx, s.home, r)
+}
+
+// job is the agent as the driver sees it.
+func (b *Place) job(p project, a fleet.Agent) (driver.Job, error) {
 	role, err := p.role(a.Role)
 	if err != nil {
 		return driver.Job{}, err
@@ -79,7 +86,7 @@ func (b *Place) job(p project, a fleet.Agent, r fleet.Run) (driver.Job, error) {
 		text, err := os.ReadFile(role.PromptFile)
 		if err != nil {
 			return driver.Job{}, fleet.Errorf(fleet.ReasonProvisioningFailed,
-				"the prompt of role %q cannot be read from %s: restore the file, or correct the role's prompt_file", role.Name, role.PromptFile).Because(err)
+				"the prompt of role %q cannot be read from %s: restore the file, or correct the role's prompt_file", role.Name, role.PromptFile).WithCause(err)
 		}
 		role.Prompt = string(text)
 	}
@@ -88,12 +95,12 @@ func (b *Place) job(p project, a fleet.Agent, r fleet.Run) (driver.Job, error) {
 		return driver.Job{}, err
 	}
 	return driver.Job{
-		OneTask: a.OneTask, Report: r.Report,
-		TaskID: r.TaskID, Agent: a.Name, Project: p.Name, Spec: a.Spec, Prompt: r.Prompt,
+		OneTask: a.OneTask, Agent: a.Name, Project: p.Name, Spec: a.Spec,
 		Role: driver.Role{
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
-			Sealed: byRecipe(a), Alone: byRecipe(a) && a.Recipe.SystemOnly,
+			Permissions: role.Permissions,
+			Sealed:      byRecipe(a), Alone: byRecipe(a) && a.Recipe.SystemOnly,
 		},
 	}, nil
 }

@@ -8,16 +8,25 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/place/placetest"
+	"fleet/internal/runner/driver"
 )
 
 func TestSuite(t *testing.T) {
 	repository := t.TempDir()
 	git(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	talker := placetest.NewTalker(t)
 	var dirs sync.Map // of the backends
 	open := func(t *testing.T, dir string) fleet.Place {
 		b := newBackend(t, dir, func(c *local.Config) {
 			c.StopGrace = 300 * time.Millisecond
 			c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository})
+			c.Projects = append(c.Projects, local.Project{
+				Name: "talks", Driver: "claude", Command: []string{talker.Program}, Env: map[string]string{"CLAUDE_CONFIG_DIR": talker.Config},
+				Write: []string{talker.Config}, Roles: []local.Role{{Name: "operator"}},
+			})
+			for name, timeout := range map[string]time.Duration{"asking": time.Minute, "hasty": 20 * time.Millisecond} {
+				c.Projects = append(c.Projects, local.Project{Name: name, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{Timeout: timeout}}}})
+			}
 		})
 		dirs.Store(b, dir)
 		return b
@@ -32,6 +41,10 @@ func TestSuite(t *testing.T) {
 		Repository: "repository",
 		Role:       "operator",
 		Recipe:     &fleet.Recipe{Driver: "shell"},
+		Forget:     talker.Forget,
+		Checks: placetest.Checks{
+			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",
+		},
 		Prompts: placetest.Prompts{
 			Says: placetest.Prompt{
 				Text:    "echo first; echo second >&2; sleep 0.06; echo third; echo all well",
@@ -43,7 +56,13 @@ func TestSuite(t *testing.T) {
 			Deaf:    placetest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 <$FLEET_MESSAGES || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
 			Payload: placetest.Prompt{Text: `printf 'x: 1\ny: 2' >"$FLEET_PAYLOAD"; echo done`, Payload: []byte("x: 1\ny: 2")},
 			Changes: placetest.Prompt{Text: "echo one line >made; echo done", Lines: []string{"+one line", "made"}, Summary: "made"},
-			Listens: placetest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
+			Asks: placetest.Prompt{
+				Project: "asking", Lines: []string{"at work"},
+				Text: `echo at work; "$FLEET_ASK" permission Bash '{"command":"touch asked"}' || true; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`,
+			},
+			Talks:      placetest.Prompt{Project: "talks", Text: "go on"},
+			AsksInVain: placetest.Prompt{Project: "hasty", Text: `"$FLEET_ASK" question 'anybody?' || echo no answer`, Reply: "no answer"},
+			Listens:    placetest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
 		},
 	})
 }

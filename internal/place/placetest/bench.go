@@ -208,6 +208,14 @@ func (x *bench) reason(err error, want ...fleet.Reason) {
 	x.NotEmpty(e.Message)
 }
 
+// optional wants err to be that of a method which the place's traits do not promise. Nobody calls it, so it may also work.
+func (x *bench) optional(err error) {
+	x.Helper()
+	if err != nil {
+		x.reason(err, fleet.ReasonUnimplemented)
+	}
+}
+
 // reopen replaces the backend by another one over the same world, and skips the case where there can be none.
 func (x *bench) reopen() {
 	x.Helper()

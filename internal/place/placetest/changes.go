@@ -12,7 +12,7 @@ func changes(x *bench) {
 		r := x.dispatch(a, x.h.Prompts.Says)
 		x.completes(a, r, x.h.Prompts.Says)
 		_, err := x.b.Connect(a).Changes(x.ctx, r)
-		x.reason(err, fleet.ReasonUnimplemented)
+		x.optional(err)
 		return
 	}
 	a := x.readyIn(x.h.Repository)
@@ -69,5 +69,11 @@ func changes(x *bench) {
 
 	_, err = x.b.Delete(x.ctx, a)
 	x.NoError(err)
-	patch("")
+	if x.b.Traits().KeepsWork {
+		patch("")
+		return
+	}
+	if _, _, err = x.b.Connect(a).Patch(x.ctx, *c, "", 0, 1<<20); err != nil {
+		x.reason(err, fleet.ReasonChangesNotFound)
+	}
 }

@@ -48,6 +48,12 @@ type Harness struct {
 	// OfRecipe is what all agents are made of, in place of Project and Role; nil: they are made of those.
 	OfRecipe *fleet.Recipe
 
+	// Forget loses all conversations of Prompts.Talks, as a workspace does whose home is made anew.
+	Forget func(t *testing.T)
+
+	// Checks are commands for Check. Without them, it is UNIMPLEMENTED.
+	Checks Checks
+
 	// NoLog says that workspaces have no log.
 	NoLog bool
 
@@ -90,18 +96,32 @@ type Prompts struct {
 	// "tabs" and "spaces", writes the answer, and completes. Without it, Answer is UNIMPLEMENTED.
 	Asks Prompt
 
+	// Talks has a Talker say how many tasks its conversation has. Without it, agents keep no conversation.
+	Talks Prompt
+
 	// AsksInVain asks a question that expires soon, writes Reply, and completes.
 	AsksInVain Prompt
 }
 
 // Prompt is something for an agent to do, and what is to be seen when it does. Which fields count, Prompts says.
 type Prompt struct {
+	Project string // whose agents do it; empty: Harness.Project
 	Text    string
 	Lines   []string
 	Summary string
 	Reason  string
 	Reply   string
 	Payload []byte
+}
+
+// Checks are commands that check the work of a run.
+type Checks struct {
+	// Fails puts Output out and fails with the exit code 3.
+	Fails, Output string
+	// Hangs puts Output out and never ends.
+	Hangs string
+	// Sees passes if the agent has changed the file that Prompts.Changes changes, and fails otherwise.
+	Sees string
 }
 
 // Run runs the suite. The test that calls it must not be parallel, because Run also looks for goroutines left behind.
@@ -181,8 +201,15 @@ var cases = []struct {
 	{"a question expires", asksInVain},
 	{"a run that ends takes its questions with it", asksAndEnds},
 	{"a second backend answers", asksTakeOver},
+	{"a conversation", conversation},
 	{"log", log},
 	{"changes", changes},
+	{"raw output", output},
+	{"checks", checks},
+	{"a check is stopped", checkStopped},
+	{"a check is stopped with its agent", checkStoppedWithAgent},
+	{"a second backend takes over a check", checkTakeOver},
+	{"bundle", bundle},
 	{"an agent by its recipe", recipe},
 	{"a recipe with an unknown driver", recipeUnknownDriver},
 	{"calls that are cut off at the start", canceled},

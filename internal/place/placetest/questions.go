@@ -18,6 +18,15 @@ func answerTo(r fleet.Run, q fleet.Question, answer, message string) fleet.Quest
 func (x *bench) asks() fleet.Agent {
 	x.Helper()
 	x.Equal(x.h.Prompts.Asks.Text != "", x.b.Traits().Asks, "the harness has the prompt Asks where the backend has the trait Asks")
+	return x.asking(x.h.Prompts.Asks)
+}
+
+// asking returns an agent that can do what the prompt says.
+func (x *bench) asking(p Prompt) fleet.Agent {
+	x.Helper()
+	if p.Project != "" {
+		return x.readyIn(p.Project)
+	}
 	return x.ready()
 }
 
@@ -27,7 +36,7 @@ func asks(x *bench) {
 	if p.Text == "" {
 		r, f := x.working(a, x.h.Prompts.Works)
 		q := answerTo(r, fleet.Question{ID: "1", Kind: fleet.AskText}, "tabs", "")
-		x.reason(x.b.Connect(a).Answer(x.ctx, r, q), fleet.ReasonUnimplemented)
+		x.reason(x.b.Connect(a).Answer(x.ctx, r, q), fleet.ReasonUnimplemented, fleet.ReasonQuestionNotFound)
 		x.stopped(a, r, f)
 		return
 	}
@@ -66,7 +75,7 @@ func asks(x *bench) {
 func asksInVain(x *bench) {
 	p := x.h.Prompts.AsksInVain
 	x.need(p, "questions that expire")
-	a := x.ready()
+	a := x.asking(p)
 	r := x.dispatch(a, p)
 	f := x.follow(x.ctx, a, r, "")
 	outputs, o, err := f.end()
@@ -80,7 +89,7 @@ func asksInVain(x *bench) {
 func asksAndEnds(x *bench) {
 	p := x.h.Prompts.Asks
 	x.need(p, "questions")
-	a := x.ready()
+	a := x.asking(p)
 	r, f := x.working(a, p)
 	q := f.question("", fleet.QuestionWaiting)
 	x.stopped(a, r, f)
@@ -90,7 +99,7 @@ func asksAndEnds(x *bench) {
 func asksTakeOver(x *bench) {
 	p := x.h.Prompts.Asks
 	x.need(p, "questions")
-	a := x.ready()
+	a := x.asking(p)
 	first, cancel := context.WithCancel(x.ctx)
 	r := x.dispatch(a, p)
 	f := x.follow(first, a, r, "")

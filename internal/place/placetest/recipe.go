@@ -8,7 +8,7 @@ import (
 
 // recipe has an agent that no project describes live from its making to its end.
 func recipe(x *bench) {
-	drivers := x.b.Traits().Drivers
+	drivers := x.b.Traits().DriverNames()
 	if x.h.Recipe == nil {
 		x.Empty(drivers, "a backend that takes recipes needs one in its harness")
 		x.Skip("the backend takes no recipes")
@@ -34,7 +34,7 @@ func recipe(x *bench) {
 }
 
 func recipeUnknownDriver(x *bench) {
-	drivers := x.b.Traits().Drivers
+	drivers := x.b.Traits().DriverNames()
 	if len(drivers) == 0 {
 		x.Skip("the backend takes no recipes")
 	}
@@ -44,7 +44,7 @@ func recipeUnknownDriver(x *bench) {
 	}
 	_, err := x.b.Provision(x.ctx, x.made(&fleet.Recipe{Driver: "no-such-driver"}))
 	x.reason(err, fleet.ReasonProvisioningFailed)
-	x.Contains(fleet.Words(err), drivers[0], "it says which drivers there are")
+	x.Contains(fleet.PublicMessage(err), drivers[0], "it says which drivers there are")
 }
 
 // made returns an agent by the recipe that has no workspace yet.

@@ -16,6 +16,15 @@ func traits(x *bench) {
 	x.Equal(before, x.b.Traits())
 }
 
+// requireChecks wants checks that can be run, and none where Traits.ProjectChecks is not set.
+func (x *bench) requireChecks(c fleet.Checks) {
+	x.Helper()
+	x.NoError(c.Valid())
+	if !x.b.Traits().ProjectChecks {
+		x.Empty(c)
+	}
+}
+
 func projects(x *bench) {
 	all, err := x.b.Projects(x.ctx)
 	x.NoError(err)
@@ -31,8 +40,10 @@ func projects(x *bench) {
 		x.NoError(err)
 		x.NotEmpty(roles, "project %q has no role", p.Name)
 		defaults, names := 0, map[string]bool{}
+		x.requireChecks(p.Checks)
 		for _, r := range roles {
 			x.NotEmpty(r.Name)
+			x.requireChecks(r.Checks)
 			x.False(names[r.Name], "project %q has the role %q twice", p.Name, r.Name)
 			names[r.Name] = true
 			if r.Default {

@@ -31,11 +31,13 @@ type client struct {
 	wire    *wire
 	conn    *acp.Connection
 	dir     string
-	version string // of the program, as it says
+	stop    <-chan struct{} // closed when the run is to end
+	version string          // of the program, as it says
 
 	mu      sync.Mutex
 	session string
 	quiet   bool            // what the program reports is of the past: it repeats the session
+	past    int             // how many such reports came
 	calls   map[string]call // tool calls that were announced
 	cancel  bool            // the turn is being cancelled
 	asking  int             // permissions that wait for their answer
@@ -52,7 +54,7 @@ func run(ctx context.Context, j *Job, out *output) error {
 	if err != nil {
 		return err
 	}
-	c := &client{job: j, out: out, program: p, dir: dir, calls: map[string]call{}}
+	c := &client{job: j, out: out, program: p, dir: dir, stop: ctx.Done(), calls: map[string]call{}}
 	c.wire = &wire{lines: bufio.NewReader(p.out), update: c.update}
 	c.conn = acp.NewConnection(c.handle, p.stdin, c.wire)
 	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // what it would say has the agent's texts in it
@@ -82,7 +84,7 @@ func (c *client) work(ctx context.Context, in *messages) error {
 	if resumed {
 		prompt = c.job.Prompt
 	} else if c.job.Session != "" {
-		prompt = "(The conversation that you had before could not be restored. This one begins anew.)\n\n" + prompt
+		prompt = Lost + prompt
 	}
 	for more := true; more && ctx.Err() == nil; prompt, more = in.next() {
 		if err := c.turn(ctx, prompt); err != nil {
@@ -91,6 +93,9 @@ func (c *client) work(ctx context.Context, in *messages) error {
 	}
 	return nil
 }
+
+// Lost tells an agent that it has had another conversation.
+const Lost = "(The conversation that you had before could not be restored. This one begins anew.)\n\n"
 
 // name is what the program is called in errors.
 func (c *client) name() string {
@@ -207,6 +212,9 @@ func (c *client) update(params json.RawMessage) {
 	_ = json.Unmarshal(p.Update, &u) // the content of a tool call is a list
 	c.mu.Lock()
 	quiet := c.quiet
+	if quiet {
+		c.past++
+	}
 	var now call
 	if strings.HasPrefix(u.Kind, "tool_call") && json.Unmarshal(p.Update, &now) == nil {
 		now.merge(c.calls[now.ID])

@@ -134,7 +134,17 @@ func TestSession(t *testing.T) {
 		require.Equal(t, Line{Type: LineSession, Session: "s1", Text: "no such session"}, of(lines, LineSession)[0])
 		require.Equal(t, "all anew", said(lines))
 	}
-	lines, err := play(t, "plain", old("s1"))
+	// A session that cannot be continued yet is waited for.
+	begun := time.Now()
+	lines, err := play(t, "load", func(j *Job) {
+		old("s1")(j)
+		j.NotBefore = begun.Add(300 * time.Millisecond)
+	})
+	require.NoError(t, err)
+	require.True(t, of(lines, LineSession)[0].Resumed)
+	require.GreaterOrEqual(t, time.Since(begun), 300*time.Millisecond)
+
+	lines, err = play(t, "plain", old("s1"))
 	require.NoError(t, err)
 	require.Equal(t, "the program cannot continue sessions", of(lines, LineSession)[0].Text)
 	require.Equal(t, "all anew", said(lines))

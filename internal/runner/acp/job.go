@@ -4,20 +4,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
 )
 
 // Job is what Main is told to do. It holds the headers of MCP servers, so it lives in a file that goes with the run.
 type Job struct {
-	Argv     []string `json:"argv"`              // the program and its arguments
-	Tested   string   `json:"tested,omitempty"`  // the version of the program that this was tested with
-	Session  string   `json:"session,omitempty"` // the session to continue; empty: a new one
-	First    string   `json:"first"`             // the prompt that begins a session: all that the agent is told
-	Prompt   string   `json:"prompt"`            // the prompt that continues one
-	Model    string   `json:"model,omitempty"`   // empty: the program's own choice
-	Mode     string   `json:"mode,omitempty"`    // of permissions, as the program calls it; empty: its own choice
-	Servers  []Server `json:"servers,omitempty"`
-	Policy   Policy   `json:"policy"`
-	Messages int      `json:"messages,omitempty"` // the file descriptor that messages come from; 0: none
+	Argv    []string `json:"argv"`              // the program and its arguments
+	Tested  string   `json:"tested,omitempty"`  // the version of the program that this was tested with
+	Session string   `json:"session,omitempty"` // the session to continue; empty: a new one
+	// NotBefore is when the session can be continued at the earliest; zero: at once.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	First     string    `json:"first"`           // the prompt that begins a session: all that the agent is told
+	Prompt    string    `json:"prompt"`          // the prompt that continues one
+	Model     string    `json:"model,omitempty"` // empty: the program's own choice
+	Mode      string    `json:"mode,omitempty"`  // of permissions, as the program calls it; empty: its own choice
+	Servers   []Server  `json:"servers,omitempty"`
+	Policy    Policy    `json:"policy"`
+	Ask       string    `json:"ask,omitempty"`      // the run's directory, where what Policy does not decide is asked; empty: it is denied
+	Messages  int       `json:"messages,omitempty"` // the file descriptor that messages come from; 0: none
 }
 
 // Server is an MCP server that the program connects to.

@@ -1,10 +1,13 @@
 package acp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
 	"github.com/coder/acp-go-sdk"
+
+	"fleet/internal/runner/ask"
 )
 
 // option is an answer that the program offers.
@@ -34,16 +37,44 @@ func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *
 	allowed, decided, why := c.job.Policy.decide(p.Call)
 	if !decided {
 		c.waiting(1)
-		allowed, why = c.ask(ctx, p.Call, p.Options, why)
+		allowed, why = c.ask(ctx, p.Call, why)
 		c.waiting(-1)
+		select {
+		case <-c.stop:
+			return outcome(""), nil
+		default:
+		}
 	}
 	c.out.write(Line{Type: LinePermission, ID: p.Call.ID, Title: p.Call.Title, Allowed: allowed, Text: why})
 	return outcome(choose(p.Options, allowed)), nil
 }
 
-// ask is where somebody can be asked about a permission that no rule decides. Nobody is: it is denied.
-func (c *client) ask(_ context.Context, _ call, _ []option, why string) (allowed bool, because string) {
-	return false, why
+// ask asks about a permission that no rule of the job decides. Where nobody can be asked it is denied.
+func (c *client) ask(ctx context.Context, p call, why string) (allowed bool, because string) {
+	if c.job.Ask == "" {
+		return false, why
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	q := ask.Question{Kind: ask.Permission, Tool: cmp.Or(p.Meta.Claude.Tool, p.Kind), Text: p.Title, Sort: p.Kind, Input: p.RawInput}
+	if q.Tool == "" || q.Tool == "other" {
+		q.Tool, q.Text = cmp.Or(p.Title, "a tool"), ""
+	}
+	a, err := ask.Ask(ctx, c.job.Ask, q)
+	switch {
+	case err != nil:
+		return false, "nobody can be asked: " + err.Error()
+	case a.Allowed():
+		return true, "allowed by " + a.By
+	}
+	return false, a.Why()
 }
 
 // waiting counts the permissions that wait for an answer.

@@ -28,7 +28,8 @@ type call struct {
 	Places   []struct {
 		Path string `json:"path"`
 	} `json:"locations"`
-	Meta struct {
+	Content json.RawMessage `json:"content"`
+	Meta    struct {
 		Claude struct {
 			Tool string `json:"toolName"`
 		} `json:"claudeCode"`
@@ -49,6 +50,9 @@ func (c *call) merge(o call) {
 	if len(c.Places) == 0 {
 		c.Places = o.Places
 	}
+	if len(c.changes()) == 0 {
+		c.Content = o.Content
+	}
 	if c.Meta.Claude.Tool == "" {
 		c.Meta = o.Meta
 	}
@@ -65,6 +69,21 @@ var kinds = map[string]string{
 	"grep": "search", "glob": "search", "ls": "search", "webfetch": "fetch",
 }
 
+// Unasked returns the first of the rules that is about what programs do without asking: reading. Empty: there is none.
+func Unasked(rules []string) string {
+	for _, rule := range rules {
+		name, _, _ := strings.Cut(rule, "(")
+		name = strings.ToLower(strings.TrimSpace(name))
+		if k := kinds[name]; k != "" {
+			name = k
+		}
+		if name == "read" || name == "search" || name == "think" {
+			return rule
+		}
+	}
+	return ""
+}
+
 // decide says whether the policy allows the call, and whether it says anything about it.
 func (p Policy) decide(c call) (allowed, decided bool, why string) {
 	if rule := c.match(p.Deny, false); rule != "" {
@@ -79,9 +98,9 @@ func (p Policy) decide(c call) (allowed, decided bool, why string) {
 	return false, false, "no rule allows it"
 }
 
-// within says whether the files of the call are in the directory, as far as the call names them.
+// within says whether the call names its files, and all of them are in the directory.
 func (c call) within(dir string) bool {
-	paths := c.subjects()
+	paths := append(c.subjects(), c.changes()...)
 	for _, l := range c.Places {
 		paths = append(paths, l.Path)
 	}
@@ -93,7 +112,22 @@ func (c call) within(dir string) bool {
 			return false
 		}
 	}
-	return true
+	return len(paths) > 0
+}
+
+// changes are the files that the call changes, as its content shows them.
+func (c call) changes() (paths []string) {
+	var all []struct {
+		Type string `json:"type"`
+		Path string `json:"path"`
+	}
+	_ = json.Unmarshal(c.Content, &all) // other content names no files
+	for _, b := range all {
+		if b.Type == "diff" && b.Path != "" {
+			paths = append(paths, b.Path)
+		}
+	}
+	return paths
 }
 
 // match returns the first rule that names the call. With whole set, a pattern must fit a command as a whole; without, it is
@@ -119,6 +153,9 @@ func (c call) named(name string) bool {
 	tool, title := strings.ToLower(c.Meta.Claude.Tool), strings.ToLower(c.Title)
 	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
 		server, inner, _ := strings.Cut(server, "__")
+		if of, ok := strings.CutPrefix(title, "mcp."+server+"."); ok { // as Codex calls it
+			return inner == "" || of == inner
+		}
 		return strings.HasPrefix(tool+"__", name+"__") || inner == "" && strings.HasPrefix(title, server+"_") && !strings.ContainsAny(title, " \t\n") ||
 			inner != "" && title == server+"_"+inner
 	}
@@ -144,7 +181,11 @@ func (c call) fits(pattern string, whole bool) bool {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
 	re := regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + "$")
-	for _, s := range c.subjects() {
+	subjects := c.subjects()
+	for _, s := range subjects {
+		if filepath.IsAbs(s) && c.Kind != "execute" { // a path must not lead out of the pattern
+			s = filepath.Clean(s)
+		}
 		switch {
 		case !whole:
 			for _, part := range compound.Split(s, -1) {
@@ -156,18 +197,19 @@ func (c call) fits(pattern string, whole bool) bool {
 				return true
 			}
 		case c.Kind == "execute" && compound.MatchString(s): // it would run more than the rule says
-		case re.MatchString(s):
-			return true
+			return false
+		case !re.MatchString(s):
+			return false
 		}
 	}
-	return false
+	return whole && len(subjects) > 0
 }
 
 // subjects are what a pattern is compared with.
 func (c call) subjects() (all []string) {
 	var input map[string]json.RawMessage
 	if json.Unmarshal(c.RawInput, &input) != nil {
-		return nil
+		return c.changes()
 	}
 	for _, key := range []string{"command", "cmd", "file_path", "filePath", "filepath", "path", "url", "pattern"} {
 		var s string
@@ -186,5 +228,5 @@ func (c call) subjects() (all []string) {
 			return all // the first says what the call is for
 		}
 	}
-	return nil
+	return c.changes()
 }

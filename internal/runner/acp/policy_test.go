@@ -12,6 +12,14 @@ func TestPolicy(t *testing.T) {
 		input, _ := json.Marshal(map[string]any{"command": command})
 		return call{Kind: "execute", Title: "`" + command + "`", RawInput: input}
 	}
+	patch := func(paths ...string) call {
+		var content []map[string]string
+		for _, p := range paths {
+			content = append(content, map[string]string{"type": "diff", "path": p})
+		}
+		b, _ := json.Marshal(content)
+		return call{Kind: "edit", Title: "Edit files", Content: b}
+	}
 	edit := call{Kind: "edit", Title: "Edit a.go", RawInput: json.RawMessage(`{"file_path":"/w/a.go"}`)}
 	mcp := call{Kind: "other", Title: "tracker_search"}
 	named := call{Kind: "other", Title: "search"}
@@ -41,6 +49,13 @@ func TestPolicy(t *testing.T) {
 		{name: "edits are no commands", policy: Policy{Edits: true}, call: bash("ls"), undecided: true},
 		{name: "a path", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: edit, allowed: true},
 		{name: "another path", policy: Policy{Allow: []string{"Edit(/v/*)"}}, call: edit, undecided: true},
+		{name: "a path that leads elsewhere", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: call{Kind: "edit", RawInput: json.RawMessage(`{"path":"/w/../etc/passwd"}`)}, undecided: true},
+		{name: "files of a diff", policy: Policy{Edits: true, dir: "/w"}, call: patch("/w/a", "/w/b"), allowed: true},
+		{name: "one of them elsewhere", policy: Policy{Edits: true, dir: "/w"}, call: patch("/w/a", "/v/b"), undecided: true},
+		{name: "a pattern for all of them", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: patch("/w/a", "/w/b"), allowed: true},
+		{name: "a pattern for one of them", policy: Policy{Allow: []string{"Edit(/w/*)"}}, call: patch("/w/a", "/v/b"), undecided: true},
+		{name: "denied for one of them", policy: Policy{Allow: []string{"Edit"}, Deny: []string{"Edit(/v/*)"}}, call: patch("/w/a", "/v/b")},
+		{name: "edits of files that are not named", policy: Policy{Edits: true, dir: "/w"}, call: call{Kind: "edit", Title: "Edit files"}, undecided: true},
 		{name: "a server by its tool's title", policy: Policy{Allow: []string{"mcp__tracker"}}, call: mcp, allowed: true},
 		{name: "another server", policy: Policy{Allow: []string{"mcp__track"}}, call: mcp, undecided: true},
 		{name: "a server by its tool's name", policy: Policy{Allow: []string{"mcp__tracker"}}, call: named, allowed: true},

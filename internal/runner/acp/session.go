@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coder/acp-go-sdk"
 )
@@ -141,6 +142,13 @@ var errNoResume = &acp.RequestError{Code: -32601, Message: "the program cannot c
 
 // resume continues the session. What the program repeats of it is not passed on.
 func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer) (begun, error) {
+	wait := time.NewTimer(time.Until(c.job.NotBefore))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+		return begun{}, ctx.Err()
+	}
 	c.setQuiet(true)
 	defer c.setQuiet(false)
 	id := acp.SessionId(c.job.Session)
@@ -149,10 +157,39 @@ func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer
 		case g.Capabilities.Session.Resume != nil:
 			return request[begun](ctx, c, requestTime, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
 		case g.Capabilities.Load:
-			return request[begun](ctx, c, requestTime, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
+			b, err := request[begun](ctx, c, requestTime, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
+			if err == nil {
+				c.settle(ctx)
+			}
+			return b, err
 		}
 		return begun{}, errNoResume
 	})
+}
+
+// settleTime is how long a program that repeats a session may pause. Some go on with that after they have answered.
+var settleTime = 300 * time.Millisecond
+
+// settle waits until the program repeats no more of the session.
+func (c *client) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	tick := time.NewTicker(settleTime)
+	defer tick.Stop()
+	for before := -1; ; {
+		c.mu.Lock()
+		past := c.past
+		c.mu.Unlock()
+		if past == before {
+			return
+		}
+		before = past
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (c *client) setQuiet(quiet bool) {

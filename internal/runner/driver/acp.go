@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
@@ -28,6 +29,9 @@ func (a agentClient) Program() string { return a.o.Command[0] }
 
 func (a agentClient) Keys() []string { return a.o.Keys }
 
+// Furnish implements Furnisher.
+func (a agentClient) Furnish() map[string]string { return a.o.Home }
+
 func (a agentClient) Command(j Job) (Command, error) {
 	const file = "acp.json"
 	if len(j.Helper) == 0 {
@@ -40,15 +44,22 @@ func (a agentClient) Command(j Job) (Command, error) {
 	known, told := parseConversation(j.Session), fingerprint(standing(j))
 	known.told, _, _ = strings.Cut(known.told, " ") // the cost is for the parser
 	job := acp.Job{
-		Argv: a.o.Command, Tested: a.o.Tested, Session: known.id, First: brief(j), Prompt: j.Prompt, Model: j.Role.Model,
+		Argv: a.o.Command, Tested: a.o.Tested, Session: known.id, First: begins(j, brief(j)), Prompt: j.Prompt, Model: j.Role.Model,
 		Mode: j.Role.PermissionMode, Messages: shim.MessagesFD, Policy: acp.Policy{
 			Allow: allowed(j), Deny: j.Role.DisallowedTools, Edits: j.Role.PermissionMode == acp.AcceptEdits,
 		},
+	}
+	if a.o.Minutes && known.id != "" {
+		job.NotBefore = j.Since.Truncate(time.Minute).Add(time.Minute)
 	}
 	if known.told != told {
 		job.Prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + brief(j)
 	}
 	servers := serversOf(j)
+	if len(j.Ask) > 0 {
+		job.Ask = j.RunDir
+		servers[AskServer] = askServer(j)
+	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[name]
 		kind := s.Type
@@ -62,7 +73,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 		return Command{}, err
 	}
 	return Command{
-		Argv: append(slices.Clone(j.Helper), j.path(file)), Env: a.o.Env, Messages: true, MessagesJSON: true, SplitStderr: true,
+		Argv: append(slices.Clone(j.Helper), j.path(file)), Starts: a.Program(), Env: a.o.Env, Messages: true, MessagesJSON: true, SplitStderr: true,
 		// It has the headers of MCP servers, which may be secrets.
 		Files:  []File{{Name: file, Data: string(data), Secret: true}},
 		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Program: filepath.Base(a.o.Command[0])},

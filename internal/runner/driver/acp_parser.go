@@ -24,6 +24,7 @@ type acpParser struct {
 	broken   bool   // the next text begins a message
 	midline  bool   // the output does not end with a newline
 	failed   string
+	errored  bool // Codex says that the turn has ended by an error, which is what it said last
 	turns    int
 	used     tokens
 	tools    int
@@ -69,10 +70,11 @@ func (p *acpParser) Line(line []byte) []Piece {
 			p.before, p.cost = 0, 0
 		}
 		if l.Text != "" {
-			return []Piece{{Step: true, Text: oneLine(valid("the conversation begins anew, since the last one could not be restored: " + l.Text))}}
+			return []Piece{lostPiece(l.Text)}
 		}
 	case acp.LineState:
 		p.waits = l.State == acp.StateRequiresAction
+		p.errored = p.errored && l.State != acp.StateRunning
 		return []Piece{{}}
 	case acp.LinePermission:
 		var said []Piece
@@ -139,9 +141,19 @@ func (p *acpParser) update(update json.RawMessage) []Piece {
 			Amount   float64 `json:"amount"`
 			Currency string  `json:"currency"`
 		} `json:"cost"`
+		Meta struct {
+			Codex struct {
+				Thread struct {
+					Type string `json:"type"`
+				} `json:"threadStatus"`
+			} `json:"codex"`
+		} `json:"_meta"`
 	}
 	if json.Unmarshal(update, &u) == nil && u.Kind == "usage_update" && u.Cost != nil && u.Cost.Currency == "USD" {
 		p.cost, p.costs = u.Cost.Amount, true
+	}
+	if u.Meta.Codex.Thread.Type == "systemError" { // its prompts end well all the same
+		p.errored = true
 	}
 	begun, ended, result, failed := p.calls.Update(update)
 	said := []Piece{{}}
@@ -170,6 +182,8 @@ func (p *acpParser) Result(e Exit) Result {
 		if last := lastLine(e.Stderr); p.turns == 0 && last != "" {
 			o.Reason = shorten(valid(p.failed+" (its last error: "+last+")"), maxReason)
 		}
+	case e.Code == 0 && p.errored:
+		fail(&o, shorten(valid(codexFailure(p.said)), maxReason))
 	case e.Code == 0 && p.turns == 0:
 		fail(&o, p.format.Program+" ended without a result")
 	}

@@ -6,8 +6,15 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"fleet/internal/runner/ask"
 )
+
+// claudeTested is the version of Claude Code that the driver was tested with.
+const claudeTested = "2.1.329"
 
 // claude runs Claude Code headless. The tasks of an agent are one conversation: each run resumes the one before.
 type claude struct{ argv []string }
@@ -28,8 +35,9 @@ func (c claude) Keys() []string {
 func (c claude) Command(j Job) (Command, error) {
 	const mcpFile, stdinFile = "mcp.json", "stdin"
 	prompt, system := j.Prompt, standing(j)
+	prompt = begins(j, prompt)
 	known, told := parseConversation(j.Session), fingerprint(system)
-	out := Command{SplitStderr: true, Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Results: j.Role.Sealed}}
+	out := Command{SplitStderr: true, Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Tested: claudeTested}}
 	argv := append([]string{}, c.argv...)
 	argv = append(argv, "-p", "--verbose", "--output-format", "stream-json", "--setting-sources", sources(j.Role))
 	flag := func(name, value string) {
@@ -39,7 +47,7 @@ func (c claude) Command(j Job) (Command, error) {
 	}
 	switch {
 	case len(system) > MaxArgument:
-		prompt, system = brief(j), ""
+		prompt, system = begins(j, brief(j)), ""
 	case known.id != "" && known.told != told:
 		// Claude Code keeps the system prompt that a conversation began with.
 		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + brief(j)
@@ -57,7 +65,14 @@ func (c claude) Command(j Job) (Command, error) {
 	flag("--allowedTools", strings.Join(allowed(j), ","))
 	flag("--disallowedTools", strings.Join(j.Role.DisallowedTools, ","))
 	flag("--permission-mode", j.Role.PermissionMode)
-	if servers := serversOf(j); len(servers) > 0 || j.Role.Sealed {
+	servers := serversOf(j)
+	if len(j.Ask) > 0 {
+		servers[AskServer] = askServer(j, ask.ToolApprove)
+		argv = append(argv, "--permission-prompt-tool", "mcp__"+AskServer+"__"+ask.ToolApprove)
+		// Its patience with a tool that people answer; the supervisor ends the wait.
+		out.Env = map[string]string{"MCP_TOOL_TIMEOUT": strconv.FormatInt((j.Role.Permissions.Wait() + time.Minute).Milliseconds(), 10)}
+	}
+	if len(servers) > 0 || j.Role.Sealed {
 		b, err := json.Marshal(map[string]any{"mcpServers": servers})
 		if err != nil {
 			return Command{}, err
@@ -110,10 +125,14 @@ func serversOf(j Job) map[string]MCPServer {
 
 // allowed are the tools that need no permission.
 func allowed(j Job) []string {
-	if j.Report == nil {
-		return j.Role.AllowedTools
+	tools := slices.Clone(j.Role.AllowedTools)
+	if j.Report != nil {
+		tools = append(tools, "mcp__"+ReportServer)
 	}
-	return append(slices.Clone(j.Role.AllowedTools), "mcp__"+ReportServer)
+	if len(j.Ask) > 0 {
+		tools = append(tools, "mcp__"+AskServer+"__"+ask.ToolAskUser)
+	}
+	return tools
 }
 
 // conversation is a session of Claude Code, as it is written down: its id and what it was told about the agent.

@@ -18,6 +18,10 @@ type claudeParser struct {
 	session string
 	said    string // the last text it wrote
 	garbage string // the last line that is not an event
+	first   string // the first line that is not known, if none before it was
+	known   bool   // an event was understood
+	version string // of the program
+	tested  string
 	result  *claudeEvent
 	cost    float64
 	turns   int
@@ -26,7 +30,7 @@ type claudeParser struct {
 }
 
 func newClaudeParser(f Format) *claudeParser {
-	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, results: f.Results, open: map[string]bool{}, usage: claudeUsage{names: map[string]string{}}}
+	return &claudeParser{resumed: parseConversation(f.Resumed), told: f.Told, results: f.Results, tested: f.Tested, open: map[string]bool{}, usage: claudeUsage{names: map[string]string{}}}
 }
 
 type claudeEvent struct {
@@ -47,6 +51,7 @@ type claudeEvent struct {
 	} `json:"model_usage_since_last_result"`
 	Usage   *messageTokens `json:"usage"` // of a result: what was used since the result before
 	Model   string         `json:"model"` // of the first event
+	Version string         `json:"claude_code_version"`
 	Message struct {
 		ID      string          `json:"id"`
 		Model   string          `json:"model"`
@@ -74,6 +79,7 @@ func (p *claudeParser) Open() int { return len(p.open) }
 func (p *claudeParser) Line(line []byte) []Piece {
 	var e claudeEvent
 	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
+		p.strange(line)
 		if line[0] == '{' && json.Valid(line) {
 			return nil // an event of a form that is not known
 		}
@@ -86,17 +92,31 @@ func (p *claudeParser) Line(line []byte) []Piece {
 	}
 	switch e.Type {
 	case "system":
+		p.known = true
+		if e.Version != "" {
+			p.version = e.Version
+		}
 		p.usage.begin(e.Model)
 	case "result":
+		p.known = true
 		p.took(&e)
 	case "assistant":
-		p.heard = true
+		p.known, p.heard = true, true
 		p.usage.message(&e)
 		return p.assistant(e)
 	case "user":
 		return p.user(e)
+	default:
+		p.strange(line)
 	}
 	return nil
+}
+
+// strange takes a line that is not known.
+func (p *claudeParser) strange(line []byte) {
+	if !p.known && p.first == "" {
+		p.first = Clean(line[:min(len(line), maxReason)])
+	}
 }
 
 // took takes a result.
@@ -163,8 +183,13 @@ func (p *claudeParser) Result(e Exit) Result {
 	switch res := p.result; {
 	case res == nil:
 		report(&o, p.said)
-		if e.Code == 0 {
-			fail(&o, "claude ended without a result")
+		switch {
+		case e.Code == 0 && !p.known:
+			fail(&o, stranger("", p.first, "claude", p.version, p.tested))
+		case e.Code == 0:
+			fail(&o, stranger("claude ended without a result", "", "claude", p.version, p.tested))
+		case !p.known && e.Signal == "" && p.resumed.id == "":
+			o.Reason = stranger(o.Reason, p.first, "claude", p.version, p.tested)
 		}
 	case res.IsError || strings.HasPrefix(res.Subtype, "error"):
 		fail(&o, claudeFailure(res))

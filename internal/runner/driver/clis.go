@@ -10,8 +10,8 @@ type Known struct {
 
 // CLIs are the agent CLIs that are known, Claude Code first.
 //
-// They read the task from their input, which has no limit in size, and work in the agent's directory with the
-// permission to change files in it; what more they may do is for their own configuration, or the project's.
+// They work in the agent's directory with the permission to change files in it; what more they may do is for their own
+// configuration, or the project's.
 func CLIs() []Known {
 	return []Known{
 		{
@@ -20,22 +20,19 @@ func CLIs() []Known {
 		},
 		{
 			Name: "codex", DisplayName: "Codex", Install: "npm install -g @openai/codex",
-			Options: Options{
-				Kind:    "command",
-				Command: []string{"codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "workspace-write", "-"},
-				Stdin:   "{{.Brief}}",
-				Output:  "jsonl",
-				Fields: Fields{
-					Text:  "[type=item.completed].item[type=agent_message].text",
-					Step:  "[type=item.started].item.type",
-					Error: "[type=turn.failed].error.message", Detail: "item.command",
-				},
-				Keys: []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"},
-			},
+			Options: Options{Kind: "codex"},
 		},
 		{
 			Name: "gemini", DisplayName: "Gemini CLI", Install: "npm install -g @google/gemini-cli",
-			Options: Options{Kind: "acp", Command: []string{"gemini", "--acp"}, Keys: []string{"GEMINI_*", "GOOGLE_*"}, Tested: "0.61.0"},
+			Options: Options{
+				Kind: "acp", Command: []string{"gemini", "--acp"}, Keys: []string{"GEMINI_*", "GOOGLE_*"}, Tested: "0.61.0",
+				// Without this it runs commands in a terminal of their own, which a confined program cannot have.
+				Env: map[string]string{"GEMINI_PTY_INFO": "child_process"},
+				// It names the files of a session by the minute, and begins to write before it reads what is there.
+				Minutes: true,
+				// Otherwise it removes all files of a session when one of them is empty, and each start makes one.
+				Home: map[string]string{".gemini/settings.json": `{"general":{"sessionRetention":{"enabled":false}}}` + "\n"},
+			},
 		},
 		{
 			Name: "opencode", DisplayName: "opencode", Install: "npm install -g opencode-ai",
@@ -48,7 +45,11 @@ func CLIs() []Known {
 		},
 		{
 			Name: "codex-acp", DisplayName: "Codex over ACP", Install: "npm install -g @agentclientprotocol/codex-acp",
-			Options: Options{Kind: "acp", Command: []string{"codex-acp"}, Keys: []string{"OPENAI_*", "CODEX_*"}, Tested: "2.6.0"},
+			Options: Options{
+				Kind: "acp", Command: []string{"codex-acp"}, Keys: []string{"OPENAI_*", "CODEX_*"}, Tested: "2.6.0",
+				// Without this another model answers its requests for permissions, and not the role.
+				Env: map[string]string{"INITIAL_AGENT_MODE": "read-only", "NO_BROWSER": "1"},
+			},
 		},
 		{
 			Name: "claude-agent-acp", DisplayName: "Claude Code over ACP", Install: "npm install -g @agentclientprotocol/claude-agent-acp",

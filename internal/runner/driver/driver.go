@@ -3,11 +3,15 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/acp"
 )
 
 // Driver starts one kind of program on tasks.
@@ -25,18 +29,20 @@ type Driver interface {
 
 // Options are what a project says about its driver.
 type Options struct {
-	Kind    string            // shell, claude, acp or command
+	Kind    string            // shell, claude, codex, acp or command
 	Command []string          // the program and its arguments; the drivers command and acp need it, others have a default
 	Stdin   string            // command: a template of what the program reads; none: empty input
 	Output  string            // command: text or jsonl
 	Fields  Fields            // command: where to look in JSON lines
 	Keys    []string          // environment variables that the program needs
 	Env     map[string]string // acp: variables that the program is started with
+	Home    map[string]string // acp: files that a home of the agent's own has in the beginning
+	Minutes bool              // acp: a session cannot be resumed in the minute in which it was last used
 	Tested  string            // acp: the version of the program that Fleet was tested with
 }
 
 // Kinds are the drivers there are.
-var Kinds = []string{"shell", "claude", "acp", "command"}
+var Kinds = []string{"shell", "claude", "codex", "acp", "command"}
 
 // New returns the driver of the kind, or an error in words when the options are not good.
 func New(o Options) (Driver, error) {
@@ -48,6 +54,8 @@ func New(o Options) (Driver, error) {
 		return newShell(o), nil
 	case "claude":
 		return newClaude(o), nil
+	case "codex":
+		return newCodex(o), nil
 	case "acp":
 		return newAgentClient(o)
 	case "command":
@@ -58,18 +66,23 @@ func New(o Options) (Driver, error) {
 
 // Job is a task as a driver sees it.
 type Job struct {
-	TaskID  string
-	Agent   string
-	Project string
-	Role    Role
-	Spec    string
-	Prompt  string
-	RunDir  string // absolute; what Command.Files names lies there
-	Session string // of the agent's conversation so far; empty when there is none
+	TaskID   string
+	Agent    string
+	Project  string
+	Role     Role
+	Spec     string
+	Prompt   string
+	RunDir   string    // absolute; what Command.Files names lies there
+	Feedback string    // what checks found wrong with the run before; empty: nothing
+	Session  string    // of the agent's conversation so far; empty when there is none
+	Since    time.Time // when Session was last used
+	Lost     string    // why the agent's conversation cannot go on, so that this is another one; empty when it can
 
-	Helper  []string      // starts acp.Main, with the file of its job as one more argument; none: it cannot be started
-	OneTask bool          // it is the agent's only task, so nobody will go on with its conversation
-	Report  *fleet.Report // how the agent reaches Fleet; nil: it does not
+	Helper   []string      // starts acp.Main, with the file of its job as one more argument; none: it cannot be started
+	Ask      []string      // starts ask.Main in the run, with what to do as more arguments; none: the run asks nobody
+	Confined bool          // Fleet confines the program
+	OneTask  bool          // it is the agent's only task, so nobody will go on with its conversation
+	Report   *fleet.Report // how the agent reaches Fleet; nil: it does not
 }
 
 // Role is what an agent's role says to its driver.
@@ -82,11 +95,37 @@ type Role struct {
 	DisallowedTools []string
 	PermissionMode  string
 	MCPServers      map[string]MCPServer
+	Permissions     *Permissions // what it may ask for; nil: it asks nobody, and what needs a permission is denied
 
 	// Sealed says that the role is all that holds: settings that lie where the agent works do not count.
 	Sealed bool
 	// Alone says that the prompt is all that the program is told about itself, instead of an addition to its own words.
 	Alone bool
+}
+
+// Permissions say what happens when the agent needs a permission that its program does not have: the first of Deny, Ask and
+// Allow that names the use of the tool counts. What none of them names is asked. An agent with permissions can also ask
+// questions.
+type Permissions struct {
+	Allow   []string      `yaml:"allow" json:"allow,omitempty"`     // granted
+	Deny    []string      `yaml:"deny" json:"deny,omitempty"`       // denied
+	Ask     []string      `yaml:"ask" json:"ask,omitempty"`         // people are asked
+	Timeout time.Duration `yaml:"timeout" json:"timeout,omitempty"` // how long a question waits for its answer; 0: DefaultAskTimeout
+}
+
+// DefaultAskTimeout is how long a question waits for its answer.
+const DefaultAskTimeout = time.Hour
+
+// Wait returns how long a question waits for its answer.
+func (p *Permissions) Wait() time.Duration { return cmp.Or(p.Timeout, DefaultAskTimeout) }
+
+// AskServer is the name of the MCP server by which an agent asks people.
+const AskServer = "fleet-ask"
+
+// askServer is that server; more are arguments for it.
+func askServer(j Job, more ...string) MCPServer {
+	argv := append(append(slices.Clone(j.Ask), "mcp"), more...)
+	return MCPServer{Type: "stdio", Command: argv[0], Args: argv[1:]}
 }
 
 // MCPServer is a server whose tools the agent may use.
@@ -104,6 +143,7 @@ type Command struct {
 	Argv         []string
 	Env          map[string]string
 	Files        []File // to be made in the run's directory before
+	Starts       string // the program that the first of Argv starts in its turn; empty: Argv is the agent's program
 	StdinFile    string // one of them; none: empty input
 	Messages     bool   // it reads messages while it works
 	MessagesJSON bool   // each as a line with a JSON string
@@ -117,7 +157,7 @@ type File struct {
 	Name       string
 	Data       string
 	Executable bool
-	Secret     bool // removed when the run has ended
+	Secret     bool // removed when the run has ended; StdinFile when it has begun
 }
 
 // Names of the files that every run has, for any program to use.
@@ -150,6 +190,17 @@ func standing(j Job) string {
 		parts = append(parts, fmt.Sprintf("You are the agent %q. What you are there for:\n\n%s", j.Agent, s))
 	}
 	return strings.Join(parts, "\n\n")
+}
+
+// BeginsAnew says to people that a run has a new conversation, and why.
+func BeginsAnew(why string) string { return "the conversation begins anew: " + why }
+
+// begins is the first prompt of a conversation, which says so to an agent that had another one.
+func begins(j Job, prompt string) string {
+	if j.Lost == "" {
+		return prompt
+	}
+	return acp.Lost + prompt
 }
 
 // brief is everything in one text, for programs that take only one.

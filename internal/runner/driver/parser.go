@@ -10,7 +10,7 @@ import (
 // Format says how the output of a run is read. It is kept with the run, so that it can be read whatever becomes of the
 // project.
 type Format struct {
-	Kind   string `json:"kind"` // text, claude, codex, acp or jsonl
+	Kind   string `json:"kind"` // text, claude, codex, acp, outputs or jsonl
 	Fields Fields `json:"fields,omitzero"`
 	// Resumed is the conversation that the run goes on with; empty when it begins one.
 	Resumed string `json:"resumed,omitempty"`
@@ -18,8 +18,16 @@ type Format struct {
 	Told string `json:"told,omitempty"`
 	// Results says that what tools answered is passed on too.
 	Results bool `json:"results,omitempty"`
-	// Program is what the program is called in errors.
+	// Program is what the program is called in errors, and Tested is the version of it that Fleet was tested with.
 	Program string `json:"program,omitempty"`
+	Tested  string `json:"tested,omitempty"`
+	// Model is the model that the run is meant for, where the output does not tell; empty: the program's own choice.
+	Model string `json:"model,omitempty"`
+	// Lost says why the run does not go on with the agent's conversation; empty when it does, or begins the first one.
+	Lost string `json:"lost,omitempty"`
+	// Record is where the program keeps the conversation of the run, as a pattern of package path/filepath with RecordID in
+	// the place of its id; empty when that is not known.
+	Record string `json:"record,omitempty"`
 }
 
 // Parser reads the output of one run, from its beginning. What it finds depends on the bytes alone, not on the pieces
@@ -57,6 +65,7 @@ type Piece struct {
 	Step bool // what it did, not what it wrote
 	Text string
 	Data []byte // the step for programs, see fleet.Output
+	Lost string // why the conversation begins anew, see fleet.Output.ConversationLost
 }
 
 // Exit is how the program ended, by itself.
@@ -79,9 +88,13 @@ func NewParser(f Format) (Parser, error) {
 	case "text":
 		return &textParser{}, nil
 	case "claude":
-		return &lines{each: newClaudeParser(f)}, nil
+		return &lines{each: newClaudeParser(f), lost: f.Lost}, nil
+	case "codex":
+		return &lines{each: newCodexParser(f), lost: f.Lost}, nil
 	case "acp":
-		return &lines{each: newACPParser(f)}, nil
+		return &lines{each: newACPParser(f), lost: f.Lost}, nil
+	case "outputs":
+		return &lines{each: &outputsParser{}}, nil
 	case "jsonl":
 		p, err := newJSONParser(f.Fields)
 		if err != nil {
@@ -104,7 +117,8 @@ type lineParser interface {
 // lines cuts an output into lines.
 type lines struct {
 	each lineParser
-	skip bool // in the midst of a line that is too long
+	lost string // to be told with the first line
+	skip bool   // in the midst of a line that is too long
 }
 
 func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
@@ -123,10 +137,21 @@ func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
 		l.skip = false
 		return n, nil
 	}
-	if line := bytes.TrimSpace(data[:i]); len(line) > 0 {
-		return n, l.each.Line(line)
+	line := bytes.TrimSpace(data[:i])
+	if len(line) == 0 {
+		return n, nil
 	}
-	return n, nil
+	said := l.each.Line(line)
+	if l.lost != "" {
+		said = append([]Piece{lostPiece(l.lost)}, said...)
+		l.lost = ""
+	}
+	return n, said
+}
+
+func lostPiece(why string) Piece {
+	why = shorten(valid(why), maxReason)
+	return Piece{Step: true, Text: oneLine(BeginsAnew(why)), Lost: why}
 }
 
 // Skip implements Skipper: neither the line before the gap nor the one after it is whole.

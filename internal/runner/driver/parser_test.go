@@ -55,10 +55,15 @@ func TestPieces(t *testing.T) {
 		rapid.Just([]byte(`{"type":"text","id":"m","text":"é"}`)),
 		rapid.Just([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":"x","status":"in_progress"}}`)),
 		rapid.Just([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"failed"}}`)),
+		rapid.Just([]byte(`{"type":"item.started","item":{"id":"i","type":"command_execution","command":"ls"}}`)),
+		rapid.Just([]byte(`{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"é"}}`)),
 		rapid.Just([]byte(`{"type":"turn","stop_reason":"end_turn"}`)),
+		rapid.Just([]byte(`{"step":true,"text":"\u0000","data":{"a":"\u0000"},"open":1}`)),
+		rapid.Just([]byte(`{"spent":{"Turns":1}}`)),
+		rapid.Just([]byte(`{"outcome":{"Status":"completed","Summary":"é"}}`)),
 		rapid.Just([]byte(`{"a":{"b":"text"},"type":"result","result":"r","session_id":"s"}`)),
 	)
-	formats := []Format{{Kind: "text"}, {Kind: "claude"}, {Kind: "acp", Results: true}, {Kind: "jsonl", Fields: Fields{Text: "a.b", Summary: "result"}}}
+	formats := []Format{{Kind: "text"}, {Kind: "claude"}, {Kind: "codex", Results: true}, {Kind: "acp", Results: true}, {Kind: "outputs"}, {Kind: "jsonl", Fields: Fields{Text: "a.b", Summary: "result"}}}
 	rapid.Check(t, func(t *rapid.T) {
 		var data []byte
 		for _, l := range rapid.SliceOf(line).Draw(t, "lines") {

@@ -38,3 +38,22 @@ func lastLine(s string) string {
 func fail(o *fleet.Outcome, reason string) {
 	o.Status, o.Reason = fleet.TaskFailed, reason
 }
+
+// stranger is the reason of a run whose program put out nothing that its driver knows, or not all that it should. why is
+// why it failed in its own words, and first the first that it put out; both can be empty. version is that of the program,
+// where it tells.
+func stranger(why, first, program, version, tested string) string {
+	if why == "" {
+		why = "this version of " + strings.TrimSpace(program+" "+version) + " says nothing that Fleet knows"
+		if first = oneLine(valid(first)); first != "" {
+			why += ", but " + shorten(first, maxStrange)
+		}
+	}
+	if tested == "" {
+		return why
+	}
+	return why + "; tested with " + program + " " + tested
+}
+
+// maxStrange is how much of an output that is not known is shown, in characters.
+const maxStrange = 80

@@ -2,16 +2,132 @@ package remote
 
 import (
 	"context"
+	"strings"
 
+	"connectrpc.com/connect"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
 	"fleet/internal/fleet"
 )
 
-var errChanges = fleet.Errorf(fleet.ReasonUnimplemented, "the agent's runner does not tell what tasks changed: look at the agent's files yourself")
+// Bounds on what is told of changes. An agent can put another program in the place of its runner, so the client keeps to
+// them too.
+const (
+	maxPatch   = 16 << 20 // bytes of a part of a patch
+	maxLeftOut = 100      // files
+	maxText    = 4 << 10  // bytes of a path or a reason
+)
+
+// Changes implements the service.
+func (s *Server) Changes(ctx context.Context, req *connect.Request[runnerv1.ChangesRequest]) (*connect.Response[runnerv1.ChangesResponse], error) {
+	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	if err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.take(ctx, req.Msg.GetAgent().GetUid())
+	if err != nil {
+		return nil, fault(err)
+	}
+	defer done()
+	c, err := r.Changes(ctx, run)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	return connect.NewResponse(&runnerv1.ChangesResponse{Changes: changesTo(c)}), nil
+}
+
+// Patch implements the service.
+func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchRequest]) (*connect.Response[runnerv1.PatchResponse], error) {
+	m := req.Msg
+	r, err := s.agent(req.Header(), m.GetAgent())
+	if err != nil {
+		return nil, err
+	}
+	if m.GetOffset() < 0 || m.GetLimit() < 1 || m.GetLimit() > maxPatch {
+		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "offset must not be negative, and limit must be between 1 and %d", maxPatch))
+	}
+	c := fleet.Changes{Base: m.GetBase(), Commit: m.GetCommit()}
+	text, more, err := r.Patch(ctx, c, m.GetPath(), m.GetOffset(), int(m.GetLimit()))
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	return connect.NewResponse(&runnerv1.PatchResponse{Text: text, More: more}), nil
+}
 
 // Changes implements fleet.Runner.
-func (runner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) { return nil, errChanges }
+func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
+	err = w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+		re, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentTo(w.agent), Run: named(r)}))
+		if err == nil {
+			c = changesFrom(re.Msg.GetChanges())
+		}
+		return err
+	})
+	return c, err
+}
 
 // Patch implements fleet.Runner.
-func (runner) Patch(context.Context, fleet.Changes, string, int64, int) ([]byte, bool, error) {
-	return nil, false, errChanges
+func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
+	err = w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+		re, err := w.client.rpc.Patch(ctx, connect.NewRequest(&runnerv1.PatchRequest{
+			Agent: agentTo(w.agent), Base: c.Base, Commit: c.Commit, Path: path, Offset: offset, Limit: int32(min(limit, maxPatch)),
+		}))
+		if err == nil {
+			text, more = re.Msg.GetText(), re.Msg.GetMore()
+			if len(text) > limit {
+				text, more = text[:limit], true
+			}
+		}
+		return err
+	})
+	return text, more, err
+}
+
+func changesTo(c *fleet.Changes) *runnerv1.Changes {
+	if c == nil {
+		return nil
+	}
+	p := &runnerv1.Changes{
+		Base: c.Base, Commit: c.Commit, Ref: c.Ref, Branch: valid(c.Branch), Commits: int32(c.Commits), Dirty: c.Dirty, Pushed: c.Pushed,
+		Files: int32(c.Files), Insertions: int32(c.Insertions), Deletions: int32(c.Deletions), At: timeTo(c.At), Problem: valid(c.Problem),
+	}
+	for _, f := range c.List {
+		p.List = append(p.List, &runnerv1.FileChange{
+			Path: valid(f.Path), From: valid(f.From), Kind: string(f.Kind), Insertions: int32(f.Insertions), Deletions: int32(f.Deletions),
+			Binary: f.Binary,
+		})
+	}
+	for _, path := range c.LeftOut {
+		p.LeftOut = append(p.LeftOut, valid(path))
+	}
+	return p
+}
+
+func changesFrom(p *runnerv1.Changes) *fleet.Changes {
+	if p == nil {
+		return nil
+	}
+	c := &fleet.Changes{
+		Base: bounded(p.GetBase()), Commit: bounded(p.GetCommit()), Ref: bounded(p.GetRef()), Branch: bounded(p.GetBranch()), Commits: int(p.GetCommits()), Dirty: p.GetDirty(),
+		Pushed: p.GetPushed(), Files: int(p.GetFiles()), Insertions: int(p.GetInsertions()), Deletions: int(p.GetDeletions()),
+		At: timeFrom(p.GetAt()), Problem: bounded(p.GetProblem()),
+	}
+	for _, path := range p.GetLeftOut()[:min(len(p.GetLeftOut()), maxLeftOut)] {
+		c.LeftOut = append(c.LeftOut, bounded(path))
+	}
+	for _, f := range p.GetList()[:min(len(p.GetList()), fleet.MaxChangedFiles)] {
+		c.List = append(c.List, fleet.FileChange{
+			Path: bounded(f.GetPath()), From: bounded(f.GetFrom()), Kind: fleet.FileChangeKind(f.GetKind()), Insertions: int(f.GetInsertions()),
+			Deletions: int(f.GetDeletions()), Binary: f.GetBinary(),
+		})
+	}
+	return c
+}
+
+// bounded returns the beginning of a text that is too long.
+func bounded(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxText], "")
 }

@@ -24,11 +24,14 @@ type ClientConfig struct {
 	Version string             // of Fleet, for the runner's log
 	// Patience is how long a runner may be out of reach before a call gives up; 0: 30 s.
 	Patience time.Duration
-	// Silence is how long a stream may be silent before the connection counts as dead; 0: 45 s.
+	// Silence is how long a stream may be silent before the connection counts as dead; 0: 15 s. Coder's app proxy does not
+	// notice when a workspace's agent is gone.
 	Silence time.Duration
 	// MaxWait bounds each stream of a Follow, which then goes on with the next one; 0: streams are as long as their runs.
 	MaxWait time.Duration
-	Now     func() time.Time // nil: time.Now
+	// JSON has messages as text that is not compressed, for people and recordings.
+	JSON bool
+	Now  func() time.Time // nil: time.Now
 }
 
 const (
@@ -68,7 +71,11 @@ func NewClient(c ClientConfig) *Client {
 		c.Now = time.Now
 	}
 	cl := &Client{config: c}
-	cl.rpc = runnerv1connect.NewRunnerServiceClient(signing{c.HTTP, cl}, strings.TrimRight(c.URL, "/"), connect.WithReadMaxBytes(maxResponse))
+	options := []connect.ClientOption{connect.WithReadMaxBytes(maxResponse)}
+	if c.JSON {
+		options = append(options, connect.WithProtoJSON(), connect.WithAcceptCompression("gzip", nil, nil))
+	}
+	cl.rpc = runnerv1connect.NewRunnerServiceClient(signing{c.HTTP, cl}, strings.TrimRight(c.URL, "/"), options...)
 	return cl
 }
 
@@ -164,9 +171,9 @@ func (c *Client) judge(ctx context.Context, err error) error {
 func refusal(err error) error {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented:
-		return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent cannot do this: restart its workspace with a newer fleet-runner").Because(err)
+		return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent cannot do this: restart its workspace with a newer fleet-runner").WithCause(err)
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "something between Fleet and the runner of the agent refuses requests: %s", connect.CodeOf(err)).Because(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "something between Fleet and the runner of the agent refuses requests: %s", connect.CodeOf(err)).WithCause(err)
 	}
 	return nil
 }
@@ -215,7 +222,7 @@ func (t *tries) again(ctx context.Context, err error) error {
 	case t.refused >= maxRefused:
 		return no
 	case t.client.config.Now().Sub(t.begun) >= t.client.config.Patience:
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", t.agent.Name).Because(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", t.agent.Name).WithCause(err)
 	}
 	timer := time.NewTimer(t.pause)
 	defer timer.Stop()

@@ -51,7 +51,7 @@ func (c *cutter) serve(from net.Conn) {
 	if !c.add(from, to) {
 		return
 	}
-	cut := time.AfterFunc(time.Duration(30+rand.IntN(600))*time.Millisecond, func() { c.cut(from, to) })
+	cut := time.AfterFunc(c.lifetime(), func() { c.cut(from, to) })
 	defer cut.Stop()
 	var there sync.WaitGroup
 	there.Go(func() {
@@ -61,6 +61,14 @@ func (c *cutter) serve(from net.Conn) {
 	_, _ = io.CopyN(from, to, int64(100+rand.IntN(3000)))
 	c.cut(from, to)
 	there.Wait()
+}
+
+// lifetime returns how long a connection lives at most. It grows with the number of cuts, so that every call succeeds in
+// the end, however slow the machine is.
+func (c *cutter) lifetime() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Duration(30+rand.IntN(600)+5*c.cuts) * time.Millisecond
 }
 
 func (c *cutter) add(conns ...net.Conn) bool {

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -65,33 +64,18 @@ func named(r fleet.Run) *runnerv1.Run {
 // Follow implements fleet.Runner. A stream that breaks is taken up after the last output that sink took.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	f := &following{runner: w, run: r, cursor: cursor, sink: sink}
-	ctx = context.WithValue(ctx, callerKey{}, caller{w.agent.UID})
-	t := w.client.tries(w.agent)
-	for {
-		if err := ctx.Err(); err != nil {
-			return fleet.Outcome{}, err
-		}
-		err := f.once(ctx)
-		switch {
-		case f.sunk != nil:
-			return fleet.Outcome{}, f.sunk
-		case f.outcome != nil:
-			return *f.outcome, nil
-		case f.heard:
-			f.heard, t = false, w.client.tries(w.agent)
-		}
-		if err == nil {
-			continue // max_wait is over
-		}
-		if err := t.again(ctx, err); err != nil {
-			if fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && f.cursor != "" { // the run was there: some of its output is
-				return fleet.Outcome{
-					Status: fleet.TaskFailed, Reason: "the files of the run are gone: its agent was deleted, or its workspace was made anew",
-				}, nil
-			}
-			return fleet.Outcome{}, err
-		}
+	err := w.client.listen(ctx, w.agent, f.once)
+	switch {
+	case f.sunk != nil:
+		return fleet.Outcome{}, f.sunk
+	case err == nil:
+		return *f.outcome, nil
+	case fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && f.cursor != "": // the run was there: some of its output is
+		return fleet.Outcome{
+			Status: fleet.TaskFailed, Reason: "the files of the run are gone: its agent was deleted, or its workspace was made anew",
+		}, nil
 	}
+	return fleet.Outcome{}, err
 }
 
 // following is a Follow under way.
@@ -100,45 +84,32 @@ type following struct {
 	run     fleet.Run
 	cursor  string
 	sink    func(fleet.Output) error
-	heard   bool // the runner has said something since this was reset
 	sunk    error
 	outcome *fleet.Outcome
 }
 
-// once follows the run on one connection. nil means that the stream ended before the run.
-func (f *following) once(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	silence := f.runner.client.config.Silence
-	watchdog := time.AfterFunc(silence, func() { cancel(errLost) })
-	defer watchdog.Stop()
+// once follows the run on one connection.
+func (f *following) once(ctx context.Context) (done, heard bool, err error) {
 	req := &runnerv1.FollowRequest{Agent: agentTo(f.runner.agent), Run: named(f.run), Cursor: f.cursor}
 	if wait := f.runner.client.config.MaxWait; wait > 0 {
 		req.MaxWait = durationpb.New(wait)
 	}
-	stream, err := f.runner.client.rpc.Follow(ctx, connect.NewRequest(req))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = stream.Close() }()
-	for stream.Receive() {
-		watchdog.Stop() // sink may take its time
-		f.heard = true
-		switch e := stream.Msg().GetEvent().(type) {
+	err = receive(ctx, f.runner.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.FollowResponse], error) {
+		return f.runner.client.rpc.Follow(ctx, connect.NewRequest(req))
+	}, func(m *runnerv1.FollowResponse) bool {
+		heard = true
+		switch e := m.GetEvent().(type) {
 		case *runnerv1.FollowResponse_Output:
 			out := outputFrom(e.Output)
-			if f.sunk = f.sink(out); f.sunk != nil {
-				return nil
-			}
-			if out.Cursor != "" { // a question has none
+			if f.sunk = f.sink(out); f.sunk == nil && out.Cursor != "" { // a question has none
 				f.cursor = out.Cursor
 			}
 		case *runnerv1.FollowResponse_Outcome:
 			o := outcomeFrom(e.Outcome)
 			f.outcome = &o
-			return nil
 		}
-		watchdog.Reset(silence)
-	}
-	return stream.Err()
+		done = f.sunk != nil || f.outcome != nil
+		return !done
+	})
+	return done, heard, err
 }

@@ -30,12 +30,12 @@ type ServerConfig struct {
 	Key     ed25519.PublicKey // of Fleet
 	Version string            // of the program
 	Logger  *slog.Logger      // nil: none
-	// Heartbeat is how often a stream says that it works; 0: 15 s.
+	// Heartbeat is how often a stream says that it works; 0: 5 s.
 	Heartbeat time.Duration
 	Now       func() time.Time // nil: time.Now
 }
 
-const defaultHeartbeat = 15 * time.Second
+const defaultHeartbeat = 5 * time.Second
 
 // Server serves runners to Fleet.
 type Server struct {
@@ -44,7 +44,9 @@ type Server struct {
 	verify  *verifier
 
 	mu    sync.Mutex
-	turns map[string]chan struct{} // by agent uid: of its dispatches
+	turns map[string]*turn // by agent uid
+
+	bundles bundles
 }
 
 var _ runnerv1connect.RunnerServiceHandler = (*Server)(nil)
@@ -64,7 +66,7 @@ func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 		c.Now = time.Now
 	}
 	return &Server{
-		config: c, runners: runners, turns: map[string]chan struct{}{},
+		config: c, runners: runners, turns: map[string]*turn{}, bundles: bundles{byID: map[string]*bundle{}},
 		verify: &verifier{key: c.Key, instance: rand.Text(), now: c.Now, seen: map[string]time.Time{}},
 	}, nil
 }
@@ -106,8 +108,7 @@ func (s *Server) Handshake(context.Context, *connect.Request[runnerv1.HandshakeR
 	}), nil
 }
 
-// Dispatch implements the service. Those for one agent come one at a time: a caller whose connection broke may call again
-// before the first call has noticed.
+// Dispatch implements the service.
 func (s *Server) Dispatch(ctx context.Context, req *connect.Request[runnerv1.DispatchRequest]) (*connect.Response[runnerv1.DispatchResponse], error) {
 	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
 	if err != nil {
@@ -116,13 +117,11 @@ func (s *Server) Dispatch(ctx context.Context, req *connect.Request[runnerv1.Dis
 	if run.Timeout <= 0 {
 		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.timeout", "run.timeout must be positive"))
 	}
-	turn := s.turn(req.Msg.GetAgent().GetUid())
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-	case <-ctx.Done():
-		return nil, fault(ctx.Err())
+	ctx, done, err := s.take(ctx, req.Msg.GetAgent().GetUid())
+	if err != nil {
+		return nil, fault(err)
 	}
+	defer done()
 	if err := r.Dispatch(ctx, run); err != nil {
 		return nil, s.failed(ctx, err)
 	}
@@ -135,52 +134,19 @@ func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.Follo
 	if err != nil {
 		return err
 	}
-	caller := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if w := req.Msg.GetMaxWait().AsDuration(); w > 0 {
-		ctx, cancel = context.WithTimeout(ctx, w)
-		defer cancel()
-	}
-	var sending sync.Mutex
-	send := func(m *runnerv1.FollowResponse) error {
-		sending.Lock()
-		defer sending.Unlock()
-		return stream.Send(m)
-	}
-	beats := make(chan struct{})
-	go func() {
-		defer close(beats)
-		tick := time.NewTicker(s.config.Heartbeat)
-		defer tick.Stop()
-		for {
-			if send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}) != nil {
-				cancel()
-				return
-			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	o, err := r.Follow(ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
-		if out.Question != nil { // clients do not know of them
-			return nil
-		}
-		return send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputTo(out)}})
+	heartbeat := &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
+	a := answer(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
+	o, err := r.Follow(a.ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
+		return a.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputTo(out)}})
 	})
-	waited := ctx.Err() != nil && caller.Err() == nil
-	cancel()
-	<-beats // nothing may be sent when this method has returned
+	late := a.end()
 	switch {
 	case err == nil:
-		return send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Outcome{Outcome: outcomeTo(o)}})
-	case waited && errors.Is(err, context.DeadlineExceeded):
+		return a.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Outcome{Outcome: outcomeTo(o)}})
+	case late && errors.Is(err, context.DeadlineExceeded):
 		return nil // max_wait is over
 	}
-	return s.failed(caller, err)
+	return s.failed(ctx, err)
 }
 
 // Interrupt implements the service.
@@ -226,26 +192,24 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 	return connect.NewResponse(&runnerv1.AnswerResponse{}), nil
 }
 
-// runner returns the runner of the agent that the request was signed for, and the run.
-func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fleet.Runner, fleet.Run, error) {
+// agent returns the runner of the agent that the request was signed for.
+func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	switch {
 	case a.GetUid() == "":
-		return nil, fleet.Run{}, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must not be empty"))
+		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must not be empty"))
 	case a.GetUid() != h.Get(headerAgent):
-		return nil, fleet.Run{}, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must be the one that the request was signed for"))
-	case run.GetTaskId() == "":
-		return nil, fleet.Run{}, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.task_id", "run.task_id must not be empty"))
+		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must be the one that the request was signed for"))
 	}
-	return s.runners.Connect(agentFrom(a)), runFrom(run), nil
+	return s.runners.Connect(agentFrom(a)), nil
 }
 
-func (s *Server) turn(uid string) chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.turns[uid] == nil {
-		s.turns[uid] = make(chan struct{}, 1)
+// runner returns the runner of the agent that the request was signed for, and the run.
+func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fleet.Runner, fleet.Run, error) {
+	r, err := s.agent(h, a)
+	if err == nil && run.GetTaskId() == "" {
+		err = fault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.task_id", "run.task_id must not be empty"))
 	}
-	return s.turns[uid]
+	return r, runFrom(run), err
 }
 
 // failed turns an error for the wire, and logs it if the caller is told nothing of it.

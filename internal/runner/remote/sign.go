@@ -133,7 +133,7 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 		return fleet.Errorf(fleet.ReasonLimitReached, "the request is longer than %d bytes", tooLong.Limit)
 	}
 	if err != nil {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the request broke off").Because(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the request broke off").WithCause(err)
 	}
 	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != c.body {
 		return refuse("body", "the body of the request is not the one that was signed")

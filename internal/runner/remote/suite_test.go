@@ -13,23 +13,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/place/placetest"
+	"fleet/internal/runner/driver"
 	"fleet/internal/runner/remote"
 )
 
-// TestMain makes the test binary its own shim.
+// TestMain makes the test binary its own helpers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "shim" {
 		os.Exit(local.ShimMain(os.Args[2:]...))
+	}
+	if len(os.Args) > 2 && os.Args[1] == "ask" {
+		os.Exit(local.AskMain(os.Args[2:]...))
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
 	os.Exit(m.Run())
 }
 
-// place is the place "local" whose runs are reached over a network that cuts connections.
+// place is a place whose runs are reached over a network that cuts connections.
 type place struct {
-	*local.Place
+	fleet.Place
 	dir    string
 	client *remote.Client
 	close  func()
@@ -37,10 +42,9 @@ type place struct {
 
 func (p *place) Connect(a fleet.Agent) fleet.Runner { return p.client.Connect(a) }
 
-// Traits takes out what does not cross the network: recipes and changes.
+// Traits takes out what does not cross the network: recipes.
 func (p *place) Traits() fleet.Traits {
 	t := p.Place.Traits()
-	t.Changes = false
 	t.Drivers, t.TakesReport = nil, false
 	return t
 }
@@ -50,14 +54,8 @@ func (p *place) Close() error {
 	return p.Place.Close()
 }
 
-func open(t *testing.T, dir string, change func(*remote.ClientConfig)) *place {
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	b, err := local.New(local.Config{
-		Dir: dir, ShimCommand: []string{exe, "shim"}, StopGrace: 300 * time.Millisecond, PassEnv: []string{"GORACE"},
-		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
-	})
-	require.NoError(t, err)
+// open serves the runners of the place, and returns it as their client has it.
+func open(t *testing.T, b fleet.Place, dir string, change func(*remote.ClientConfig)) *place {
 	public, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	s, err := remote.NewServer(b, remote.ServerConfig{Key: public, Heartbeat: 100 * time.Millisecond})
@@ -76,6 +74,25 @@ func open(t *testing.T, dir string, change func(*remote.ClientConfig)) *place {
 	})}
 }
 
+func openLocal(t *testing.T, dir, repository string, talker placetest.Talker) fleet.Place {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	c := local.Config{
+		Dir: dir, ShimCommand: []string{exe, "shim"}, AskCommand: []string{exe, "ask"}, StopGrace: 300 * time.Millisecond, PassEnv: []string{"GORACE"},
+		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
+	}
+	c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository}, local.Project{
+		Name: "talks", Driver: "claude", Command: []string{talker.Program}, Env: map[string]string{"CLAUDE_CONFIG_DIR": talker.Config},
+		Write: []string{talker.Config}, Roles: []local.Role{{Name: "operator"}},
+	})
+	for name, timeout := range map[string]time.Duration{"asking": time.Minute, "hasty": 20 * time.Millisecond} {
+		c.Projects = append(c.Projects, local.Project{Name: name, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{Timeout: timeout}}}})
+	}
+	b, err := local.New(c)
+	require.NoError(t, err)
+	return b
+}
+
 // TestSuite holds a remote runner to what a local one is held to, with a proxy between that cuts connections.
 func TestSuite(t *testing.T) { suite(t, nil) }
 
@@ -85,15 +102,28 @@ func TestSuiteBounded(t *testing.T) {
 }
 
 func suite(t *testing.T, change func(*remote.ClientConfig)) {
+	repository := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c",
+		`git init -q -b main "$0" && cd "$0" && echo one >file && git add file && git -c user.name=a -c user.email=a@example.com commit -qm one`, repository).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	talker := placetest.NewTalker(t)
 	placetest.Run(t, placetest.Harness{
-		New: func(t *testing.T) fleet.Place { return open(t, t.TempDir(), change) },
+		New: func(t *testing.T) fleet.Place {
+			dir := t.TempDir()
+			return open(t, openLocal(t, dir, repository, talker), dir, change)
+		},
 		Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
 			old := b.(*place)
 			old.close()
-			return open(t, old.dir, change)
+			return open(t, openLocal(t, old.dir, repository, talker), old.dir, change)
 		},
-		Project: "shell",
-		Role:    "operator",
+		Project:    "shell",
+		Repository: "repository",
+		Role:       "operator",
+		Forget:     talker.Forget,
+		Checks: placetest.Checks{
+			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",
+		},
 		Prompts: placetest.Prompts{
 			Says: placetest.Prompt{
 				Text:    "echo first; echo second >&2; sleep 0.06; echo third; echo all well",
@@ -104,7 +134,52 @@ func suite(t *testing.T, change func(*remote.ClientConfig)) {
 			Fails:   placetest.Prompt{Text: "echo no compiler >&2; exit 3", Reason: "exit code 3: no compiler"},
 			Deaf:    placetest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 <$FLEET_MESSAGES || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
 			Payload: placetest.Prompt{Text: `printf 'x: 1\ny: 2' >"$FLEET_PAYLOAD"; echo done`, Payload: []byte("x: 1\ny: 2")},
-			Listens: placetest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
+			Changes: placetest.Prompt{Text: "echo one line >made; echo done", Lines: []string{"+one line", "made"}, Summary: "made"},
+			Asks: placetest.Prompt{
+				Project: "asking", Lines: []string{"at work"},
+				Text: `echo at work; "$FLEET_ASK" permission Bash '{"command":"touch asked"}' || true; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`,
+			},
+			Talks:      placetest.Prompt{Project: "talks", Text: "go on"},
+			AsksInVain: placetest.Prompt{Project: "hasty", Text: `"$FLEET_ASK" question 'anybody?' || echo no answer`, Reply: "no answer"},
+			Listens:    placetest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
 		},
 	})
+}
+
+// TestSuiteFake does the same with the fake place, whose changes and checks are at once.
+func TestSuiteFake(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"whole": 0, "bounded": 150 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			change := func(c *remote.ClientConfig) { c.MaxWait = wait }
+			placetest.Run(t, placetest.Harness{
+				New: func(t *testing.T) fleet.Place {
+					b := fake.New(fake.Config{Traits: fleet.Traits{Changes: true, Output: true, Checks: true, Bundles: true}})
+					t.Cleanup(b.Destroy)
+					return open(t, b, "", change)
+				},
+				Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
+					old := b.(*place)
+					old.close()
+					return open(t, old.Place, "", change)
+				},
+				Project: "Setup",
+				Role:    "operator",
+				Checks:  placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"},
+				Prompts: placetest.Prompts{
+					Says:    placetest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
+					Works:   placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
+					Fails:   placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
+					Deaf:    placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
+					Payload: placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
+					Changes: placetest.Prompt{Text: "change dir/file.go package one", Lines: []string{"+package one"}, Summary: "dir/file.go"},
+					Listens: placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
+					Asks: placetest.Prompt{
+						Text:  "echo at work\nask-permission Bash {\"command\":\"touch asked\"}\nask tabs or spaces? | tabs | spaces",
+						Lines: []string{"at work"},
+					},
+					AsksInVain: placetest.Prompt{Text: "ask-within 10ms anybody?", Reply: "no answer"},
+				},
+			})
+		})
+	}
 }

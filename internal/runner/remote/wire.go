@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -26,7 +27,7 @@ func agentFrom(a *runnerv1.Agent) fleet.Agent {
 func runTo(r fleet.Run) *runnerv1.Run {
 	p := &runnerv1.Run{
 		TaskId: r.TaskID, Prompt: r.Prompt, Timeout: durationpb.New(r.Timeout), Started: timeTo(r.Started), Again: r.Again,
-		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger),
+		SelfStarted: r.SelfStarted, Linger: durationpb.New(r.Linger), Continues: r.Continues, Feedback: r.Feedback,
 	}
 	for _, m := range r.Messages {
 		p.Messages = append(p.Messages, &runnerv1.Message{Id: m.ID, Text: m.Text})
@@ -37,7 +38,8 @@ func runTo(r fleet.Run) *runnerv1.Run {
 func runFrom(p *runnerv1.Run) fleet.Run {
 	r := fleet.Run{
 		TaskID: p.GetTaskId(), Prompt: p.GetPrompt(), Timeout: p.GetTimeout().AsDuration(), Started: timeFrom(p.GetStarted()),
-		Again: p.GetAgain(), SelfStarted: p.GetSelfStarted(), Linger: p.GetLinger().AsDuration(),
+		Again: p.GetAgain(), SelfStarted: p.GetSelfStarted(), Linger: p.GetLinger().AsDuration(), Continues: p.GetContinues(),
+		Feedback: p.GetFeedback(),
 	}
 	for _, m := range p.GetMessages() {
 		r.Messages = append(r.Messages, fleet.Message{ID: m.GetId(), TaskID: r.TaskID, Text: m.GetText()})
@@ -46,7 +48,7 @@ func runFrom(p *runnerv1.Run) fleet.Run {
 }
 
 func outputTo(o fleet.Output) *runnerv1.Output {
-	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: o.Text, Data: o.Data, Open: int32(o.Open)}
+	p := &runnerv1.Output{Cursor: o.Cursor, Step: o.Step, Text: valid(o.Text), Data: o.Data, Open: int32(o.Open), Terminal: o.Terminal, ConversationLost: valid(o.ConversationLost)}
 	if o.Question != nil {
 		p.Question = questionTo(*o.Question)
 	}
@@ -54,7 +56,7 @@ func outputTo(o fleet.Output) *runnerv1.Output {
 }
 
 func outputFrom(p *runnerv1.Output) fleet.Output {
-	o := fleet.Output{Cursor: p.GetCursor(), Step: p.GetStep(), Text: p.GetText(), Data: p.GetData(), Open: int(p.GetOpen())}
+	o := fleet.Output{Cursor: p.GetCursor(), Step: p.GetStep(), Text: p.GetText(), Data: p.GetData(), Open: int(p.GetOpen()), Terminal: p.GetTerminal(), ConversationLost: p.GetConversationLost()}
 	if q := p.GetQuestion(); q != nil {
 		known := questionFrom(q)
 		o.Question = &known
@@ -64,7 +66,7 @@ func outputFrom(p *runnerv1.Output) fleet.Output {
 
 func questionTo(q fleet.Question) *runnerv1.Question {
 	return &runnerv1.Question{
-		Id: q.ID, Kind: string(q.Kind), Status: string(q.Status), Text: q.Text, Tool: q.Tool, Input: q.Input, Options: q.Options,
+		Id: q.ID, Kind: string(q.Kind), Status: string(q.Status), Text: valid(q.Text), Tool: valid(q.Tool), Input: q.Input, Options: q.Options,
 		AskedAt: timeTo(q.AskedAt), ExpiresAt: timeTo(q.ExpiresAt), Answer: q.Answer, Message: q.Message, AnsweredBy: q.AnsweredBy,
 		AnsweredAt: timeTo(q.AnsweredAt),
 	}
@@ -86,10 +88,10 @@ var statuses = map[fleet.TaskStatus]runnerv1.Outcome_Status{
 
 func outcomeTo(o fleet.Outcome) *runnerv1.Outcome {
 	p := &runnerv1.Outcome{
-		Status: statuses[o.Status], Reason: o.Reason, Summary: o.Summary, Reported: o.Reported, Payload: o.Payload,
+		Status: statuses[o.Status], Reason: valid(o.Reason), Summary: valid(o.Summary), Reported: o.Reported, Payload: o.Payload,
 		HasPayload: o.Payload != nil, GapOffset: int64(o.Gap.Offset), GapSize: o.Gap.Size, EndedAt: timeTo(o.EndedAt),
-		CostUsd: o.CostUSD, Turns: int32(o.Turns), Model: o.Usage.Model, InputTokens: o.Usage.InputTokens,
-		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls),
+		CostUsd: o.CostUSD, Turns: int32(o.Turns), Model: valid(o.Usage.Model), InputTokens: o.Usage.InputTokens,
+		OutputTokens: o.Usage.OutputTokens, ToolCalls: int32(o.Usage.ToolCalls), Terminal: o.Terminal, Conversation: o.Conversation,
 	}
 	if o.ExitCode != nil {
 		code := int32(*o.ExitCode)
@@ -102,15 +104,19 @@ func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
 	o := fleet.Outcome{
 		Status: fleet.TaskFailed, Reason: p.GetReason(), Summary: p.GetSummary(), Reported: p.GetReported(), Payload: p.GetPayload(),
 		Gap: fleet.Gap{Offset: int(p.GetGapOffset()), Size: p.GetGapSize()}, EndedAt: timeFrom(p.GetEndedAt()),
-		CostUSD: p.GetCostUsd(), Turns: int(p.GetTurns()),
+		CostUSD: p.GetCostUsd(), Turns: int(p.GetTurns()), Terminal: p.GetTerminal(), Conversation: p.GetConversation(),
 		Usage: fleet.Usage{
 			Model: p.GetModel(), InputTokens: p.GetInputTokens(), OutputTokens: p.GetOutputTokens(), ToolCalls: int(p.GetToolCalls()),
 		},
 	}
+	known := false
 	for status, number := range statuses {
 		if number == p.GetStatus() {
-			o.Status = status
+			o.Status, known = status, true
 		}
+	}
+	if !known && o.Reason == "" {
+		o.Reason = "the runner of the agent says of its end what this Fleet does not know: upgrade Fleet"
 	}
 	if p.GetHasPayload() && o.Payload == nil {
 		o.Payload = []byte{}
@@ -121,6 +127,9 @@ func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
 	}
 	return o
 }
+
+// valid makes UTF-8 of a text that a program wrote, since nothing else crosses the wire.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func timeTo(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {

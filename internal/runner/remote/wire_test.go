@@ -2,6 +2,7 @@ package remote
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,9 @@ func fill(t *testing.T, v reflect.Value, without ...string) {
 		}
 	fields:
 		for i := range v.NumField() {
+			if !v.Type().Field(i).IsExported() { // the core's own
+				continue
+			}
 			for _, name := range without {
 				if v.Type().Field(i).Name == name {
 					continue fields
@@ -78,6 +82,59 @@ func TestEveryFieldCrosses(t *testing.T) {
 		end.Status = status
 		require.Equal(t, end, outcomeFrom(cross(t, outcomeTo(end), &runnerv1.Outcome{})))
 	}
+}
+
+// TestEveryFieldOfChangesCrosses does the same with what is told of a run that has ended.
+func TestEveryFieldOfChangesCrosses(t *testing.T) {
+	require.Nil(t, changesFrom(changesTo(nil)))
+	var c fleet.Changes
+	fill(t, reflect.ValueOf(&c).Elem(), "Later") // which is for the core to know
+	require.Equal(t, &c, changesFrom(cross(t, changesTo(&c), &runnerv1.Changes{})))
+	var check fleet.Check
+	fill(t, reflect.ValueOf(&check).Elem())
+	require.Equal(t, check, checkFrom(cross(t, checkTo(check), &runnerv1.Check{})))
+	var res fleet.CheckResult
+	require.Nil(t, resultFrom(cross(t, resultTo(res), &runnerv1.CheckResult{})).ExitCode)
+	fill(t, reflect.ValueOf(&res).Elem())
+	res.Status = fleet.CheckTimedOut
+	require.Equal(t, res, resultFrom(cross(t, resultTo(res), &runnerv1.CheckResult{})))
+}
+
+// TestBounds holds a program in the place of the runner to the bounds of what is told of an agent's work.
+func TestBounds(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	p := &runnerv1.Changes{Branch: long, Problem: long}
+	for range fleet.MaxChangedFiles + 1 {
+		p.List = append(p.List, &runnerv1.FileChange{Path: "x"})
+		p.LeftOut = append(p.LeftOut, "x")
+	}
+	p.List[0].Path, p.LeftOut[0] = long, long
+	c := changesFrom(p)
+	require.Len(t, c.List, fleet.MaxChangedFiles)
+	require.Len(t, c.LeftOut, maxLeftOut)
+	for _, text := range []string{c.Branch, c.Problem, c.List[0].Path, c.LeftOut[0]} {
+		require.Len(t, text, maxText)
+	}
+	res := resultFrom(&runnerv1.CheckResult{Status: "splendid", Output: long + "end", Reason: long})
+	require.Equal(t, fleet.CheckFailed, res.Status)
+	require.Len(t, res.Output, fleet.MaxCheckOutput)
+	require.True(t, strings.HasSuffix(res.Output, "xend"))
+	require.True(t, res.Truncated)
+}
+
+// TestBytesThatAreNotText cross as what people can read: a message that cannot be sent would be tried for ever.
+func TestBytesThatAreNotText(t *testing.T) {
+	const bad, good = "a\xffb", "a\uFFFDb"
+	require.Equal(t, good, outputFrom(cross(t, outputTo(fleet.Output{Text: bad}), &runnerv1.Output{})).Text)
+	o := outcomeFrom(cross(t, outcomeTo(fleet.Outcome{Summary: bad, Reason: bad, Usage: fleet.Usage{Model: bad}}), &runnerv1.Outcome{}))
+	require.Equal(t, []string{good, good, good}, []string{o.Summary, o.Reason, o.Usage.Model})
+	q := questionFrom(cross(t, questionTo(fleet.Question{Text: bad, Tool: bad}), &runnerv1.Question{}))
+	require.Equal(t, []string{good, good}, []string{q.Text, q.Tool})
+	c := fleet.Changes{Branch: bad, List: []fleet.FileChange{{Path: bad, From: bad}}, LeftOut: []string{bad}, Problem: bad}
+	require.Equal(t, &fleet.Changes{Branch: good, List: []fleet.FileChange{{Path: good, From: good}}, LeftOut: []string{good}, Problem: good},
+		changesFrom(cross(t, changesTo(&c), &runnerv1.Changes{})))
+	res := resultFrom(cross(t, resultTo(fleet.CheckResult{Status: fleet.CheckFailed, Output: bad, Reason: bad}), &runnerv1.CheckResult{}))
+	require.Equal(t, []string{good, good}, []string{res.Output, res.Reason})
 }
 
 // cross sends a message over the wire.

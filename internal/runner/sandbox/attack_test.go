@@ -4,6 +4,7 @@ package sandbox_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -15,6 +16,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	_ "fleet/internal/runner/proxy"
+	"fleet/internal/runner/sandbox"
 )
 
 // TestMain makes the test binary the attacker too.
@@ -83,6 +87,14 @@ func attack(name string, args []string) error {
 		return err
 	case "truncate":
 		return os.Truncate(arg(0), 0)
+	case "mode":
+		return os.Chmod(arg(0), 0o666)
+	case "owner":
+		return os.Chown(arg(0), os.Getuid(), os.Getgid())
+	case "times":
+		return os.Chtimes(arg(0), time.Unix(1, 0), time.Unix(1, 0))
+	case "attribute":
+		return unix.Setxattr(arg(0), "user.attacked", []byte("x"), 0)
 	case "signal":
 		return syscall.Kill(int(number(0)), syscall.Signal(number(1)))
 	case "pidfd": // a signal through a handle
@@ -110,6 +122,24 @@ func attack(name string, args []string) error {
 		if err == nil {
 			_, err = c.Write([]byte("attacked"))
 		}
+		return err
+	case "proxy": // connects to arg(0) through the proxy, and says hello
+		c, err := net.DialTimeout("tcp", sandbox.ProxyAddress, 5*time.Second)
+		if err != nil {
+			return err
+		}
+		said := make([]byte, 1000)
+		if _, err = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", arg(0), arg(0)); err == nil {
+			_, err = c.Read(said)
+		}
+		if err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 200") {
+			return fmt.Errorf("the proxy says %q, %w", said, err)
+		}
+		_, err = c.Write([]byte("hello\n"))
+		if err == nil {
+			_, err = io.ReadFull(c, said[:6])
+		}
+		fmt.Print(string(said[:6]))
 		return err
 	case "multipath": // a TCP socket of another protocol
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)

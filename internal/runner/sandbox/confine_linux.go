@@ -37,6 +37,12 @@ func confine(p Policy) error {
 		name string
 		do   func() error
 	}{
+		{"mounts", func() error {
+			if !p.Mounts {
+				return nil
+			}
+			return readOnly(p)
+		}},
 		{"resource limits", func() error { return limit(p) }},
 		{"capabilities", dropCapabilities},
 		{"no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},

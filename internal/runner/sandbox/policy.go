@@ -2,7 +2,7 @@
 //
 // A program is started through a helper: this same executable, under the name helperName. The helper confines itself and
 // then becomes the program, so nothing of the program runs unconfined, and everything that the program starts is confined
-// too. On Linux it uses, in this order: resource limits, an empty set of capabilities, no_new_privs, Landlock, seccomp.
+// too. On Linux it uses, in this order: mounts, resource limits, an empty set of capabilities, no_new_privs, Landlock, seccomp.
 package sandbox
 
 import (
@@ -16,6 +16,10 @@ type Policy struct {
 	Write []string `json:"write,omitempty"` // directories and files that it may read, change and execute; each must exist
 	Read  []string `json:"read,omitempty"`  // directories and files that it may read and execute; those that do not exist are left out
 
+	// Mounts says that the program gets mounts of its own where the user may make them, as root may: read-only except for Write.
+	// Then it cannot change modes, owners and times of other files, which Landlock does not check. It takes about 2 ms.
+	Mounts bool `json:"mounts,omitempty"`
+
 	// Network is empty for Full.
 	Network Network `json:"network,omitempty"`
 
@@ -27,7 +31,7 @@ type Policy struct {
 // DefaultProcesses is the default of Policy.Processes.
 const DefaultProcesses = 8192
 
-// Network is what a program may connect to.
+// Network is what a program may connect to: Full, Offline, or what Allow returns.
 type Network string
 
 // The networks.
@@ -35,9 +39,6 @@ const (
 	Full    Network = "full" // TCP and UDP
 	Offline Network = "none" // nothing; it cannot make a socket except a pair of connected ones
 )
-
-// Networks are the values of Network.
-var Networks = []Network{Full, Offline}
 
 // Mode is how programs are confined.
 type Mode string
@@ -61,20 +62,24 @@ func Choose(m Mode, n Network) (Mode, error) {
 	if m != "" && !slices.Contains(Modes, m) {
 		return "", fmt.Errorf("sandbox is %q: it is auto, landlock or none", m)
 	}
-	if n != "" && !slices.Contains(Networks, n) {
-		return "", fmt.Errorf("network is %q: it is full or none", n)
+	if err := n.check(); err != nil {
+		return "", err
 	}
+	open := n == "" || n == Full
 	if m == None {
-		if n == Offline {
-			return "", errors.New("network none needs a sandbox: remove sandbox: none")
+		if !open {
+			return "", fmt.Errorf("network %s needs a sandbox: remove sandbox: none", n.Kind())
 		}
 		return None, nil
 	}
 	err := Available()
+	if err == nil && n.Kind() == allow {
+		err = separable()
+	}
 	switch {
 	case err == nil:
 		return Landlock, nil
-	case m == Landlock || n == Offline:
+	case m == Landlock || !open:
 		return "", err
 	}
 	return None, nil

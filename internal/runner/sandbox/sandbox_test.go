@@ -3,6 +3,7 @@
 package sandbox_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -70,7 +71,7 @@ func newArena(t *testing.T, u user) *arena {
 	require.NoError(t, err)
 	require.NoError(t, exec.Command("cp", self, a.attacker).Run())
 	require.NoError(t, os.Chmod(a.attacker, 0o755))
-	a.policy = sandbox.Policy{Write: []string{a.own}, Read: append([]string{filepath.Dir(a.attacker)}, system...)}
+	a.policy = sandbox.Policy{Mounts: true, Write: []string{a.own}, Read: append([]string{filepath.Dir(a.attacker)}, system...)}
 	// A process of the same user, such as the server, the supervisor, or another agent.
 	a.victim, err = os.StartProcess("/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{
 		Env: []string{"SECRET=hidden"}, Sys: &syscall.SysProcAttr{Credential: u.credential, Setpgid: true},
@@ -117,11 +118,31 @@ func (a *arena) do(confined bool, args ...string) (said string, success bool) {
 	state, err := p.Wait()
 	require.NoError(a.t, err)
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL) // what it has started
+	a.endProxy()
 	_ = r.SetReadDeadline(time.Now().Add(10 * time.Second))
 	out, _ := io.ReadAll(r)
 	require.NotContains(a.t, string(out), "panic", "the attack itself is wrong")
 	require.NotContains(a.t, string(out), "prepare: ", "the attack could not be prepared")
 	return strings.TrimSpace(string(out)), state.Success()
+}
+
+// endProxy ends the proxy of the last attack, if there was one: it is a child of this process.
+func (a *arena) endProxy() {
+	if len(a.policy.Network.Allowed()) == 0 {
+		return
+	}
+	// Its command line has its addresses, which no other test has.
+	list, err := json.Marshal(a.policy.Network.Allowed())
+	require.NoError(a.t, err)
+	entries, err := os.ReadDir("/proc")
+	require.NoError(a.t, err)
+	for _, e := range entries {
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if pid, nerr := strconv.Atoi(e.Name()); err == nil && nerr == nil && string(line) == "fleet-proxy\x00"+string(list)+"\x00" {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			_, _ = syscall.Wait4(pid, nil, 0, nil)
+		}
+	}
 }
 
 // repels requires that the attack succeeds without a sandbox, and fails in one.
@@ -180,6 +201,36 @@ func TestFiles(t *testing.T) {
 		a.allows("replace", filepath.Join(a.own, "new"))
 		a.allows("read", "/etc/passwd")
 		a.refuses("append", a.attacker)
+	})
+}
+
+// TestModes holds that root's programs change the mode, owner and times of their own files alone. Landlock does not check these;
+// mounts do, which an ordinary user cannot make.
+func TestModes(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		mine := a.file(filepath.Join(a.own, "mine-too"), "")
+		for _, how := range []string{"mode", "owner", "times"} {
+			a.allows(how, mine)
+		}
+		link := filepath.Join(a.outside, "link")
+		require.NoError(t, os.Symlink(a.own, link))
+		a.policy.Write = []string{link, mine}
+		a.allows("mode", mine)
+		a.policy.Write = []string{a.own}
+		if a.user.name != "root" {
+			t.Skip("only root can make mounts of its own")
+		}
+		if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
+			t.Skip("root cannot make mounts of its own here: ", err)
+		}
+		theirs := a.file(filepath.Join(a.outside, "theirs"), "")
+		for _, how := range []string{"mode", "owner", "times"} {
+			a.repels(how, theirs)
+			a.repels(how, a.outside)
+		}
+		a.refuses("attribute", theirs)
+		a.refuses("mode", "/etc/passwd")
+		a.refuses("mode", a.attacker)
 	})
 }
 
@@ -253,6 +304,58 @@ func TestPrivileges(t *testing.T) {
 	})
 }
 
+// TestAllow holds that a program reaches what its network allows through the proxy, and nothing else.
+func TestAllow(t *testing.T) {
+	each(t, func(t *testing.T, a *arena) {
+		if _, err := sandbox.Choose("", sandbox.Allow()); err != nil {
+			t.Skip(err)
+		}
+		echo := func() string {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = l.Close() })
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					_, _ = io.CopyN(c, c, 6)
+					_ = c.Close()
+				}
+			}()
+			return l.Addr().String()
+		}
+		allowed, other := echo(), echo()
+		_, port, err := net.SplitHostPort(allowed)
+		require.NoError(t, err)
+		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = udp.Close() })
+		a.policy.Network = sandbox.Allow(allowed, "localhost:"+port)
+		for _, address := range []string{allowed, "LOCALHOST:" + port} {
+			said, success := a.do(true, "proxy", address)
+			require.True(t, success, said)
+			require.Equal(t, "hello", said)
+		}
+		said, success := a.do(true, "proxy", other)
+		require.False(t, success)
+		require.Contains(t, said, "403 Forbidden")
+		a.refuses("proxy", "[::ffff:127.0.0.1]:"+port)
+		a.repels("dial", "tcp", allowed)
+		a.repels("dial", "tcp", other)
+		a.refuses("dial", "tcp", "192.0.2.1:80")
+		_, _ = a.do(true, "dial", "udp", udp.LocalAddr().String()) // it can write to a port of its own network
+		require.NoError(t, udp.SetReadDeadline(time.Now()))
+		_, _, err = udp.ReadFrom(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the datagram has arrived")
+		a.allows("pair")
+
+		a.policy.Network = sandbox.Allow()
+		a.refuses("proxy", allowed)
+	})
+}
+
 // TestMarks holds that a confined process has no capability and no way to one, and can be told from others.
 func TestMarks(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
@@ -312,7 +415,11 @@ func TestChoose(t *testing.T) {
 	}{
 		{"none", "none", "needs a sandbox"},
 		{"jail", "", "auto, landlock or none"},
-		{"", "some", "full or none"},
+		{"", "some", "full, none, or a list"},
+		{"none", sandbox.Allow("a:1"), "needs a sandbox"},
+		{"", sandbox.Allow("example.com"), "a host and a port"},
+		{"", sandbox.Allow("*.example.com:443"), "a host and a port"},
+		{"", sandbox.Allow("example.com:0"), "a host and a port"},
 	} {
 		_, err := sandbox.Choose(c.mode, c.network)
 		require.ErrorContains(t, err, c.err)
@@ -343,13 +450,16 @@ func BenchmarkStart(b *testing.B) {
 	if err := sandbox.Available(); err != nil {
 		b.Skip(err)
 	}
-	b.Run("confined", func(b *testing.B) {
-		for b.Loop() {
-			p, err := sandbox.Start(sandbox.Policy{Write: []string{b.TempDir()}, Read: system}, "/bin/true", []string{"true"}, &os.ProcAttr{})
-			require.NoError(b, err)
-			_, _ = p.Wait()
-		}
-	})
+	for name, mounts := range map[string]bool{"confined": false, "confined, with mounts": true} {
+		b.Run(name, func(b *testing.B) {
+			policy := sandbox.Policy{Write: []string{b.TempDir()}, Read: system, Mounts: mounts}
+			for b.Loop() {
+				p, err := sandbox.Start(policy, "/bin/true", []string{"true"}, &os.ProcAttr{})
+				require.NoError(b, err)
+				_, _ = p.Wait()
+			}
+		})
+	}
 	b.Run("plain", func(b *testing.B) {
 		for b.Loop() {
 			require.NoError(b, exec.Command("/bin/true").Run())

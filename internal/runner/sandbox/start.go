@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"syscall"
 )
 
@@ -16,11 +17,32 @@ const helperName = "fleet-confine"
 type order struct {
 	Policy  Policy `json:"policy"`
 	Program string `json:"program"` // the file that is executed
-	Report  int    `json:"report"`  // file descriptor to which it writes why the program was not started
+	Report  int    `json:"report"`  // file descriptor to which it writes why the program was not started; noReport: its errors
+	Proxy   int    `json:"proxy"`   // file descriptor over which the proxy gets its socket; noReport: there is no proxy
+}
+
+const noReport = -1
+
+// Confine changes a command that was not started so that the policy confines its program. If the program cannot be
+// started, the command fails with exit code 127 and says why on its standard error.
+func Confine(cmd *exec.Cmd, p Policy) error {
+	if err := errors.Join(Available(), cmd.Err); err != nil {
+		return err
+	}
+	if p.Network.Kind() == allow {
+		return errors.New("only a program that Start starts can have a proxy")
+	}
+	told, err := json.Marshal(order{Policy: p, Program: cmd.Path, Report: noReport, Proxy: noReport})
+	if err != nil {
+		return err
+	}
+	cmd.Path, cmd.Args = "/proc/self/exe", append([]string{helperName, string(told)}, cmd.Args...)
+	return nil
 }
 
 // Start starts a program as os.StartProcess does, confined by the policy, and returns when the program runs. The process
-// is a child of the thread that calls Start.
+// is a child of the thread that calls Start. With a network of Allow, its proxy is another child, which ends by a signal or when
+// that thread ends; the caller waits for it.
 func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -30,12 +52,24 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 		return nil, err
 	}
 	defer func() { _ = r.Close() }()
-	told, err := json.Marshal(order{Policy: p, Program: program, Report: len(attr.Files)})
+	with := *attr
+	with.Files = append(append([]*os.File{}, attr.Files...), w)
+	o := order{Policy: p, Program: program, Report: len(attr.Files), Proxy: noReport}
+	if p.Network.Kind() == allow {
+		isolate(&with)
+		if addresses := p.Network.Allowed(); len(addresses) > 0 {
+			proxy, err := startProxy(addresses, attr)
+			if err != nil {
+				return nil, errors.Join(err, w.Close())
+			}
+			defer func() { _ = proxy.Close() }()
+			o.Proxy, with.Files = len(with.Files), append(with.Files, proxy)
+		}
+	}
+	told, err := json.Marshal(o)
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	with := *attr
-	with.Files = append(append([]*os.File{}, attr.Files...), w)
 	// The link names this executable even if another one was installed at its path.
 	child, err := os.StartProcess("/proc/self/exe", append([]string{helperName, string(told)}, argv...), &with)
 	if cerr := w.Close(); err == nil {
@@ -65,12 +99,18 @@ func helper(args []string) error {
 	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
 		return err
 	}
-	syscall.CloseOnExec(o.Report)
-	report := os.NewFile(uintptr(o.Report), "report")
-	err := confine(o.Policy)
+	if o.Report != noReport {
+		syscall.CloseOnExec(o.Report)
+	}
+	err := connect(o.Policy, o.Proxy)
+	if err == nil {
+		err = confine(o.Policy)
+	}
 	if err == nil {
 		err = syscall.Exec(o.Program, args[1:], os.Environ())
 	}
-	_, _ = fmt.Fprint(report, err)
+	if o.Report != noReport {
+		_, _ = fmt.Fprint(os.NewFile(uintptr(o.Report), "report"), err)
+	}
 	return err
 }

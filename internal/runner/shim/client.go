@@ -19,6 +19,8 @@ var (
 	ErrNoMessages = errors.New("the run takes no messages")
 	ErrNotRead    = errors.New("the run does not read its messages")
 	ErrNoAnswer   = errors.New("the run's supervisor does not answer")
+	ErrNotAsked   = errors.New("the run has not asked that")
+	ErrClosed     = errors.New("the run does not wait for the answer any more")
 )
 
 // answerTimeout is how long a shim may take to answer. Nothing it does by itself takes longer.
@@ -42,6 +44,11 @@ func (r Run) Message(ctx context.Context, id, text string) error {
 		return nil
 	}
 	return err
+}
+
+// Answer gives the run's child the answer to the question of the id. The first answer counts: another one is no error.
+func (r Run) Answer(ctx context.Context, id, answer, message, by string) error {
+	return r.order(ctx, order{Op: "answer", ID: id, Text: answer, Message: message, By: by})
 }
 
 // maxMessages is how much of the file of messages is read, in bytes.
@@ -91,6 +98,10 @@ func (r Run) order(ctx context.Context, o order) error {
 		return ErrNoMessages
 	case errFull:
 		return ErrNotRead
+	case errUnknown:
+		return ErrNotAsked
+	case errClosed:
+		return ErrClosed
 	}
 	return ErrEnded
 }

@@ -13,13 +13,16 @@ import (
 
 // order is what a client asks of the shim: one line of JSON over the control socket.
 type order struct {
-	Op     string `json:"op"` // interrupt, message or watch
+	Op     string `json:"op"` // interrupt, message, answer or watch
 	Kill   bool   `json:"kill,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Linger is how long a request of the child to its model may take to end by itself; 0: most of Spec.Grace.
 	Linger time.Duration `json:"linger,omitempty"`
-	ID     string        `json:"id,omitempty"`
+	ID     string        `json:"id,omitempty"` // of a message, or of the question that is answered
 	Text   string        `json:"text,omitempty"`
+	// Of an answer: what is said beside it, and who answers.
+	Message string `json:"message,omitempty"`
+	By      string `json:"by,omitempty"`
 }
 
 // reply is the answer to an order, one line of JSON. A watch has none: it gets a byte each time there is more to see,
@@ -29,9 +32,11 @@ type reply struct {
 }
 
 const (
-	errEnded = "ended" // the child reads no more
-	errFull  = "full"  // the child does not read what it was sent
-	errNone  = "none"  // the child takes no messages
+	errEnded   = "ended"   // the child reads no more
+	errFull    = "full"    // the child does not read what it was sent, or an answer cannot be kept
+	errNone    = "none"    // the child takes no messages
+	errUnknown = "unknown" // the child has not asked that
+	errClosed  = "closed"  // the child does not wait for the answer any more
 )
 
 // messagesFile has the ids of the messages that the run was given, a line each.
@@ -47,6 +52,7 @@ type control struct {
 	done     chan struct{}
 
 	writing  sync.Mutex // one message at a time
+	asks     *asks      // nil: asks nothing
 	messages *os.File   // nil: takes no messages
 	encode   bool       // as JSON strings
 	sent     map[string]bool
@@ -84,6 +90,12 @@ func (c *control) handle(conn net.Conn) {
 		}
 	case "message":
 		_ = json.NewEncoder(conn).Encode(reply{Error: c.message(o.ID, o.Text)})
+	case "answer":
+		re := reply{Error: errUnknown}
+		if c.asks != nil {
+			re.Error = c.asks.answer(o)
+		}
+		_ = json.NewEncoder(conn).Encode(re)
 	}
 }
 

@@ -10,10 +10,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
 	"fleet/internal/runner/process"
+	_ "fleet/internal/runner/proxy" // the sandbox starts it by its name
 	"fleet/internal/runner/sandbox"
 )
 
@@ -37,7 +39,8 @@ func Main(args []string) int {
 	}
 	// The child dies with the thread that starts it, so that thread must live as long as the shim.
 	runtime.LockOSThread()
-	_, _ = syscall.Setsid() // in vain when it leads a session already
+	_, _ = syscall.Setsid()          // in vain when it leads a session already
+	syscall.CloseOnExec(HandshakeFD) // or the server would wait for a shim that its child has killed
 	hands := os.NewFile(HandshakeFD, "handshake")
 	if err := supervise(Run(args[0]), hands); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -87,6 +90,9 @@ func supervise(run Run, hands io.WriteCloser) error {
 	tell(Handshake{Started: true})
 	exit := s.loop(died, told)
 	s.control.finish()
+	if s.control.asks != nil {
+		s.control.asks.finish()
+	}
 	run.forget(spec.Secrets)
 	_ = s.control.listener.Close()
 	_ = os.Remove("control")
@@ -130,11 +136,22 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		}
 		return nil, errors.Join(err, listener.Close())
 	}
+	if spec.Asks != nil {
+		if s.control.asks, err = newAsks(*spec.Asks, run, s.control.grown); err != nil {
+			return fail(err)
+		}
+		ours = append(ours, s.control.asks.pipe, s.control.asks.journal)
+	}
 	stdin, err := s.input()
 	if err != nil {
 		return fail(err)
 	}
 	childs = append(childs, stdin)
+	if slices.Contains(spec.Secrets, spec.StdinFile) { // what the child starts could read it
+		if err := os.Remove(run.Path(spec.StdinFile)); err != nil {
+			return fail(err)
+		}
+	}
 	files := []*os.File{stdin, nil, nil}
 	if spec.Messages {
 		r, w, err := os.Pipe()
@@ -145,7 +162,7 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		childs, files = append(childs, r), append(files, r) // as MessagesFD
 	}
 	sink := func(name string, limit int64) (*os.File, error) {
-		to, err := newOutput(name, limit, s.control.grown)
+		to, err := newOutput(name, limit, spec.MaxOutput, s.control.grown)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +174,7 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		s.pumps = append(s.pumps, &pump{from: r, to: to, done: make(chan struct{})})
 		return w, nil
 	}
-	stdout, err := sink("output", spec.MaxOutput)
+	stdout, err := sink("output", max(spec.RawOutput, spec.MaxOutput))
 	if err != nil {
 		return fail(err)
 	}
@@ -186,6 +203,9 @@ func start(run Run, spec Spec) (*supervisor, error) {
 	}
 	for _, p := range s.pumps {
 		go p.run()
+	}
+	if s.control.asks != nil {
+		go s.control.asks.serve()
 	}
 	go s.control.serve()
 	return s, nil

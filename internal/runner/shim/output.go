@@ -12,9 +12,8 @@ import (
 // end how it went.
 const headShare = 4
 
-// segments is how many files the end of an output is spread over. The oldest is removed when the others are enough, so
-// one more than these is on the disk.
-const segments = 4
+// segments is how many files the end of an output is spread over. When another one is needed, the oldest is removed.
+const segments = 16
 
 // output writes what a child puts out to files of limited size, byte for byte. The beginning goes to the file itself.
 // What comes after that goes to segments, named after the file and the offset at which they begin; of these, the last
@@ -24,7 +23,8 @@ const segments = 4
 // Writes never fail, so that whoever feeds it goes on draining the child.
 type output struct {
 	path  string
-	keep  int64 // bytes of the end that are kept at least
+	most  int64 // bytes of the end that are kept at most
+	least int64 // bytes of the end that are kept at least, even if that is one segment more than most
 	grown func()
 
 	file  *os.File // nil: the next byte begins a new segment
@@ -35,9 +35,10 @@ type output struct {
 	err   error    // the first one of the files
 }
 
-// newOutput makes the file. A file that is there already is an error.
-func newOutput(path string, limit int64, grown func()) (*output, error) {
-	o := &output{path: path, room: limit / headShare, keep: limit - limit/headShare, grown: grown}
+// newOutput makes the file. A file that is there already is an error. An output of at most limit bytes is kept whole. Of a
+// longer one, at most limit bytes are kept, and as much of the beginning and the end as Keep returns for the limit least.
+func newOutput(path string, limit, least int64, grown func()) (*output, error) {
+	o := &output{path: path, room: limit / headShare, most: limit - limit/headShare, least: least - least/headShare, grown: grown}
 	var err error
 	o.file, err = create(path)
 	return o, err
@@ -67,10 +68,11 @@ func (o *output) Write(p []byte) (int, error) {
 // next begins a segment, and removes those that are not needed any more.
 func (o *output) next() bool {
 	o.close()
-	if o.keep == 0 || o.err != nil {
+	if o.most == 0 || o.err != nil {
 		return false
 	}
-	for len(o.begun) > 1 && o.size-o.begun[1] >= o.keep {
+	segment := max(1, o.most/segments)
+	for len(o.begun) > 1 && o.size-o.begun[0] >= o.most && o.size-o.begun[1] >= o.least {
 		if err := os.Remove(segmentPath(o.path, o.begun[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			o.err = err // or the child could fill the disk
 			return false
@@ -80,8 +82,11 @@ func (o *output) next() bool {
 	if o.file, o.err = create(segmentPath(o.path, o.size)); o.err != nil {
 		return false
 	}
+	if len(o.begun) > 0 && o.size-o.begun[0] < o.most {
+		segment = min(segment, o.most-(o.size-o.begun[0]))
+	}
 	o.begun = append(o.begun, o.size)
-	o.room = max(1, o.keep/segments)
+	o.room = segment
 	return true
 }
 

@@ -186,6 +186,43 @@ func (r Run) Tail(name string, limit int64) ([]byte, error) {
 	return x.read(max(0, size-limit), size)
 }
 
+// Page is a part of an output.
+type Page struct {
+	Data      []byte
+	Offset    int64 // where Data begins
+	Size      int64 // of the output so far
+	GapOffset int64 // where bytes of the output are missing
+	GapSize   int64 // how many; 0: none
+}
+
+// Page returns at most limit bytes of the output with the name, from the offset, or from so many bytes before the end if
+// the offset is negative. Where bytes are missing, it begins after them or ends before them. ok is false if nothing is kept
+// of the output.
+func (r Run) Page(name string, offset, limit int64) (p Page, ok bool, err error) {
+	x, err := openParts(r.Path(name))
+	if err != nil || len(x) == 0 {
+		return Page{}, false, err
+	}
+	defer x.close()
+	for _, f := range x {
+		if f.begin > p.Size { // more than one gap means that segments were removed meanwhile
+			if p.GapSize == 0 {
+				p.GapOffset = p.Size
+			}
+			p.GapSize = f.begin - p.GapOffset
+		}
+		p.Size = max(p.Size, f.begin+f.size)
+	}
+	if offset < 0 {
+		offset = max(0, p.Size+offset)
+	}
+	if p.Offset = min(offset, p.Size); p.GapSize > 0 && p.Offset >= p.GapOffset {
+		p.Offset = max(p.Offset, p.GapOffset+p.GapSize)
+	}
+	p.Data, err = x.read(p.Offset, min(p.Size, p.Offset+limit))
+	return p, true, err
+}
+
 // part is one of the files of an output.
 type part struct {
 	file        *os.File

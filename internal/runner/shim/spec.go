@@ -8,20 +8,22 @@ import (
 
 // Spec is what to run. It is no place for secrets.
 type Spec struct {
-	Program      string        `json:"program"` // the file that is executed
-	Argv         []string      `json:"argv"`    // its arguments, with its name first
-	Dir          string        `json:"dir"`     // where it is started
-	Timeout      time.Duration `json:"timeout"` // it is ended after this time; 0 never
-	Grace        time.Duration `json:"grace"`   // how long it gets to end by itself when it is ended at its deadline
-	MaxOutput    int64         `json:"max_output"`
+	Program      string        `json:"program"`                 // the file that is executed
+	Argv         []string      `json:"argv"`                    // its arguments, with its name first
+	Dir          string        `json:"dir"`                     // where it is started
+	Timeout      time.Duration `json:"timeout"`                 // it is ended after this time; 0 never
+	Grace        time.Duration `json:"grace"`                   // how long it gets to end by itself when it is ended at its deadline
+	MaxOutput    int64         `json:"max_output"`              // bytes of the errors that are kept, and of the output at least
+	RawOutput    int64         `json:"raw_output,omitempty"`    // bytes of the output that are kept at most; 0: as MaxOutput
 	SplitStderr  bool          `json:"split_stderr,omitempty"`  // errors go to a file of their own, not into the output
 	StdinFile    string        `json:"stdin_file,omitempty"`    // in the run's directory; none: empty input
 	Messages     bool          `json:"messages,omitempty"`      // it reads messages, from MessagesFD
 	MessagesJSON bool          `json:"messages_json,omitempty"` // a message is a line with a JSON string
 	Requests     bool          `json:"requests,omitempty"`      // its output tells when it asks its model, see requests
+	Asks         *Asks         `json:"asks,omitempty"`          // it may ask; nil: it may not
 	// Sandbox is what the program may reach; nil: everything that this user may.
 	Sandbox *sandbox.Policy `json:"sandbox,omitempty"`
-	Secrets []string        `json:"secrets,omitempty"` // files in the run's directory that are removed when it ends
+	Secrets []string        `json:"secrets,omitempty"` // files in the run's directory that are removed when it ends; StdinFile when it has begun
 	Log     string          `json:"log,omitempty"`     // file that gets a line when it ends
 	Mark    string          `json:"mark"`              // variable of the child's environment that tells its descendants
 	Name    string          `json:"name"`              // of the run, for the log

@@ -36,11 +36,12 @@ func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 			return err
 		}
 	}
-	v, err := g.view(ctx, mirror, false)
+	v, err := g.view(mirror, false)
 	if err != nil {
 		return err
 	}
 	defer v.close()
+	v.policy = nil // it needs the network, and the keys of the user
 	if _, err := v.run(ctx, "remote", "add", "origin", source); err != nil {
 		return err
 	}

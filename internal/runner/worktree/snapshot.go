@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -48,57 +47,110 @@ func refPart(id string) string {
 	return "x" + hex.EncodeToString(sum[:16])
 }
 
-// Begin records the commit that a task begins at. Changes that an earlier task left uncommitted do not count for this one.
+// Begin records the commit that a task begins at, and gives the agent the repository's refs as they are now. Changes that an
+// earlier task left uncommitted do not count for this one.
 func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
-	// Neither command looks at objects, so that the repository's own configuration does no harm.
-	base, err := g.run(ctx, t.Dir, "rev-parse", "--verify", "HEAD")
+	t.UID = uid
+	have, err := g.refs(ctx, t)
 	if err != nil {
 		return err
 	}
-	known, err := g.run(ctx, t.Dir, "for-each-ref", "--format=%(objectname)", AgentRefs(uid)+"last", AgentRefs(uid)+"last.head")
+	var base string
+	if t.separate() {
+		base, err = g.headOf(ctx, t)
+	} else {
+		// It does not look at objects, so that the repository's own configuration does no harm.
+		base, err = g.run(ctx, t.Dir, "rev-parse", "--verify", "HEAD")
+	}
 	if err != nil {
 		return err
 	}
-	if last, head, _ := strings.Cut(known, "\n"); head == base {
-		base = last
+	if have[AgentRefs(uid)+"last.head"].oid == base {
+		base = have[AgentRefs(uid)+"last"].oid
 	}
-	_, err = g.run(ctx, t.Dir, "update-ref", taskRef(uid, taskID)+".base", base)
-	return err
+	begin := update{name: taskRef(uid, taskID) + ".base", oid: base}
+	err = g.updateRefs(ctx, t.Repository, begin)
+	if !t.separate() {
+		return err
+	}
+	if err != nil { // the repository does not have the commit yet
+		if have, err = g.gather(ctx, t, base); err != nil {
+			return err
+		}
+		if err := g.updateRefs(ctx, t.Repository, begin); err != nil {
+			return err
+		}
+	}
+	return g.refresh(ctx, t, have)
+}
+
+// gather is collect with a view of its own.
+func (g *Git) gather(ctx context.Context, t Tree, wants ...string) (refSet, error) {
+	v, err := g.open(t)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	return g.collect(ctx, t, v, wants...)
+}
+
+// look returns a view of the tree.
+func (g *Git) look(t Tree) (*view, error) {
+	if t.separate() {
+		return g.open(t)
+	}
+	return g.view(t.Dir, true)
 }
 
 // Snapshot writes the tree as it is, committed or not, to the task's ref in the repository, and returns what the task
-// changed. Ignored files are left out, and large ones. The agent's own index stays as it is.
+// changed. Ignored files are left out, and large ones. The agent's own index stays as it is. The agent's branches are as they
+// are now in the repository too.
 func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.Changes, error) {
-	v, err := g.view(ctx, t.Dir, true)
+	t.UID = uid
+	v, err := g.look(t)
 	if err != nil {
 		return nil, err
 	}
 	defer v.close()
 	c := &fleet.Changes{Ref: taskRef(uid, taskID)}
-	head, err := v.run(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
-	if err != nil && ctx.Err() != nil {
-		return nil, err
+	c.Branch, _ = strings.CutPrefix(v.head, "ref: refs/heads/")
+	if c.Branch == v.head {
+		c.Branch = ""
 	}
-	c.Branch, _ = v.run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
+	head, tree := v.headNow(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err := v.privateIndex(ctx, head); err != nil {
 		return nil, err
 	}
 	if c.LeftOut, err = v.stage(ctx); err != nil {
 		return nil, err
 	}
-	if err := v.commit(ctx, c, head); err != nil {
+	if err := v.commit(ctx, c, head, tree); err != nil {
 		return nil, err
 	}
-	if c.Base, err = v.run(ctx, "rev-parse", "--quiet", "--verify", c.Ref+".base^{commit}"); err != nil {
+	var have refSet
+	if t.separate() {
+		have, err = g.collect(ctx, t, v, head, c.Commit)
+	} else {
+		have, err = g.refs(ctx, t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Base = have[c.Ref+".base"].oid; c.Base == "" {
 		if c.Base = head; head == "" {
 			c.Base = c.Commit
 		}
 	}
-	refs := fmt.Sprintf("update %s %s\nupdate %slast %s\n", c.Ref, c.Commit, AgentRefs(uid), c.Commit)
+	refs := []update{{name: c.Ref, oid: c.Commit}, {name: AgentRefs(uid) + "last", oid: c.Commit}}
 	if head != "" {
-		refs += fmt.Sprintf("update %slast.head %s\n", AgentRefs(uid), head)
-		if c.Commits, err = v.count(ctx, head, "--not", c.Base); err != nil {
-			return nil, err
+		refs = append(refs, update{name: AgentRefs(uid) + "last.head", oid: head})
+		if head != c.Base {
+			if c.Commits, err = v.count(ctx, head, "--not", c.Base); err != nil {
+				return nil, err
+			}
 		}
 		ahead, err := v.run(ctx, "rev-list", "--max-count=1", head, "--not", "--remotes")
 		if err != nil {
@@ -106,8 +158,11 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 		}
 		c.Pushed = ahead == ""
 	}
-	if err := g.pipe(ctx, nil, t.Repository, strings.NewReader(refs), io.Discard, "update-ref", "--stdin"); err != nil {
+	if err := g.updateRefs(ctx, t.Repository, refs...); err != nil {
 		return nil, err
+	}
+	if c.Base == c.Commit {
+		return c, nil
 	}
 	return c, v.compare(ctx, c)
 }
@@ -144,7 +199,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 // stage takes the files of the working tree into the index, and returns those that it left out.
 func (v *view) stage(ctx context.Context) (leftOut []string, err error) {
 	var list bytes.Buffer // run would trim names with spaces
-	err = v.git.pipe(ctx, v.env, v.dir, nil, &list, "ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard", "--deduplicate")
+	err = v.pipe(ctx, nil, &list, "ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard", "--deduplicate")
 	if err != nil {
 		return nil, err
 	}
@@ -174,26 +229,22 @@ func (v *view) stage(ctx context.Context) (leftOut []string, err error) {
 	if take.Len() == 0 {
 		return leftOut, nil
 	}
-	err = v.git.pipe(ctx, v.env, v.dir, strings.NewReader(take.String()), io.Discard, "update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+	err = v.pipe(ctx, strings.NewReader(take.String()), io.Discard, "update-index", "-z", "--add", "--remove", "--replace", "--stdin")
 	return leftOut, err
 }
 
 // commit makes a commit of the index, unless it is the same as the commit that the agent is on.
-func (v *view) commit(ctx context.Context, c *fleet.Changes, head string) error {
+func (v *view) commit(ctx context.Context, c *fleet.Changes, head, headTree string) error {
 	tree, err := v.run(ctx, "write-tree")
 	if err != nil {
 		return err
 	}
+	if tree == headTree {
+		c.Commit, c.Dirty = head, len(c.LeftOut) > 0
+		return nil
+	}
 	args := []string{"commit-tree", tree, "-m", "Working tree at the end of a task"}
 	if head != "" {
-		same, err := v.run(ctx, "rev-parse", "--verify", head+"^{tree}")
-		if err != nil {
-			return err
-		}
-		if same == tree {
-			c.Commit, c.Dirty = head, len(c.LeftOut) > 0
-			return nil
-		}
 		args = append(args, "-p", head)
 	}
 	c.Dirty = true
@@ -204,7 +255,7 @@ func (v *view) commit(ctx context.Context, c *fleet.Changes, head string) error 
 // compare fills in which files differ between the commits.
 func (v *view) compare(ctx context.Context, c *fleet.Changes) error {
 	var out bytes.Buffer
-	if err := v.git.pipe(ctx, v.env, v.dir, nil, &out, append(slices.Clone(diff), "-z", "--raw", "--numstat", c.Base, c.Commit)...); err != nil {
+	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diff), "-z", "--raw", "--numstat", c.Base, c.Commit)...); err != nil {
 		return err
 	}
 	kinds := map[string]fleet.FileChangeKind{}
@@ -258,7 +309,7 @@ var diff = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "
 // Patch returns at most limit bytes of the patch between the commits from the offset on, of one file when path is set,
 // and whether there is more.
 func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, offset int64, limit int) (text []byte, more bool, err error) {
-	v, err := g.view(ctx, repository, false)
+	v, err := g.view(repository, false)
 	if err != nil {
 		return nil, false, err
 	}
@@ -268,7 +319,7 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 		args = append(args, "--", ":(top,literal)"+path)
 	}
 	p := &page{skip: offset, limit: limit}
-	if err := g.pipe(ctx, v.env, v.dir, nil, p, args...); err != nil && !p.more {
+	if err := v.pipe(ctx, nil, p, args...); err != nil && !p.more {
 		return nil, false, err
 	}
 	return p.text, p.more, nil

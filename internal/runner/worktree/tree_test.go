@@ -17,7 +17,7 @@ var author = []string{
 }
 
 // sh runs a script in the directory.
-func sh(t *testing.T, dir, script string) string {
+func sh(t testing.TB, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-ec", script)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), author...)
@@ -34,9 +34,16 @@ func repository(t *testing.T) string {
 	return dir
 }
 
+// planned returns a tree that is not there yet.
+func planned(t *testing.T, repository, branch string) Tree {
+	t.Helper()
+	dir := t.TempDir()
+	return Tree{Repository: repository, Dir: filepath.Join(dir, "work"), GitDir: filepath.Join(dir, "git"), Branch: branch, UID: "agent"}
+}
+
 func plant(t *testing.T) (*Git, Tree) {
 	t.Helper()
-	tree := Tree{Repository: repository(t), Dir: filepath.Join(t.TempDir(), "work"), Branch: "fleet/papi-1"}
+	tree := planned(t, repository(t), "fleet/papi-1")
 	g := New(os.Environ())
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	return g, tree
@@ -52,11 +59,11 @@ func TestAdd(t *testing.T) {
 	require.Equal(t, "one\ntwo\n", sh(t, tree.Dir, "cat file"), "work that is there stays")
 
 	for name, damage := range map[string]string{
-		"the directory is gone": `rm -rf "$DIR"`, "half of it is there": `rm "$DIR"/file`, "git's side is gone": `rm -rf .git/worktrees`,
-		"git was cut off":  `echo initializing >.git/worktrees/work/locked; rm -rf "$DIR"`,
+		"the directory is gone": `rm -rf "$DIR"`, "half of it is there": `rm "$DIR"/file`, "git's side is gone": `rm -rf "$DIR"/../git`,
+		"git was cut off":  `mv "$DIR/../git" "$DIR/../git.new"; rm -rf "$DIR"`,
 		"the link is gone": `rm "$DIR"/.git`,
 	} {
-		sh(t, tree.Repository, `DIR="`+tree.Dir+`"; `+damage)
+		sh(t, t.TempDir(), `DIR="`+tree.Dir+`"; `+damage)
 		require.NoError(t, g.Add(t.Context(), tree, "", true), name)
 		require.Empty(t, tree.Trouble(), name)
 		require.Equal(t, "one\n", sh(t, tree.Dir, "cat file; git status --porcelain"), name)
@@ -67,7 +74,7 @@ func TestAddHooks(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)
 	sh(t, repo, `printf '#!/bin/sh\nexit 1\n' >.git/hooks/post-checkout; chmod +x .git/hooks/post-checkout`)
-	tree := Tree{Repository: repo, Dir: filepath.Join(t.TempDir(), "work"), Branch: "b"}
+	tree := planned(t, repo, "b")
 	require.NoError(t, New(os.Environ()).Add(t.Context(), tree, "main", false))
 }
 
@@ -76,7 +83,7 @@ func TestAddErrors(t *testing.T) {
 	g := New(os.Environ())
 	empty := t.TempDir()
 	sh(t, empty, "git init -q")
-	tree := Tree{Repository: empty, Dir: filepath.Join(t.TempDir(), "work"), Branch: "b"}
+	tree := planned(t, empty, "b")
 	require.ErrorContains(t, g.Add(t.Context(), tree, "", false), "has no commit to begin at")
 	tree.Repository = repository(t)
 	require.ErrorContains(t, g.Add(t.Context(), tree, "nowhere", false), `no branch, tag or commit "nowhere"`)
@@ -159,7 +166,7 @@ func TestFetch(t *testing.T) {
 	g := New(os.Environ())
 	mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), source)
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
-	tree := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "work"), Branch: "fleet/papi-1"}
+	tree := planned(t, mirror, "fleet/papi-1")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
 	w, err := g.Work(t.Context(), tree)
@@ -169,10 +176,10 @@ func TestFetch(t *testing.T) {
 	// Newer ones begin at what is there now, and older ones keep what they have.
 	sh(t, origin, "echo two >>file; git commit -qam two; git checkout -q -b next; git commit -q --allow-empty -m next; git checkout -q main")
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
-	second := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "work"), Branch: "fleet/sony-2"}
+	second := planned(t, mirror, "fleet/sony-2")
 	require.NoError(t, g.Add(t.Context(), second, "", false))
 	require.Equal(t, "one\ntwo\n", sh(t, second.Dir, "cat file"))
-	third := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "work"), Branch: "fleet/carl-3"}
+	third := planned(t, mirror, "fleet/carl-3")
 	require.NoError(t, g.Add(t.Context(), third, "next", false))
 	require.Equal(t, "next\n", sh(t, third.Dir, "git log -1 --format=%s"))
 	require.Equal(t, "mine\n", sh(t, tree.Dir, "git log -1 --format=%s"))
@@ -203,7 +210,7 @@ func TestCutOff(t *testing.T) {
 	repo := repository(t)
 	sh(t, repo, "for i in $(seq 300); do echo $i >f$i; done; git add .; git commit -qm many")
 	g := New(os.Environ())
-	tree := Tree{Repository: repo, Dir: filepath.Join(t.TempDir(), "work"), Branch: "b"}
+	tree := planned(t, repo, "b")
 	for patience := time.Millisecond; ; patience += 3 * time.Millisecond {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := g.Add(ctx, tree, "", true)

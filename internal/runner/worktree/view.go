@@ -1,13 +1,18 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/sandbox"
 )
 
 // view is a git directory of Fleet's own onto a repository that agents can write. It has the repository's objects,
@@ -15,19 +20,23 @@ import (
 // runs (filters, diff and merge drivers, credential helpers, transports, hooks, and more with each version of git), so
 // git never reads it where it would run one. What the user or the system has configured still counts: agents that share
 // the server's user can write that too, but it is not part of what they work on.
+//
+// Where the system can confine programs, git is confined too: it can read the repository, and write only the view.
 type view struct {
-	git *Git
-	tmp string // the git directory
-	dir string // where git runs
-	env []string
+	git    *Git
+	tmp    string // the git directory
+	dir    string // where git runs
+	env    []string
+	policy *sandbox.Policy // nil: git is not confined
+	head   string          // what HEAD says
 }
 
 // shared are the parts of a repository that a view has.
-var shared = []string{"objects", "refs", "packed-refs", "shallow", "info", "lfs"}
+var shared = []string{"objects", "refs", "packed-refs", "shallow", "lfs"}
 
 // plainSetting are the settings of a repository that a view takes over: they say how files are compared, and name nothing.
 var plainSetting = map[string]bool{
-	"core.repositoryformatversion": true, "core.filemode": true, "core.ignorecase": true, "core.precomposeunicode": true,
+	"core.repositoryformatversion": true, "core.sharedrepository": true, "core.filemode": true, "core.ignorecase": true, "core.precomposeunicode": true,
 	"core.symlinks": true, "core.autocrlf": true, "core.eol": true, "core.safecrlf": true, "extensions.objectformat": true,
 }
 
@@ -35,38 +44,86 @@ var plainValue = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
 // view returns a view of the repository that the directory belongs to; with files set the directory is a working tree,
 // and git looks at its files and its index. The caller closes it.
-func (g *Git) view(ctx context.Context, dir string, files bool) (*view, error) {
-	// rev-parse and config run no program, whatever the configuration is.
-	out, err := g.run(ctx, dir, "rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir")
+func (g *Git) view(dir string, files bool) (*view, error) {
+	common, own := gitDirs(dir)
+	if common == "" {
+		return nil, noRepository(dir)
+	}
+	return g.viewOf(nil, dir, common, own, files)
+}
+
+func noRepository(dir string) error {
+	return &Error{Words: "there is no git repository in " + dir + ": correct the project's repository"}
+}
+
+// viewOf is view of a git directory that is known, confined by a policy that allows reading it; with nil git is confined to
+// the repository.
+func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool) (*view, error) {
+	settings, err := readSettings(common)
 	if err != nil {
 		return nil, err
 	}
-	common, own, _ := strings.Cut(out, "\n")
-	settings, err := g.run(ctx, dir, "config", "--file", filepath.Join(common, "config"), "--no-includes", "-z", "--list")
+	v, err := g.newView(dir, own, files)
 	if err != nil {
 		return nil, err
 	}
-	tmp, err := os.MkdirTemp("", "fleet-git-*")
+	if outer == nil {
+		v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
+		v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, borrowed(filepath.Join(common, "objects")))
+	} else {
+		v.policy.Read = slices.Concat(v.policy.Read, outer.Read, outer.Write)
+	}
+	err = v.link(common, shared)
+	if err == nil {
+		err = v.fill(common, own, viewConfig(settings, !files))
+	}
 	if err != nil {
-		return nil, err
-	}
-	v := &view{git: g, tmp: tmp, dir: dir, env: []string{"GIT_DIR=" + tmp}}
-	if files {
-		v.env = append(v.env, "GIT_WORK_TREE="+dir, "GIT_INDEX_FILE="+filepath.Join(own, "index"))
-	}
-	if err := v.fill(common, own, viewConfig(settings, !files)); err != nil {
 		v.close()
 		return nil, fmt.Errorf("view of the repository of %s: %w", dir, err)
 	}
 	return v, nil
 }
 
-// fill makes the git directory.
-func (v *view) fill(common, own, config string) error {
-	for _, name := range shared {
+// newView makes the directory of a view onto the git directory own. Git may write nothing else.
+func (g *Git) newView(dir, own string, files bool) (*view, error) {
+	tmp, err := os.MkdirTemp("", "fleet-git-*")
+	if err != nil {
+		return nil, err
+	}
+	v := &view{git: g, tmp: tmp, dir: dir, env: []string{"GIT_DIR=" + tmp, "GIT_NO_REPLACE_OBJECTS=1"}}
+	if files {
+		v.env = append(v.env, "GIT_WORK_TREE="+dir, "GIT_INDEX_FILE="+filepath.Join(own, "index"))
+	}
+	v.policy = &sandbox.Policy{Write: []string{tmp}, Read: slices.Concat(sandbox.System(), g.config()), Network: sandbox.Offline}
+	return v, nil
+}
+
+// existing returns those of the paths that exist.
+func existing(paths ...string) []string {
+	return slices.DeleteFunc(paths, func(path string) bool {
+		_, err := os.Stat(path)
+		return err != nil
+	})
+}
+
+// link gives the view parts of a git directory.
+func (v *view) link(common string, names []string) error {
+	for _, name := range names {
 		if err := os.Symlink(filepath.Join(common, name), filepath.Join(v.tmp, name)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// fill completes the view: info is from the git directory common, and what belongs to the working tree from own. Of info it has
+// what says which files count; grafts would change the history.
+func (v *view) fill(common, own, config string) error {
+	if err := os.Mkdir(filepath.Join(v.tmp, "info"), 0o700); err != nil {
+		return err
+	}
+	if err := v.link(common, []string{"info/exclude", "info/attributes"}); err != nil {
+		return err
 	}
 	parts, err := filepath.Glob(filepath.Join(own, "sharedindex.*")) // of an index that is split
 	if err != nil {
@@ -77,44 +134,63 @@ func (v *view) fill(common, own, config string) error {
 			return err
 		}
 	}
-	path := filepath.Join(own, "HEAD")
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return &fs.PathError{Op: "read", Path: path, Err: fs.ErrInvalid}
-	}
-	head, err := os.ReadFile(path)
+	head, err := agentfile.Read(filepath.Join(own, "HEAD"), maxLink)
 	if err != nil {
 		return err
 	}
+	v.head = strings.TrimSpace(string(head))
 	if err := os.WriteFile(filepath.Join(v.tmp, "HEAD"), head, 0o600); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(v.tmp, "config"), []byte(config), 0o600)
 }
 
-// viewConfig is the configuration of a view, out of what `git config -z --list` says of the repository's own.
-func viewConfig(settings string, bare bool) string {
-	var b strings.Builder
-	for line := range strings.SplitSeq(settings, "\x00") {
-		key, value, _ := strings.Cut(line, "\n")
-		if !plainSetting[key] || !plainValue.MatchString(value) {
-			continue
-		}
-		section, name, _ := strings.Cut(key, ".")
-		fmt.Fprintf(&b, "[%s]\n\t%s = %s\n", section, name, value)
+// readSettings returns the lines of the configuration in a git directory that have a plain setting.
+func readSettings(common string) ([]string, error) {
+	text, err := agentfile.Read(filepath.Join(common, "config"), maxCopied)
+	if err != nil {
+		return nil, err
 	}
-	fmt.Fprintf(&b, "[core]\n\tbare = %t\n", bare)
-	return b.String()
+	var found []string
+	section := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			name, rest, _ := strings.Cut(line[1:], "]")
+			section, line = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(rest)
+		}
+		name, value, _ := strings.Cut(line, "=")
+		name, value = strings.ToLower(strings.TrimSpace(name)), strings.Trim(strings.TrimSpace(value), `"`)
+		if plainSetting[section+"."+name] && plainValue.MatchString(value) {
+			found = append(found, fmt.Sprintf("[%s]\n\t%s = %s\n", section, name, value))
+		}
+	}
+	return found, nil
+}
+
+// viewConfig is the configuration of a view.
+func viewConfig(settings []string, bare bool) string {
+	return strings.Join(settings, "") + fmt.Sprintf("[core]\n\tbare = %t\n", bare)
 }
 
 func (v *view) run(ctx context.Context, args ...string) (string, error) {
-	return v.git.runWith(ctx, v.env, v.dir, args...)
+	var out bytes.Buffer
+	if err := v.pipe(ctx, nil, &out, args...); err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// pipe is run with what git reads, which may be nil, and where its output goes.
+func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
+	return v.git.pipe(ctx, v.policy, v.env, v.dir, in, out, args...)
 }
 
 func (v *view) close() { _ = os.RemoveAll(v.tmp) }
 
 // read runs one command that only reads the repository.
 func (g *Git) read(ctx context.Context, repository string, args ...string) (string, error) {
-	v, err := g.view(ctx, repository, false)
+	v, err := g.view(repository, false)
 	if err != nil {
 		return "", err
 	}

@@ -100,7 +100,9 @@ func TestAgentsProgramsAreNotRun(t *testing.T) {
 		g, tree := plant(t)
 		sh(t, tree.Dir, attribute+"; git add -A; git commit -qm two")
 		snare(t, tree.Dir)
-		next := Tree{Repository: tree.Repository, Dir: filepath.Join(t.TempDir(), "next"), Branch: "next"}
+		_, err := g.Work(t.Context(), tree)
+		require.NoError(t, err)
+		next := planned(t, tree.Repository, "next")
 		require.NoError(t, g.Add(t.Context(), next, tree.Branch, false))
 		require.Equal(t, "two\n", string(must(os.ReadFile(filepath.Join(next.Dir, "file")))))
 	})
@@ -110,12 +112,12 @@ func TestAgentsProgramsAreNotRun(t *testing.T) {
 		g := New(os.Environ())
 		mirror := Mirror(filepath.Join(t.TempDir(), "repositories"), "file://"+origin)
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
-		tree := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "work"), Branch: "b"}
+		tree := planned(t, mirror, "b")
 		require.NoError(t, g.Add(t.Context(), tree, "", false))
 		snare(t, tree.Dir)
 		sh(t, origin, "echo two >file; git commit -qam two")
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
-		next := Tree{Repository: mirror, Dir: filepath.Join(t.TempDir(), "next"), Branch: "next"}
+		next := planned(t, mirror, "next")
 		require.NoError(t, g.Add(t.Context(), next, "", false))
 		require.Equal(t, "two\n", string(must(os.ReadFile(filepath.Join(next.Dir, "file")))))
 	})

@@ -11,8 +11,8 @@ import (
 
 const (
 	agentColumns = `name, name_key, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
-		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, backend, one_task,
-		refused, refused_field`
+		desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, place, one_task,
+		refused, refused_field, conversed`
 	selectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM agents LEFT JOIN recipes ON agent_uid = uid `
 	byName       = ` ORDER BY name_key, owner`
 	insertRecipe = `INSERT INTO recipes (agent_uid, recipe) VALUES (?, ?)`
@@ -24,7 +24,7 @@ var (
 		WHERE uid = ? RETURNING revision`
 )
 
-// key is what a name is compared by. SQLite's own lower knows ASCII only.
+// key returns the form in which names are compared. SQLite's lower() folds only ASCII.
 func key(name string) string { return strings.ToLower(name) }
 
 func (t *readTx) Agent(uid string) (*fleet.Agent, error) {
@@ -38,9 +38,9 @@ func (t *readTx) AgentsByName(name, owner string) ([]*fleet.Agent, error) {
 	return all(t, scanAgent, selectAgents+`WHERE name_key = ? AND owner = ? AND deleted_at IS NULL`+byName, key(name), owner)
 }
 
-func (t *readTx) AgentByWorkspace(workspaceID string) (*fleet.Agent, error) {
-	return first(t, scanAgent, selectAgents+`WHERE workspace_id <> '' AND workspace_id = ? ORDER BY created_at DESC, n DESC LIMIT 1`,
-		workspaceID)
+func (t *readTx) AgentByWorkspace(place, workspaceID string) (*fleet.Agent, error) {
+	return first(t, scanAgent, selectAgents+`WHERE workspace_id <> '' AND workspace_id = ? AND place = ? ORDER BY created_at DESC, n DESC LIMIT 1`,
+		workspaceID, place)
 }
 
 func (t *readTx) Agents() ([]*fleet.Agent, error) {
@@ -73,7 +73,7 @@ func (t *tx) insertRecipe(a *fleet.Agent) error {
 	return err
 }
 
-// UpdateAgent leaves the recipe alone: it never changes.
+// UpdateAgent does not write the recipe, which never changes.
 func (t *tx) UpdateAgent(a *fleet.Agent) error {
 	args, err := agentArgs(a)
 	if err != nil {
@@ -90,7 +90,7 @@ func (t *tx) UpdateAgent(a *fleet.Agent) error {
 func agentError(act string, a *fleet.Agent, err error) error {
 	if taken(err, "agents.name_key") {
 		return fleet.Errorf(fleet.ReasonAgentExists,
-			"an agent named %q already exists: choose another name, or delete that agent first", a.Name).Because(err)
+			"an agent named %q already exists: choose another name, or delete that agent first", a.Name).WithCause(err)
 	}
 	return fmt.Errorf("%s agent %s: %w", act, a.UID, err)
 }
@@ -107,8 +107,8 @@ func agentArgs(a *fleet.Agent) ([]any, error) {
 	return []any{
 		a.Name, key(a.Name), a.Owner, a.Project, a.Role, a.Spec, a.WorkspaceID, a.Location, metadata,
 		string(a.State), a.StateReason, string(a.Desired), a.Restart, a.Restarted, a.Attempts, maybeMicros(a.RetryAt),
-		micros(a.CreatedAt), micros(a.UpdatedAt), maybeMicros(a.DeletedAt), string(a.Toolset), a.Backend, a.OneTask,
-		string(a.Refused), a.RefusedField,
+		micros(a.CreatedAt), micros(a.UpdatedAt), maybeMicros(a.DeletedAt), string(a.Toolset), a.Place, a.OneTask,
+		string(a.Refused), a.RefusedField, a.Conversed,
 	}, nil
 }
 
@@ -128,8 +128,8 @@ func scanAgentInto(row scanner, a *fleet.Agent) error {
 	)
 	err := row.Scan(&a.UID, &a.Name, &nameKey, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
 		&metadata, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts, &retry,
-		&created, &updated, &gone, (*string)(&a.Toolset), &a.Backend, &a.OneTask,
-		(*string)(&a.Refused), &a.RefusedField, &a.Revision, &recipe)
+		&created, &updated, &gone, (*string)(&a.Toolset), &a.Place, &a.OneTask,
+		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, &a.Revision, &recipe)
 	if err != nil {
 		return err
 	}

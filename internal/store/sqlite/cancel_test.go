@@ -12,8 +12,8 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestCancelledWhileItBegins cancels transactions at all moments, that of their beginning too: no connection stays in
-// a transaction that nobody ends.
+// TestCancelledWhileItBegins cancels transactions at every moment, also while they begin, and checks that no connection
+// is left inside a transaction.
 func TestCancelledWhileItBegins(t *testing.T) {
 	t.Parallel()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{})

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// checkpointPause is how long writes are gathered before they are copied from the log into the file.
+	// checkpointPause is how long writes are collected before they are copied from the log into the file.
 	checkpointPause = 200 * time.Millisecond
-	// checkpointSize is how large the log must be for that to be worth it, in bytes.
+	// checkpointSize is the size of the log, in bytes, below which it is not copied.
 	checkpointSize = 1 << 20
 )
 
-// checkpointer copies what was committed from the write-ahead log into the file, beside the writer. Else the commit that
-// finds the log too long does it, and everybody waits while it does: a quarter of a second on a slow disk.
+// checkpointer copies committed pages from the write-ahead log into the file, beside the writer. Without it, the commit
+// that finds the log too long does the copying while all other writers wait: a quarter of a second on a slow disk.
 type checkpointer struct {
 	db    *sql.DB
 	log   string // path of the write-ahead log
-	after func() // called when it has copied
+	after func() // called after copying
 	wrote chan struct{}
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -32,11 +32,11 @@ func newCheckpointer(db *sql.DB, path string, after func()) *checkpointer {
 	return c
 }
 
-// committed says that there is something new in the log.
+// committed tells the checkpointer that something was committed.
 func (c *checkpointer) committed() {
 	select {
 	case c.wrote <- struct{}{}:
-	default: // it will look anyway
+	default: // a signal is pending already
 	}
 }
 
@@ -56,7 +56,8 @@ func (c *checkpointer) run(ctx context.Context) {
 			return
 		}
 		if log, err := os.Stat(c.log); err == nil && log.Size() >= checkpointSize {
-			// It copies what it can and waits for nobody. What it cannot is left to the next time, or to a commit.
+			// The passive mode copies what it can and waits for nobody. The rest is left to the next time, or to a
+			// commit.
 			_, _ = c.db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 			c.after()
 		}

@@ -11,7 +11,7 @@ import (
 type conn struct {
 	sql    *sql.Conn
 	stmts  map[string]*sql.Stmt
-	broken bool // nobody knows what state it is in: not to be used again
+	broken bool // its state is unknown: do not use it again
 }
 
 func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
@@ -22,7 +22,7 @@ func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
 	return &conn{sql: c, stmts: map[string]*sql.Stmt{}}, nil
 }
 
-// stmt returns the statement prepared: all SQL of the package is fixed text, so there are few of them.
+// stmt returns the prepared statement. All SQL of the package is constant text, so there are few of them.
 func (c *conn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 	if s, ok := c.stmts[query]; ok {
 		return s, nil
@@ -51,7 +51,7 @@ func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows,
 	return s.QueryContext(ctx, args...)
 }
 
-// int64 returns the one number that the query gives.
+// int64 returns the single number that the query selects.
 func (c *conn) int64(ctx context.Context, query string, args ...any) (n int64, err error) {
 	s, err := c.stmt(ctx, query)
 	if err != nil {
@@ -60,10 +60,10 @@ func (c *conn) int64(ctx context.Context, query string, args ...any) (n int64, e
 	return n, s.QueryRowContext(ctx, args...).Scan(&n)
 }
 
-// close closes the statements and hands the connection back to database/sql, or closes it for good when it is broken.
+// close closes the statements and returns the connection to database/sql. It closes a broken connection.
 func (c *conn) close() error {
 	var errs []error
-	for _, s := range c.stmts { // before the connection: they cannot outlive it
+	for _, s := range c.stmts { // before the connection, which they cannot outlive
 		errs = append(errs, s.Close())
 	}
 	if c.broken {

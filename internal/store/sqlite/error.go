@@ -11,7 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// plain turns the error of a call that ctx cut off into the error of ctx: SQLite says that it was interrupted.
+// plain replaces SQLite's "interrupted" error of a cancelled call with the error of ctx.
 func plain(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -19,20 +19,20 @@ func plain(ctx context.Context, err error) error {
 	return err
 }
 
-// taken says whether err is that of a unique index that begins with the column, written "table.column". SQLite names
-// the columns, not the index.
+// taken reports whether err violates the unique index whose first column is given as "table.column". SQLite names the
+// columns, not the index.
 func taken(err error, column string) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	return ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE && strings.Contains(e.Error(), "failed: "+column)
 }
 
-// ended says whether err is that of the trigger that keeps ended tasks as they are.
+// ended reports whether err comes from the trigger that protects ended tasks.
 func ended(err error) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	return ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_TRIGGER
 }
 
-// busy says whether another process stood in the way, so that the same again may well succeed.
+// busy reports whether another process was in the way, so that a retry may succeed.
 func busy(err error) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	if !ok {
@@ -42,13 +42,13 @@ func busy(err error) bool {
 	return primary == sqlite3.SQLITE_BUSY || primary == sqlite3.SQLITE_LOCKED
 }
 
-// noRoom says whether err means that the disk is full.
+// noRoom reports whether err means that the disk is full.
 func noRoom(err error) bool {
 	e, ok := errors.AsType[*driver.Error](err)
 	return ok && e.Code()&0xff == sqlite3.SQLITE_FULL
 }
 
-// retry calls f again while other processes stand in its way, up to the busy timeout.
+// retry repeats f while other processes are in the way, up to the busy timeout.
 func (s *Store) retry(ctx context.Context, f func() error) error {
 	deadline := time.Now().Add(s.cfg.BusyTimeout)
 	for {

@@ -15,11 +15,12 @@ const (
 	eventColumns = `time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data`
 	selectEvents = `SELECT seq, time, type, agent_uid, agent_name, owner, task_id, status, text, data FROM events WHERE `
 	lastSeq      = `SELECT coalesce(max(seq), 0) FROM events`
-	// changedAgents has the condition of its index in the very same words, so that output is never read.
+	// changedAgents repeats the index's condition literally, so that SQLite uses the index and never reads output
+	// events.
 	changedAgents = `SELECT DISTINCT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ?`
 )
 
-// smallEvent is how large an event may be that is taken however full the disk is, in bytes.
+// smallEvent is the largest event that is accepted on a full disk, in bytes.
 const smallEvent = 4096
 
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + marks(eventColumns) + `)`
@@ -27,7 +28,7 @@ var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + marks(e
 // LastSeq returns the Seq of the newest event, see fleet.Store.
 func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		// The query looks at one row and waits for nobody. To be ready to interrupt it would cost as much again.
+		// The query reads one row and waits for nobody. Making it interruptible would double its cost.
 		seq, err = c.int64(context.WithoutCancel(ctx), lastSeq)
 		return plain(ctx, err)
 	})
@@ -79,8 +80,8 @@ func (t *tx) Append(e *fleet.Event) error {
 	return nil
 }
 
-// conditions returns what the filter says as SQL, each condition with an AND behind it. The texts are few, whatever
-// the values: every connection keeps them prepared.
+// conditions returns the filter as SQL, each condition preceded by AND. There are few texts, whatever the values, since
+// every connection keeps them prepared.
 func conditions(f fleet.EventFilter) (where string, args []any, err error) {
 	var b strings.Builder
 	add := func(condition string, arg any) {

@@ -15,10 +15,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// makeFile makes the file where there is none, takes it from other users, since it holds what agents were told and hashes
-// of tokens, and returns its absolute path. SQLite gives the files beside it the same mode.
+// makeFile creates the file if it does not exist, makes it private to this user, since it holds what agents were told
+// and hashes of tokens, and returns its absolute path. SQLite gives the files beside it the same mode.
 //
-// A file is never empty, not even while it is made, so one that is has been emptied. SQLite would take it for a new one.
+// A file of Fleet is never empty, not even while it is created. An empty file was truncated by somebody, and SQLite
+// would take it for a new database.
 func (s *Store) makeFile(ctx context.Context) (string, error) {
 	if s.path == "" {
 		return "", errors.New("no file is named")
@@ -48,7 +49,7 @@ func (s *Store) makeFile(ctx context.Context) (string, error) {
 	return path, errors.Join(f.Chmod(0o600), f.Close())
 }
 
-// newFile makes a database without tables, unless another process has made one meanwhile.
+// newFile creates a database without tables, unless another process creates one meanwhile.
 func newFile(ctx context.Context, path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -76,10 +77,10 @@ func newFile(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// checkTime bounds the check of a large file: what is read of it in that time is checked.
+// checkTime limits the check of a large file. The check covers what can be read in that time.
 const checkTime = time.Second
 
-// check reads the database and says whether it is damaged.
+// check reads the database and returns an error if it is damaged.
 func check(ctx context.Context, db *sql.DB) error {
 	short, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -96,7 +97,7 @@ func check(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// damage is what is wrong with a database.
+// damage describes what is wrong with a database.
 type damage struct{ error }
 
 // advise adds to the error of a damaged database what to do about it.

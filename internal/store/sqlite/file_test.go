@@ -77,7 +77,7 @@ func TestOpenErrors(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestAFileThatWasEmptiedOrDamaged holds that a store does not begin anew, or go on, with what is left of a database.
+// TestAFileThatWasEmptiedOrDamaged checks that the store refuses a truncated or damaged database.
 func TestAFileThatWasEmptiedOrDamaged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -119,7 +119,7 @@ func TestAFileThatWasEmptiedOrDamaged(t *testing.T) {
 	require.ErrorContains(t, err, "the file is gone, and its log")
 
 	require.NoError(t, os.Remove(whole))
-	openAt(t, whole) // one that was removed begins anew
+	openAt(t, whole) // a removed file is created anew
 	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -249,7 +249,7 @@ func execSQL(t testing.TB, path, query string) {
 	require.NoError(t, err)
 }
 
-// lock takes the write lock of the file, until free is called.
+// lock takes the file's write lock until free is called.
 func lock(t testing.TB, path string) (free func()) {
 	t.Helper()
 	conn, err := raw(t, path).Conn(t.Context())

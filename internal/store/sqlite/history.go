@@ -11,19 +11,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// The texts of these queries are few, whatever the filter: a value that is empty matches everything. The owner and the
-// text have their own indexes, so they are in the query only when they are given.
+// There are few texts of these queries, whatever the filter: an empty value matches everything. The owner, the text and the
+// place have indexes or tables of their own, so they are in the query only if they are given.
 const (
 	ownedBy  = `owner = ?7 AND `
+	inPlace  = `agent_uid IN (SELECT uid FROM agents WHERE place = ?9) AND `
 	hasText  = `n IN (SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?8) AND `
 	hasChars = `(instr(lower(description), lower(?8)) > 0 OR instr(lower(summary), lower(?8)) > 0) AND `
 	matching = `created_at >= ?1 AND (?2 = '' OR status = ?2) AND (?3 = '' OR source = ?3) AND (?4 = '' OR toolset = ?5)
-		AND (?6 = '' OR project = ?6) AND (?9 = '' OR name_key = ?9)`
+		AND (?6 = '' OR project = ?6) AND (?10 = '' OR name_key = ?10)`
 	newestFirst = ` ORDER BY created_at DESC, n DESC`
 
 	countTasks = `SELECT count(*) FROM tasks WHERE `
 	findTasks  = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
-	onePage    = newestFirst + ` LIMIT ?10 OFFSET ?11)` + newestFirst
+	onePage    = newestFirst + ` LIMIT ?11 OFFSET ?12)` + newestFirst
 
 	taskIDs       = `SELECT id FROM tasks WHERE id >= ?1 AND id < ?2 AND (?3 = '' OR owner = ?3) ORDER BY id LIMIT ?4`
 	newestAgent   = selectAgents + `WHERE name_key = ?1 AND toolset = '' AND (?2 = '' OR owner = ?2) ORDER BY created_at DESC, n DESC LIMIT 1`
@@ -32,12 +33,13 @@ const (
 	markRemoved   = `UPDATE tasks SET payload_removed = 1 WHERE id = ?`
 	dropEvents    = `DELETE FROM events WHERE task_id <> '' AND task_id = ?`
 	dropChanges   = `DELETE FROM task_changes WHERE task_id = ?`
+	dropChecks    = `DELETE FROM task_checks WHERE task_id = ?`
 	dropMessages  = `DELETE FROM messages WHERE task_id = ?`
 	dropQuestions = `DELETE FROM questions WHERE task_id = ?`
 	dropTask      = `DELETE FROM tasks WHERE id = ?`
 )
 
-// minIndexed is the length of the shortest text that the index of texts can find, in characters.
+// minIndexed is the shortest text that the full-text index can find, in characters.
 const minIndexed = 3
 
 func (t *readTx) FindTasks(f fleet.TaskFilter, limit, offset int) ([]*fleet.Task, int, error) {
@@ -64,6 +66,9 @@ func taskConditions(f fleet.TaskFilter) (where string, args []any) {
 	if f.Owner != "" {
 		where += ownedBy
 	}
+	if f.Place != "" {
+		where += inPlace
+	}
 	var since int64
 	if !f.Since.IsZero() {
 		since = micros(f.Since)
@@ -73,7 +78,7 @@ func taskConditions(f fleet.TaskFilter) (where string, args []any) {
 		oneToolset, toolset = "one", string(*f.Toolset)
 	}
 	return where + matching, []any{
-		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, key(f.AgentName),
+		since, string(f.Status), string(f.Source), oneToolset, toolset, f.Project, f.Owner, text, f.Place, key(f.AgentName),
 	}
 }
 
@@ -88,7 +93,7 @@ func (t *readTx) NewestAgent(name, owner string) (*fleet.Agent, error) {
 	return first(t, scanAgent, newestAgent, key(name), owner)
 }
 
-// DeleteTask removes what refers to the task before the task itself.
+// DeleteTask removes what refers to the task before the task.
 func (t *tx) DeleteTask(id string) error {
 	task, err := t.Task(id)
 	switch {
@@ -99,7 +104,7 @@ func (t *tx) DeleteTask(id string) error {
 	case task.Active():
 		err = errors.New("it has not ended")
 	}
-	for _, query := range []string{dropPayload, dropRest, dropChanges, dropMessages, dropQuestions, dropEvents, dropTask} {
+	for _, query := range []string{dropPayload, dropRest, dropChanges, dropChecks, dropMessages, dropQuestions, dropEvents, dropTask} {
 		if err == nil {
 			_, err = t.exec(query, id)
 		}
@@ -126,7 +131,10 @@ func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) 
 			}
 		}
 		removed = len(ids)
-		return nil
+		return t.each(func(row scanner) error {
+			removed++
+			return row.Scan(new(string))
+		}, oldRemains, micros(before), limit)
 	})
 	return removed, err
 }

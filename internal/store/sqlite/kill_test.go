@@ -13,11 +13,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// childPath names the file that a process of the test is to write to, until it is killed.
+// childPath names the environment variable with the file that a child process writes to until it is killed.
 const childPath = "FLEET_TEST_CHILD_PATH"
 
-// TestKill kills a process while it commits, and another one writes to the same file: what the killed one said it had
-// committed is there, and the file is sound.
+// TestKill kills a process during its commits while another one writes to the same file. Everything that the killed
+// process reported as committed must be there, and the file must be intact.
 func TestKill(t *testing.T) {
 	if path := os.Getenv(childPath); path != "" {
 		writeForever(t, path)

@@ -13,7 +13,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the schema up to date, each migration in a transaction of its own.
+// migrate upgrades the schema, each migration in a transaction of its own.
 func migrate(ctx context.Context, db *sql.DB) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -32,7 +32,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 			before, target)
 	}
 	if _, err := p.Up(ctx); err != nil {
-		// Another process may have been first with the same migration. Then there is nothing left to do.
+		// Another process may have applied the same migration first. Then nothing is left to do.
 		if now, _, verr := p.GetVersions(ctx); verr == nil && now > before {
 			return migrate(ctx, db)
 		}

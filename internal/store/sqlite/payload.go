@@ -11,7 +11,7 @@ import (
 const putPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
 	ON CONFLICT (task_id) DO UPDATE SET size = excluded.size, gzip = excluded.gzip`
 
-// appendPayload relies on what gzip allows: compressed pieces behind each other are the pieces behind each other, compressed.
+// appendPayload relies on a property of gzip: concatenated compressed pieces decompress to the concatenated pieces.
 const appendPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
 	ON CONFLICT (task_id) DO UPDATE SET size = size + excluded.size, gzip = CAST(gzip || excluded.gzip AS BLOB)`
 
@@ -64,7 +64,7 @@ func scanPayload(row scanner) ([]byte, error) {
 	return unpack(packed, size)
 }
 
-// pack compresses for speed: the write lock is held meanwhile.
+// pack compresses quickly rather than well, because the write lock is held meanwhile.
 func pack(payload []byte) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
@@ -78,13 +78,13 @@ func pack(payload []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// unpack reads what pack wrote, and never more than size: what is compressed could grow to anything.
+// unpack decompresses at most size bytes, since compressed data could expand to any size.
 func unpack(packed []byte, size int) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, fmt.Errorf("read a payload: %w", err)
 	}
-	payload, err := io.ReadAll(io.LimitReader(z, int64(size)+1)) // one more: its end is where the sum is checked
+	payload, err := io.ReadAll(io.LimitReader(z, int64(size)+1)) // one more byte, because the checksum is verified at the end
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read a payload of %d bytes: %w", size, err)

@@ -10,23 +10,23 @@ import (
 	"fleet/internal/fleet"
 )
 
-// foregroundTurns is how many calls that somebody waits for go before one in the background, when both are waiting.
+// foregroundTurns is how many foreground calls may pass a waiting background call.
 const foregroundTurns = 4
 
-// pool hands out connections, which it opens when they are needed first. Calls get them in the order in which they come,
-// but those in the background wait for the others, most of the time.
+// pool hands out connections and opens them when they are first needed. Calls are served in order, but background calls
+// let foreground calls pass.
 type pool struct {
 	db *sql.DB
 
 	mu          sync.Mutex
-	free        []*conn // nil: not open yet
+	free        []*conn // nil until opened
 	front, back []chan *conn
-	turns       int // calls of the front that went before a waiting one of the back
+	turns       int // foreground calls that passed the waiting background call
 }
 
 func newPool(db *sql.DB, n int) *pool { return &pool{db: db, free: make([]*conn, n)} }
 
-// take waits for a connection that nobody uses.
+// take waits for a free connection.
 func (p *pool) take(ctx context.Context) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// request takes a connection, or a place in a queue.
+// request takes a connection or a place in a queue.
 func (p *pool) request(background bool) (*conn, chan *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *pool) request(background bool) (*conn, chan *conn) {
 	return nil, waiting
 }
 
-// withdraw gives up a place in a queue, and the connection, if it has come at the last moment.
+// withdraw gives up a place in a queue, and the connection if it has arrived meanwhile.
 func (p *pool) withdraw(waiting chan *conn) {
 	p.mu.Lock()
 	is := func(w chan *conn) bool { return w == waiting }
@@ -82,7 +82,7 @@ func (p *pool) withdraw(waiting chan *conn) {
 	}
 }
 
-// give hands the connection to the next in turn.
+// give passes the connection to the next waiting call.
 func (p *pool) give(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *pool) give(c *conn) {
 	next <- c
 }
 
-// with calls f with a connection that nobody else uses.
+// with calls f with a connection of its own.
 func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	c, err := p.take(ctx)
 	if err != nil {
@@ -111,14 +111,14 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	defer func() { p.give(c) }()
 	defer func() {
 		if c.broken {
-			_ = c.close() // what broke it was told
+			_ = c.close() // the error that broke it was reported already
 			c = nil
 		}
 	}()
 	return f(c)
 }
 
-// close closes every connection. None may be taken.
+// close closes every connection. No more may be taken.
 func (p *pool) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The log is in the order of time, so what is old is at its beginning. The newest event stays, whatever its age: the log
-// goes on behind it.
+// The log is ordered by time, so old events are at its beginning. The newest event is always kept, because the log
+// continues after it.
 const (
 	pruneEvents = `DELETE FROM events WHERE seq < (SELECT max(seq) FROM events) AND seq IN (
 			SELECT seq FROM (SELECT seq, time FROM events ORDER BY seq LIMIT ?2) WHERE time < ?1)`

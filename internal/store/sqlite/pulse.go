@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// pollInterval is how often commits of other processes are looked for while somebody subscribes.
+// pollInterval is how often subscribers' stores check for commits of other processes.
 const pollInterval = 250 * time.Millisecond
 
-// pulse tells subscribers of commits.
+// pulse notifies subscribers of commits.
 type pulse struct {
 	db *sql.DB
 
 	mu      sync.Mutex
-	seen    int64 // the newest commit that subscribers were told of
+	seen    int64 // the newest commit that subscribers were notified of
 	subs    map[chan struct{}]struct{}
-	stop    context.CancelFunc // of the poller; nil: none runs
+	stop    context.CancelFunc // stops the poller; nil if it does not run
 	closed  bool
 	pollers sync.WaitGroup
 }
@@ -29,7 +29,7 @@ func newPulse(ctx context.Context, db *sql.DB) (*pulse, error) {
 	return p, err
 }
 
-// Subscribe returns a channel that receives after a commit, see fleet.Store. Taking a lease is none.
+// Subscribe returns a channel that receives after a commit, see fleet.Store. Taking a lease does not count as a commit.
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.pulse.subscribe() }
 
 func (p *pulse) subscribe() (<-chan struct{}, func()) {
@@ -58,7 +58,7 @@ func (p *pulse) unsubscribe(ch chan struct{}) {
 	}
 }
 
-// reached says that n commits have been made. Subscribers hear of it unless they heard of as many before.
+// reached records that n commits exist. It notifies subscribers unless they know of as many.
 func (p *pulse) reached(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,13 +72,13 @@ func (p *pulse) signal() {
 	for ch := range p.subs {
 		select {
 		case ch <- struct{}{}:
-		default: // one is waiting
+		default: // a notification is pending
 		}
 	}
 }
 
-// poll looks for commits of other processes until ctx is done. It compares with the newest commit that was told of
-// and not with the count at its own start, so that none made in between is lost.
+// poll checks for commits of other processes until ctx is done. It compares with the newest commit that subscribers
+// know, not with the count at its own start, so that none is missed in between.
 func (p *pulse) poll(ctx context.Context) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -87,7 +87,7 @@ func (p *pulse) poll(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err != nil: // subscribers read, and see for themselves what is wrong
+		case err != nil: // subscribers will get the error when they read
 			p.mu.Lock()
 			p.signal()
 			p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *pulse) poll(ctx context.Context) {
 	}
 }
 
-// commits counts the commits of all processes, on the connection that the pool of readers leaves over.
+// commits counts the commits of all processes, on the connection that the readers' pool does not use.
 func (p *pulse) commits(ctx context.Context) (n int64, err error) {
 	return n, p.db.QueryRowContext(ctx, `SELECT n FROM commits`).Scan(&n)
 }

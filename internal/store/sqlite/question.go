@@ -33,8 +33,8 @@ func (t *readTx) Questions(f fleet.QuestionFilter, limit, offset int) ([]*fleet.
 	return questions, total, err
 }
 
-// questionConditions returns the filter as SQL, and its values. The conditions on the status are in the words of the
-// indexes, without which SQLite would not use them.
+// questionConditions returns the filter as SQL, with its values. It repeats the conditions of the indexes literally,
+// because SQLite would not use the indexes otherwise.
 func questionConditions(f fleet.QuestionFilter) (where string, args []any) {
 	where = `WHERE true`
 	add := func(condition string, values ...any) {

@@ -7,34 +7,33 @@ import (
 	"time"
 )
 
-// Space of the disk that is kept for the store, in bytes, at most; less on a small disk.
+// These bound the disk space that is reserved for the store, in bytes. Small disks reserve less.
 const (
-	reserveMost = 8 << 20 // for the file and for its log each
-	marginMost  = 4 << 20 // with less than this left, the store counts as full
-	smallest    = 16      // both are at most this part of the disk
+	reserveMost = 8 << 20 // for the file and its log each
+	marginMost  = 4 << 20 // with less than this free, the store counts as full
+	smallest    = 16      // both are at most this fraction of the disk
 	spaceEvery  = 100 * time.Millisecond
 )
 
-// space watches how much room there is on the store's disk. Room for the store's own files is allocated ahead, beyond
-// their ends, so that no other program can take it. While the disk has next to nothing left for others, the store takes
-// only what ends and removes things.
+// space watches the free space of the store's disk. It allocates space for the store's files beyond their ends, so that
+// no other program can take it. While the disk is nearly full, the store accepts only what ends or removes things.
 type space struct {
 	path string
 	free func(dir string) (free, total uint64, err error)
 
 	mu     sync.Mutex
 	looked time.Time
-	since  time.Time // when it was first found full; zero: it is not
+	since  time.Time // when the disk was first found full; zero if it is not
 }
 
-// full says whether the disk is full, and since when.
+// full reports whether the disk is full, and since when.
 func (s *space) full() (since time.Time, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.looked) >= spaceEvery {
 		s.looked = now
 		switch free, total, err := s.free(filepath.Dir(s.path)); {
-		case err != nil: // nobody knows: writes will tell
+		case err != nil: // the state is unknown; writes will fail if it is full
 			s.since = time.Time{}
 		case free >= min(marginMost, total/(4*smallest)):
 			s.since = time.Time{}
@@ -45,8 +44,8 @@ func (s *space) full() (since time.Time, full bool) {
 	return s.since, !s.since.IsZero()
 }
 
-// reserve allocates room beyond what the files use. It is an effort: where the disk does not do that, or has no room
-// left, the files have what they have.
+// reserve allocates space beyond what the files use. It does nothing where the disk does not support that or has no
+// space left.
 func (s *space) reserve() {
 	_, total, err := s.free(filepath.Dir(s.path))
 	if err != nil {
@@ -56,8 +55,8 @@ func (s *space) reserve() {
 	if info, err := os.Stat(s.path); err == nil {
 		allocate(s.path, info.Size()+size)
 	}
-	allocate(s.path+"-wal", size) // it is written from its beginning again and again
+	allocate(s.path+"-wal", size) // SQLite reuses it from its beginning
 }
 
-// Full says whether the store takes only what ends and removes things, see fleet.Store.
+// Full reports whether the store accepts only what ends or removes things, see fleet.Store.
 func (s *Store) Full() (since time.Time, full bool) { return s.space.full() }

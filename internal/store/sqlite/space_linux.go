@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate gives the file disk space up to the size, and leaves its size as it is.
+// allocate allocates disk space for the file without changing its size.
 func allocate(path string, size int64) {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -16,7 +16,7 @@ func allocate(path string, size int64) {
 	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
 }
 
-// freeOf returns how much of the directory's disk is left for this user, and how large it is, in bytes.
+// freeOf returns the disk space that is free for this user, and the size of the disk, in bytes.
 func freeOf(dir string) (free, total uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -4,7 +4,7 @@ package sqlite
 
 import "errors"
 
-// allocate does nothing: there is no portable way to allocate space beyond a file's end.
+// allocate does nothing: space beyond a file's end cannot be allocated portably.
 func allocate(string, int64) {}
 
 func freeOf(string) (free, total uint64, err error) { return 0, 0, errors.ErrUnsupported }

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestFullDisk has a disk without room: what ends and removes things is taken, and what is new is not.
+// TestFullDisk uses a disk without space: what ends or removes things is accepted, what adds things is refused.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	var free atomic.Uint64
@@ -44,7 +44,7 @@ func TestFullDisk(t *testing.T) {
 	since, _ := s.Full()
 	require.WithinDuration(t, time.Now(), since, time.Minute)
 	require.ErrorIs(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }), fleet.ErrStoreFull)
-	require.NoError(t, update(func(tx fleet.Tx) error { // the transaction goes on without what was refused
+	require.NoError(t, update(func(tx fleet.Tx) error { // the transaction continues without what was refused
 		require.ErrorIs(t, tx.PutPayload("t", []byte("much")), fleet.ErrStoreFull)
 		require.ErrorIs(t, tx.Append(&fleet.Event{Time: now, Type: fleet.EventTaskOutput, AgentUID: "papi", TaskID: "t", Text: "much"}), fleet.ErrStoreFull)
 		task.Status, task.EndedAt = fleet.TaskFailed, now
@@ -64,7 +64,7 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, update(func(tx fleet.Tx) error { return tx.InsertAgent(agent("sony")) }))
 }
 
-// TestNoRoomAtAll has a file that cannot grow any more: that is no error of the inside.
+// TestNoRoomAtAll uses a file that cannot grow. That must not be reported as an internal error.
 func TestNoRoomAtAll(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")

@@ -1,11 +1,11 @@
-// Package sqlite keeps the fleet in one SQLite file: the embedded default of fleet.Store.
+// Package sqlite keeps the fleet in one SQLite file. It is the embedded default of fleet.Store.
 //
-// The file is in WAL mode. One connection writes, in transactions that take the write lock when they begin, so that
-// what a transaction has read cannot change under it; several connections read meanwhile. Other processes may use the
-// same file at the same time. What has been committed survives the end of the process, kill -9 included; a crash of
-// the whole machine can lose the last commits, never tear one.
+// The file is in WAL mode. One connection writes, in transactions that take the write lock at their start, so that what
+// a transaction has read cannot change meanwhile. Several connections read concurrently. Other processes may use the
+// same file. Committed data survives the end of the process, also by kill -9. A crash of the machine can lose the last
+// commits but never corrupts the file.
 //
-// A call on a transaction that failed fails the transaction, also when its fn goes on and returns nil.
+// After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
 package sqlite
 
 import (
@@ -23,18 +23,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ErrClosed is what every call on a closed store answers.
+// ErrClosed is returned by every call on a closed store.
 var ErrClosed = errors.New("the store is closed")
 
 var _ fleet.Store = (*Store)(nil)
 
-// Config holds what may be left out.
+// Config holds optional settings.
 type Config struct {
-	// BusyTimeout is how long a write waits for the write lock while other processes hold it; 0 means 30 s.
+	// BusyTimeout is how long a write waits for other processes' write locks; 0 means 30 s.
 	BusyTimeout time.Duration
-	// MaxPages is how many pages the file may have; 0 means as many as the disk takes.
+	// MaxPages limits the file's size in pages; 0 means the disk is the limit.
 	MaxPages int
-	// Free returns how much of a directory's disk is left and how large it is, in bytes; nil asks the disk.
+	// Free returns a directory's free disk space and the size of the disk, in bytes; nil asks the disk.
 	Free func(dir string) (free, total uint64, err error)
 }
 
@@ -51,18 +51,18 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
-	calls  sync.WaitGroup // under way
+	calls  sync.WaitGroup // pending calls
 }
 
-// Open opens the store in the file, which is made (with its directory, for this user alone) when there is none, and
-// brings its schema up to date. A file that a newer Fleet has written is an error.
+// Open opens the store in the file and upgrades its schema. It creates the file and its directory, private to this
+// user, if they do not exist. It refuses a file that a newer Fleet has written.
 func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	if cfg.BusyTimeout <= 0 {
 		cfg.BusyTimeout = 30 * time.Second
 	}
 	s := &Store{path: path, cfg: cfg}
 	if err := s.open(ctx); err != nil {
-		_ = s.closePools() // what went wrong before is what matters
+		_ = s.closePools() // the first error is the one that matters
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -81,9 +81,9 @@ func (s *Store) open(ctx context.Context) error {
 		s.space.free = freeOf
 	}
 	writing := url.Values{
-		"_busy_timeout": {"250"}, // short: nothing interrupts SQLite's own waiting, so retry does the rest
+		"_busy_timeout": {"250"}, // short, since SQLite's own waiting cannot be interrupted; retry does the rest
 		"_txlock":       {"immediate"},
-		"_pragma":       {"wal_autocheckpoint(16384)"}, // pages: the checkpointer comes first
+		"_pragma":       {"wal_autocheckpoint(16384)"}, // in pages; the checkpointer is earlier
 	}
 	if s.cfg.MaxPages > 0 {
 		writing.Add("_pragma", fmt.Sprintf("max_page_count(%d)", s.cfg.MaxPages))
@@ -117,7 +117,7 @@ func (s *Store) open(ctx context.Context) error {
 	return err
 }
 
-// db returns connections to the file, at most n, none of them open yet.
+// db returns a pool of at most n connections to the file, none of them open yet.
 func (s *Store) db(path string, params url.Values, n int) (*sql.DB, error) {
 	params.Set("_journal_mode", "WAL")
 	params.Set("_synchronous", "NORMAL") // in WAL mode enough for a commit to survive the process
@@ -136,7 +136,7 @@ func (s *Store) db(path string, params url.Values, n int) (*sql.DB, error) {
 	return db, nil
 }
 
-// enter starts a call, and leave ends it; Close waits in between.
+// enter starts a call and leave ends it. Close waits in between.
 func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +149,8 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.calls.Done() }
 
-// Close waits for the calls under way and closes the file. Closing twice is no error. Channels of subscribers stay
-// open, and silent.
+// Close waits for pending calls and closes the file. Closing twice is not an error. Subscribers' channels stay open
+// without further notifications.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closed

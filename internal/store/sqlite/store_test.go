@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// reopenable is a store that the suite can open again.
+// reopenable is a store that the suite can reopen.
 type reopenable struct {
 	*sqlite.Store
 	path string

@@ -11,13 +11,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxHead is how much of a description is in the row of its task, and so in lists, in bytes.
+// maxHead is how much of a description is kept in its task's row, and so shown in lists, in bytes.
 const maxHead = 4 << 10
 
 const (
 	taskColumns = `agent_uid, agent_name, owner, source, status, reason, timeout, created_at, started_at, ended_at,
 		dispatched, cursor, output_size, stop_asked, stop_reason, summary, payload_size, exit_code, cost_usd, turns, session_id,
-		model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting, stalled_at, last_step, description`
+		model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting, stalled_at, last_step, terminal, conversation_lost, try, checks_failed, description`
 	selectTasks = `SELECT id, ` + taskColumns + `, payload_removed, revision, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
 	listTasks   = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL FROM tasks
 		WHERE agent_uid = ? ORDER BY created_at DESC, n DESC LIMIT ? OFFSET ?`
@@ -25,7 +25,8 @@ const (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = ? ORDER BY created_at DESC, n DESC LIMIT ?
 		) LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
 	lastTasks = selectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + uidsIn + ` GROUP BY agent_uid)`
-	// active is the condition of the index tasks_active, in the very same words, without which SQLite would not use it.
+	// active repeats the condition of the index tasks_active literally, because SQLite would not use the index
+	// otherwise.
 	active = `status IN ('pending', 'running')`
 
 	putRest = `INSERT INTO task_descriptions (task_id, rest) VALUES (?, ?)
@@ -111,14 +112,14 @@ func taskError(act string, task *fleet.Task, err error) error {
 	switch {
 	case taken(err, "tasks.agent_uid"):
 		return fleet.Errorf(fleet.ReasonAgentBusy,
-			"agent %q already has a running task: wait for it, or stop it first", task.AgentName).Because(err)
+			"agent %q already has a running task: wait for it, or stop it first", task.AgentName).WithCause(err)
 	case ended(err):
 		err = errors.New("it has ended, and an ended task is never changed")
 	}
 	return fmt.Errorf("%s task %s: %w", act, task.ID, err)
 }
 
-// head returns as much of the description as lists show, in whole characters.
+// head returns the part of the description that lists show, in whole characters.
 func head(description string) string {
 	if len(description) <= maxHead {
 		return description
@@ -128,7 +129,7 @@ func head(description string) string {
 			return description[:n]
 		}
 	}
-	return description[:maxHead] // not UTF-8 anyway
+	return description[:maxHead] // it is not UTF-8 anyway
 }
 
 func taskArgs(t *fleet.Task) []any {
@@ -140,7 +141,7 @@ func taskArgs(t *fleet.Task) []any {
 		t.AgentUID, t.AgentName, t.Owner, string(t.Source), string(t.Status), t.Reason, int64(t.Timeout),
 		micros(t.CreatedAt), maybeMicros(t.StartedAt), maybeMicros(t.EndedAt), maybeMicros(t.Dispatched), t.Cursor,
 		t.OutputSize, maybeMicros(t.StopAsked), t.StopReason, t.Summary, t.PayloadSize, exit, t.CostUSD, t.Turns,
-		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported, t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, maybeMicros(t.StalledAt), t.LastStep, head(t.Description),
+		t.SessionID, t.Usage.Model, t.Usage.InputTokens, t.Usage.OutputTokens, t.Usage.ToolCalls, t.SelfStarted, t.Reported, t.PayloadGap.Offset, t.PayloadGap.Size, t.Waiting, maybeMicros(t.StalledAt), t.LastStep, t.Terminal, t.ConversationLost, t.Try, t.ChecksFailed, head(t.Description),
 	}
 }
 
@@ -155,7 +156,7 @@ func scanTask(row scanner) (*fleet.Task, error) {
 	err := row.Scan(&t.ID, &t.AgentUID, &t.AgentName, &t.Owner, (*string)(&t.Source), (*string)(&t.Status), &t.Reason, &timeout,
 		&created, &started, &ended, &dispatched, &t.Cursor, &t.OutputSize, &stopping, &t.StopReason, &t.Summary, &t.PayloadSize,
 		&exit, &t.CostUSD, &t.Turns, &t.SessionID, &t.Usage.Model, &t.Usage.InputTokens, &t.Usage.OutputTokens, &t.Usage.ToolCalls,
-		&t.SelfStarted, &t.Reported, &t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, &stalled, &t.LastStep, &t.Description, &t.PayloadRemoved, &t.Revision, &rest)
+		&t.SelfStarted, &t.Reported, &t.PayloadGap.Offset, &t.PayloadGap.Size, &t.Waiting, &stalled, &t.LastStep, &t.Terminal, &t.ConversationLost, &t.Try, &t.ChecksFailed, &t.Description, &t.PayloadRemoved, &t.Revision, &rest)
 	if err != nil {
 		return nil, err
 	}

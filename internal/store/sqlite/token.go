@@ -18,7 +18,7 @@ var (
 	updateToken = `UPDATE tokens SET (` + tokenColumns + `) = (` + marks(tokenColumns) + `) WHERE hash = ? RETURNING 1`
 )
 
-// Token returns the token of the name that is not revoked; when all are, the one that was added last.
+// Token returns the token with the name that is not revoked. If all are revoked, it returns the newest.
 func (t *readTx) Token(name string) (*fleet.Token, error) {
 	return first(t, scanToken, selectTokens+`WHERE name = ? ORDER BY revoked_at IS NOT NULL, n DESC LIMIT 1`, name)
 }
@@ -31,7 +31,7 @@ func (t *readTx) AgentTokens(agentUID string) ([]*fleet.Token, error) {
 	return all(t, scanToken, selectTokens+`WHERE agent_uid <> '' AND agent_uid = ? AND revoked_at IS NULL ORDER BY n`, agentUID)
 }
 
-// Tokens returns every token, revoked ones too, by name and in the order in which they were added.
+// Tokens returns every token, also revoked ones, ordered by name and then by age.
 func (t *readTx) Tokens() ([]*fleet.Token, error) {
 	return all(t, scanToken, selectTokens+`ORDER BY name, n`)
 }
@@ -43,7 +43,7 @@ func (t *tx) InsertToken(k *fleet.Token) error {
 	return nil
 }
 
-// UpdateToken writes the token that has the hash: a name can have several.
+// UpdateToken writes the token with the hash, since several tokens can have one name.
 func (t *tx) UpdateToken(k *fleet.Token) error {
 	if _, err := t.revise(updateToken, append(tokenArgs(k), k.Hash)...); err != nil {
 		return t.failed(tokenError("write", k, err))
@@ -51,12 +51,12 @@ func (t *tx) UpdateToken(k *fleet.Token) error {
 	return nil
 }
 
-// tokenError leaves the cause out where it is not needed: it must never hold a hash.
+// tokenError omits causes that are not needed, because an error must never contain a hash.
 func tokenError(act string, k *fleet.Token, err error) error {
 	switch {
 	case taken(err, "tokens.name"):
 		return fleet.Errorf(fleet.ReasonTokenExists,
-			"a token named %q already exists: choose another name, or revoke that token first", k.Name).Because(err)
+			"a token named %q already exists: choose another name, or revoke that token first", k.Name).WithCause(err)
 	case taken(err, "tokens.hash"):
 		err = errors.New("its secret is that of another token")
 	}

@@ -13,21 +13,21 @@ import (
 
 var errOver = errors.New("the transaction is over: use it inside its function only")
 
-// readTx is a transaction that reads. It keeps the context of its call, since the port's methods take none.
+// readTx is a read transaction. It holds the context of its call, because the port's methods take none.
 type readTx struct {
-	ctx  context.Context //nolint:containedctx // as said above
+	ctx  context.Context //nolint:containedctx // see above
 	conn *conn
 	err  error // the first failure, or errOver
 }
 
-// tx is a transaction that writes too.
+// tx is a write transaction.
 type tx struct {
 	readTx
 	wrote bool
-	full  bool // only what ends and removes things is taken
+	full  bool // accepts only what ends or removes things
 }
 
-// Update runs fn in a transaction, see fleet.Store. A call of Update inside fn waits for itself.
+// Update runs fn in a transaction, see fleet.Store. An Update inside fn deadlocks.
 func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.write(ctx, func(c *conn) error {
 		t := &tx{readTx: readTx{ctx: ctx, conn: c}}
@@ -60,7 +60,7 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	})
 }
 
-// write calls f with the connection that writes, again when another process stood in the way.
+// write calls f with the write connection, and retries while another process is in the way.
 func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 	return err
 }
 
-// grow returns STORE_FULL if there is no room for what is to be added. The transaction can go on.
+// grow returns STORE_FULL if there is no space for what is to be added. The transaction can go on.
 func (t *tx) grow() error {
 	if t.full {
 		return fleet.ErrStoreFull
@@ -83,7 +83,7 @@ func (t *tx) grow() error {
 	return nil
 }
 
-// read calls f with a connection that reads.
+// read calls f with a read connection.
 func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -92,12 +92,12 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 	return s.reader.with(ctx, f)
 }
 
-// run calls f between begin and COMMIT, and rolls back when f fails, panics or ends its goroutine, and when the
-// context is done before the commit.
+// run calls f between begin and COMMIT. It rolls back if f fails, panics or ends its goroutine, or if the context is
+// done before the commit.
 func (t *readTx) run(begin string, f func() error) error {
 	always := context.WithoutCancel(t.ctx)
 	if _, err := t.conn.exec(t.ctx, begin); err != nil {
-		_, _ = t.conn.exec(always, "ROLLBACK") // a call that is cut off may have begun all the same; otherwise this fails
+		_, _ = t.conn.exec(always, "ROLLBACK") // an interrupted BEGIN may have taken effect; otherwise this fails
 		return plain(t.ctx, err)
 	}
 	committed := false
@@ -107,7 +107,7 @@ func (t *readTx) run(begin string, f func() error) error {
 			return
 		}
 		if _, err := t.conn.exec(always, "ROLLBACK"); err != nil {
-			t.conn.broken = true // for one, SQLite has rolled back by itself
+			t.conn.broken = true // for example, SQLite has rolled back by itself
 		}
 	}()
 	if err := f(); err != nil {
@@ -123,16 +123,16 @@ func (t *readTx) run(begin string, f func() error) error {
 	return nil
 }
 
-// failed remembers that a call has failed with err, so that the transaction does too.
+// failed records that a call has failed with err, so that the transaction fails too.
 func (t *readTx) failed(err error) error {
 	t.err = cmp.Or(t.err, err)
 	return err
 }
 
-// scanner is a row.
+// scanner is a row of a result.
 type scanner interface{ Scan(dest ...any) error }
 
-// each calls f with every row that the query gives.
+// each calls f with every row of the query's result.
 func (t *readTx) each(f func(scanner) error, query string, args ...any) error {
 	if t.err != nil {
 		return t.err
@@ -150,7 +150,7 @@ func (t *readTx) each(f func(scanner) error, query string, args ...any) error {
 	return plain(t.ctx, errors.Join(rows.Err(), rows.Close()))
 }
 
-// exec writes, and returns the id of the row it wrote last.
+// exec executes a write and returns the id of the last row.
 func (t *tx) exec(query string, args ...any) (id int64, err error) {
 	if t.err != nil {
 		return 0, t.err
@@ -163,7 +163,7 @@ func (t *tx) exec(query string, args ...any) (id int64, err error) {
 	return r.LastInsertId()
 }
 
-// revise writes a row that is there, and returns its new revision.
+// revise updates an existing row and returns its new revision.
 func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 	t.wrote = true
 	err = t.each(func(row scanner) error { return row.Scan(&revision) }, query, args...)
@@ -173,7 +173,7 @@ func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 	return revision, err
 }
 
-// all returns what scan makes of every row that the query gives.
+// all returns every row of the query's result, converted by scan.
 func all[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	var out []T
 	err := t.each(func(row scanner) error {
@@ -187,7 +187,7 @@ func all[T any](t *readTx, scan func(scanner) (T, error), query string, args ...
 	return out, nil
 }
 
-// first returns what scan makes of the first row that the query gives, and the zero value when there is none.
+// first returns the first row of the query's result, converted by scan; the zero value if there is none.
 func first[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
 	got, err := all(t, scan, query, args...)
 	if err != nil || len(got) == 0 {
@@ -197,15 +197,15 @@ func first[T any](t *readTx, scan func(scanner) (T, error), query string, args .
 	return got[0], nil
 }
 
-// micros is how a time is kept.
+// micros returns a time in the form in which it is stored.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
-// maybeMicros is how a time is kept that need not be.
+// maybeMicros does the same as micros, with NULL for the zero time.
 func maybeMicros(t time.Time) sql.NullInt64 {
 	return sql.NullInt64{Int64: t.UnixMicro(), Valid: !t.IsZero()}
 }
 
-// timeOf reads what micros or maybeMicros wrote.
+// timeOf returns the time that micros or maybeMicros stored.
 func timeOf(n sql.NullInt64) time.Time {
 	if !n.Valid {
 		return time.Time{}
@@ -213,7 +213,7 @@ func timeOf(n sql.NullInt64) time.Time {
 	return time.UnixMicro(n.Int64).UTC()
 }
 
-// marks returns as many question marks as the list names columns.
+// marks returns a placeholder for each column of the list.
 func marks(columns string) string {
 	return "?" + strings.Repeat(", ?", strings.Count(columns, ","))
 }

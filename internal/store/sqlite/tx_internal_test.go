@@ -21,7 +21,7 @@ func openTest(t *testing.T) *Store {
 	return s
 }
 
-// A statement that is cut off makes SQLite roll back by itself. The connection must not be used again as it is.
+// An interrupted statement makes SQLite roll back. The connection must not be used again in that state.
 func TestContextEndsAStatement(t *testing.T) {
 	t.Parallel()
 	const forever = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) `
@@ -66,7 +66,7 @@ func TestViewCannotWrite(t *testing.T) {
 	require.ErrorContains(t, err, "attempt to write a readonly database")
 }
 
-// What makes SQLite busy at a commit cannot be arranged; the error can.
+// The condition that makes SQLite busy at a commit cannot be produced here, but the error can.
 func TestUpdateRunsAgainWhenBusy(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -87,7 +87,7 @@ func TestUpdateRunsAgainWhenBusy(t *testing.T) {
 	require.Equal(t, int64(1), seq)
 }
 
-// lockError returns the error of one that wants the write lock while another one has it.
+// lockError returns the error of a writer that waits while another one holds the write lock.
 func lockError(t *testing.T, s *Store) error {
 	t.Helper()
 	err := s.writer.with(t.Context(), func(c *conn) error {
@@ -98,7 +98,7 @@ func lockError(t *testing.T, s *Store) error {
 	return err
 }
 
-// No query that is asked often reads a whole table, nor sorts.
+// Frequent queries must not scan or sort a whole table.
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// uidsIn takes the uids as one JSON list, so that the statement is the same for one and for ten thousand.
+// uidsIn passes the uids as one JSON list, so that the statement is the same for any number of them.
 const uidsIn = `IN (SELECT value FROM json_each(?))`
 
 func (t *readTx) AgentViews(uids []string) ([]*fleet.AgentView, error) {
@@ -39,7 +39,7 @@ func scanView(row scanner) (*fleet.AgentView, error) {
 	return v, scanAgentInto(row, &v.Agent)
 }
 
-// join gives the views their tasks. Those of other agents are left out.
+// join adds the tasks to the views. It ignores tasks of other agents.
 func join(views []*fleet.AgentView, tasks []*fleet.Task) []*fleet.AgentView {
 	of := make(map[string]*fleet.Task, len(tasks))
 	for _, t := range tasks {

@@ -30,7 +30,7 @@ var agentCases = []testCase{
 		a := newAgent("u1", "papi", "alice")
 		a.CreatedAt = time.Date(2025, 7, 1, 12, 0, 0, 123456789, time.FixedZone("", 7200))
 		a.UpdatedAt = time.Date(1969, 12, 31, 23, 59, 59, 999999000, time.UTC)
-		a.RetryAt = time.Unix(0, 0) // is a time, not none
+		a.RetryAt = time.Unix(0, 0) // a time, not the zero value
 		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
 		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u1") })
 		require.Equal(t, time.Date(2025, 7, 1, 10, 0, 0, 123456000, time.UTC), got.CreatedAt)
@@ -125,11 +125,11 @@ var agentCases = []testCase{
 
 	{"found by workspace, the newest, deleted or not", func(t *testing.T, s fleet.Store) {
 		byWorkspace := func(id string) *fleet.Agent {
-			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.AgentByWorkspace(id) })
+			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.AgentByWorkspace("local", id) })
 		}
 		require.Nil(t, byWorkspace("ws"))
 		var all []*fleet.Agent
-		for i, created := range []time.Duration{2, 1, 3, 3} { // of two made at one time the later one is newer
+		for i, created := range []time.Duration{2, 1, 3, 3} { // of two agents created at the same time the later one is newer
 			a := newAgent(id("u", i), id("a", i), "alice")
 			a.WorkspaceID, a.CreatedAt = "ws", noon.Add(created*time.Second)
 			if i == 3 {
@@ -153,6 +153,7 @@ var agentCases = []testCase{
 		})
 		require.Equal(t, all[3], byWorkspace("ws"))
 		require.Nil(t, byWorkspace("WS"))
+		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.AgentByWorkspace("coder", "ws") }), "of another place")
 		require.Nil(t, byWorkspace(""), "no workspace is nobody's")
 	}},
 

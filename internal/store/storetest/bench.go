@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// BenchmarkUpdate measures the write that a running task makes most: its cursor, and a line of output.
+// BenchmarkUpdate measures the most frequent write of a running task: its cursor and a line of output.
 func BenchmarkUpdate(b *testing.B, s fleet.Store) {
 	a := withAgent(b, s)
 	task := newTask("t1", a)
@@ -30,7 +30,7 @@ func BenchmarkUpdate(b *testing.B, s fleet.Store) {
 	}
 }
 
-// BenchmarkLastSeq measures what every read of the core begins with, from many goroutines.
+// BenchmarkLastSeq measures the first read of every call, from many goroutines.
 func BenchmarkLastSeq(b *testing.B, s fleet.Store) {
 	appendOne(b, s)
 	b.ReportAllocs()
@@ -44,7 +44,7 @@ func BenchmarkLastSeq(b *testing.B, s fleet.Store) {
 	})
 }
 
-// BenchmarkLiveAgentViews measures reading a fleet of n agents, half of them at work.
+// BenchmarkLiveAgentViews measures reading a fleet of n agents, half of them busy.
 func BenchmarkLiveAgentViews(b *testing.B, s fleet.Store, n int) {
 	fill(b, s, n)
 	b.ReportAllocs()

@@ -184,7 +184,7 @@ var eventCases = []testCase{
 	}},
 }
 
-// seed appends a log of several agents, two of them with one name, and returns it.
+// seed appends and returns events of several agents, two of which have the same name.
 func seed(t tb, s fleet.Store) []fleet.Event {
 	t.Helper()
 	papi, sony, other := newAgent("u1", "papi", "alice"), newAgent("u2", "sony", "alice"), newAgent("u3", "Papi", "bob")

@@ -47,6 +47,8 @@ var historyCases = []testCase{
 			{fleet.TaskFilter{Toolset: &toolset}, []string{"t4", "t3", "t2", "t1"}},
 			{fleet.TaskFilter{Toolset: &contract}, []string{"t5"}},
 			{fleet.TaskFilter{Project: "Setup"}, []string{"t4", "t1"}},
+			{fleet.TaskFilter{Project: "Setup", Place: "local"}, []string{"t4", "t1"}},
+			{fleet.TaskFilter{Place: "coder"}, nil},
 			{fleet.TaskFilter{Project: "Setup", Owner: "alice"}, []string{"t1"}},
 			{fleet.TaskFilter{Status: fleet.TaskCompleted}, []string{"t4", "t2"}},
 			{fleet.TaskFilter{Source: fleet.SourceHuman, Owner: "alice"}, []string{"t3", "t1"}},
@@ -135,6 +137,7 @@ var historyCases = []testCase{
 			require.NoError(t, tx.InsertTask(task))
 			require.NoError(t, tx.PutPayload(task.ID, []byte("payload")))
 			require.NoError(t, tx.PutChanges(task.ID, &fleet.Changes{Base: "b"}))
+			require.NoError(t, tx.PutChecks(task.ID, &fleet.TaskChecks{Try: 1}))
 			require.NoError(t, tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: task.ID, Text: "hello", CreatedAt: noon}))
 			require.NoError(t, tx.InsertQuestion(newQuestion("t1-1", task.ID, a)))
 			return tx.Append(e)
@@ -148,6 +151,7 @@ var historyCases = []testCase{
 		require.Nil(t, getTask(t, s, task.ID))
 		require.Nil(t, getPayload(t, s, task.ID))
 		require.Nil(t, getChanges(t, s, task.ID))
+		require.Nil(t, getChecks(t, s, task.ID))
 		require.Empty(t, events(t, s, fleet.EventFilter{TaskID: task.ID}, 0, 10))
 		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Message, error) { return tx.Message("m1") }))
 		require.Nil(t, getQuestion(t, s, "t1-1"))
@@ -156,6 +160,32 @@ var historyCases = []testCase{
 		require.Zero(t, total)
 		require.Equal(t, before, holdings(t, s, a.Owner))
 		requireBroken(t, remove())
+	}},
+
+	{"how a task was checked, also when it has ended", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		task := newTask("t1", a)
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+		require.Nil(t, getChecks(t, s, task.ID))
+		put := func(c *fleet.TaskChecks) {
+			update(t, s, func(tx fleet.Tx) error { return tx.PutChecks(task.ID, c) })
+			require.Equal(t, c, getChecks(t, s, task.ID))
+		}
+		put(&fleet.TaskChecks{Asked: fleet.Checks{Commands: []string{"go test ./..."}, Timeout: time.Minute, Retries: new(0)}})
+		task.Status, task.EndedAt, task.ChecksFailed = fleet.TaskFailed, noon, true
+		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
+		require.True(t, getTask(t, s, task.ID).ChecksFailed)
+		put(&fleet.TaskChecks{Try: 2, Results: []fleet.CheckResult{
+			{Command: "a", Status: fleet.CheckFailed, ExitCode: new(3), Output: "no\n", Truncated: true, StartedAt: noon, EndedAt: noon.Add(time.Second)},
+			{Command: "b", Status: fleet.CheckTimedOut, Reason: "it ran longer than 1m0s", StartedAt: noon, EndedAt: noon},
+		}})
+	}},
+
+	{"only the checks of a failed task have failed", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		task := newTask("t1", a)
+		task.ChecksFailed = true
+		requireBroken(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertTask(task) }))
 	}},
 
 	{"what a task changed, also when it has ended", func(t *testing.T, s fleet.Store) {
@@ -177,6 +207,42 @@ var historyCases = []testCase{
 			},
 			LeftOut: []string{"large"},
 		})
+	}},
+
+	{"what is left of agents", func(t *testing.T, s fleet.Store) {
+		left := func(uid string) (r *fleet.Remains, bundle []byte) {
+			view(t, s, func(tx fleet.ReadTx) (err error) {
+				if r, err = tx.Remains(uid); err == nil {
+					bundle, err = tx.Bundle(uid)
+				}
+				return err
+			})
+			return r, bundle
+		}
+		r, bundle := left("u1")
+		require.Nil(t, r)
+		require.Nil(t, bundle)
+		put := func(uid string, r *fleet.Remains, bundle []byte) {
+			update(t, s, func(tx fleet.Tx) error { return tx.PutRemains(uid, r, bundle) })
+		}
+		put("u1", &fleet.Remains{KeptAt: noon, Lost: "it could not be reached"}, nil)
+		r, bundle = left("u1")
+		require.Equal(t, &fleet.Remains{KeptAt: noon, Lost: "it could not be reached"}, r)
+		require.Nil(t, bundle)
+		put("u1", &fleet.Remains{KeptAt: noon.Add(time.Second)}, []byte("a bundle"))
+		put("u2", &fleet.Remains{KeptAt: noon.Add(-time.Second)}, []byte("old"))
+		r, bundle = left("u1")
+		require.Equal(t, &fleet.Remains{KeptAt: noon.Add(time.Second), Size: 8}, r)
+		require.Equal(t, "a bundle", string(bundle))
+		for _, want := range []int{1, 0} {
+			n, err := s.PrunePayloads(t.Context(), noon, 10)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		r, _ = left("u2")
+		require.Nil(t, r)
+		r, _ = left("u1")
+		require.NotNil(t, r)
 	}},
 
 	{"payloads are removed after their retention", func(t *testing.T, s fleet.Store) {
@@ -220,7 +286,7 @@ func findTasks(t tb, s fleet.Store, f fleet.TaskFilter, limit, offset int) (task
 	return tasks, total
 }
 
-// BenchmarkFindTasks measures a page of tasks, of so many of one owner.
+// BenchmarkFindTasks measures reading a page of one owner's tasks.
 func BenchmarkFindTasks(b *testing.B, s fleet.Store, tasks int) {
 	text := strings.Repeat("please fix the login page and run the tests ", 7)
 	for from := 0; from < tasks; from += 1000 {
@@ -259,6 +325,11 @@ func BenchmarkFindTasks(b *testing.B, s fleet.Store, tasks int) {
 			}
 		})
 	}
+}
+
+func getChecks(t *testing.T, s fleet.Store, taskID string) *fleet.TaskChecks {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(taskID) })
 }
 
 func getChanges(t *testing.T, s fleet.Store, taskID string) *fleet.Changes {

@@ -50,7 +50,7 @@ var holdingCases = []testCase{
 			require.Equal(t, want, holdings(t, s, a.Owner).StoredBytes)
 		}
 		task := newTask("t1", a)
-		task.Description = strings.Repeat("é", 5000) // more than a list shows, and two bytes each
+		task.Description = strings.Repeat("é", 5000) // more than a list shows; each character has two bytes
 		grows(10_000, func(tx fleet.Tx) error { return tx.InsertTask(task) })
 		task.Summary = "sum"
 		grows(3, func(tx fleet.Tx) error { return tx.UpdateTask(task) })

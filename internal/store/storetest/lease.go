@@ -82,6 +82,32 @@ var noteCases = []testCase{
 	}},
 }
 
+var secretCases = []testCase{
+	{"the first one counts, each name its own", func(t *testing.T, s fleet.Store) {
+		secret := func(name, value string) string {
+			kept, err := s.Secret(t.Context(), name, []byte(value))
+			require.NoError(t, err)
+			return string(kept)
+		}
+		require.Equal(t, "a\x00\xff", secret("one", "a\x00\xff"))
+		require.Equal(t, "a\x00\xff", secret("one", "b"))
+		require.Equal(t, "b", secret("ONE", "b"))
+		require.Equal(t, "a\x00\xff", secret("one", "c"))
+	}},
+
+	{"many at once agree", func(t *testing.T, s fleet.Store) {
+		var kept [40][]byte
+		require.Empty(t, together(len(kept), func(i int) (err error) {
+			kept[i], err = s.Secret(t.Context(), "one", []byte(id("value", i)))
+			return err
+		}))
+		for _, value := range kept {
+			require.NotEmpty(t, value)
+			require.Equal(t, kept[0], value)
+		}
+	}},
+}
+
 func lease(t tb, s fleet.Store, key, owner string, now, until time.Time) bool {
 	t.Helper()
 	has, err := s.Lease(t.Context(), key, owner, now, until)

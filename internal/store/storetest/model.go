@@ -36,13 +36,13 @@ var modelCases = []testCase{
 	}},
 }
 
-// taskModel is what the tasks of two agents must be.
+// taskModel is the expected state of two agents' tasks.
 type taskModel struct {
 	t      *testing.T
 	s      fleet.Store
 	prefix string
 	agents []*fleet.Agent
-	tasks  []*fleet.Task // in the order in which they were added
+	tasks  []*fleet.Task // in the order of their addition
 }
 
 func newTaskModel(t *testing.T, s fleet.Store, prefix string) *taskModel {
@@ -144,7 +144,7 @@ func (m *taskModel) check(rt *rapid.T) {
 	})
 }
 
-// leaseModel is who must have which lease.
+// leaseModel is the expected holder of each lease.
 type leaseModel struct {
 	t      *testing.T
 	s      fleet.Store

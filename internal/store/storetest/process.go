@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// processCases are about a store that is opened again, while it is open (as other processes do) or afterwards.
+// processCases reopen a store, either while it is open (as other processes do) or afterwards.
 var processCases = []testCase{
 	{"what was committed is there after it was closed", func(t *testing.T, s fleet.Store) {
 		a := withAgent(t, s)
@@ -94,7 +94,7 @@ var processCases = []testCase{
 	}},
 }
 
-// reopen opens what s keeps once more, or skips the test.
+// reopen opens the data of s once more, or skips the test.
 func reopen(t *testing.T, s fleet.Store) fleet.Store {
 	t.Helper()
 	r, ok := s.(Reopener)

@@ -1,4 +1,4 @@
-// Package storetest is the suite that every fleet.Store must pass: the sentences of the port's comments, as tests.
+// Package storetest is the suite that every fleet.Store must pass. It tests what the port's comments promise.
 package storetest
 
 import (
@@ -13,13 +13,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Reopener is what a store of the factory may do beyond the port: open what it keeps once more, as another process
-// would, while it is open or after it was closed. Without it the tests that need it are skipped.
+// Reopener is optional: a factory's store can open its data once more, as another process would, while it is open or
+// after it was closed. Tests that need it are skipped without it.
 type Reopener interface {
 	Reopen(t *testing.T) fleet.Store
 }
 
-// Run runs the suite. The factory gives an empty store each time, and closes it when its test ends.
+// Run runs the suite. The factory returns an empty store each time and closes it when its test ends.
 func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 	for _, group := range []struct {
 		name  string
@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Leases", leaseCases},
 		{"Prune", pruneCases},
 		{"Notes", noteCases},
+		{"Secrets", secretCases},
 		{"Processes", processCases},
 		{"Model", modelCases},
 	} {
@@ -63,7 +64,7 @@ type testCase struct {
 	run  func(t *testing.T, s fleet.Store)
 }
 
-// tb is what the helpers need of a test, of a benchmark, or of a run of rapid.
+// tb is the part of testing.TB that the helpers need, shared by tests, benchmarks and rapid.
 type tb interface {
 	require.TestingT
 	Helper()
@@ -75,16 +76,16 @@ type tb interface {
 var (
 	errTest = errors.New("the test says no")
 
-	// noon is when things happen: not a whole second, and as exact as a store must be.
+	// noon is the time of the tests: not a whole second, and as precise as a store must be.
 	noon = time.Date(2025, 10, 29, 12, 0, 0, 123456000, time.UTC)
 )
 
-// newAgent is an agent with a value in every field that can have one.
+// newAgent returns an agent with a value in every field that can have one.
 func newAgent(uid, name, owner string) *fleet.Agent {
 	return &fleet.Agent{
 		UID: uid, Name: name, Owner: owner, Project: "Setup", Role: "coder", Spec: "do good\nwork", WorkspaceID: "ws-" + uid,
 		Location: "/work/" + name, Metadata: map[string]string{"pr": "https://example.com/1", "empty": ""},
-		Toolset: fleet.ToolsetSubagents, Backend: "local", OneTask: true,
+		Toolset: fleet.ToolsetSubagents, Place: "local", OneTask: true, Conversed: true,
 		Recipe: &fleet.Recipe{
 			Driver: "claude", System: "Be good.", Allow: []string{}, Reports: true,
 			MCPServers: []fleet.MCPServer{{Name: "search", Command: "npx", Env: map[string]string{"KEY": "${KEY}"}}},
@@ -95,7 +96,7 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 	}
 }
 
-// newTask is a task that is pending.
+// newTask returns a pending task.
 func newTask(id string, a *fleet.Agent) *fleet.Task {
 	return &fleet.Task{
 		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: "build it", Source: fleet.SourceHuman,
@@ -103,18 +104,18 @@ func newTask(id string, a *fleet.Agent) *fleet.Task {
 	}
 }
 
-// newEvent is an event about the agent.
+// newEvent returns an event about the agent.
 func newEvent(typ fleet.EventType, a *fleet.Agent, text string) *fleet.Event {
 	return &fleet.Event{Time: noon, Type: typ, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Text: text}
 }
 
-// update runs fn, which must not fail.
+// update runs fn in an Update and fails the test on an error.
 func update(t tb, s fleet.Store, fn func(tx fleet.Tx) error) {
 	t.Helper()
 	require.NoError(t, s.Update(t.Context(), fn))
 }
 
-// view runs fn, which must not fail.
+// view runs fn in a View and fails the test on an error.
 func view(t tb, s fleet.Store, fn func(tx fleet.ReadTx) error) {
 	t.Helper()
 	require.NoError(t, s.View(t.Context(), fn))
@@ -139,22 +140,22 @@ func withAgent(t tb, s fleet.Store) *fleet.Agent {
 	return a
 }
 
-// requireReason fails unless err is a *fleet.Error of the reason that names the thing.
+// requireReason fails unless err is a *fleet.Error with the reason that names the thing.
 func requireReason(t tb, err error, reason fleet.Reason, names string) {
 	t.Helper()
 	require.Error(t, err)
 	require.Equal(t, reason, fleet.ReasonOf(err), "%v", err)
-	require.Contains(t, fleet.Words(err), names)
+	require.Contains(t, fleet.PublicMessage(err), names)
 }
 
-// requireBroken fails unless err is an error that is not of the core: no rule, but a bug of the caller.
+// requireBroken fails unless err is an error that is not the core's, as for a caller's bug.
 func requireBroken(t tb, err error) {
 	t.Helper()
 	require.Error(t, err)
 	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err), "%v", err)
 }
 
-// together runs f n times at once, and returns the errors that were not nil.
+// together runs f n times concurrently and returns the errors.
 func together(n int, f func(i int) error) []error {
 	results := make(chan error, n)
 	start := make(chan struct{})

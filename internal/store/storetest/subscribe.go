@@ -53,7 +53,7 @@ var subscribeCases = []testCase{
 	}},
 
 	{"leases wake nobody", func(t *testing.T, s fleet.Store) {
-		// Who takes leases on every signal would never come to rest.
+		// A subscriber that takes leases on every notification would never come to rest.
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		for i := range 10 {
@@ -125,7 +125,7 @@ func appendOne(t tb, s fleet.Store) int64 {
 	return e.Seq
 }
 
-// receive waits for a signal; the time is for machines that are much too busy.
+// receive waits for a notification. The timeout only bounds a failing test.
 func receive(t tb, signal <-chan struct{}) {
 	t.Helper()
 	select {

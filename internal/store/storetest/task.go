@@ -144,7 +144,7 @@ var taskCases = []testCase{
 			require.NoError(t, tx.InsertAgent(other))
 			for i := range 25 {
 				task := fullTask(id("t", i), a)
-				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // pairs of the same time: the later one is newer
+				task.CreatedAt = noon.Add(time.Duration(i/2) * time.Second) // pairs with the same time: the later one is newer
 				require.NoError(t, tx.InsertTask(task))
 			}
 			return tx.InsertTask(newTask("theirs", other))
@@ -209,7 +209,7 @@ var taskCases = []testCase{
 	}},
 }
 
-// fullTask is a completed task with a value in every field that can have one.
+// fullTask returns a completed task with a value in every field that can have one.
 func fullTask(id string, a *fleet.Agent) *fleet.Task {
 	return &fleet.Task{
 		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: "bäue\n'es' \"", Source: fleet.SourceAIController,
@@ -217,7 +217,7 @@ func fullTask(id string, a *fleet.Agent) *fleet.Task {
 		StartedAt: noon.Add(1 * time.Second), EndedAt: noon.Add(2 * time.Second), Dispatched: noon.Add(3 * time.Second),
 		Cursor: "offset:17", OutputSize: 1 << 40, StopAsked: noon.Add(4 * time.Second), StopReason: "alice asked",
 		Summary: "it is done ✅", PayloadSize: 99, ExitCode: new(0), CostUSD: 0.1 + 0.2, Turns: 12, SessionID: "s1",
-		SelfStarted: true, Reported: true, StalledAt: noon.Add(5 * time.Second), LastStep: "Bash: go test", Waiting: 2, PayloadGap: fleet.Gap{Offset: 33, Size: 1 << 40},
+		SelfStarted: true, Reported: true, Terminal: true, Try: 3, ConversationLost: "its files are gone", StalledAt: noon.Add(5 * time.Second), LastStep: "Bash: go test", Waiting: 2, PayloadGap: fleet.Gap{Offset: 33, Size: 1 << 40},
 		Usage: fleet.Usage{Model: "m-1", InputTokens: 1 << 40, OutputTokens: 7, ToolCalls: 3},
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Twice returns the store with a habit that the port allows: every function given to Update runs to its end once, is
-// rolled back, and runs again. Code that does more in it than read and write tx shows.
+// Twice returns the store with a behaviour that the port allows: every function given to Update runs to its end once,
+// is rolled back, and runs again. It exposes functions that do more than read and write tx.
 func Twice(s fleet.Store) fleet.Store { return twice{s} }
 
 type twice struct{ fleet.Store }

@@ -39,7 +39,7 @@ var updateCases = []testCase{
 			require.NoError(t, tx.Append(newEvent(fleet.EventAgentCreated, newAgent("u1", "papi", "alice"), "")))
 			return errTest
 		})
-		require.True(t, err == errTest, "%v", err) //nolint:errorlint // the very error
+		require.True(t, err == errTest, "%v", err) //nolint:errorlint // exactly this error
 		requireEmpty(t, s)
 	}},
 
@@ -166,7 +166,7 @@ var updateCases = []testCase{
 
 	{"the error of a view comes back as it is", func(t *testing.T, s fleet.Store) {
 		err := s.View(t.Context(), func(fleet.ReadTx) error { return errTest })
-		require.True(t, err == errTest, "%v", err) //nolint:errorlint // the very error
+		require.True(t, err == errTest, "%v", err) //nolint:errorlint // exactly this error
 	}},
 
 	{"views go on while an update does", func(t *testing.T, s fleet.Store) {

@@ -198,7 +198,11 @@ type Run struct {
 	// Messages that the run was given so far, oldest first.
 	Messages []*Message `protobuf:"bytes,7,rep,name=messages,proto3" json:"messages,omitempty"`
 	// How long a request to the run's model gets to end when the run is interrupted and not killed.
-	Linger        *durationpb.Duration `protobuf:"bytes,8,opt,name=linger,proto3" json:"linger,omitempty"`
+	Linger *durationpb.Duration `protobuf:"bytes,8,opt,name=linger,proto3" json:"linger,omitempty"`
+	// The agent has a conversation, which the run goes on with; a runner that has lost it says so.
+	Continues bool `protobuf:"varint,9,opt,name=continues,proto3" json:"continues,omitempty"`
+	// What checks found wrong with the run before, when the agent is to try again.
+	Feedback      string `protobuf:"bytes,10,opt,name=feedback,proto3" json:"feedback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +293,20 @@ func (x *Run) GetLinger() *durationpb.Duration {
 	return nil
 }
 
+func (x *Run) GetContinues() bool {
+	if x != nil {
+		return x.Continues
+	}
+	return false
+}
+
+func (x *Run) GetFeedback() string {
+	if x != nil {
+		return x.Feedback
+	}
+	return ""
+}
+
 // Message is a message that a run was given.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -358,9 +376,13 @@ type Output struct {
 	// Calls of tools that are under way after it.
 	Open int32 `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`
 	// What the agent has asked, or what has become of that; the rest is not set then.
-	Question      *Question `protobuf:"bytes,6,opt,name=question,proto3" json:"question,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Question *Question `protobuf:"bytes,6,opt,name=question,proto3" json:"question,omitempty"`
+	// The text was read from the agent's terminal.
+	Terminal bool `protobuf:"varint,7,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	// Why the run began a conversation anew although the agent had one.
+	ConversationLost string `protobuf:"bytes,8,opt,name=conversation_lost,json=conversationLost,proto3" json:"conversation_lost,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Output) Reset() {
@@ -433,6 +455,20 @@ func (x *Output) GetQuestion() *Question {
 		return x.Question
 	}
 	return nil
+}
+
+func (x *Output) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *Output) GetConversationLost() string {
+	if x != nil {
+		return x.ConversationLost
+	}
+	return ""
 }
 
 // Question is something that an agent asks, as its runner knows it.
@@ -623,7 +659,11 @@ type Outcome struct {
 	// Tokens that the model gave.
 	OutputTokens int64 `protobuf:"varint,15,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	// Tools that the agent called.
-	ToolCalls     int32 `protobuf:"varint,16,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	ToolCalls int32 `protobuf:"varint,16,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	// Summary and payload were read from the agent's terminal.
+	Terminal bool `protobuf:"varint,17,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	// The agent's next run goes on with the conversation of this one.
+	Conversation  bool `protobuf:"varint,18,opt,name=conversation,proto3" json:"conversation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -770,6 +810,20 @@ func (x *Outcome) GetToolCalls() int32 {
 	return 0
 }
 
+func (x *Outcome) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *Outcome) GetConversation() bool {
+	if x != nil {
+		return x.Conversation
+	}
+	return false
+}
+
 // Fault is the detail of every error that the runner itself returns. An error without it comes from elsewhere, for example
 // from a proxy.
 type Fault struct {
@@ -856,7 +910,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\aproject\x18\x04 \x01(\tR\aproject\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\tR\x04role\x12\x12\n" +
 	"\x04spec\x18\x06 \x01(\tR\x04spec\x12\x19\n" +
-	"\bone_task\x18\a \x01(\bR\aoneTask\"\xc3\x02\n" +
+	"\bone_task\x18\a \x01(\bR\aoneTask\"\xfd\x02\n" +
 	"\x03Run\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x123\n" +
@@ -865,17 +919,22 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\x05again\x18\x05 \x01(\bR\x05again\x12!\n" +
 	"\fself_started\x18\x06 \x01(\bR\vselfStarted\x124\n" +
 	"\bmessages\x18\a \x03(\v2\x18.fleet.runner.v1.MessageR\bmessages\x121\n" +
-	"\x06linger\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06linger\"-\n" +
+	"\x06linger\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06linger\x12\x1c\n" +
+	"\tcontinues\x18\t \x01(\bR\tcontinues\x12\x1a\n" +
+	"\bfeedback\x18\n" +
+	" \x01(\tR\bfeedback\"-\n" +
 	"\aMessage\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xa7\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xf0\x01\n" +
 	"\x06Output\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\bR\x04step\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x12\x12\n" +
 	"\x04open\x18\x05 \x01(\x05R\x04open\x125\n" +
-	"\bquestion\x18\x06 \x01(\v2\x19.fleet.runner.v1.QuestionR\bquestion\"\xa0\x03\n" +
+	"\bquestion\x18\x06 \x01(\v2\x19.fleet.runner.v1.QuestionR\bquestion\x12\x1a\n" +
+	"\bterminal\x18\a \x01(\bR\bterminal\x12+\n" +
+	"\x11conversation_lost\x18\b \x01(\tR\x10conversationLost\"\xa0\x03\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -893,7 +952,7 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\vanswered_by\x18\f \x01(\tR\n" +
 	"answeredBy\x12;\n" +
 	"\vanswered_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"answeredAt\"\xe4\x04\n" +
+	"answeredAt\"\xa4\x05\n" +
 	"\aOutcome\x127\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1f.fleet.runner.v1.Outcome.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -914,7 +973,9 @@ const file_fleet_runner_v1_run_proto_rawDesc = "" +
 	"\finput_tokens\x18\x0e \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x0f \x01(\x03R\foutputTokens\x12\x1d\n" +
 	"\n" +
-	"tool_calls\x18\x10 \x01(\x05R\ttoolCalls\"H\n" +
+	"tool_calls\x18\x10 \x01(\x05R\ttoolCalls\x12\x1a\n" +
+	"\bterminal\x18\x11 \x01(\bR\bterminal\x12\"\n" +
+	"\fconversation\x18\x12 \x01(\bR\fconversation\"H\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\r\n" +
 	"\tcompleted\x10\x01\x12\n" +

@@ -772,11 +772,787 @@ func (*AnswerResponse) Descriptor() ([]byte, []int) {
 	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{12}
 }
 
+// ChangesRequest names a run that has ended.
+type ChangesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The run.
+	Run           *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangesRequest) Reset() {
+	*x = ChangesRequest{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangesRequest) ProtoMessage() {}
+
+func (x *ChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangesRequest.ProtoReflect.Descriptor instead.
+func (*ChangesRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ChangesRequest) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *ChangesRequest) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+// ChangesResponse is what the run changed.
+type ChangesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The changes; none when the agent does not work in a repository.
+	Changes       *Changes `protobuf:"bytes,1,opt,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangesResponse) Reset() {
+	*x = ChangesResponse{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangesResponse) ProtoMessage() {}
+
+func (x *ChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangesResponse.ProtoReflect.Descriptor instead.
+func (*ChangesResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ChangesResponse) GetChanges() *Changes {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// PatchRequest says which part of a patch a caller wants.
+type PatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Commit at the beginning of the changes.
+	Base string `protobuf:"bytes,2,opt,name=base,proto3" json:"base,omitempty"`
+	// Commit at their end.
+	Commit string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
+	// The file that the patch is of; empty: all files.
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// Where the part begins, in bytes.
+	Offset int64 `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The most bytes of the part.
+	Limit         int32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PatchRequest) Reset() {
+	*x = PatchRequest{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PatchRequest) ProtoMessage() {}
+
+func (x *PatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PatchRequest.ProtoReflect.Descriptor instead.
+func (*PatchRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PatchRequest) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *PatchRequest) GetBase() string {
+	if x != nil {
+		return x.Base
+	}
+	return ""
+}
+
+func (x *PatchRequest) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *PatchRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *PatchRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *PatchRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// PatchResponse is a part of a patch.
+type PatchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The part.
+	Text []byte `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// Something follows it.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PatchResponse) Reset() {
+	*x = PatchResponse{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PatchResponse) ProtoMessage() {}
+
+func (x *PatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PatchResponse.ProtoReflect.Descriptor instead.
+func (*PatchResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PatchResponse) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
+func (x *PatchResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// OutputRequest says which part of a run's raw output a caller wants.
+type OutputRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The run.
+	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
+	// Where the part begins, in bytes; less than 0: so many bytes before the end.
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The most bytes of the part.
+	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputRequest) Reset() {
+	*x = OutputRequest{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputRequest) ProtoMessage() {}
+
+func (x *OutputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputRequest.ProtoReflect.Descriptor instead.
+func (*OutputRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *OutputRequest) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *OutputRequest) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *OutputRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *OutputRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// OutputResponse is a part of a run's raw output.
+type OutputResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The part.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// Where it begins. It is later than the requested offset if bytes are missing there.
+	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// How many bytes the run has put out so far.
+	Size int64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	// Where bytes of the whole output are missing.
+	GapOffset int64 `protobuf:"varint,4,opt,name=gap_offset,json=gapOffset,proto3" json:"gap_offset,omitempty"`
+	// How many bytes are missing; 0: none.
+	GapSize       int64 `protobuf:"varint,5,opt,name=gap_size,json=gapSize,proto3" json:"gap_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputResponse) Reset() {
+	*x = OutputResponse{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputResponse) ProtoMessage() {}
+
+func (x *OutputResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputResponse.ProtoReflect.Descriptor instead.
+func (*OutputResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *OutputResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *OutputResponse) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *OutputResponse) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *OutputResponse) GetGapOffset() int64 {
+	if x != nil {
+		return x.GapOffset
+	}
+	return 0
+}
+
+func (x *OutputResponse) GetGapSize() int64 {
+	if x != nil {
+		return x.GapSize
+	}
+	return 0
+}
+
+// CheckRequest is a check of a run that has ended.
+type CheckRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The run.
+	Run *Run `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
+	// The check.
+	Check *Check `protobuf:"bytes,3,opt,name=check,proto3" json:"check,omitempty"`
+	// When the stream ends although the check goes on; none: with the check.
+	MaxWait       *durationpb.Duration `protobuf:"bytes,4,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckRequest) Reset() {
+	*x = CheckRequest{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckRequest) ProtoMessage() {}
+
+func (x *CheckRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
+func (*CheckRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CheckRequest) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *CheckRequest) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *CheckRequest) GetCheck() *Check {
+	if x != nil {
+		return x.Check
+	}
+	return nil
+}
+
+func (x *CheckRequest) GetMaxWait() *durationpb.Duration {
+	if x != nil {
+		return x.MaxWait
+	}
+	return nil
+}
+
+// CheckResponse is one message of the stream. The last one of a check that has ended has its result.
+type CheckResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the message is about.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*CheckResponse_Result
+	//	*CheckResponse_Heartbeat
+	Event         isCheckResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckResponse) Reset() {
+	*x = CheckResponse{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckResponse) ProtoMessage() {}
+
+func (x *CheckResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
+func (*CheckResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *CheckResponse) GetEvent() isCheckResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *CheckResponse) GetResult() *CheckResult {
+	if x != nil {
+		if x, ok := x.Event.(*CheckResponse_Result); ok {
+			return x.Result
+		}
+	}
+	return nil
+}
+
+func (x *CheckResponse) GetHeartbeat() *Heartbeat {
+	if x != nil {
+		if x, ok := x.Event.(*CheckResponse_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+type isCheckResponse_Event interface {
+	isCheckResponse_Event()
+}
+
+type CheckResponse_Result struct {
+	// How the check went. Nothing follows it.
+	Result *CheckResult `protobuf:"bytes,1,opt,name=result,proto3,oneof"`
+}
+
+type CheckResponse_Heartbeat struct {
+	// The check goes on.
+	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
+}
+
+func (*CheckResponse_Result) isCheckResponse_Event() {}
+
+func (*CheckResponse_Heartbeat) isCheckResponse_Event() {}
+
+// BundleRequest names an agent whose work is wanted.
+type BundleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Id that the caller gives the bundle. A bundle of an id is made once and kept for a while, so that the caller can go on.
+	BundleId string `protobuf:"bytes,2,opt,name=bundle_id,json=bundleId,proto3" json:"bundle_id,omitempty"`
+	// How many bytes of the bundle the caller has.
+	Offset        int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleRequest) Reset() {
+	*x = BundleRequest{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleRequest) ProtoMessage() {}
+
+func (x *BundleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleRequest.ProtoReflect.Descriptor instead.
+func (*BundleRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *BundleRequest) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *BundleRequest) GetBundleId() string {
+	if x != nil {
+		return x.BundleId
+	}
+	return ""
+}
+
+func (x *BundleRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+// BundleResponse is one message of the stream.
+type BundleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the message is about.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*BundleResponse_Data
+	//	*BundleResponse_End
+	//	*BundleResponse_Heartbeat
+	Event         isBundleResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleResponse) Reset() {
+	*x = BundleResponse{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleResponse) ProtoMessage() {}
+
+func (x *BundleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleResponse.ProtoReflect.Descriptor instead.
+func (*BundleResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *BundleResponse) GetEvent() isBundleResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *BundleResponse) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Event.(*BundleResponse_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *BundleResponse) GetEnd() *BundleEnd {
+	if x != nil {
+		if x, ok := x.Event.(*BundleResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+func (x *BundleResponse) GetHeartbeat() *Heartbeat {
+	if x != nil {
+		if x, ok := x.Event.(*BundleResponse_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+type isBundleResponse_Event interface {
+	isBundleResponse_Event()
+}
+
+type BundleResponse_Data struct {
+	// The next bytes of the bundle.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3,oneof"`
+}
+
+type BundleResponse_End struct {
+	// The bundle is complete. Nothing follows it.
+	End *BundleEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"`
+}
+
+type BundleResponse_Heartbeat struct {
+	// The bundle is being made.
+	Heartbeat *Heartbeat `protobuf:"bytes,3,opt,name=heartbeat,proto3,oneof"`
+}
+
+func (*BundleResponse_Data) isBundleResponse_Event() {}
+
+func (*BundleResponse_End) isBundleResponse_Event() {}
+
+func (*BundleResponse_Heartbeat) isBundleResponse_Event() {}
+
+// BundleEnd says that a bundle is complete.
+type BundleEnd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Size of the bundle in bytes; 0: there is nothing that is nowhere else.
+	Size          int64 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleEnd) Reset() {
+	*x = BundleEnd{}
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleEnd) ProtoMessage() {}
+
+func (x *BundleEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_runner_v1_runner_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleEnd.ProtoReflect.Descriptor instead.
+func (*BundleEnd) Descriptor() ([]byte, []int) {
+	return file_fleet_runner_v1_runner_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *BundleEnd) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
 var File_fleet_runner_v1_runner_service_proto protoreflect.FileDescriptor
 
 const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\n" +
-	"$fleet/runner/v1/runner_service.proto\x12\x0ffleet.runner.v1\x1a\x19fleet/runner/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\",\n" +
+	"$fleet/runner/v1/runner_service.proto\x12\x0ffleet.runner.v1\x1a\x1dfleet/runner/v1/changes.proto\x1a\x19fleet/runner/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\",\n" +
 	"\x10HandshakeRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\"\xbc\x01\n" +
 	"\x11HandshakeResponse\x12\x1a\n" +
@@ -816,14 +1592,66 @@ const file_fleet_runner_v1_runner_service_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
 	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\x125\n" +
 	"\bquestion\x18\x03 \x01(\v2\x19.fleet.runner.v1.QuestionR\bquestion\"\x10\n" +
-	"\x0eAnswerResponse2\xea\x03\n" +
+	"\x0eAnswerResponse\"f\n" +
+	"\x0eChangesRequest\x12,\n" +
+	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
+	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\"E\n" +
+	"\x0fChangesResponse\x122\n" +
+	"\achanges\x18\x01 \x01(\v2\x18.fleet.runner.v1.ChangesR\achanges\"\xaa\x01\n" +
+	"\fPatchRequest\x12,\n" +
+	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12\x12\n" +
+	"\x04base\x18\x02 \x01(\tR\x04base\x12\x16\n" +
+	"\x06commit\x18\x03 \x01(\tR\x06commit\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x16\n" +
+	"\x06offset\x18\x05 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\x05R\x05limit\"7\n" +
+	"\rPatchResponse\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\fR\x04text\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\x93\x01\n" +
+	"\rOutputRequest\x12,\n" +
+	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
+	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\"\x8a\x01\n" +
+	"\x0eOutputResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x1d\n" +
+	"\n" +
+	"gap_offset\x18\x04 \x01(\x03R\tgapOffset\x12\x19\n" +
+	"\bgap_size\x18\x05 \x01(\x03R\agapSize\"\xc8\x01\n" +
+	"\fCheckRequest\x12,\n" +
+	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12&\n" +
+	"\x03run\x18\x02 \x01(\v2\x14.fleet.runner.v1.RunR\x03run\x12,\n" +
+	"\x05check\x18\x03 \x01(\v2\x16.fleet.runner.v1.CheckR\x05check\x124\n" +
+	"\bmax_wait\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\"\x8c\x01\n" +
+	"\rCheckResponse\x126\n" +
+	"\x06result\x18\x01 \x01(\v2\x1c.fleet.runner.v1.CheckResultH\x00R\x06result\x12:\n" +
+	"\theartbeat\x18\x02 \x01(\v2\x1a.fleet.runner.v1.HeartbeatH\x00R\theartbeatB\a\n" +
+	"\x05event\"r\n" +
+	"\rBundleRequest\x12,\n" +
+	"\x05agent\x18\x01 \x01(\v2\x16.fleet.runner.v1.AgentR\x05agent\x12\x1b\n" +
+	"\tbundle_id\x18\x02 \x01(\tR\bbundleId\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\"\x9b\x01\n" +
+	"\x0eBundleResponse\x12\x14\n" +
+	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12.\n" +
+	"\x03end\x18\x02 \x01(\v2\x1a.fleet.runner.v1.BundleEndH\x00R\x03end\x12:\n" +
+	"\theartbeat\x18\x03 \x01(\v2\x1a.fleet.runner.v1.HeartbeatH\x00R\theartbeatB\a\n" +
+	"\x05event\"\x1f\n" +
+	"\tBundleEnd\x12\x12\n" +
+	"\x04size\x18\x01 \x01(\x03R\x04size2\xec\x06\n" +
 	"\rRunnerService\x12W\n" +
 	"\tHandshake\x12!.fleet.runner.v1.HandshakeRequest\x1a\".fleet.runner.v1.HandshakeResponse\"\x03\x90\x02\x01\x12O\n" +
 	"\bDispatch\x12 .fleet.runner.v1.DispatchRequest\x1a!.fleet.runner.v1.DispatchResponse\x12K\n" +
 	"\x06Follow\x12\x1e.fleet.runner.v1.FollowRequest\x1a\x1f.fleet.runner.v1.FollowResponse0\x01\x12R\n" +
 	"\tInterrupt\x12!.fleet.runner.v1.InterruptRequest\x1a\".fleet.runner.v1.InterruptResponse\x12C\n" +
 	"\x04Send\x12\x1c.fleet.runner.v1.SendRequest\x1a\x1d.fleet.runner.v1.SendResponse\x12I\n" +
-	"\x06Answer\x12\x1e.fleet.runner.v1.AnswerRequest\x1a\x1f.fleet.runner.v1.AnswerResponseB$Z\"fleet/gen/fleet/runner/v1;runnerv1b\x06proto3"
+	"\x06Answer\x12\x1e.fleet.runner.v1.AnswerRequest\x1a\x1f.fleet.runner.v1.AnswerResponse\x12L\n" +
+	"\aChanges\x12\x1f.fleet.runner.v1.ChangesRequest\x1a .fleet.runner.v1.ChangesResponse\x12K\n" +
+	"\x05Patch\x12\x1d.fleet.runner.v1.PatchRequest\x1a\x1e.fleet.runner.v1.PatchResponse\"\x03\x90\x02\x01\x12N\n" +
+	"\x06Output\x12\x1e.fleet.runner.v1.OutputRequest\x1a\x1f.fleet.runner.v1.OutputResponse\"\x03\x90\x02\x01\x12H\n" +
+	"\x05Check\x12\x1d.fleet.runner.v1.CheckRequest\x1a\x1e.fleet.runner.v1.CheckResponse0\x01\x12K\n" +
+	"\x06Bundle\x12\x1e.fleet.runner.v1.BundleRequest\x1a\x1f.fleet.runner.v1.BundleResponse0\x01B$Z\"fleet/gen/fleet/runner/v1;runnerv1b\x06proto3"
 
 var (
 	file_fleet_runner_v1_runner_service_proto_rawDescOnce sync.Once
@@ -837,7 +1665,7 @@ func file_fleet_runner_v1_runner_service_proto_rawDescGZIP() []byte {
 	return file_fleet_runner_v1_runner_service_proto_rawDescData
 }
 
-var file_fleet_runner_v1_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_fleet_runner_v1_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_fleet_runner_v1_runner_service_proto_goTypes = []any{
 	(*HandshakeRequest)(nil),      // 0: fleet.runner.v1.HandshakeRequest
 	(*HandshakeResponse)(nil),     // 1: fleet.runner.v1.HandshakeResponse
@@ -852,48 +1680,87 @@ var file_fleet_runner_v1_runner_service_proto_goTypes = []any{
 	(*SendResponse)(nil),          // 10: fleet.runner.v1.SendResponse
 	(*AnswerRequest)(nil),         // 11: fleet.runner.v1.AnswerRequest
 	(*AnswerResponse)(nil),        // 12: fleet.runner.v1.AnswerResponse
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(*Agent)(nil),                 // 14: fleet.runner.v1.Agent
-	(*Run)(nil),                   // 15: fleet.runner.v1.Run
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
-	(*Output)(nil),                // 17: fleet.runner.v1.Output
-	(*Outcome)(nil),               // 18: fleet.runner.v1.Outcome
-	(*Question)(nil),              // 19: fleet.runner.v1.Question
+	(*ChangesRequest)(nil),        // 13: fleet.runner.v1.ChangesRequest
+	(*ChangesResponse)(nil),       // 14: fleet.runner.v1.ChangesResponse
+	(*PatchRequest)(nil),          // 15: fleet.runner.v1.PatchRequest
+	(*PatchResponse)(nil),         // 16: fleet.runner.v1.PatchResponse
+	(*OutputRequest)(nil),         // 17: fleet.runner.v1.OutputRequest
+	(*OutputResponse)(nil),        // 18: fleet.runner.v1.OutputResponse
+	(*CheckRequest)(nil),          // 19: fleet.runner.v1.CheckRequest
+	(*CheckResponse)(nil),         // 20: fleet.runner.v1.CheckResponse
+	(*BundleRequest)(nil),         // 21: fleet.runner.v1.BundleRequest
+	(*BundleResponse)(nil),        // 22: fleet.runner.v1.BundleResponse
+	(*BundleEnd)(nil),             // 23: fleet.runner.v1.BundleEnd
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Agent)(nil),                 // 25: fleet.runner.v1.Agent
+	(*Run)(nil),                   // 26: fleet.runner.v1.Run
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*Output)(nil),                // 28: fleet.runner.v1.Output
+	(*Outcome)(nil),               // 29: fleet.runner.v1.Outcome
+	(*Question)(nil),              // 30: fleet.runner.v1.Question
+	(*Changes)(nil),               // 31: fleet.runner.v1.Changes
+	(*Check)(nil),                 // 32: fleet.runner.v1.Check
+	(*CheckResult)(nil),           // 33: fleet.runner.v1.CheckResult
 }
 var file_fleet_runner_v1_runner_service_proto_depIdxs = []int32{
-	13, // 0: fleet.runner.v1.HandshakeResponse.now:type_name -> google.protobuf.Timestamp
-	14, // 1: fleet.runner.v1.DispatchRequest.agent:type_name -> fleet.runner.v1.Agent
-	15, // 2: fleet.runner.v1.DispatchRequest.run:type_name -> fleet.runner.v1.Run
-	14, // 3: fleet.runner.v1.FollowRequest.agent:type_name -> fleet.runner.v1.Agent
-	15, // 4: fleet.runner.v1.FollowRequest.run:type_name -> fleet.runner.v1.Run
-	16, // 5: fleet.runner.v1.FollowRequest.max_wait:type_name -> google.protobuf.Duration
-	17, // 6: fleet.runner.v1.FollowResponse.output:type_name -> fleet.runner.v1.Output
-	18, // 7: fleet.runner.v1.FollowResponse.outcome:type_name -> fleet.runner.v1.Outcome
+	24, // 0: fleet.runner.v1.HandshakeResponse.now:type_name -> google.protobuf.Timestamp
+	25, // 1: fleet.runner.v1.DispatchRequest.agent:type_name -> fleet.runner.v1.Agent
+	26, // 2: fleet.runner.v1.DispatchRequest.run:type_name -> fleet.runner.v1.Run
+	25, // 3: fleet.runner.v1.FollowRequest.agent:type_name -> fleet.runner.v1.Agent
+	26, // 4: fleet.runner.v1.FollowRequest.run:type_name -> fleet.runner.v1.Run
+	27, // 5: fleet.runner.v1.FollowRequest.max_wait:type_name -> google.protobuf.Duration
+	28, // 6: fleet.runner.v1.FollowResponse.output:type_name -> fleet.runner.v1.Output
+	29, // 7: fleet.runner.v1.FollowResponse.outcome:type_name -> fleet.runner.v1.Outcome
 	6,  // 8: fleet.runner.v1.FollowResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
-	14, // 9: fleet.runner.v1.InterruptRequest.agent:type_name -> fleet.runner.v1.Agent
-	15, // 10: fleet.runner.v1.InterruptRequest.run:type_name -> fleet.runner.v1.Run
-	14, // 11: fleet.runner.v1.SendRequest.agent:type_name -> fleet.runner.v1.Agent
-	15, // 12: fleet.runner.v1.SendRequest.run:type_name -> fleet.runner.v1.Run
-	14, // 13: fleet.runner.v1.AnswerRequest.agent:type_name -> fleet.runner.v1.Agent
-	15, // 14: fleet.runner.v1.AnswerRequest.run:type_name -> fleet.runner.v1.Run
-	19, // 15: fleet.runner.v1.AnswerRequest.question:type_name -> fleet.runner.v1.Question
-	0,  // 16: fleet.runner.v1.RunnerService.Handshake:input_type -> fleet.runner.v1.HandshakeRequest
-	2,  // 17: fleet.runner.v1.RunnerService.Dispatch:input_type -> fleet.runner.v1.DispatchRequest
-	4,  // 18: fleet.runner.v1.RunnerService.Follow:input_type -> fleet.runner.v1.FollowRequest
-	7,  // 19: fleet.runner.v1.RunnerService.Interrupt:input_type -> fleet.runner.v1.InterruptRequest
-	9,  // 20: fleet.runner.v1.RunnerService.Send:input_type -> fleet.runner.v1.SendRequest
-	11, // 21: fleet.runner.v1.RunnerService.Answer:input_type -> fleet.runner.v1.AnswerRequest
-	1,  // 22: fleet.runner.v1.RunnerService.Handshake:output_type -> fleet.runner.v1.HandshakeResponse
-	3,  // 23: fleet.runner.v1.RunnerService.Dispatch:output_type -> fleet.runner.v1.DispatchResponse
-	5,  // 24: fleet.runner.v1.RunnerService.Follow:output_type -> fleet.runner.v1.FollowResponse
-	8,  // 25: fleet.runner.v1.RunnerService.Interrupt:output_type -> fleet.runner.v1.InterruptResponse
-	10, // 26: fleet.runner.v1.RunnerService.Send:output_type -> fleet.runner.v1.SendResponse
-	12, // 27: fleet.runner.v1.RunnerService.Answer:output_type -> fleet.runner.v1.AnswerResponse
-	22, // [22:28] is the sub-list for method output_type
-	16, // [16:22] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	25, // 9: fleet.runner.v1.InterruptRequest.agent:type_name -> fleet.runner.v1.Agent
+	26, // 10: fleet.runner.v1.InterruptRequest.run:type_name -> fleet.runner.v1.Run
+	25, // 11: fleet.runner.v1.SendRequest.agent:type_name -> fleet.runner.v1.Agent
+	26, // 12: fleet.runner.v1.SendRequest.run:type_name -> fleet.runner.v1.Run
+	25, // 13: fleet.runner.v1.AnswerRequest.agent:type_name -> fleet.runner.v1.Agent
+	26, // 14: fleet.runner.v1.AnswerRequest.run:type_name -> fleet.runner.v1.Run
+	30, // 15: fleet.runner.v1.AnswerRequest.question:type_name -> fleet.runner.v1.Question
+	25, // 16: fleet.runner.v1.ChangesRequest.agent:type_name -> fleet.runner.v1.Agent
+	26, // 17: fleet.runner.v1.ChangesRequest.run:type_name -> fleet.runner.v1.Run
+	31, // 18: fleet.runner.v1.ChangesResponse.changes:type_name -> fleet.runner.v1.Changes
+	25, // 19: fleet.runner.v1.PatchRequest.agent:type_name -> fleet.runner.v1.Agent
+	25, // 20: fleet.runner.v1.OutputRequest.agent:type_name -> fleet.runner.v1.Agent
+	26, // 21: fleet.runner.v1.OutputRequest.run:type_name -> fleet.runner.v1.Run
+	25, // 22: fleet.runner.v1.CheckRequest.agent:type_name -> fleet.runner.v1.Agent
+	26, // 23: fleet.runner.v1.CheckRequest.run:type_name -> fleet.runner.v1.Run
+	32, // 24: fleet.runner.v1.CheckRequest.check:type_name -> fleet.runner.v1.Check
+	27, // 25: fleet.runner.v1.CheckRequest.max_wait:type_name -> google.protobuf.Duration
+	33, // 26: fleet.runner.v1.CheckResponse.result:type_name -> fleet.runner.v1.CheckResult
+	6,  // 27: fleet.runner.v1.CheckResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
+	25, // 28: fleet.runner.v1.BundleRequest.agent:type_name -> fleet.runner.v1.Agent
+	23, // 29: fleet.runner.v1.BundleResponse.end:type_name -> fleet.runner.v1.BundleEnd
+	6,  // 30: fleet.runner.v1.BundleResponse.heartbeat:type_name -> fleet.runner.v1.Heartbeat
+	0,  // 31: fleet.runner.v1.RunnerService.Handshake:input_type -> fleet.runner.v1.HandshakeRequest
+	2,  // 32: fleet.runner.v1.RunnerService.Dispatch:input_type -> fleet.runner.v1.DispatchRequest
+	4,  // 33: fleet.runner.v1.RunnerService.Follow:input_type -> fleet.runner.v1.FollowRequest
+	7,  // 34: fleet.runner.v1.RunnerService.Interrupt:input_type -> fleet.runner.v1.InterruptRequest
+	9,  // 35: fleet.runner.v1.RunnerService.Send:input_type -> fleet.runner.v1.SendRequest
+	11, // 36: fleet.runner.v1.RunnerService.Answer:input_type -> fleet.runner.v1.AnswerRequest
+	13, // 37: fleet.runner.v1.RunnerService.Changes:input_type -> fleet.runner.v1.ChangesRequest
+	15, // 38: fleet.runner.v1.RunnerService.Patch:input_type -> fleet.runner.v1.PatchRequest
+	17, // 39: fleet.runner.v1.RunnerService.Output:input_type -> fleet.runner.v1.OutputRequest
+	19, // 40: fleet.runner.v1.RunnerService.Check:input_type -> fleet.runner.v1.CheckRequest
+	21, // 41: fleet.runner.v1.RunnerService.Bundle:input_type -> fleet.runner.v1.BundleRequest
+	1,  // 42: fleet.runner.v1.RunnerService.Handshake:output_type -> fleet.runner.v1.HandshakeResponse
+	3,  // 43: fleet.runner.v1.RunnerService.Dispatch:output_type -> fleet.runner.v1.DispatchResponse
+	5,  // 44: fleet.runner.v1.RunnerService.Follow:output_type -> fleet.runner.v1.FollowResponse
+	8,  // 45: fleet.runner.v1.RunnerService.Interrupt:output_type -> fleet.runner.v1.InterruptResponse
+	10, // 46: fleet.runner.v1.RunnerService.Send:output_type -> fleet.runner.v1.SendResponse
+	12, // 47: fleet.runner.v1.RunnerService.Answer:output_type -> fleet.runner.v1.AnswerResponse
+	14, // 48: fleet.runner.v1.RunnerService.Changes:output_type -> fleet.runner.v1.ChangesResponse
+	16, // 49: fleet.runner.v1.RunnerService.Patch:output_type -> fleet.runner.v1.PatchResponse
+	18, // 50: fleet.runner.v1.RunnerService.Output:output_type -> fleet.runner.v1.OutputResponse
+	20, // 51: fleet.runner.v1.RunnerService.Check:output_type -> fleet.runner.v1.CheckResponse
+	22, // 52: fleet.runner.v1.RunnerService.Bundle:output_type -> fleet.runner.v1.BundleResponse
+	42, // [42:53] is the sub-list for method output_type
+	31, // [31:42] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_fleet_runner_v1_runner_service_proto_init() }
@@ -901,11 +1768,21 @@ func file_fleet_runner_v1_runner_service_proto_init() {
 	if File_fleet_runner_v1_runner_service_proto != nil {
 		return
 	}
+	file_fleet_runner_v1_changes_proto_init()
 	file_fleet_runner_v1_run_proto_init()
 	file_fleet_runner_v1_runner_service_proto_msgTypes[5].OneofWrappers = []any{
 		(*FollowResponse_Output)(nil),
 		(*FollowResponse_Outcome)(nil),
 		(*FollowResponse_Heartbeat)(nil),
+	}
+	file_fleet_runner_v1_runner_service_proto_msgTypes[20].OneofWrappers = []any{
+		(*CheckResponse_Result)(nil),
+		(*CheckResponse_Heartbeat)(nil),
+	}
+	file_fleet_runner_v1_runner_service_proto_msgTypes[22].OneofWrappers = []any{
+		(*BundleResponse_Data)(nil),
+		(*BundleResponse_End)(nil),
+		(*BundleResponse_Heartbeat)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -913,7 +1790,7 @@ func file_fleet_runner_v1_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_runner_v1_runner_service_proto_rawDesc), len(file_fleet_runner_v1_runner_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// listener counts the connections of clients, and holds back what goes over them.
+// listener counts the clients' connections and can hold back their data.
 type listener struct {
 	net.Listener
 	proxy *Proxy
@@ -21,7 +21,9 @@ func (l listener) Accept() (net.Conn, error) {
 	defer p.mu.Unlock()
 	p.stats.Open++
 	p.stats.Most = max(p.stats.Most, p.stats.Open)
-	return &conn{Conn: c, proxy: p, closed: make(chan struct{})}, nil
+	own := &conn{Conn: c, proxy: p, closed: make(chan struct{})}
+	p.conns[own] = true
+	return own, nil
 }
 
 // conn is a connection with a client.
@@ -32,7 +34,7 @@ type conn struct {
 	closed chan struct{}
 }
 
-// pass waits until bytes may go through.
+// pass waits until data may go through.
 func (c *conn) pass() {
 	c.proxy.mu.Lock()
 	hole := c.proxy.hole
@@ -59,6 +61,7 @@ func (c *conn) Close() error {
 		close(c.closed)
 		c.proxy.mu.Lock()
 		c.proxy.stats.Open--
+		delete(c.proxy.conns, c)
 		c.proxy.mu.Unlock()
 	})
 	return c.Conn.Close()

@@ -1,6 +1,6 @@
-// Package faultproxy stands between an HTTP client and its server, counts what goes through, and on request treats it as
-// a bad network does: it is slow, answers for the server, cuts connections in the middle of an answer, and at times lets
-// nothing through at all.
+// Package faultproxy is a proxy between an HTTP client and its server. It counts requests and simulates a bad network:
+// it adds latency, answers in place of the server, cuts connections in the middle of an answer, and can block all
+// traffic.
 package faultproxy
 
 import (
@@ -10,37 +10,39 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
 
-// Faults say what happens to requests. The zero value lets them through as they are.
+// Faults configures the simulated faults. The zero value has none.
 type Faults struct {
-	Latency time.Duration // before a request is passed on
-	Slow    float64       // share of requests that have the latency, 0 to 1
-	Refuse  float64       // share of requests that are answered with 502; every other one of them after it was passed on
-	Cut     float64       // share of answers that are cut off somewhere
+	Latency time.Duration // added before a request is passed on
+	Slow    float64       // fraction of requests with the latency, 0 to 1
+	Refuse  float64       // fraction of requests answered with 502; half of them after they were passed on
+	Cut     float64       // fraction of answers that are cut off
 }
 
-// Stats count what happened since the proxy was made.
+// Stats counts what happened since the proxy was started.
 type Stats struct {
 	Requests, Slow, Refused, RefusedAfter, Cut int
-	Open, Most                                 int // connections of clients now, and at most
+	Open, Most                                 int // current client connections, and the maximum
 }
 
-// Seen is a request that the server has answered, whatever the client got of that.
+// Seen is a request that the server has answered, whatever the client received.
 type Seen struct {
 	Method, Path string
-	Body         []byte // of requests that are not GET
+	Body         []byte // for requests other than GET
 	Status       int
 }
 
-// Proxy is a proxy that listens on a loopback port of its own.
+// Proxy is a proxy that listens on its own loopback port.
 type Proxy struct {
 	server   *http.Server
 	listener net.Listener
@@ -51,22 +53,23 @@ type Proxy struct {
 	random *rand.Rand
 	faults Faults
 	stats  Stats
-	hole   chan struct{} // closed: nothing is held back
+	hole   chan struct{} // when closed, nothing is held back
+	conns  map[*conn]bool
 }
 
-// New starts a proxy before the server at target. The faults follow from the seed. seen, when not nil, is told of each
+// New starts a proxy for the server at target. The seed determines the faults. seen, if not nil, is called for each
 // request that the server has answered.
 func New(target string, seed uint64, seen func(Seen)) (*Proxy, error) {
 	u, err := url.Parse(target)
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{random: rand.New(rand.NewPCG(seed, seed)), hole: make(chan struct{}), seen: seen}
+	p := &Proxy{random: rand.New(rand.NewPCG(seed, seed)), hole: make(chan struct{}), seen: seen, conns: map[*conn]bool{}}
 	close(p.hole)
 	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
-	quiet := log.New(io.Discard, "", 0) // what goes wrong here is what it is for
+	quiet := log.New(io.Discard, "", 0) // errors are expected here
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(u); r.Out.Host = r.In.Host },
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
@@ -79,17 +82,17 @@ func New(target string, seed uint64, seen func(Seen)) (*Proxy, error) {
 	return p, nil
 }
 
-// URL is where the proxy is.
+// URL returns the proxy's address.
 func (p *Proxy) URL() string { return "http://" + p.listener.Addr().String() }
 
-// Set sets what happens to requests from now on.
+// Set sets the faults of future requests.
 func (p *Proxy) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = f
 }
 
-// Blackhole lets no byte through, either way, until ctx is done: connections are made, and nothing more is heard of them.
+// Blackhole blocks all data in both directions until ctx is done. Connections can still be opened.
 func (p *Proxy) Blackhole(ctx context.Context) {
 	hole := make(chan struct{})
 	p.mu.Lock()
@@ -97,6 +100,16 @@ func (p *Proxy) Blackhole(ctx context.Context) {
 	p.mu.Unlock()
 	<-ctx.Done()
 	close(hole)
+}
+
+// Cut breaks all connections of clients, whatever goes over them.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	all := slices.Collect(maps.Keys(p.conns))
+	p.mu.Unlock()
+	for _, c := range all {
+		_ = c.Close()
+	}
 }
 
 // Stats returns the counts.
@@ -117,7 +130,7 @@ func (p *Proxy) Close() error {
 type fate struct {
 	wait          time.Duration
 	refuse, after bool
-	cut           int // after so many bytes of the answer's body; -1: not
+	cut           int // after this many bytes of the answer's body; -1 for not at all
 	body          []byte
 }
 
@@ -151,7 +164,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := p.fate()
 	ctx := r.Context()
 	if r.Method != http.MethodGet {
-		// What has set out arrives, also when its sender does not wait for the answer.
+		// A request that was sent arrives, even if its sender does not wait for the answer.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
@@ -181,7 +194,7 @@ func refuse(w http.ResponseWriter) {
 	fmt.Fprint(w, "<html><body><h1>502 Bad Gateway</h1></body></html>")
 }
 
-// answered does to the server's answer what its request's fate is.
+// answered applies the request's fate to the server's answer.
 func (p *Proxy) answered(res *http.Response) error {
 	f, _ := res.Request.Context().Value(fateKey{}).(*fate)
 	if f == nil {
@@ -205,7 +218,7 @@ func (p *Proxy) answered(res *http.Response) error {
 
 var errCut = errors.New("the connection is cut")
 
-// cutBody ends too early, which makes the proxy cut the connection.
+// cutBody ends early, which makes the proxy cut the connection.
 type cutBody struct {
 	io.ReadCloser
 	left int

@@ -88,6 +88,19 @@ func TestCuts(t *testing.T) {
 	}
 }
 
+func TestCutsAll(t *testing.T) {
+	t.Parallel()
+	p, _ := start(t, nil)
+	client := &http.Client{Transport: &http.Transport{}}
+	_, _, err := get(t, client, p.URL())
+	require.NoError(t, err)
+	require.Equal(t, 1, p.Stats().Open, "it may be used again")
+	p.Cut()
+	require.Zero(t, p.Stats().Open)
+	_, _, err = get(t, client, p.URL())
+	require.NoError(t, err, "another one is made")
+}
+
 func TestBlackhole(t *testing.T) {
 	t.Parallel()
 	p, _ := start(t, nil)

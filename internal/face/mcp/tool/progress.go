@@ -13,34 +13,34 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Notify hands a notification to the client of a call. It returns when the transport has taken it, so that nothing
-// that is sent later, the call's result above all, can overtake it or make it be dropped. An error means that the
-// client is gone.
+// Notify sends a notification to the client of a call. It returns after the transport has taken it, so that nothing
+// sent later, above all the call's result, can overtake it or cause it to be dropped. An error means that the client
+// has disconnected.
 //
-// mcp-go's own way, a channel that a second goroutine empties into the response, loses what that goroutine holds when
-// the handler returns, and what does not fit into the channel.
+// mcp-go's own notifications pass through a channel that a second goroutine writes into the response. That loses what
+// the goroutine holds when the handler returns, and what does not fit into the channel.
 type Notify func(mcp.JSONRPCNotification) error
 
 type notifyKey struct{}
 
-// WithNotify returns a context whose calls send their progress with n.
+// WithNotify returns a context whose calls send their progress through n.
 func WithNotify(ctx context.Context, n Notify) context.Context {
 	return context.WithValue(ctx, notifyKey{}, n)
 }
 
-// progress sends the progress of one call; a nil one sends nothing.
+// progress sends the progress of one call. A nil progress sends nothing.
 type progress struct {
 	token  mcp.ProgressToken
 	notify Notify
 
 	mu   sync.Mutex
 	sent int
-	last time.Time // when something was sent, or the call began
+	last time.Time // when something was last sent, or when the call began
 }
 
 type progressKey struct{}
 
-// newProgress returns the progress of a call, nil when its client did not ask for any or cannot get any.
+// newProgress returns the progress of a call; nil if the client did not ask for progress or cannot receive it.
 func newProgress(ctx context.Context, r mcp.CallToolRequest) *progress {
 	notify, _ := ctx.Value(notifyKey{}).(Notify)
 	if notify == nil || r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
@@ -49,13 +49,13 @@ func newProgress(ctx context.Context, r mcp.CallToolRequest) *progress {
 	return &progress{token: r.Params.Meta.ProgressToken, notify: notify, last: time.Now()}
 }
 
-// progressOf returns the progress of the call that the context is of.
+// progressOf returns the progress of the context's call.
 func progressOf(ctx context.Context) *progress {
 	p, _ := ctx.Value(progressKey{}).(*progress)
 	return p
 }
 
-// say sends each of the texts. The progress is their number: it only grows, and nobody knows its total.
+// say sends each text as one progress notification. The progress value counts the texts; there is no known total.
 func (p *progress) say(texts []string) error {
 	if p == nil {
 		return nil
@@ -80,17 +80,17 @@ func (p *progress) say(texts []string) error {
 	return nil
 }
 
-// number is how many texts were sent.
+// number returns how many texts were sent.
 func (p *progress) number() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sent
 }
 
-// pulse is how long a call may be silent. Clients that hear nothing for a minute give up.
+// pulse is the longest silence of a call. Clients that hear nothing for a minute give up.
 const pulse = 8 * time.Second
 
-// reassure sends that the call goes on, whenever it was silent for a pulse, until the returned function is called.
+// reassure sends a notification after each pulse of silence, until the returned function is called.
 func (p *progress) reassure() (stop func()) {
 	if p == nil {
 		return func() {}
@@ -120,7 +120,7 @@ func (p *progress) reassure() (stop func()) {
 	return func() { close(over); <-done }
 }
 
-// quiet is how much longer the call may be silent.
+// quiet returns how long the call may still be silent.
 func (p *progress) quiet() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func Words(text, kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
-// JSON returns a message that has no text of its own as it would be in a result.
+// JSON returns a message without a text of its own in its JSON form.
 func JSON(m proto.Message) string {
 	b, err := wire.Marshal(m)
 	if err != nil {
@@ -144,16 +144,16 @@ func JSON(m proto.Message) string {
 	return string(b)
 }
 
-// Query says which events to read: those of the agent, after the cursor.
+// Query selects the events to read: those of the agent, after the cursor.
 type Query struct {
 	Cursor, Agent string
 	Follow        bool
 }
 
-// Watch reads events and gives them to each, with the cursor after them.
+// Watch reads events and passes each to the function, with the cursor after it.
 type Watch func(ctx context.Context, q Query, each func(cursor string, texts []string) error) error
 
-// Watcher makes a Watch of the method that streams events.
+// Watcher returns a Watch over the method that streams events.
 func Watcher[R any, PQ any, PR message[R]](
 	call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error),
 	request func(Query) PQ, cursor func(PR) string, texts func(PR) []string,
@@ -163,8 +163,8 @@ func Watcher[R any, PQ any, PR message[R]](
 	}
 }
 
-// follow sends the events of an agent as progress, from before it returns until the returned function is called. That
-// function sends what has happened until then, and waits for it to be sent.
+// follow sends the events of an agent as progress until the returned function is called. That function sends the events
+// up to its call before it returns.
 func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop func()) {
 	if agent == "" { // the request is invalid, and would follow the whole fleet
 		return func() {}
@@ -179,8 +179,8 @@ func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop f
 		}
 		return nil
 	}
-	// Where the log ends now has to be known before the call begins: a stream that is being opened beside it would
-	// begin at some time during it. A call without progress is better than none, so errors are not the call's.
+	// The end of the log must be known before the call begins, because a stream that is opened at the same time would
+	// start somewhere in the middle of the call. Errors are ignored, since a call without progress is better than none.
 	if err := watch(ctx, Query{Cursor: at, Agent: agent}, take); err != nil {
 		return func() {}
 	}
@@ -193,8 +193,8 @@ func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop f
 	return func() {
 		cancel()
 		<-done
-		// What the call itself did is in the log by now, but the stream may not have brought it yet. A log that does
-		// not come to an end belongs to an agent that works on; it is not the call's to wait for.
+		// The log holds the call's own events by now, but the stream may not have delivered them yet. If the agent
+		// keeps working, the log does not end; do not wait for that.
 		for range 10 {
 			before := p.number()
 			if at == "now" || watch(ctx, Query{Cursor: at, Agent: agent}, take) != nil || p.number() == before {

@@ -13,16 +13,16 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// DefaultMaxResult is how many bytes of text the result of a tool has at most, unless WithMaxResult says otherwise.
+// DefaultMaxResult is the default limit of a result's text, in bytes.
 const DefaultMaxResult = 48 << 10
 
-// noteRoom is how much of a result is kept for the note about what was shortened, in bytes.
+// noteRoom is the part of a result that is reserved for the note about what was shortened, in bytes.
 const noteRoom = 512
 
 type maxResultKey struct{}
 
-// WithMaxResult returns a context whose calls answer with at most n bytes of text. The structured content of a result is
-// the same JSON as its text, and is not counted a second time.
+// WithMaxResult returns a context whose calls answer with at most n bytes of text. The structured content of a result
+// is the same JSON as its text and does not count again.
 func WithMaxResult(ctx context.Context, n int) context.Context {
 	return context.WithValue(ctx, maxResultKey{}, n)
 }
@@ -34,23 +34,23 @@ func maxResult(ctx context.Context) int {
 	return DefaultMaxResult
 }
 
-// Portion says how to get a smaller answer from a method without effects: the call is repeated with a lower Limit.
+// Portion says how to get a smaller answer from a method without side effects: repeat the call with a lower Limit.
 type Portion struct {
 	Limit  string // optional int32 field of the request
-	Of     string // what it counts: a list of the response, or a text, possibly in a message of it ("task.payload")
-	Unless string // bool field of the request: when it is set, the answer is shortened instead
+	Of     string // what the limit counts: a list or a text of the response, possibly nested ("task.payload")
+	Unless string // bool field of the request: if set, the answer is shortened instead
 }
 
 // Cut says how one field of a response is shortened.
 type Cut struct {
 	Field      string // path of the field in the response
-	NextOffset string // of a text: the field beside it for the offset of what was left out, in bytes
-	Offset     string // of a text: the field of the request for the offset where the text begins
-	Cursor     string // of a list: the field beside it for the cursor of the last item that was kept
-	KeepLast   bool   // of a list: leave out from the beginning, before anything else is shortened
+	NextOffset string // for a text: the response field for the offset of what was left out, in bytes
+	Offset     string // for a text: the request field for the offset at which the text begins
+	Cursor     string // for a list: the response field for the cursor of the last item that was kept
+	KeepLast   bool   // for a list: leave out items from the beginning, before anything else is shortened
 }
 
-// use says whether the answer to the request can be had in smaller portions.
+// use reports whether the answer to the request can be fetched in smaller portions.
 func (p Portion) use(q protoreflect.Message) bool {
 	if p.Limit == "" {
 		return false
@@ -59,8 +59,8 @@ func (p Portion) use(q protoreflect.Message) bool {
 	return unless == nil || !q.Get(unless).Bool()
 }
 
-// prepare lowers the limit of a request for a text to what fits into a result at all, so that no service reads and sends
-// megabytes that are thrown away.
+// prepare lowers the request's limit for a text to what fits into a result, so that no service reads and sends
+// megabytes that would be thrown away.
 func (s Spec) prepare(ctx context.Context, q, response protoreflect.Message) {
 	if !s.Portion.use(q) {
 		return
@@ -73,8 +73,8 @@ func (s Spec) prepare(ctx context.Context, q, response protoreflect.Message) {
 	}
 }
 
-// answer makes the result of a call: the whole message when it fits, else as much of it as fits. again repeats the call
-// with the request q as it is by then.
+// answer makes the result of a call: the whole message if it fits, otherwise as much as fits. again repeats the call
+// with the request as lower has changed it.
 func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (proto.Message, error)) *mcp.CallToolResult {
 	most := maxResult(ctx)
 	b, err := wire.Marshal(m)
@@ -101,7 +101,7 @@ func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (prot
 	return success(b, short.note())
 }
 
-// lower repeats the call with lower limits until the answer fits, or until the limit is not what makes it large.
+// lower repeats the call with lower limits until the answer fits, or until something else makes it large.
 func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int, again func() (proto.Message, error)) (proto.Message, []byte, error) {
 	limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
 	end := unknownEnd
@@ -114,12 +114,12 @@ func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int,
 		if err != nil {
 			return nil, nil, err
 		}
-		room := most - noteRoom - min(rest, most/2) // what is beside it can be shortened to half of the result
+		room := most - noteRoom - min(rest, most/2) // the rest of the answer can be shortened to half of the result
 		fits, err := s.fitting(m, n, len(b)-rest, room, most, end)
 		if err != nil || n <= 1 || fits >= n {
 			return m, b, err
 		}
-		q.Set(limit, protoreflect.ValueOfInt32(int32(max(1, fits)))) //nolint:gosec // it was less before
+		q.Set(limit, protoreflect.ValueOfInt32(int32(max(1, fits)))) //nolint:gosec // smaller than the previous limit
 		before := m
 		if m, err = again(); err != nil {
 			return nil, nil, err
@@ -137,16 +137,16 @@ func (s Spec) lower(q protoreflect.Message, m proto.Message, b []byte, most int,
 	return m, b, nil
 }
 
-// keptEnd is the end of a list of which a lower limit keeps the items.
+// keptEnd tells which end of a list a lower limit keeps.
 type keptEnd int
 
 const (
 	unknownEnd keptEnd = iota
 	firstItems
-	lastItems // as of the newest events
+	lastItems // as with the newest events
 )
 
-// keptEnd finds out from an answer, and the one to a lower limit, which items of the list a lower limit keeps.
+// keptEnd compares an answer with the answer to a lower limit and returns which end of the list the lower limit keeps.
 func (s Spec) keptEnd(before, after proto.Message) keptEnd {
 	items := func(m proto.Message) protoreflect.List {
 		if in, f := parentAt(m.ProtoReflect(), s.Portion.Of); f != nil && f.IsList() && in.Has(f) {
@@ -161,7 +161,7 @@ func (s Spec) keptEnd(before, after proto.Message) keptEnd {
 	return lastItems
 }
 
-// fitting is how many of the n items of the list, or bytes of the text, that have a size in all, fit into the room.
+// fitting returns how many of the list's n items, or bytes of the text, fit into the room, given their size in total.
 func (s Spec) fitting(m proto.Message, n, size, room, most int, end keptEnd) (int, error) {
 	in, f := parentAt(m.ProtoReflect(), s.Portion.Of)
 	if f == nil || !f.IsList() || f.Message() == nil {
@@ -182,8 +182,8 @@ func (s Spec) fitting(m proto.Message, n, size, room, most int, end keptEnd) (in
 	return last, err
 }
 
-// itemsThatFit is how many items at the beginning of the list, or at its end, fit into the room. Of one that is so large
-// that it would keep many others out, a text is shortened later: it counts as a quarter of the result.
+// itemsThatFit returns how many items at the beginning or end of the list fit into the room. A single large item counts
+// as at most a quarter of the result, since its texts can be shortened later.
 func itemsThatFit(list protoreflect.List, room, most int, fromEnd bool) (n int, err error) {
 	for used := 0; n < list.Len(); n++ {
 		i := n
@@ -201,14 +201,14 @@ func itemsThatFit(list protoreflect.List, room, most int, fromEnd bool) (n int, 
 	return n, nil
 }
 
-// sizeWithout is how long the JSON of the message is without the field.
+// sizeWithout returns the length of the message's JSON without the field.
 func sizeWithout(m proto.Message, path string) (int, error) {
 	in, f := parentAt(m.ProtoReflect(), path)
 	if f == nil || !in.Has(f) {
 		b, err := wire.Marshal(m)
 		return len(b), err
 	}
-	rest := in.New() // the list of a field that is cleared would be emptied
+	rest := in.New() // clearing the field would empty the shared list
 	in.Range(func(other protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if other != f {
 			rest.Set(other, v)
@@ -230,7 +230,7 @@ func sizeWithout(m proto.Message, path string) (int, error) {
 	return size, nil
 }
 
-// countAt is how many items the list has, or how many bytes the text.
+// countAt returns how many items the list has, or how many bytes the text has.
 func countAt(m protoreflect.Message, path string) int {
 	in, f := parentAt(m, path)
 	switch {
@@ -242,7 +242,7 @@ func countAt(m protoreflect.Message, path string) int {
 	return len(in.Get(f).String())
 }
 
-// parentAt returns the message that has the field of the path, and the field; nil when there is none.
+// parentAt returns the message that holds the field of the path, and the field; nil if there is none.
 func parentAt(m protoreflect.Message, path string) (protoreflect.Message, protoreflect.FieldDescriptor) {
 	for {
 		name, more, deeper := strings.Cut(path, ".")
@@ -257,7 +257,7 @@ func parentAt(m protoreflect.Message, path string) (protoreflect.Message, protor
 	}
 }
 
-// fieldAt is parentAt for a type.
+// fieldAt does the same as parentAt for a message type.
 func fieldAt(d protoreflect.MessageDescriptor, path string) protoreflect.FieldDescriptor {
 	for {
 		name, more, deeper := strings.Cut(path, ".")
@@ -272,8 +272,8 @@ func fieldAt(d protoreflect.MessageDescriptor, path string) protoreflect.FieldDe
 	}
 }
 
-// success answers with the JSON as structured content, and as text for clients that read nothing else. A note is a text
-// of its own behind it.
+// success returns the JSON as structured content, and as text for clients that read only text. A note becomes a second
+// text.
 func success(b []byte, note string) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{Content: []mcp.Content{mcp.NewTextContent(string(b))}, StructuredContent: json.RawMessage(b)}
 	if note != "" {
@@ -282,8 +282,8 @@ func success(b []byte, note string) *mcp.CallToolResult {
 	return r
 }
 
-// failure answers with the error object as text. It is not structured content: clients check that against the output
-// schema even when the result is an error.
+// failure returns the error object as text. It is not structured content, because clients check that against the output
+// schema even if the result is an error.
 func failure(ctx context.Context, err error) *mcp.CallToolResult {
 	text := wire.ErrorBody(err)
 	if most := maxResult(ctx); len(text) > most {

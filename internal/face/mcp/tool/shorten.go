@@ -13,22 +13,22 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// leastText is how much of a text is kept, in bytes, as long as leaving out items of lists makes an answer fit.
+// leastText is how much of a text is kept, in bytes, as long as leaving out list items can make the answer fit.
 const leastText = 200
 
-// shortener makes a message fit, whatever it is: it leaves out items of lists that say so, shortens the longest texts
-// evenly, and then leaves out items of the largest lists.
+// shortener makes any message fit: it leaves out items of lists that allow it, shortens the longest texts evenly, and
+// then leaves out items of the largest lists.
 type shortener struct {
 	message, request protoreflect.Message
 	cuts             []Cut
-	keep             string // path of a text that is left as it is
+	keep             string // path of a text that is not shortened
 	most             int    // bytes of JSON
 
 	notes []string
-	more  int // things that were shortened and have no note
+	more  int // how many things were shortened without a note
 }
 
-// errTooLarge is for an answer that cannot be shortened enough: its numbers alone are too many.
+// errTooLarge is returned for an answer that cannot be shortened enough.
 var errTooLarge = errors.New("the answer does not fit into the result of a tool: use REST, gRPC or the fleet command")
 
 func (s *shortener) run() ([]byte, error) {
@@ -59,7 +59,7 @@ func (s *shortener) run() ([]byte, error) {
 	if s.shortenTexts(len(b), 0) {
 		return s.json()
 	}
-	if s.keep != "" { // its service does not keep to the limit
+	if s.keep != "" { // the service ignored the limit
 		s.keep = ""
 		return s.run()
 	}
@@ -68,7 +68,8 @@ func (s *shortener) run() ([]byte, error) {
 
 func (s *shortener) json() ([]byte, error) { return wire.Marshal(s.message.Interface()) }
 
-// keepLast leaves out the first items of a list, so that it takes what the rest of the answer leaves, or a quarter.
+// keepLast leaves out the first items of a list, so that it fits beside the rest of the answer or into a quarter of the
+// result.
 func (s *shortener) keepLast(c Cut, size int) error {
 	in, f := parentAt(s.message, c.Field)
 	if f == nil || !in.Has(f) {
@@ -105,7 +106,7 @@ func (s *shortener) keepLast(c Cut, size int) error {
 	return nil
 }
 
-// keepFirst leaves out the last items of a list of events, and says where to go on.
+// keepFirst leaves out the last items of a list of events and sets the cursor to continue from.
 func (s *shortener) keepFirst(c Cut) error {
 	in, f := parentAt(s.message, c.Field)
 	if f == nil || !in.Has(f) {
@@ -127,22 +128,22 @@ func (s *shortener) keepFirst(c Cut) error {
 	return nil
 }
 
-// itemSize is how much an item of a list of messages adds to the JSON.
+// itemSize returns how many bytes a list item adds to the JSON.
 func itemSize(v protoreflect.Value) (int, error) {
 	b, err := wire.Marshal(v.Message().Interface())
 	return len(b) + 1, err
 }
 
-// text is one text of the message.
+// text is one text field of the message.
 type text struct {
 	path  string
 	value string
-	json  int // bytes that it takes
+	json  int // its size in bytes
 	set   func(string)
 }
 
-// shortenTexts cuts the longest texts to the same length, which is as large as fits and at least the given one, and says
-// whether the message fits then.
+// shortenTexts cuts the longest texts to the same length: the largest that fits, but not below the given one. It
+// reports whether the message fits then.
 func (s *shortener) shortenTexts(size, least int) bool {
 	var texts []text
 	collect(s.message, "", func(t text) {
@@ -187,8 +188,8 @@ func (s *shortener) shortenTexts(size, least int) bool {
 	return fits
 }
 
-// tellOffset sets the offset at which the next portion of a text begins, where the response has a field for it. Its digits
-// are few, and are in the room that the note leaves.
+// tellOffset sets the offset of a text's next portion, if the response has a field for it. Its digits fit into the room
+// that the note leaves.
 func (s *shortener) tellOffset(path string, kept int) {
 	for _, c := range s.cuts {
 		if c.Field != path || c.NextOffset == "" {
@@ -202,7 +203,7 @@ func (s *shortener) tellOffset(path string, kept int) {
 	}
 }
 
-// shortenLists leaves out the last items of the largest list until the message fits or no list has more than one item.
+// shortenLists leaves out the last items of the largest list, until the message fits or no list has more than one item.
 func (s *shortener) shortenLists() ([]byte, error) {
 	left := map[string]int{}
 	for {
@@ -232,7 +233,7 @@ func (s *shortener) shortenLists() ([]byte, error) {
 	}
 }
 
-// left notes that only a part of something is in the answer.
+// left adds a note that the answer holds only a part of something.
 func (s *shortener) left(path, which string, kept, of int, unit string) {
 	if kept == of {
 		return
@@ -244,7 +245,7 @@ func (s *shortener) left(path, which string, kept, of int, unit string) {
 	s.notes = append(s.notes, fmt.Sprintf("%s has its %s %d of %d %s", path, which, kept, of, unit))
 }
 
-// note tells what was shortened.
+// note returns the note about what was shortened.
 func (s *shortener) note() string {
 	if len(s.notes) == 0 {
 		return ""
@@ -257,8 +258,8 @@ func (s *shortener) note() string {
 	return "This answer was shortened to fit: " + text + ". REST, gRPC and the fleet command give the whole."
 }
 
-// prefix returns at most the first n bytes of a text, up to the end of a character, and how many bytes they take in JSON
-// without the quotes.
+// prefix returns at most the first n bytes of a text, without splitting a character, and their size in JSON without the
+// quotes.
 func prefix(s string, n int) (string, int) {
 	n = min(n, len(s))
 	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
@@ -276,7 +277,7 @@ func prefix(s string, n int) (string, int) {
 	return s[:n], size
 }
 
-// collect gives each text of the message to each.
+// collect calls each with every text of the message.
 func collect(m protoreflect.Message, path string, each func(text)) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		path := join(path, f)
@@ -311,14 +312,14 @@ func collect(m protoreflect.Message, path string, each func(text)) {
 	})
 }
 
-// list is a list or a map of the message.
+// list is a list or map field of the message.
 type list struct {
 	path      string
 	len, size int
 	truncate  func(n int)
 }
 
-// lists gives each list of the message to each, with its size on the wire, which is about that of its JSON.
+// lists calls each with every list of the message and its size on the wire, which is about its size in JSON.
 func lists(m protoreflect.Message, path string, each func(list)) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		path, size := join(path, f), 0
@@ -352,7 +353,7 @@ func lists(m protoreflect.Message, path string, each func(list)) {
 	})
 }
 
-// truncateMap keeps n entries, the first by their keys.
+// truncateMap keeps n entries, ordered by key.
 func truncateMap(m protoreflect.Map, n int) {
 	var keys []protoreflect.MapKey
 	m.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {

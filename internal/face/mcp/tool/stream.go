@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Stream makes a tool of a method that answers with a stream of messages. Each message is progress as soon as it
-// comes, in the words that texts finds in it; the result is all of them merged: lists are joined, and of other fields
-// the last value counts. A stream with more than fits into a result is ended early.
+// Stream makes a tool from a method that answers with a stream of messages. Each message is sent as progress when it
+// arrives, as the text that texts finds in it. The result is all messages merged: lists are joined, and other fields
+// keep their last value. If the stream holds more than fits into a result, it is ended early.
 func Stream[Q, R any, PQ message[Q], PR message[R]](
 	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), texts func(PR) []string, opts ...Option[PQ],
 ) Tool {
@@ -45,8 +45,8 @@ func Stream[Q, R any, PQ message[Q], PR message[R]](
 	})
 }
 
-// receive calls a method and gives each message of its stream to each, until the stream ends or each fails. An io.EOF
-// of each ends it early and well.
+// receive calls a method and passes each message of its stream to each, until the stream ends or each fails. If each
+// returns io.EOF, the stream is ended early without an error.
 func receive[R any, PQ any, PR message[R]](
 	ctx context.Context, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), q PQ, each func(PR) error,
 ) error {

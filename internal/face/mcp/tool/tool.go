@@ -1,5 +1,5 @@
-// Package tool is what the generated *.pb.mcp.go files call: it makes an MCP tool of a gRPC method. What a tool is
-// called, what it takes and what it answers is generated; how a call runs is here.
+// Package tool is the runtime of the generated *.pb.mcp.go files: it makes an MCP tool from a gRPC method. The name,
+// arguments and results of a tool are generated; how a call runs is here.
 package tool
 
 import (
@@ -25,19 +25,19 @@ type Set struct {
 	ForAgents []string
 }
 
-// Spec is what clients are told about a tool.
+// Spec describes a tool to clients.
 type Spec struct {
 	Name, Title, Description string
 	// Input and Output are the JSON Schemas of the arguments and of the result.
 	Input, Output string
-	// The hints. No tool of Fleet reaches an open world: it talks to Fleet alone.
+	// These are the tool's hints. No tool of Fleet has an open world: each talks only to Fleet.
 	ReadOnly, Destructive, Idempotent bool
-	// How an answer that is too large is made to fit.
+	// These say how an answer that is too large is made to fit.
 	Portion Portion
 	Cuts    []Cut
 }
 
-// handler answers a call. A call that fails is an answer too, so that the model that made it can read why.
+// handler answers a call. A failed call is an answer too, so that the calling model can read why.
 type handler func(context.Context, mcp.CallToolRequest) *mcp.CallToolResult
 
 func (s Spec) with(h handler) Tool {
@@ -46,7 +46,7 @@ func (s Spec) with(h handler) Tool {
 		Tool: mcp.Tool{
 			Name: s.Name, Title: s.Title, Description: s.Description,
 			RawInputSchema: compact(s.Input), RawOutputSchema: compact(s.Output),
-			// All hints are set, because mcp-go and the protocol take what is not set for the worst.
+			// All hints are set, because an unset hint means the worst case to mcp-go and to the protocol.
 			Annotations: mcp.ToolAnnotation{
 				Title: s.Title, ReadOnlyHint: &s.ReadOnly, DestructiveHint: &s.Destructive,
 				IdempotentHint: &s.Idempotent, OpenWorldHint: &openWorld,
@@ -60,7 +60,7 @@ func (s Spec) with(h handler) Tool {
 	}
 }
 
-// compact takes the spaces out of a schema once, and not for every list of tools.
+// compact removes the spaces from a schema once, instead of for every tools/list.
 func compact(schema string) json.RawMessage {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(schema)); err != nil {
@@ -69,13 +69,13 @@ func compact(schema string) json.RawMessage {
 	return b.Bytes()
 }
 
-// message is a pointer to T that is a proto message.
+// message is a pointer to T that implements proto.Message.
 type message[T any] interface {
 	*T
 	proto.Message
 }
 
-// Option says more about how the calls with requests of type PQ run.
+// Option configures how calls with requests of type PQ run.
 type Option[PQ any] struct{ apply func(*options[PQ]) }
 
 type options[PQ any] struct {
@@ -92,34 +92,34 @@ func optionsOf[PQ any](opts []Option[PQ]) options[PQ] {
 	return o
 }
 
-// Progress makes the events of an agent the progress of a call: of the agent whose name the request has.
+// Progress reports the events of the agent that the request names as the call's progress.
 func Progress[PQ any](watch Watch, agent func(PQ) string) Option[PQ] {
 	return Option[PQ]{func(o *options[PQ]) { o.watch, o.agent = watch, agent }}
 }
 
-// Defaults fills in what a tool call did not give, and what a gRPC caller would have to decide.
+// Defaults fills in fields that a tool call leaves out and that a gRPC caller has to set.
 func Defaults[PQ any](fill func(PQ)) Option[PQ] {
 	return Option[PQ]{func(o *options[PQ]) { o.defaults = fill }}
 }
 
-// Default sets an optional field that is not given.
+// Default sets an optional field that is missing.
 func Default[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
 }
 
-// DefaultText sets a text that is not given.
+// DefaultText sets a text that is missing.
 func DefaultText(field *string, value string) {
 	if *field == "" {
 		*field = value
 	}
 }
 
-// decode reads the arguments of a call into its request.
+// decode reads the arguments of a call into its request message.
 func decode[PQ proto.Message](r mcp.CallToolRequest, q PQ, o options[PQ]) error {
 	arguments := []byte(r.Params.RawArguments)
-	if len(arguments) == 0 && r.Params.Arguments != nil { // a call that never was JSON
+	if len(arguments) == 0 && r.Params.Arguments != nil { // the call did not come as JSON
 		var err error
 		if arguments, err = json.Marshal(r.Params.Arguments); err != nil {
 			return wire.Invalid("INVALID_ARGUMENT", "", "The arguments are not JSON: %s.", err)

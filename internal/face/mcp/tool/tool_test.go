@@ -21,7 +21,7 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// answers is a stream of messages, and the error that ends it.
+// answers is a stream of messages, with the error that ends it.
 type answers struct {
 	grpc.ClientStream
 	messages []*structpb.ListValue
@@ -61,7 +61,7 @@ func words(l *structpb.ListValue) []string {
 	return texts
 }
 
-// run calls a tool that was asked for progress, and returns its answer and its progress.
+// run calls a tool with progress requested, and returns its answer and its progress.
 func run(t *testing.T, x tool.Tool, notify tool.Notify) *mcp.CallToolResult {
 	t.Helper()
 	r := mcp.CallToolRequest{Params: mcp.CallToolParams{Meta: &mcp.Meta{ProgressToken: "t"}}}
@@ -115,7 +115,7 @@ func TestAStreamEndsWhenItsClientIsGone(t *testing.T) {
 	require.Len(t, a.messages, 1)
 }
 
-// unary answers with the greeting, and notes that it was called.
+// unary answers with the greeting, and records that it was called.
 func unary(called *bool) func(context.Context, *structpb.Struct, ...grpc.CallOption) (*wrapperspb.StringValue, error) {
 	return func(context.Context, *structpb.Struct, ...grpc.CallOption) (*wrapperspb.StringValue, error) {
 		*called = true
@@ -140,7 +140,7 @@ func TestACallGoesOnWithoutItsProgress(t *testing.T) {
 	require.Empty(t, said)
 }
 
-// What was logged while the call ran is sent, though the stream that follows never brought it; and nothing twice.
+// Events logged during the call are sent once, even if the stream that follows never delivers them.
 func TestTheLastEventsAreReadWhenTheCallIsOver(t *testing.T) {
 	t.Parallel()
 	var said []string
@@ -160,7 +160,7 @@ func TestTheLastEventsAreReadWhenTheCallIsOver(t *testing.T) {
 			return each("3", nil)
 		}
 		require.True(t, called)
-		if q.Cursor == "0" { // the call was over before the stream began
+		if q.Cursor == "0" { // the call ended before the stream began
 			return each("3", log)
 		}
 		require.Equal(t, "1", q.Cursor)
@@ -192,7 +192,7 @@ func TestArgumentsNeedNotBeJSONAlready(t *testing.T) {
 	}
 }
 
-// TestALongCallSaysThatItGoesOn has clients that give up when they hear nothing.
+// TestALongCallSaysThatItGoesOn uses clients that give up when they hear nothing.
 func TestALongCallSaysThatItGoesOn(t *testing.T) {
 	t.Parallel()
 	slow := func(_ context.Context, s *structpb.Struct, _ ...grpc.CallOption) (*structpb.Struct, error) {
@@ -234,7 +234,7 @@ func TestALongCallSaysThatItGoesOn(t *testing.T) {
 	}
 }
 
-// slowly is a stream whose answers come after pauses.
+// slowly is a stream with pauses between its answers.
 type slowly struct {
 	grpc.ClientStream
 	answers []*structpb.Struct

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Unary makes a tool of a method that answers with one message.
+// Unary makes a tool from a method that answers with one message.
 func Unary[Q, R any, PQ message[Q], PR message[R]](
 	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (PR, error), opts ...Option[PQ],
 ) Tool {

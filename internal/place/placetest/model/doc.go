@@ -1,5 +1,5 @@
-// Package model is a stub of the APIs of language models, on a loopback port: Anthropic's Messages and OpenAI's chat
-// completions, streamed or whole, with tools. It checks and keeps what it was sent.
+// Package model is a stub of the APIs of language models, on a loopback port: Anthropic's Messages, OpenAI's chat
+// completions and Responses, and Google's Gemini, streamed or whole, with tools. It checks and keeps what it was sent.
 //
 // It has no will of its own. What it says is in the prompts that it is given: each line of the latest prompt that begins
 // with "model: " is one answer, in order.

@@ -26,6 +26,8 @@ type Request struct {
 	System      string
 	Messages    []Message
 	Tools       []Tool
+
+	namespaces []string // the first part of the names of tools that the API names in two parts
 }
 
 // Message is one message of the conversation. Results of tools are messages of their own, of role "tool".
@@ -53,8 +55,10 @@ type Tool struct {
 
 // Key is the key that the client came with.
 func (r Request) Key() string {
-	if k := r.Header.Get("X-Api-Key"); k != "" {
-		return k
+	for _, name := range []string{"X-Api-Key", "X-Goog-Api-Key"} {
+		if k := r.Header.Get(name); k != "" {
+			return k
+		}
 	}
 	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
@@ -173,6 +177,10 @@ func parseAnthropic(body []byte) (Request, error) {
 		for _, p := range m.Content {
 			switch p.Type {
 			case "text":
+				if isReminder(p.Text) { // a message of its own, beside what the user said
+					r.Messages = append(r.Messages, Message{Role: m.Role, Text: p.Text})
+					continue
+				}
 				texts = append(texts, p)
 			case "tool_use":
 				said.Calls = append(said.Calls, Call{p.ID, p.Name, p.Input})

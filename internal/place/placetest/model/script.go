@@ -30,12 +30,17 @@ func (r Request) Prompt() (text string, answers int) {
 		switch {
 		case m.Role == "assistant":
 			answers++
-		case m.Role != "user" || strings.HasPrefix(strings.TrimSpace(m.Text), "<system-reminder>"):
+		case m.Role != "user" || isReminder(m.Text):
 		case answers == 0 || answers >= left || stepLine.MatchString(m.Text):
 			text, answers, left = m.Text, 0, len(stepLine.FindAllString(m.Text, -1))
 		}
 	}
 	return text, answers
+}
+
+// isReminder says whether the text is what Claude Code adds to what its user says.
+func isReminder(text string) bool {
+	return strings.HasPrefix(strings.TrimSpace(text), "<system-reminder>")
 }
 
 // Scripted is the answer that the conversation asks for.

@@ -120,13 +120,19 @@ func (s *Server) Await(ctx context.Context, n int) ([]Request, error) {
 	}
 }
 
-// ServeHTTP answers POST .../messages and .../chat/completions, and GET .../models.
+// ServeHTTP answers POST .../messages, .../chat/completions, .../responses and .../models/MODEL:METHOD, and GET .../models.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/messages"):
 		s.serve(w, r, parseAnthropic, anthropicWriter)
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/chat/completions"):
 		s.serve(w, r, parseOpenAI, openAIWriter)
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/responses"):
+		s.serve(w, r, parseResponses, responsesWriter)
+	case r.Method == http.MethodPost && strings.HasSuffix(strings.ToLower(r.URL.Path), "generatecontent"):
+		s.serve(w, r, parseGemini(r.URL.Path), geminiWriter)
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, ":countTokens"):
+		writeJSON(w, http.StatusOK, map[string]any{"totalTokens": InputTokens})
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/models"):
 		var data []map[string]any
 		for _, name := range s.models {

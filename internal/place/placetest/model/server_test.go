@@ -100,6 +100,16 @@ func TestConversation(t *testing.T) {
 	require.Contains(t, body, "there is no result")
 }
 
+// TestReminder takes what Claude Code adds to a message for no part of the prompt.
+func TestReminder(t *testing.T) {
+	s := model.New(t)
+	parts := []any{map[string]any{"type": "text", "text": "<system-reminder>\nBe kind.\n</system-reminder>\n"}, map[string]any{"type": "text", "text": "Greet.\nmodel: say Hello"}}
+	_, body := ask(t.Context(), t, s, model.Anthropic, map[string]any{"model": "m", "messages": []any{map[string]any{"role": "user", "content": parts}}})
+	require.Contains(t, body, "Hello")
+	require.Len(t, s.Asked("Greet."), 1)
+	require.Empty(t, s.Asked("Be kind."))
+}
+
 func TestKey(t *testing.T) {
 	s := model.New(t)
 	s.RequireKey("sk-right")

@@ -138,6 +138,9 @@ func (p *program) serve(m message) {
 			p.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text("of the past")})
 		}
 		p.answer(m, map[string]any{"configOptions": options})
+		if m.Method == "session/load" { // as Gemini CLI does
+			p.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text("more of the past")})
+		}
 	case "session/set_config_option":
 		p.say("set " + string(m.Params))
 		p.answer(m, map[string]any{})

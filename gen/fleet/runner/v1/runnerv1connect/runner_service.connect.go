@@ -47,6 +47,16 @@ const (
 	RunnerServiceSendProcedure = "/fleet.runner.v1.RunnerService/Send"
 	// RunnerServiceAnswerProcedure is the fully-qualified name of the RunnerService's Answer RPC.
 	RunnerServiceAnswerProcedure = "/fleet.runner.v1.RunnerService/Answer"
+	// RunnerServiceChangesProcedure is the fully-qualified name of the RunnerService's Changes RPC.
+	RunnerServiceChangesProcedure = "/fleet.runner.v1.RunnerService/Changes"
+	// RunnerServicePatchProcedure is the fully-qualified name of the RunnerService's Patch RPC.
+	RunnerServicePatchProcedure = "/fleet.runner.v1.RunnerService/Patch"
+	// RunnerServiceOutputProcedure is the fully-qualified name of the RunnerService's Output RPC.
+	RunnerServiceOutputProcedure = "/fleet.runner.v1.RunnerService/Output"
+	// RunnerServiceCheckProcedure is the fully-qualified name of the RunnerService's Check RPC.
+	RunnerServiceCheckProcedure = "/fleet.runner.v1.RunnerService/Check"
+	// RunnerServiceBundleProcedure is the fully-qualified name of the RunnerService's Bundle RPC.
+	RunnerServiceBundleProcedure = "/fleet.runner.v1.RunnerService/Bundle"
 )
 
 // RunnerServiceClient is a client for the fleet.runner.v1.RunnerService service.
@@ -63,6 +73,16 @@ type RunnerServiceClient interface {
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// Give the run the answer to a question. The first answer counts, and another one changes nothing.
 	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
+	// Keep the agent's working tree for a run that has ended, and tell what the run changed.
+	Changes(context.Context, *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error)
+	// Return a page of the patch of what Changes has kept.
+	Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error)
+	// Return a page of the raw output of a run, also while it is under way.
+	Output(context.Context, *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error)
+	// Run a check of a run that has ended, and stream how it went. A check that was started is not started again.
+	Check(context.Context, *connect.Request[v1.CheckRequest]) (*connect.ServerStreamForClient[v1.CheckResponse], error)
+	// Stream what the agent has made and is nowhere else, as a git bundle.
+	Bundle(context.Context, *connect.Request[v1.BundleRequest]) (*connect.ServerStreamForClient[v1.BundleResponse], error)
 }
 
 // NewRunnerServiceClient constructs a client for the fleet.runner.v1.RunnerService service. By
@@ -113,6 +133,38 @@ func NewRunnerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(runnerServiceMethods.ByName("Answer")),
 			connect.WithClientOptions(opts...),
 		),
+		changes: connect.NewClient[v1.ChangesRequest, v1.ChangesResponse](
+			httpClient,
+			baseURL+RunnerServiceChangesProcedure,
+			connect.WithSchema(runnerServiceMethods.ByName("Changes")),
+			connect.WithClientOptions(opts...),
+		),
+		patch: connect.NewClient[v1.PatchRequest, v1.PatchResponse](
+			httpClient,
+			baseURL+RunnerServicePatchProcedure,
+			connect.WithSchema(runnerServiceMethods.ByName("Patch")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		output: connect.NewClient[v1.OutputRequest, v1.OutputResponse](
+			httpClient,
+			baseURL+RunnerServiceOutputProcedure,
+			connect.WithSchema(runnerServiceMethods.ByName("Output")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		check: connect.NewClient[v1.CheckRequest, v1.CheckResponse](
+			httpClient,
+			baseURL+RunnerServiceCheckProcedure,
+			connect.WithSchema(runnerServiceMethods.ByName("Check")),
+			connect.WithClientOptions(opts...),
+		),
+		bundle: connect.NewClient[v1.BundleRequest, v1.BundleResponse](
+			httpClient,
+			baseURL+RunnerServiceBundleProcedure,
+			connect.WithSchema(runnerServiceMethods.ByName("Bundle")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -124,6 +176,11 @@ type runnerServiceClient struct {
 	interrupt *connect.Client[v1.InterruptRequest, v1.InterruptResponse]
 	send      *connect.Client[v1.SendRequest, v1.SendResponse]
 	answer    *connect.Client[v1.AnswerRequest, v1.AnswerResponse]
+	changes   *connect.Client[v1.ChangesRequest, v1.ChangesResponse]
+	patch     *connect.Client[v1.PatchRequest, v1.PatchResponse]
+	output    *connect.Client[v1.OutputRequest, v1.OutputResponse]
+	check     *connect.Client[v1.CheckRequest, v1.CheckResponse]
+	bundle    *connect.Client[v1.BundleRequest, v1.BundleResponse]
 }
 
 // Handshake calls fleet.runner.v1.RunnerService.Handshake.
@@ -156,6 +213,31 @@ func (c *runnerServiceClient) Answer(ctx context.Context, req *connect.Request[v
 	return c.answer.CallUnary(ctx, req)
 }
 
+// Changes calls fleet.runner.v1.RunnerService.Changes.
+func (c *runnerServiceClient) Changes(ctx context.Context, req *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error) {
+	return c.changes.CallUnary(ctx, req)
+}
+
+// Patch calls fleet.runner.v1.RunnerService.Patch.
+func (c *runnerServiceClient) Patch(ctx context.Context, req *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error) {
+	return c.patch.CallUnary(ctx, req)
+}
+
+// Output calls fleet.runner.v1.RunnerService.Output.
+func (c *runnerServiceClient) Output(ctx context.Context, req *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error) {
+	return c.output.CallUnary(ctx, req)
+}
+
+// Check calls fleet.runner.v1.RunnerService.Check.
+func (c *runnerServiceClient) Check(ctx context.Context, req *connect.Request[v1.CheckRequest]) (*connect.ServerStreamForClient[v1.CheckResponse], error) {
+	return c.check.CallServerStream(ctx, req)
+}
+
+// Bundle calls fleet.runner.v1.RunnerService.Bundle.
+func (c *runnerServiceClient) Bundle(ctx context.Context, req *connect.Request[v1.BundleRequest]) (*connect.ServerStreamForClient[v1.BundleResponse], error) {
+	return c.bundle.CallServerStream(ctx, req)
+}
+
 // RunnerServiceHandler is an implementation of the fleet.runner.v1.RunnerService service.
 type RunnerServiceHandler interface {
 	// Tell which version of the protocol the runner speaks. A caller calls it first, and again after the runner was restarted.
@@ -170,6 +252,16 @@ type RunnerServiceHandler interface {
 	Send(context.Context, *connect.Request[v1.SendRequest]) (*connect.Response[v1.SendResponse], error)
 	// Give the run the answer to a question. The first answer counts, and another one changes nothing.
 	Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error)
+	// Keep the agent's working tree for a run that has ended, and tell what the run changed.
+	Changes(context.Context, *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error)
+	// Return a page of the patch of what Changes has kept.
+	Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error)
+	// Return a page of the raw output of a run, also while it is under way.
+	Output(context.Context, *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error)
+	// Run a check of a run that has ended, and stream how it went. A check that was started is not started again.
+	Check(context.Context, *connect.Request[v1.CheckRequest], *connect.ServerStream[v1.CheckResponse]) error
+	// Stream what the agent has made and is nowhere else, as a git bundle.
+	Bundle(context.Context, *connect.Request[v1.BundleRequest], *connect.ServerStream[v1.BundleResponse]) error
 }
 
 // NewRunnerServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -216,6 +308,38 @@ func NewRunnerServiceHandler(svc RunnerServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(runnerServiceMethods.ByName("Answer")),
 		connect.WithHandlerOptions(opts...),
 	)
+	runnerServiceChangesHandler := connect.NewUnaryHandler(
+		RunnerServiceChangesProcedure,
+		svc.Changes,
+		connect.WithSchema(runnerServiceMethods.ByName("Changes")),
+		connect.WithHandlerOptions(opts...),
+	)
+	runnerServicePatchHandler := connect.NewUnaryHandler(
+		RunnerServicePatchProcedure,
+		svc.Patch,
+		connect.WithSchema(runnerServiceMethods.ByName("Patch")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	runnerServiceOutputHandler := connect.NewUnaryHandler(
+		RunnerServiceOutputProcedure,
+		svc.Output,
+		connect.WithSchema(runnerServiceMethods.ByName("Output")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	runnerServiceCheckHandler := connect.NewServerStreamHandler(
+		RunnerServiceCheckProcedure,
+		svc.Check,
+		connect.WithSchema(runnerServiceMethods.ByName("Check")),
+		connect.WithHandlerOptions(opts...),
+	)
+	runnerServiceBundleHandler := connect.NewServerStreamHandler(
+		RunnerServiceBundleProcedure,
+		svc.Bundle,
+		connect.WithSchema(runnerServiceMethods.ByName("Bundle")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/fleet.runner.v1.RunnerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RunnerServiceHandshakeProcedure:
@@ -230,6 +354,16 @@ func NewRunnerServiceHandler(svc RunnerServiceHandler, opts ...connect.HandlerOp
 			runnerServiceSendHandler.ServeHTTP(w, r)
 		case RunnerServiceAnswerProcedure:
 			runnerServiceAnswerHandler.ServeHTTP(w, r)
+		case RunnerServiceChangesProcedure:
+			runnerServiceChangesHandler.ServeHTTP(w, r)
+		case RunnerServicePatchProcedure:
+			runnerServicePatchHandler.ServeHTTP(w, r)
+		case RunnerServiceOutputProcedure:
+			runnerServiceOutputHandler.ServeHTTP(w, r)
+		case RunnerServiceCheckProcedure:
+			runnerServiceCheckHandler.ServeHTTP(w, r)
+		case RunnerServiceBundleProcedure:
+			runnerServiceBundleHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -261,4 +395,24 @@ func (UnimplementedRunnerServiceHandler) Send(context.Context, *connect.Request[
 
 func (UnimplementedRunnerServiceHandler) Answer(context.Context, *connect.Request[v1.AnswerRequest]) (*connect.Response[v1.AnswerResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Answer is not implemented"))
+}
+
+func (UnimplementedRunnerServiceHandler) Changes(context.Context, *connect.Request[v1.ChangesRequest]) (*connect.Response[v1.ChangesResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Changes is not implemented"))
+}
+
+func (UnimplementedRunnerServiceHandler) Patch(context.Context, *connect.Request[v1.PatchRequest]) (*connect.Response[v1.PatchResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Patch is not implemented"))
+}
+
+func (UnimplementedRunnerServiceHandler) Output(context.Context, *connect.Request[v1.OutputRequest]) (*connect.Response[v1.OutputResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Output is not implemented"))
+}
+
+func (UnimplementedRunnerServiceHandler) Check(context.Context, *connect.Request[v1.CheckRequest], *connect.ServerStream[v1.CheckResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Check is not implemented"))
+}
+
+func (UnimplementedRunnerServiceHandler) Bundle(context.Context, *connect.Request[v1.BundleRequest], *connect.ServerStream[v1.BundleResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("fleet.runner.v1.RunnerService.Bundle is not implemented"))
 }

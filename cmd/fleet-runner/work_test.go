@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// do gives the agent the run, answers what it asks, and returns what it said and how it ended.
+func (w *world) do(ctx context.Context, a fleet.Runner, r fleet.Run, answer string) (string, fleet.Outcome) {
+	w.t.Helper()
+	require.NoError(w.t, a.Dispatch(ctx, r))
+	said := ""
+	o, err := a.Follow(ctx, r, "", func(out fleet.Output) error {
+		if q := out.Question; q != nil && q.Status == fleet.QuestionWaiting {
+			given := *q
+			given.ID, given.TaskID, given.Answer, given.AnsweredBy = r.TaskID+"-"+q.ID, r.TaskID, answer, "alice"
+			return a.Answer(ctx, r, given)
+		}
+		said += out.Text
+		return nil
+	})
+	require.NoError(w.t, err)
+	return said, o
+}
+
+// TestWork has an agent ask and change files in a clone that lies in its workspace. What it made is known to the runner, also
+// after that was started again: as changes, as a patch, to checks and as a bundle.
+func TestWork(t *testing.T) {
+	w := newWorld(t, "-driver", "shell", "-ask", "-allow", "Bash(ls)")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
+	first := fleet.Run{TaskID: "task-1", Timeout: time.Minute, Prompt: `"$FLEET_ASK" permission Bash '{"command":"ls"}'; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`}
+	said, o := w.do(ctx, a, first, "tabs")
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Contains(t, said, "tabs")
+	c, err := a.Changes(ctx, first)
+	require.NoError(t, err)
+	require.Nil(t, c, "there is no repository yet")
+
+	dir := filepath.Join(w.dir, "work")
+	out, err := exec.CommandContext(ctx, "sh", "-c", "git init -q -b main "+dir+" && cd "+dir+" && git config user.name a && git config user.email a@example.com && "+
+		"echo one >file && git add file && git commit -qm one").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	r := fleet.Run{TaskID: "task-2", Timeout: time.Minute, Prompt: "echo two >file; git commit -qam two; echo new >made"}
+	_, o = w.do(ctx, a, r, "")
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	c, err = a.Changes(ctx, r)
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 1, 2, 1}, []int{c.Files, c.Commits, c.Insertions, c.Deletions})
+	require.Equal(t, []string{"file", "made"}, []string{c.List[0].Path, c.List[1].Path})
+	require.Equal(t, "main", c.Branch)
+	require.True(t, c.Dirty)
+	require.False(t, c.Pushed)
+
+	w.kill()
+	w.start()
+	patch, more, err := a.Patch(ctx, *c, "made", 0, 1<<20)
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Contains(t, string(patch), "+new\n")
+	for command, want := range map[string]fleet.CheckStatus{"grep new made": fleet.CheckPassed, "echo no; exit 3": fleet.CheckFailed} {
+		res, err := a.Check(ctx, r, fleet.Check{ID: string(want), Command: command, Timeout: time.Minute})
+		require.NoError(t, err)
+		require.Equal(t, want, res.Status, "%+v", res)
+	}
+	var bundle bytes.Buffer
+	require.NoError(t, a.Bundle(ctx, &bundle))
+	path := filepath.Join(t.TempDir(), "bundle")
+	require.NoError(t, os.WriteFile(path, bundle.Bytes(), 0o600))
+	out, err = exec.CommandContext(ctx, "git", "bundle", "list-heads", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), c.Commit+" "+c.Ref)
+	require.Contains(t, string(out), "refs/heads/main")
+}
+
+// TestAgentClientProtocol has an agent program speak the Agent Client Protocol, and ask for a permission by it.
+func TestAgentClientProtocol(t *testing.T) {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	w := newWorld(t, "-driver", "acp", "-command", exe, "-command", "peer", "-command", "load", "-ask")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
+	said, o := w.do(ctx, a, fleet.Run{TaskID: "task-1", Timeout: time.Minute, Prompt: "say Let me see.\nask t1 execute ls -l\nsay All well."}, fleet.AnswerAllow)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Contains(t, said, "Let me see.\n")
+	require.Contains(t, said, "selected yes\nAll well.\n")
+	_, o = w.do(ctx, a, fleet.Run{TaskID: "task-2", Timeout: time.Minute, Prompt: "say Go on."}, "")
+	require.Equal(t, "Go on.", o.Summary)
+}

@@ -1,0 +1,82 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/place/placetest/model"
+)
+
+// stubKey is the key of the model that agents of sessions think with.
+const stubKey = "sk-stub-0123456789"
+
+const shellAgent = `
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: %q}
+agents:
+  root:
+    model: stub
+    instruction: Work.
+    toolsets: [{type: shell}]
+permissions: {allow: [shell]}
+`
+
+// TestTurnSurvivesTheServer kills the server while a model that touches the machine works on a message.
+func TestTurnSurvivesTheServer(t *testing.T) {
+	t.Parallel()
+	stub := model.New(t)
+	s := supervise(t, "")
+	require.NoError(t, os.WriteFile(filepath.Join(definitions(s.data), "worker.yaml"), fmt.Appendf(nil, shellAgent, stub.URL), 0o600))
+
+	created, err := fleetv1.NewSessionServiceClient(s.channel()).CreateAgentSession(t.Context(), &fleetv1.CreateAgentSessionRequest{Agent: "worker.yaml"})
+	require.NoError(t, err)
+	message := &fleetv1.SendMessageRequest{
+		AgentSessionId: created.GetAgentSessionId(), RequestId: "message",
+		Message: "model: tool shell {\"cmd\":\"echo done >> proof; cat proof\",\"cwd\":\"\"}\nmodel: hang here",
+	}
+	sent, err := fleetv1.NewSessionServiceClient(s.channel()).SendMessage(t.Context(), message)
+	require.NoError(t, err)
+	<-stub.Gate("here").Arrived()
+	s.mu.Lock()
+	require.NoError(t, s.cmd.Process.Kill())
+	s.mu.Unlock()
+	for err == nil {
+		_, err = sent.Recv()
+	}
+	s.until(func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.deaths == 1
+	})
+	stub.Gate("here").Open() // while nobody or the next server is there
+
+	var answer *fleetv1.SendMessageResponse
+	require.Eventually(t, func() bool {
+		again, err := fleetv1.NewSessionServiceClient(s.channel()).SendMessage(t.Context(), message)
+		for err == nil {
+			var r *fleetv1.SendMessageResponse
+			if r, err = again.Recv(); err == nil && r.GetType() == fleetv1.SendMessageResponse_complete {
+				answer = r
+			}
+		}
+		return answer != nil
+	}, time.Minute, 50*time.Millisecond)
+	require.Contains(t, answer.GetResponse(), "Went on")
+	require.Contains(t, fmt.Sprint(answer.GetEvents()), "done")
+	require.Len(t, stub.Requests(), 2, "the model was asked again")
+
+	client := fleetv1.NewSessionServiceClient(s.channel())
+	history, err := client.GetAgentSessionHistory(t.Context(), &fleetv1.GetAgentSessionHistoryRequest{AgentSessionId: created.GetAgentSessionId()})
+	require.NoError(t, err)
+	require.Len(t, history.GetMessages(), 2)
+	require.Equal(t, "completed", history.GetMessages()[1].GetStatus(), history.GetMessages()[1].GetReason())
+	_, err = client.CloseAgentSession(t.Context(), &fleetv1.CloseAgentSessionRequest{AgentSessionId: created.GetAgentSessionId()})
+	require.NoError(t, err)
+	s.until(func() bool { return len(s.left()) == 0 })
+}

@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app/e2e/faultproxy"
+)
+
+// TestChaosKills kills, at random, what stands between tasks and Fleet while agents with a fleet-runner work: the Fleet server,
+// runners, agents of Coder in workspaces, the Coder server, and all connections on the way. At its end no line of a task is
+// lost or repeated, and each task was run once. FLEET_CHAOS says how long it kills; FLEET_SEED repeats an order of kills.
+func TestChaosKills(t *testing.T) {
+	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
+	if err != nil {
+		t.Skip("FLEET_CHAOS says for how long: `make chaos` runs it")
+	}
+	seed, err := strconv.ParseUint(os.Getenv("FLEET_SEED"), 10, 64)
+	if err != nil {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("%s of kills, seed %d", length, seed)
+	b := newBed(t, "bob")
+	proxy, err := faultproxy.New(b.url, seed, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, proxy.Close()) }()
+	k := &killing{bed: b, url: proxy.URL(), data: t.TempDir(), prefix: b.newPrefix(t), ended: map[string]int{}}
+	k.server = b.serve(t, setup{url: k.url, prefix: k.prefix, data: k.data})
+	for i := range chaosAgents {
+		r := k.api().call(t, "create_agent", object{"name": name(i), "project": "Runner", "spec": "x"})
+		require.Equal(t, "idle", r.text("agent.status"), "%v", r)
+	}
+
+	// What is killed, and how often, as shares of all kills.
+	r := rand.New(rand.NewPCG(seed, 0))
+	victims := []struct {
+		name  string
+		share int
+		kill  func()
+	}{
+		{"connections", 35, proxy.Cut},
+		{"runner", 30, func() { b.killRunner(t, k.prefix+name(r.IntN(chaosAgents))) }},
+		{"agent of Coder", 18, func() { b.restartAgent(t, k.prefix+name(r.IntN(chaosAgents))) }},
+		{"Fleet server", 12, func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.server.kill(t)
+			k.server = b.serve(t, setup{url: k.url, prefix: k.prefix, data: k.data})
+		}},
+		{"Coder server", 5, func() { b.restartCoder(t) }},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	var load sync.WaitGroup
+	for i := range chaosAgents {
+		load.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(i+1)))
+			for ctx.Err() == nil && !t.Failed() {
+				k.errand(t, name(i), r)
+			}
+		})
+	}
+	kills, total := map[string]int{}, 0
+	for ctx.Err() == nil && !t.Failed() {
+		pick := r.IntN(100)
+		for _, v := range victims {
+			if pick -= v.share; pick < 0 {
+				v.kill()
+				kills[v.name]++
+				total++
+				break
+			}
+		}
+		select {
+		case <-time.After(time.Duration(200+r.IntN(1000)) * time.Millisecond): // the pace of what happens
+		case <-ctx.Done():
+		}
+	}
+	load.Wait() // each ends what it has begun
+	t.Logf("kills %d: %v", total, kills)
+	t.Logf("tasks %v, with %d lines; longest %s", k.ended, k.lines, k.longest.Round(100*time.Millisecond))
+	for i := range chaosAgents {
+		k.api().remove(t, name(i))
+	}
+}
+
+// killing is the load under kills, and what has come of it.
+type killing struct {
+	*bed
+	url, data, prefix string
+
+	mu     sync.RWMutex // held by who replaces server
+	server *server
+
+	counts  sync.Mutex
+	ended   map[string]int // tasks by status
+	lines   int
+	longest time.Duration
+}
+
+func (k *killing) api() caller {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.server.through("rest")
+}
+
+// do calls a tool until it is answered, by whichever server there is: repeating is safe. It returns nil when the answer
+// is one of the reasons.
+func (k *killing) do(t *testing.T, tool string, args object, reasons ...string) object {
+	if _, reads := args["task_id"]; !reads {
+		args["request_id"] = newTag()
+	}
+	var last any
+	for begun := time.Now(); time.Since(begun) < 2*calmTime && !t.Failed(); {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		answer, problem, err := k.api().callREST(ctx, method(tool), tool, args)
+		cancel()
+		switch {
+		case err == nil && problem == nil:
+			return answer
+		case err == nil && strings.Contains(strings.Join(reasons, " "), problem.Reason):
+			return nil
+		case err == nil && problem.Reason != "BACKEND_UNAVAILABLE":
+			t.Errorf("%s %v: %v", tool, args, problem)
+			return nil
+		}
+		last = fmt.Sprint(problem, err)
+		<-time.After(100 * time.Millisecond)
+	}
+	t.Errorf("%s %v is not answered: %v", tool, args, last)
+	return nil
+}
+
+// errand gives the agent a task, and checks what has come of it. Now and then it stops the task.
+func (k *killing) errand(t *testing.T, agent string, r *rand.Rand) {
+	tag, lines, stop := newTag(), 20+r.IntN(100), r.IntN(6) == 0
+	script := fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i %[1]s; sleep 0.05; done; echo ended >>%[1]s", tag, lines)
+	begun := time.Now()
+	var started object
+	for started == nil && !t.Failed() { // a new request each time: it is refused for as long as the agent is not there
+		started = k.do(t, "start_agent_task", object{"agent_name": agent, "task_description": script}, "AGENT_OFFLINE")
+		if time.Since(begun) > calmTime {
+			t.Errorf("%s stays offline", agent)
+		}
+	}
+	id := started.text("task.id")
+	if stop {
+		k.do(t, "stop_agent_task", object{"agent_name": agent}, "NO_RUNNING_TASK", "AGENT_OFFLINE")
+	}
+	var task object
+	for !t.Failed() {
+		shown := k.do(t, "show_task", object{"task_id": id, "include_payload": true})
+		task, _ = shown.at("task").(map[string]any)
+		if s := task.text("status"); s != "pending" && s != "running" {
+			break
+		}
+		if time.Since(begun) > 2*calmTime {
+			t.Errorf("%s of %s does not end: %v", tag, agent, task)
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+	if t.Failed() {
+		return
+	}
+	var want strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&want, "line %d %s\n", i+1, tag)
+	}
+	var said strings.Builder
+	for _, e := range k.do(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}).list("events") {
+		if e["type"] == "task_output" {
+			said.WriteString(e.text("text"))
+		}
+	}
+	times, err := os.ReadFile(filepath.Join(k.home(t, k.prefix+agent), "work", tag))
+	switch status := task.text("status"); {
+	case strings.Count(string(times), "begun") > 1:
+		t.Errorf("%s of %s was run again: %q", tag, agent, times)
+	case stop && status == "stopped":
+		if payload := task.text("payload"); !strings.HasPrefix(want.String(), payload) || said.String() != payload {
+			t.Errorf("%s of %s lost lines before it was stopped: %q, %q", tag, agent, payload, said.String())
+		}
+	case status != "completed":
+		t.Errorf("%s of %s has not succeeded: %v", tag, agent, task)
+	case err != nil || string(times) != "begun\nended\n":
+		t.Errorf("%s of %s was not run once: %q %v", tag, agent, times, err)
+	case task.text("payload") != want.String():
+		t.Errorf("%s of %s lost lines: %q", tag, agent, task.text("payload"))
+	case said.String() != want.String():
+		t.Errorf("%s of %s lost or repeated events: %q", tag, agent, said.String())
+	}
+	k.counts.Lock()
+	defer k.counts.Unlock()
+	k.ended[task.text("status")]++
+	k.lines += strings.Count(said.String(), "\n")
+	k.longest = max(k.longest, time.Since(begun))
+}

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/place/placetest/model"
+)
+
+// answerCost is what an answer of the model costs, by the prices that Claude Code knows: 3 dollars for a million tokens in, 15 out.
+const answerCost = model.InputTokens*3e-6 + model.OutputTokens*15e-6
+
+// TestClaude has the real Claude Code work in a workspace of the template for people, against a stub of its model.
+func TestClaude(t *testing.T) {
+	whole, b := t, newBed(t, "bob")
+	if !exists(filepath.Join(b.dir, "bin/claude")) {
+		t.Skip("the test bed has no Claude Code: install npm, and run `make coder-up`")
+	}
+	m := model.New(t)
+	s := b.serve(t, setup{})
+	c := s.through("mcp")
+	begun := time.Now()
+	r := c.call(t, "create_agent", object{"name": "Papi", "project": "Claude", "role": "operator", "spec": "Keep the tests honest."})
+	t.Logf("create → idle in %s", time.Since(begun).Round(10*time.Millisecond))
+	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
+	ws := s.workspaceOf("Papi")
+	home := b.home(t, ws)
+	require.NoError(t, os.WriteFile(filepath.Join(home, "model-url"), []byte(m.URL), 0o600))
+	say := func(text string) string {
+		data, err := json.Marshal(text)
+		require.NoError(t, err)
+		return "model: say " + string(data)
+	}
+	show := func(t *testing.T, id string) object {
+		task, _ := c.call(t, "show_task", object{"task_id": id, "include_payload": true})["task"].(map[string]any)
+		return task
+	}
+	arrive := func(t *testing.T, gate string) *model.Gate {
+		g := m.Gate(gate)
+		select {
+		case <-g.Arrived():
+		case <-time.After(patience / 4):
+			require.Fail(t, "the model is not asked", "%s: %v", gate, c.agent(t, "Papi"))
+		}
+		return g
+	}
+
+	step := func(name string, take func(*testing.T)) {
+		if !t.Run(name, take) {
+			t.FailNow() // what comes next builds on it
+		}
+	}
+	step("text", func(t *testing.T) {
+		answer := strings.TrimSpace(exact)
+		begun := time.Now()
+		id := c.run(t, "Papi", "Explain the plan.\n"+say(answer))
+		done := c.wait(t, id)
+		t.Logf("hello of Claude Code in %s", time.Since(begun).Round(10*time.Millisecond))
+		require.Equal(t, "completed", done["status"], "%v", done)
+		require.Equal(t, answer, show(t, id).text("payload"))
+		said := ""
+		for _, e := range c.outputs(t, id) {
+			said += e.text("text")
+		}
+		require.Equal(t, answer+"\n", said)
+		asked := m.Asked("Explain the plan.")
+		require.Len(t, asked, 1)
+		require.Contains(t, asked[0].System, "You are an operations engineer.", "what the template tells about the role")
+		require.Contains(t, asked[0].System, "Keep the tests honest.")
+		require.Equal(t, "claude-sonnet-4-5", asked[0].Model)
+	})
+	step("tools, cost and usage", func(t *testing.T) {
+		id := c.run(t, "Papi", strings.Join([]string{
+			"Make a file.", `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
+			`model: tool Bash {"command":"cat made.txt; pwd"}`, "model: say It is made",
+		}, "\n"))
+		done := c.wait(t, id)
+		require.Equal(t, "completed", done["status"], "%v", done)
+		var steps []string
+		for _, e := range c.call(t, "watch_fleet", object{"task_id": id, "cursor": "0"}).list("events") {
+			if e["type"] == "task_step" {
+				steps = append(steps, e.text("text"))
+			}
+		}
+		require.Equal(t, []string{"Write: made.txt", "Bash: cat made.txt; pwd"}, steps)
+		detail := show(t, id)
+		require.Equal(t, "It is made", detail["summary"])
+		require.EqualValues(t, 0, detail["exit_code"])
+		require.EqualValues(t, 3, detail["turns"])
+		require.InDelta(t, 3*answerCost, detail["cost_usd"], 1e-9)
+		asked := m.Asked("Make a file.")
+		require.Len(t, asked, 3)
+		results := asked[2].Results()
+		require.Contains(t, results[len(results)-1].Text, "made by a tool\n"+filepath.Join(home, "work"))
+	})
+	step("follow-up", func(t *testing.T) {
+		id := c.run(t, "Papi", "Which file was it?\nmodel: say made.txt")
+		require.Equal(t, "made.txt", c.wait(t, id)["summary"])
+		require.Contains(t, m.Asked("Which file was it?")[0].Said(), "Make a file.", "it is one conversation")
+		require.InDelta(t, answerCost, show(t, id)["cost_usd"], 1e-9, "its own cost, not the conversation's")
+	})
+	step("stop", func(t *testing.T) {
+		quickest := patience
+		for try := 0; try < 3 && quickest >= proofLimit; try++ { // this machine may be busy with something else
+			gate := fmt.Sprintf("thought-%d", try)
+			id := c.run(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
+			g := arrive(t, gate)
+			require.NotEmpty(t, ofTask(home, id))
+			begun := time.Now()
+			r := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
+			require.Empty(t, ofTask(home, id), "what is said to be stopped does not run")
+			quickest = min(quickest, time.Since(begun))
+			t.Logf("stopped, with proof, in %s", time.Since(begun).Round(time.Millisecond))
+			require.Equal(t, "stopped", r.text("task.status"))
+			select {
+			case <-g.Left():
+			case <-time.After(patience):
+				require.Fail(t, "the model was not told that nobody waits")
+			}
+		}
+		require.Less(t, quickest, proofLimit)
+	})
+	step("Fleet dies meanwhile", func(t *testing.T) {
+		id := c.run(t, "Papi", "Go on without me.\nmodel: tool Bash {\"command\":\"echo once >>log\"}\nmodel: hang alone\nmodel: say Done")
+		g := arrive(t, "alone")
+		c.kill(t)
+		c = b.serve(whole, setup{prefix: s.prefix, data: s.data}).through("grpc")
+		g.Open()
+		done := c.wait(t, id)
+		require.Equal(t, "completed", done["status"], "%v", done)
+		log, err := os.ReadFile(filepath.Join(home, "work/log"))
+		require.NoError(t, err)
+		require.Equal(t, "once\n", string(log))
+		require.InDelta(t, 2*answerCost, show(t, id)["cost_usd"], 1e-9)
+		require.Len(t, m.Asked("Go on without me."), 2, "it ran once")
+	})
+	step("the workspace is restarted", func(t *testing.T) {
+		id := c.run(t, "Papi", "Wait for the end.\nmodel: hang end")
+		arrive(t, "end")
+		require.Equal(t, "idle", c.call(t, "restart_agent", object{"agent_name": "Papi", "role": "manager"}).text("agent.status"))
+		require.Contains(t, []string{"failed", "stopped"}, c.wait(t, id)["status"])
+		require.Empty(t, ofTask(home, id))
+		done := c.wait(t, c.run(t, "Papi", "Do you remember?\nmodel: say Yes"))
+		require.Equal(t, "Yes", done["summary"], "%v", done)
+		q := m.Asked("Do you remember?")[0]
+		require.Contains(t, q.Said(), "Which file was it?", "the conversation is in the home, which is kept")
+		require.Contains(t, q.System+q.Said(), "You are an engineering manager.")
+	})
+	step("failure", func(t *testing.T) {
+		done := c.wait(t, c.run(t, "Papi", "Ask for too much.\nmodel: refuse 400 that is too much"))
+		require.Equal(t, "failed", done["status"], "%v", done)
+		require.Contains(t, done["reason"], "that is too much")
+	})
+	c.remove(t, "Papi")
+}

@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	helloLimit = time.Second     // from start_agent_task to completed, with a program that only says hello
+	proofLimit = 3 * time.Second // from stop_agent_task until nothing of the task runs any more
+)
+
+// exact is what a terminal of 80 columns does not show as it is.
+var exact = "# Plan\n\n| name | state |\n|------|-------|\n| papi | `idle` |\n\n```go\nfunc main() {\n\tfmt.Println(\"hi\")   \n}\n```\n" +
+	"─── ✻ ● ┌─┐ > " + strings.Repeat("a long line ", 40) + "\n\nThat is all.\n"
+
+// TestRunner gives tasks to an agent whose workspace has a fleet-runner: scripts, whose every byte counts.
+func TestRunner(t *testing.T) {
+	b := newBed(t, "bob")
+	s := b.serve(t, setup{})
+	c := s.through("mcp")
+	begun := time.Now()
+	r := c.call(t, "create_agent", object{"name": "Papi", "project": "Runner", "role": "operator", "spec": "x"})
+	t.Logf("create → idle in %s", time.Since(begun).Round(10*time.Millisecond))
+	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
+	ws := s.workspaceOf("Papi")
+	home := b.home(t, ws)
+	require.Len(t, runners(home), 1)
+	listed := func(event string, events []object) (all []string) {
+		for _, e := range events {
+			if e["type"] == event {
+				all = append(all, e.text("text"))
+			}
+		}
+		return all
+	}
+
+	t.Run("hello", func(t *testing.T) {
+		var took []time.Duration
+		for i := range 7 { // this machine may be busy with something else
+			begun := time.Now()
+			done := c.wait(t, c.run(t, "Papi", fmt.Sprintf("echo hello %d", i)))
+			took = append(took, time.Since(begun))
+			require.Equal(t, "completed", done["status"], "%v", done)
+			require.Equal(t, fmt.Sprintf("hello %d", i), done["summary"])
+		}
+		slices.Sort(took)
+		t.Logf("start_agent_task → completed in %s at best, %s in the middle, %s at worst", took[0].Round(time.Millisecond), took[3].Round(time.Millisecond), took[6].Round(time.Millisecond))
+		require.Less(t, took[0], helloLimit)
+	})
+	t.Run("text", func(t *testing.T) {
+		_, cursor := c.events(t, "Papi", "now", false)
+		id := c.run(t, "Papi", "cat <<'END'\n"+exact+"END\n")
+		require.Equal(t, "completed", c.wait(t, id)["status"])
+		detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
+		require.Equal(t, exact, detail.text("task.payload"))
+		require.EqualValues(t, 0, detail.at("task.exit_code"))
+		events, _ := c.events(t, "Papi", cursor, false)
+		require.Equal(t, exact, strings.Join(listed("task_output", events), ""))
+	})
+	t.Run("failure", func(t *testing.T) {
+		id := c.run(t, "Papi", "echo no compiler >&2; exit 3")
+		done := c.wait(t, id)
+		require.Equal(t, "failed", done["status"], "%v", done)
+		require.Contains(t, done["reason"], "exit code 3: no compiler")
+		require.EqualValues(t, 3, c.call(t, "show_task", object{"task_id": id}).at("task.exit_code"))
+	})
+	t.Run("messages", func(t *testing.T) {
+		id := c.run(t, "Papi", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
+		for _, m := range []string{"the first > message", "the second | one"} {
+			require.Equal(t, id, c.call(t, "send_task_message", object{"agent_name": "Papi", "message": m}).text("task.id"))
+		}
+		require.Equal(t, "completed", c.wait(t, id)["status"])
+		detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
+		require.Equal(t, "the first > message\nthe second | one\n", detail.text("task.payload"))
+	})
+	t.Run("stop", func(t *testing.T) {
+		quickest := patience
+		for try := 0; try < 3 && quickest >= proofLimit; try++ { // this machine may be busy with something else
+			id := c.run(t, "Papi", "setsid sleep 3601 & (sleep 3602 &) ; sleep 3603")
+			within(t, patience, "the task runs", func() bool {
+				n := 0
+				for _, p := range ofTask(home, id) {
+					if p.argv[0] == "sleep" {
+						n++
+					}
+				}
+				return n == 3
+			})
+			begun := time.Now()
+			done := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
+			require.Empty(t, ofTask(home, id), "what is said to be stopped does not run")
+			quickest = min(quickest, time.Since(begun))
+			t.Logf("stopped, with proof, in %s", time.Since(begun).Round(time.Millisecond))
+			require.Equal(t, "stopped", done.text("task.status"))
+			require.Equal(t, "idle", done["agent_status"])
+		}
+		require.Less(t, quickest, proofLimit)
+	})
+	t.Run("one at a time", func(t *testing.T) {
+		id := c.run(t, "Papi", "echo working; sleep 3600")
+		c.fail(t, "start_agent_task", object{"agent_name": "Papi", "task_description": "echo too many"}, "AGENT_BUSY", 409, "Papi")
+		c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
+		require.Equal(t, "stopped", c.wait(t, id)["status"])
+	})
+	t.Run("restart of the workspace", func(t *testing.T) {
+		id := c.run(t, "Papi", "echo begun >>restarts; echo working; sleep 3600")
+		b.eventually(t, "the task works", func() bool { return exists(filepath.Join(home, "work/restarts")) })
+		at, _ := b.workspace(t, ws)
+		require.Equal(t, 201, b.build(t, at.ID, "stop"))
+		done := c.wait(t, id)
+		require.Equal(t, "failed", done["status"], "%v", done)
+		require.Regexp(t, "workspace (is|was) stopp(ed|ing)", done["reason"])
+		b.eventually(t, "the workspace is stopped", func() bool {
+			at, _ := b.workspace(t, ws)
+			return at.LatestBuild.Status == "stopped"
+		})
+		require.Empty(t, processes(home))
+		require.Equal(t, "idle", c.call(t, "start_agent", object{"agent_name": "Papi"}).text("agent.status"))
+		require.Equal(t, "completed", c.wait(t, c.run(t, "Papi", "echo back"))["status"])
+		times, err := os.ReadFile(filepath.Join(home, "work/restarts"))
+		require.NoError(t, err)
+		require.Equal(t, "begun\n", string(times))
+	})
+	t.Run("delete", func(t *testing.T) {
+		c.run(t, "Papi", "sleep 3600")
+		c.remove(t, "Papi")
+		require.Empty(t, processes(home))
+	})
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestRunnerOutlives ends what stands between a task and Fleet, in the way of a crash, while the task puts out lines: each
+// line arrives once, and the task is run once.
+func TestRunnerOutlives(t *testing.T) {
+	b := newBed(t, "bob")
+	s := b.serve(t, setup{})
+	c := s.through("grpc")
+	require.Equal(t, "idle", c.call(t, "create_agent", object{"name": "Papi", "project": "Runner", "spec": "x"}).text("agent.status"))
+	ws := s.workspaceOf("Papi")
+	home := b.home(t, ws)
+	for name, crash := range map[string]func(){
+		"the runner":       func() { b.killRunner(t, ws) },
+		"Coder's agent":    func() { b.restartAgent(t, ws) },
+		"the Coder server": func() { b.restartCoder(t) },
+		"the Fleet server": func() {
+			c.kill(t)
+			c = b.serve(t, setup{prefix: s.prefix, data: s.data}).through("rest")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const lines = 120
+			tag := newTag()
+			id := c.run(t, "Papi", fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i; echo $i >%[1]s.at; sleep 0.05; done; echo ended >>%[1]s", tag, lines))
+			b.eventually(t, "the task is under way", func() bool { return exists(filepath.Join(home, "work", tag+".at")) })
+			crash()
+			done := c.wait(t, id)
+			require.Equal(t, "completed", done["status"], "%v", done)
+			var want strings.Builder
+			for i := range lines {
+				fmt.Fprintf(&want, "line %d\n", i+1)
+			}
+			detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
+			require.Equal(t, want.String(), detail.text("task.payload"))
+			var said strings.Builder
+			for _, e := range c.outputs(t, id) {
+				said.WriteString(e.text("text"))
+			}
+			require.Equal(t, want.String(), said.String(), "each line is an event, once")
+			times, err := os.ReadFile(filepath.Join(home, "work", tag))
+			require.NoError(t, err)
+			require.Equal(t, "begun\nended\n", string(times), "it ran once")
+			b.eventually(t, "the agent is idle", func() bool { return c.agent(t, "Papi")["status"] == "idle" })
+		})
+	}
+	c.remove(t, "Papi")
+}
+
+// outputs are what the log has of the task's own words.
+func (c caller) outputs(t testing.TB, id string) (outputs []object) {
+	t.Helper()
+	for _, e := range c.call(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}).list("events") {
+		if e["type"] == "task_output" {
+			outputs = append(outputs, e)
+		}
+	}
+	return outputs
+}

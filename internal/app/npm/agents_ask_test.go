@@ -1,0 +1,93 @@
+package npm
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestAgentsAsk has each program of the Agent Client Protocol ask for permissions that a person gives or denies, and ask a
+// question by the server that it is given.
+func TestAgentsAsk(t *testing.T) {
+	for _, a := range agents {
+		if !a.asks {
+			continue
+		}
+		t.Run(a.name, func(t *testing.T) {
+			a.role = maps.Clone(a.role)
+			a.role["permissions"] = map[string]any{"deny": []string{"Bash(git push*)"}}
+			c := newTeam(t, a)
+			// An agent for each, since a program may end its turn when it is denied something.
+			for i, answer := range []string{"allow", "deny", "policy"} {
+				prompt, command := fmt.Sprintf("Ask %d.", i), "sh -c 'echo x >made-by-"+answer+"'"
+				if answer == "policy" {
+					command = "git push origin"
+				}
+				c.create(t, answer, "coder")
+				id := c.start(t, answer, prompt, c.run(command), "model: say Done")
+				q := c.asksNow(t, id, 0)
+				require.Equal(t, fleetv1.Question_permission, q.GetKind())
+				require.Contains(t, q.GetTool()+q.GetText()+q.GetInput().String(), command)
+				if answer == "policy" {
+					require.Equal(t, "policy", q.GetAnsweredBy())
+				} else {
+					agent, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: answer})
+					require.NoError(t, err)
+					require.True(t, agent.GetAgent().GetWaiting())
+					c.answer(t, q, answer, "")
+				}
+				task := c.wait(t, id)
+				require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+			}
+			require.FileExists(t, filepath.Join(c.work(t, "allow"), "made-by-allow"))
+			require.NoFileExists(t, filepath.Join(c.work(t, "deny"), "made-by-deny"))
+
+			c.create(t, "papi", "coder")
+			// One that is stopped while it waits leaves nothing.
+			id := c.start(t, "papi", "Ask and be stopped.", c.run("sh -c 'echo x >never'"))
+			c.asksNow(t, id, 0)
+			_, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
+			require.NoError(t, err)
+			require.Empty(t, c.processes("papi"))
+
+			if a.name == "gemini" {
+				return // version 0.61.0 gives its model no tools of the servers that a client names
+			}
+			c.asksAPerson(t, "Ask 0.")
+		})
+	}
+}
+
+// TestAgentsAskCodex has Codex itself, which asks for no permissions, ask a question.
+func TestAgentsAskCodex(t *testing.T) {
+	a := agents[slices.IndexFunc(agents, func(a agent) bool { return a.name == "codex" })]
+	a.role = maps.Clone(a.role)
+	a.role["permissions"] = map[string]any{}
+	c := newTeam(t, a)
+	c.create(t, "papi", "coder")
+	c.do(t, "papi", "Look around.", "model: say Done")
+	c.asksAPerson(t, "Look around.")
+}
+
+// asksAPerson has the agent ask a question with the tool that it was given for the prompt.
+func (c *team) asksAPerson(t *testing.T, prompt string) {
+	t.Helper()
+	tools := c.last(t, prompt).ToolNames()
+	i := slices.IndexFunc(tools, func(name string) bool { return strings.HasSuffix(name, "ask_user") })
+	require.GreaterOrEqual(t, i, 0, "it is not given the tool to ask: %q", tools)
+	id := c.start(t, "papi", "Ask a person.", "model: tool "+tools[i]+` {"question":"Tabs or spaces?","options":["tabs","spaces"]}`, "model: say Done")
+	q := c.asksNow(t, id, 0)
+	require.Equal(t, "Tabs or spaces?", q.GetText())
+	c.answer(t, q, "neither", "")
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	results := c.last(t, "Ask a person.").Results()
+	require.Contains(t, results[len(results)-1].Text, "neither")
+}

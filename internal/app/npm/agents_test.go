@@ -1,0 +1,283 @@
+package npm
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	stub "fleet/internal/place/placetest/model"
+)
+
+// agent is an agent program that Fleet drives, and what it can do.
+type agent struct {
+	name    string
+	set     string // of testdata/npm
+	driver  string
+	command []string // its program is in the set
+	env     func(url string) map[string]string
+	role    role
+	runs    string   // a line of a prompt that has it run a command, with %s in it as the command in JSON
+	edits   string   // the same for making the file made.txt
+	steps   []string // how these show as steps
+	// questioned says that people can answer what it asks for.
+	questioned bool
+	asks       bool   // it asks before it runs a command, so a role can allow and deny commands
+	costs      bool   // it tells what a run costs
+	process    string // the end of its command line
+}
+
+// team is a fleet whose agents are one program.
+type team struct {
+	*crew
+	agent
+	stub *stub.Server
+}
+
+func newTeam(t *testing.T, a agent) *team {
+	t.Helper()
+	wanted(t, "TEST_AGENTS", "test-agents", "the programs that Fleet drives, 2.3 GB")
+	bin := filepath.Join(install(t, a.set), "node_modules", ".bin")
+	path := bin + ":" + os.Getenv("PATH")
+	if a.set == "claude" { // it brings its own Node
+		path = os.Getenv("PATH")
+	}
+	c := &team{crew: &crew{home: newHome(t)}, agent: a, stub: stub.New(t)}
+	env := a.env(c.stub.URL)
+	env["PATH"] = path
+	command := slices.Clone(a.command)
+	command[0] = filepath.Join(bin, command[0])
+	for i := range command {
+		command[i] = strings.ReplaceAll(command[i], "URL", c.stub.URL)
+	}
+	config, err := yaml.Marshal(map[string]any{"local": map[string]any{"sandbox": "landlock", "projects": []any{map[string]any{
+		"name": "code", "driver": a.driver, "command": command, "env": env, "roles": []role{a.role, asker(a.role)},
+	}}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(c.home.path("fleet.yaml"), config, 0o600))
+	c.serve(t)
+	return c
+}
+
+// asker is the role with people to ask.
+func asker(r role) role {
+	r = maps.Clone(r)
+	r["name"], r["permissions"] = "asker", map[string]any{"ask": []string{"Bash(git init *)"}, "timeout": "5m"}
+	delete(r, "default")
+	return r
+}
+
+// arrive waits until the model hangs at the gate.
+func (c *team) arrive(t *testing.T, gate string) *stub.Gate {
+	t.Helper()
+	g := c.stub.Gate(gate)
+	pass(t, g.Arrived(), "nobody came to the gate "+gate)
+	return g
+}
+
+func (c *team) run(command string) string { return fmt.Sprintf(c.runs, fmt.Sprintf("%q", command)) }
+
+// last is the latest request whose prompt has the text in it.
+func (c *team) last(t *testing.T, text string) stub.Request {
+	t.Helper()
+	asked := c.stub.Asked(text)
+	require.NotEmpty(t, asked, "the model was not asked about %q", text)
+	return asked[len(asked)-1]
+}
+
+// TestAgents runs each program that Fleet drives for real, confined, in a server of its own.
+func TestAgents(t *testing.T) {
+	for _, a := range agents {
+		t.Run(a.name, func(t *testing.T) {
+			c := newTeam(t, a)
+			c.create(t, "papi", "coder")
+			for _, step := range []func(*testing.T){c.works, c.questions, c.goesOn, c.outlives, c.stops, c.dies, c.forgets} {
+				step(t) // in one test, since the servers end with theirs
+			}
+		})
+	}
+}
+
+// works gives the agent a task with tools, and looks at all that is told of it.
+func (c *team) works(t *testing.T) {
+	prompt := []string{"--Name the birds.", c.run("echo allowed"), c.edits}
+	id := c.start(t, "papi", append(prompt, "model: say Ducks")...)
+	task := c.wait(t, id)
+	events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
+	steps := texts(events, fleetv1.Event_task_step)
+	t.Logf("%s %s, steps: %q", task.GetStatus(), task.GetReason(), steps)
+	for _, r := range c.last(t, "--Name the birds.").Results() {
+		t.Logf("a tool answered: %.300s", r.Text)
+	}
+	t.Logf("usage %v, cost %v, turns %d", task.GetUsage(), task.GetCostUsd(), task.GetTurns())
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.Contains(t, task.GetSummary(), "Ducks")
+	require.NotContains(t, task.GetSummary(), "Now ", "the summary is what it says at the end")
+	require.EqualValues(t, 0, task.GetExitCode())
+	for _, want := range c.steps {
+		require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, want) }), "%q is not in %q", want, steps)
+	}
+	work := c.work(t, "papi")
+	require.Equal(t, "made by a tool\n", string(read(t, filepath.Join(work, "made.txt"))))
+	q := c.last(t, "--Name the birds.")
+	require.Contains(t, q.System+q.Said(), "You are the coder of this crew.")
+	require.Contains(t, q.System+q.Said(), "Keep the tests honest")
+	require.Contains(t, q.Results()[0].Text, "allowed")
+	require.Positive(t, task.GetUsage().GetInputTokens())
+	require.Positive(t, task.GetUsage().GetOutputTokens())
+	require.EqualValues(t, len(prompt)-1, task.GetUsage().GetToolCalls())
+	if c.costs {
+		require.Positive(t, task.GetCostUsd())
+	}
+	require.Empty(t, c.processes("papi"))
+	if !c.asks {
+		return
+	}
+
+	// What no rule allows is denied. Some programs end their turn then.
+	id = c.start(t, "papi", "Try this.", c.run("git init denied"), "model: say Refused")
+	task = c.wait(t, id)
+	events = c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
+	steps = texts(events, fleetv1.Event_task_step)
+	t.Logf("denied: %s %s, steps: %q, %q", task.GetStatus(), task.GetReason(), steps, task.GetSummary())
+	require.NoDirExists(t, filepath.Join(work, "denied"))
+	require.Empty(t, task.GetConversationLost())
+	require.Contains(t, c.last(t, "Try this.").Said(), "Name the birds.")
+	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, "permission denied") }), "%q", steps)
+}
+
+// questions has people answer what the agent asks for.
+func (c *team) questions(t *testing.T) {
+	if !c.questioned {
+		return
+	}
+	c.create(t, "nina", "asker")
+	for answer, name := range map[string]string{"allow": "allowed", "deny": "denied"} {
+		id := c.start(t, "nina", "Make a repository.", c.run("git init "+name), "model: say Made")
+		c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question })
+		_, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: id, Answer: answer})
+		require.NoError(t, err)
+		task := c.wait(t, id)
+		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	}
+	require.DirExists(t, filepath.Join(c.work(t, "nina"), "allowed"))
+	require.NoDirExists(t, filepath.Join(c.work(t, "nina"), "denied"))
+}
+
+// remembers wants that the model was told the text, of a task before, beside the prompt.
+func (c *team) remembers(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
+	t.Helper()
+	require.Empty(t, task.GetConversationLost())
+	require.Contains(t, c.last(t, prompt).Said(), text)
+}
+
+func (c *team) goesOn(t *testing.T) {
+	task := c.do(t, "papi", "Count them.", "model: say Seven")
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.Contains(t, task.GetSummary(), "Seven")
+	c.remembers(t, task, "Count them.", "Name the birds.")
+	c.remembers(t, task, "Count them.", "Ducks")
+	require.LessOrEqual(t, task.GetUsage().GetInputTokens(), int32(2*stub.InputTokens), "its own usage, not the conversation's")
+
+	// Another agent has a conversation of its own.
+	c.create(t, "mami", "coder")
+	c.do(t, "mami", "Greet.", "model: say Hello")
+	require.NotContains(t, c.last(t, "Greet.").Said(), "Ducks")
+}
+
+func (c *team) outlives(t *testing.T) {
+	id := c.start(t, "papi", "Go on without me.", c.run("echo once"), "model: hang alone", "model: say Done")
+	g := c.arrive(t, "alone")
+	c.kill(t)
+	c.serve(t)
+	g.Open()
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	asked := 0
+	for _, q := range c.stub.Asked("Go on without me.") {
+		if len(q.Tools) > 0 { // programs ask small models about titles and the like
+			asked++
+		}
+	}
+	require.Equal(t, 2, asked, "it ran once")
+	task = c.do(t, "papi", "Do you remember?", "model: say Yes")
+	require.Contains(t, task.GetSummary(), "Yes")
+	c.remembers(t, task, "Do you remember?", "Name the birds.")
+}
+
+func (c *team) stops(t *testing.T) {
+	stop := func() {
+		begun := time.Now()
+		r, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
+		require.NoError(t, err)
+		require.Equal(t, fleetv1.Task_stopped, r.GetTask().GetStatus())
+		require.Empty(t, c.processes("papi"), "a stopped task has no processes")
+		t.Logf("stopped in %s", time.Since(begun).Round(time.Millisecond))
+	}
+	c.start(t, "papi", "Think hard.", "model: hang thought")
+	g := c.arrive(t, "thought")
+	stop()
+	pass(t, g.Left(), "the model was not told that nobody waits")
+
+	c.start(t, "papi", "Wait.", c.run("tail -f made.txt"))
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(c.processes("papi"), func(p process) bool { return strings.HasPrefix(p.command, "tail -f") })
+	}, patience, 10*time.Millisecond, "the tool does not run")
+	stop()
+
+	task := c.do(t, "papi", "Are you there?", "model: say Here")
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	c.remembers(t, task, "Are you there?", "Name the birds.")
+}
+
+func (c *team) dies(t *testing.T) {
+	id := c.start(t, "papi", "Live dangerously.", "model: hang killed")
+	c.arrive(t, "killed")
+	found := 0
+	for _, p := range c.processes("papi") {
+		if strings.HasSuffix(p.command, c.process) || strings.Contains(p.command, c.process+" ") {
+			found++
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+	}
+	require.NotZero(t, found, "%q is not in %v", c.process, c.processes("papi"))
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
+	require.NotEmpty(t, task.GetReason())
+	t.Log(task.GetReason())
+	require.Empty(t, c.processes("papi"), "what it started is gone too")
+
+	// Another agent, since a prompt without an answer is told again with the next one.
+	c.create(t, "nino", "coder")
+	task = c.do(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
+	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
+	require.Contains(t, task.GetReason(), "that is too much")
+}
+
+// forgets takes the agent's home away, as a workspace that is made anew does.
+func (c *team) forgets(t *testing.T) {
+	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(filepath.Join(filepath.Dir(r.GetAgent().GetLocation()), "home")))
+	task := c.do(t, "papi", "Where are we?", "model: say Here")
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	t.Log(task.GetConversationLost())
+	require.NotEmpty(t, task.GetConversationLost())
+	q := c.last(t, "Where are we?")
+	require.NotContains(t, q.Said(), "Name the birds.")
+	require.Contains(t, q.Said(), "could not be restored")
+	require.Contains(t, q.System+q.Said(), "You are the coder of this crew.")
+
+	task = c.do(t, "papi", "Go on.", "model: say On")
+	require.Empty(t, task.GetConversationLost())
+	c.remembers(t, task, "Go on.", "Where are we?")
+}

@@ -1,0 +1,135 @@
+package npm
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// asksNow waits until the task asks something that it has not asked before, and returns that.
+func (c *crew) asksNow(t *testing.T, id string, before int) *fleetv1.Question {
+	t.Helper()
+	seen := 0
+	c.until(t, id, func(e *fleetv1.Event) bool {
+		if e.GetType() == fleetv1.Event_task_question {
+			seen++
+		}
+		return seen > before
+	})
+	r, err := c.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{TaskId: id, IncludeAnswered: true})
+	require.NoError(t, err)
+	require.Greater(t, len(r.GetQuestions()), before)
+	return r.GetQuestions()[len(r.GetQuestions())-1-before] // newest first
+}
+
+func (c *crew) answer(t *testing.T, q *fleetv1.Question, answer, message string) {
+	t.Helper()
+	r, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: answer, Message: message})
+	require.NoError(t, err)
+	require.Equal(t, "The agent has the answer", r.GetMessage())
+}
+
+// TestClaudeAsks has Claude Code ask for permissions and for an answer, which people, the role's rules or nobody give.
+func TestClaudeAsks(t *testing.T) {
+	c := newCrew(t,
+		role{"name": "coder", "model": priced, "default": true, "permissions": map[string]any{
+			"allow": []string{"Bash(mkdir *)", "Write"}, "deny": []string{"Bash(rm *)"}, "ask": []string{"Write(*secret*)"},
+		}},
+		role{"name": "hasty", "model": priced, "permissions": map[string]any{"timeout": "1s"}},
+		role{"name": "silent", "model": priced},
+	)
+	c.create(t, "papi", "coder")
+	id := c.start(t, "papi", "Ask before you act.",
+		`model: tool Bash {"command":"touch allowed.txt"}`,
+		`model: tool Bash {"command":"touch denied.txt"}`,
+		`model: tool Bash {"command":"mkdir free"}`,
+		`model: tool Bash {"command":"rm -r free"}`,
+		`model: tool mcp__fleet-ask__ask_user {"question":"Tabs or spaces?","options":["tabs","spaces"]}`,
+		`model: tool AskUserQuestion {"questions":[{"question":"Which colour?","header":"Colour","multiSelect":false,"options":[{"label":"red","description":"warm"},{"label":"blue","description":"cold"}]}]}`,
+		"model: say Done",
+	)
+	q := c.asksNow(t, id, 0)
+	require.Equal(t, fleetv1.Question_permission, q.GetKind())
+	require.Equal(t, "Bash", q.GetTool())
+	require.Equal(t, "touch allowed.txt", q.GetInput().GetFields()["command"].GetStringValue())
+	agent, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
+	require.NoError(t, err)
+	require.True(t, agent.GetAgent().GetWaiting())
+	require.Equal(t, fleetv1.Agent_busy, agent.GetAgent().GetStatus())
+	c.answer(t, q, "allow", "")
+	c.answer(t, c.asksNow(t, id, 1), "deny", "keep it \"clean\"")
+	made, refused := c.asksNow(t, id, 2), c.asksNow(t, id, 3)
+	require.Equal(t, []string{"allow", "policy"}, []string{made.GetAnswer(), made.GetAnsweredBy()})
+	require.Equal(t, []string{"deny", "policy"}, []string{refused.GetAnswer(), refused.GetAnsweredBy()})
+	q = c.asksNow(t, id, 4)
+	require.Equal(t, "Tabs or spaces?", q.GetText())
+	require.Equal(t, []string{"tabs", "spaces"}, q.GetOptions())
+	c.answer(t, q, "neither: ✓", "")
+	q = c.asksNow(t, id, 5) // by Claude Code's own tool
+	require.Equal(t, "Which colour?\n- red: warm\n- blue: cold", q.GetText())
+	require.Equal(t, []string{"red", "blue"}, q.GetOptions())
+	c.answer(t, q, "blue", "")
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.Equal(t, "Done", task.GetSummary())
+	results := c.asked("Ask before you act.")[6].results()
+	require.Len(t, results, 6)
+	for i, failed := range []bool{false, true, false, true, false, false} {
+		require.Equal(t, failed, results[i].IsError, "%d: %s", i, results[i].Content.text())
+	}
+	require.Contains(t, results[1].Content.text(), `keep it "clean"`)
+	require.Contains(t, results[3].Content.text(), "Bash(rm *)")
+	require.Contains(t, results[4].Content.text(), "neither: ✓")
+	require.Contains(t, results[5].Content.text(), "blue")
+	work := c.work(t, "papi")
+	require.FileExists(t, filepath.Join(work, "allowed.txt"))
+	require.NoFileExists(t, filepath.Join(work, "denied.txt"))
+	require.DirExists(t, filepath.Join(work, "free"))
+	require.Contains(t, c.asked("Ask before you act.")[0].tools(), "mcp__fleet-ask__ask_user")
+
+	// Nobody answers in time.
+	c.create(t, "mami", "hasty")
+	task = c.do(t, "mami", "Hurry.",
+		`model: tool Bash {"command":"touch late.txt"}`, `model: tool mcp__fleet-ask__ask_user {"question":"Anybody?"}`, "model: say Alone")
+	require.Equal(t, "Alone", task.GetSummary(), task.GetReason())
+	results = c.asked("Hurry.")[2].results()
+	require.True(t, results[0].IsError)
+	require.Contains(t, results[0].Content.text(), "nobody answered in time")
+	require.Contains(t, results[1].Content.text(), "Nobody answered in time")
+	require.NoFileExists(t, filepath.Join(c.work(t, "mami"), "late.txt"))
+
+	// A task that ends takes its question with it, and leaves no process.
+	id = c.start(t, "papi", "Wait.", `model: tool Bash {"command":"touch never.txt"}`)
+	q = c.asksNow(t, id, 0)
+	_, err = c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
+	require.NoError(t, err)
+	require.Empty(t, c.processes("papi"))
+	_, err = c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"})
+	require.ErrorContains(t, err, "does not wait")
+
+	// Without permissions in its role an agent asks nobody.
+	c.create(t, "nino", "silent")
+	task = c.do(t, "nino", "Try.", `model: tool Bash {"command":"touch silent.txt"}`, "model: say Denied")
+	require.Equal(t, "Denied", task.GetSummary(), task.GetReason())
+	require.True(t, c.asked("Try.")[1].results()[0].IsError)
+	require.NotContains(t, c.asked("Try.")[0].tools(), "mcp__fleet-ask__ask_user")
+}
+
+// TestClaudeAsksAcrossServers kills the server while a question waits.
+func TestClaudeAsksAcrossServers(t *testing.T) {
+	c := newCrew(t, role{"name": "coder", "model": priced, "permissions": map[string]any{}})
+	c.create(t, "papi", "coder")
+	id := c.start(t, "papi", "Ask twice.", `model: tool Bash {"command":"touch one.txt"}`, "model: say Done")
+	q := c.asksNow(t, id, 0)
+	c.kill(t)
+	c.serve(t)
+	// The server before may still be thought to be there for a moment, so the answer is kept until it is not.
+	_, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"})
+	require.NoError(t, err)
+	task := c.wait(t, id)
+	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
+	require.FileExists(t, filepath.Join(c.work(t, "papi"), "one.txt"))
+}

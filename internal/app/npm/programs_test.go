@@ -1,0 +1,99 @@
+package npm
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// crewRole is the role of the agents of a team.
+func crewRole(more role) role {
+	r := role{"name": "coder", "default": true, "prompt": "You are the coder of this crew."}
+	for k, v := range more {
+		r[k] = v
+	}
+	return r
+}
+
+// codexProvider makes Codex ask the stub.
+const codexProvider = `{"name":"stub","base_url":"URL/v1","env_key":"OPENAI_API_KEY","wire_api":"responses"}`
+
+func anthropicEnv(url string) map[string]string { return (&model{url: url}).env() }
+
+func asJSON(v any) string {
+	b, _ := json.Marshal(v) // maps of strings
+	return string(b)
+}
+
+// agents are the programs that Fleet was tested with.
+var agents = []agent{
+	{
+		name: "claude", set: "claude", driver: "claude", command: []string{"claude"}, env: anthropicEnv,
+		role:  crewRole(role{"model": priced, "permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		runs:  `model: tool Bash {"command":%s}`,
+		edits: `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
+		steps: []string{"Bash: echo allowed", "Write: made.txt"}, costs: true, questioned: true, process: "claude",
+	},
+	{
+		name: "codex", set: "agents", driver: "codex",
+		command: []string{
+			"codex", "-c", `model_provider="stub"`, "-c", `model_providers.stub.name="stub"`, "-c", `model_providers.stub.base_url="URL/v1"`,
+			"-c", `model_providers.stub.env_key="OPENAI_API_KEY"`, "-c", `model_providers.stub.wire_api="responses"`,
+		},
+		env:   func(string) map[string]string { return map[string]string{"OPENAI_API_KEY": "sk-stub"} },
+		role:  crewRole(role{"model": "gpt-5.2-codex"}),
+		runs:  `model: tool exec_command {"cmd":%s}`,
+		edits: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
+		steps: []string{"shell: echo allowed", "edit: made.txt"}, process: "codex",
+	},
+	{
+		name: "codex-acp", set: "agents", driver: "acp", command: []string{"codex-acp"},
+		env: func(url string) map[string]string {
+			config := map[string]any{
+				"model": "gpt-5.2-codex", "model_provider": "stub",
+				"model_providers": map[string]any{"stub": json.RawMessage(strings.ReplaceAll(codexProvider, "URL", url))},
+			}
+			return map[string]string{"OPENAI_API_KEY": "sk-stub", "CODEX_CONFIG": asJSON(config), "MODEL_PROVIDER": "stub"}
+		},
+		role: crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		// Its own sandbox cannot work within Fleet's, so it has to ask to run without.
+		runs:  `model: tool exec_command {"cmd":%s,"sandbox_permissions":"require_escalated","justification":"the test"}`,
+		edits: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
+		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, process: "app-server",
+	},
+	{
+		name: "opencode", set: "agents", driver: "acp", command: []string{"opencode", "acp"},
+		env: func(url string) map[string]string {
+			return map[string]string{"OPENCODE_CONFIG_CONTENT": asJSON(map[string]any{
+				"model": "stub/stub-large", "small_model": "stub/stub-small", "autoupdate": false,
+				"provider": map[string]any{"stub": map[string]any{
+					"npm": "@ai-sdk/openai-compatible", "name": "Stub", "options": map[string]any{"baseURL": url + "/v1", "apiKey": "sk-stub"},
+					"models": map[string]any{
+						"stub-large": map[string]any{"name": "large", "cost": map[string]any{"input": 3, "output": 15}, "limit": map[string]any{"context": 200000, "output": 8000}},
+						"stub-small": map[string]any{"name": "small"},
+					},
+				}},
+			})}
+		},
+		role:  crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		runs:  `model: tool bash {"command":%s,"description":"Runs it"}`,
+		edits: `model: tool write {"filePath":"made.txt","content":"made by a tool\n"}`,
+		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, costs: true, process: "acp",
+	},
+	{
+		name: "gemini", set: "agents", driver: "acp", command: []string{"gemini", "--acp", "--model", "gemini-2.5-flash"},
+		env: func(url string) map[string]string {
+			return map[string]string{"GEMINI_API_KEY": "sk-stub", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_TELEMETRY_ENABLED": "false"}
+		},
+		role:  crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		runs:  `model: tool run_shell_command {"command":%s}`,
+		edits: `model: tool write_file {"file_path":"made.txt","content":"made by a tool\n"}`,
+		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, process: "--acp",
+	},
+	{
+		name: "claude-agent-acp", set: "agents", driver: "acp", command: []string{"claude-agent-acp"}, env: anthropicEnv,
+		role:  crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
+		runs:  `model: tool Bash {"command":%s}`,
+		edits: `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
+		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, costs: true, process: "claude",
+	},
+}

@@ -1,0 +1,118 @@
+package npm
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	core "fleet/internal/fleet"
+	"fleet/internal/runner/remote"
+)
+
+// workspace starts fleet-runner as it runs in a workspace, and returns the runner of its agent.
+func workspace(t *testing.T, h home, env []string, args ...string) core.Runner {
+	t.Helper()
+	program := h.path("fleet-runner")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/fleet-runner")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	public, private, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	work := h.path("work")
+	out, err = exec.CommandContext(t.Context(), "sh", "-c", `git init -q -b main "$0" && cd "$0" && echo one >file && git add file && git -c user.name=a -c user.email=a@example.com commit -qm one`, work).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	serve := exec.Command(program, append([]string{"serve", "-listen", address, "-dir", work, "-key", base64.StdEncoding.EncodeToString(public)}, args...)...)
+	serve.Env, serve.Stderr = h.env(env...), t.Output()
+	require.NoError(t, serve.Start())
+	transport := &http.Transport{}
+	t.Cleanup(func() {
+		_ = serve.Process.Kill()
+		_ = serve.Wait()
+		transport.CloseIdleConnections()
+	})
+	client := remote.NewClient(remote.ClientConfig{URL: "http://" + address, Key: private, HTTP: &http.Client{Transport: transport}})
+	return client.Connect(core.Agent{UID: "agent-1", Name: "papi", Spec: "Keep the tests honest"})
+}
+
+// TestClaudeInWorkspace has Claude Code ask for a permission and for an answer through fleet-runner, which tells its exact
+// text, its cost and what it changed.
+func TestClaudeInWorkspace(t *testing.T) {
+	path, m, h := claude(t), newModel(t), newHome(t)
+	var env []string
+	for name, value := range m.env() {
+		env = append(env, name+"="+value)
+	}
+	a := workspace(t, h, env, "-driver", "claude", "-command", path, "-model", priced, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	do := func(id, prompt string, answers ...string) (string, []core.Question, core.Outcome) {
+		r := core.Run{TaskID: id, Timeout: patience, Started: time.Now(), Prompt: prompt, Continues: id != "task-1"}
+		require.NoError(t, a.Dispatch(ctx, r))
+		said, asked := "", []core.Question(nil)
+		o, err := a.Follow(ctx, r, "", func(out core.Output) error {
+			if q := out.Question; q != nil {
+				if asked = append(asked, *q); q.Status != core.QuestionWaiting {
+					return nil
+				}
+				given := *q
+				given.ID, given.TaskID, given.Answer, given.AnsweredBy = id+"-"+q.ID, id, answers[0], "alice"
+				answers = answers[1:]
+				return a.Answer(ctx, r, given)
+			}
+			if !out.Step {
+				said += out.Text
+			}
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, core.TaskCompleted, o.Status, o.Reason)
+		return said, asked, o
+	}
+	said, asked, o := do("task-1", strings.Join([]string{
+		"Ask before you act.",
+		`model: tool Bash {"command":"echo new >made.txt"}`,
+		`model: tool Bash {"command":"rm file"}`,
+		`model: tool mcp__fleet-ask__ask_user {"question":"Tabs or spaces?","options":["tabs","spaces"]}`,
+		`model: say | a | b |\n|---|---|\n| 1 | ` + strings.Repeat("long ", 40) + `|`,
+	}, "\n"), "allow", "tabs")
+	require.Contains(t, said, "| 1 | "+strings.Repeat("long ", 40)+"|\n")
+	waiting, denied := 0, 0
+	for _, q := range asked {
+		if q.Status == core.QuestionWaiting {
+			waiting++
+		}
+		if q.AnsweredBy == "policy" && q.Answer == core.AnswerDeny {
+			denied++
+		}
+	}
+	require.Equal(t, []int{2, 1}, []int{waiting, denied}, "%+v", asked)
+	require.InDelta(t, 4*answerCost, o.CostUSD, 1e-9)
+	require.False(t, o.Terminal)
+	c, err := a.Changes(ctx, core.Run{TaskID: "task-1"})
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Files)
+	require.Equal(t, "made.txt", c.List[0].Path)
+	patch, _, err := a.Patch(ctx, *c, "", 0, 1<<20)
+	require.NoError(t, err)
+	require.Contains(t, string(patch), "+new\n")
+
+	_, _, o = do("task-2", "model: say Again")
+	require.Equal(t, "Again", o.Summary)
+	require.True(t, o.Conversation)
+	require.Empty(t, h.processes("FLEET_TASK_ID=task-2"))
+}

@@ -1,0 +1,164 @@
+package app
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/coder"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/remote"
+)
+
+// shimCommand is the hidden first argument with which the program supervises one run.
+const shimCommand = "shim"
+
+// acpCommand is the hidden first argument with which the program acts as the client of one agent program.
+const acpCommand = "acp"
+
+// askCommand is the hidden first argument with which the program lets an agent's program ask questions.
+const askCommand = "ask"
+
+// modelCommand is the hidden first argument with which the program executes one run of a model.
+const modelCommand = "model-run"
+
+// places makes the places of this process, each once.
+type places struct {
+	cfg     Config
+	options Options
+	store   fleet.Store
+	catalog *cagent.Catalog // of definitions
+	log     *slog.Logger
+	open    map[string]fleet.Place // places made so far, by name
+}
+
+// placeNames are the places that the configuration can name.
+var placeNames = []string{"cagent", "coder", "fake", "local"}
+
+// get returns the place with the name, and makes it at the first call.
+func (p *places) get(name string) (place fleet.Place, err error) {
+	if place = p.open[name]; place != nil {
+		return place, nil
+	}
+	switch name {
+	case "local":
+		place, err = p.newLocal()
+	case "coder":
+		place, err = p.newCoder()
+	case "cagent":
+		place, err = p.newCagent()
+	case "fake":
+		place = fake.New(fake.Config{})
+	default:
+		err = fmt.Errorf("the places are %s", strings.Join(placeNames, ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("place %s: %w", name, err)
+	}
+	p.open[name] = place
+	return place, nil
+}
+
+// ofFleet returns the places of the fleet's agents.
+func (p *places) ofFleet() (all []fleet.Place, err error) {
+	for _, place := range p.options.Places {
+		p.open[place.Traits().Name] = place
+	}
+	if len(p.options.Places) > 0 {
+		return p.options.Places, nil
+	}
+	for _, name := range p.cfg.Places {
+		place, err := p.get(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, place)
+	}
+	return all, nil
+}
+
+// others returns the places that agents of other toolsets need, including those of the fleet. It leaves out a place
+// that another server on the same data uses, with a warning.
+func (p *places) others() (all []fleet.Place, err error) {
+	names := []string{"local", "cagent"}
+	if p.cfg.Coder.URL != "" { // a login that `coder login` left on this machine is used only if the configuration names the deployment
+		names = append(names, "coder")
+	}
+	for _, name := range names {
+		place, err := p.get(name)
+		if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+			p.log.WarnContext(context.Background(), "place left out", slog.String("place", name), slog.Any("error", err))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, place)
+	}
+	return all, nil
+}
+
+// close closes all places.
+func (p *places) close() error {
+	var errs []error
+	for _, place := range p.open {
+		errs = append(errs, place.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// newLocal returns the place of agents on this machine.
+func (p *places) newLocal() (fleet.Place, error) {
+	cfg := p.cfg
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("the program does not know where it is, and must to supervise runs: %w", err)
+	}
+	projects := cfg.Local.Projects
+	if len(projects) == 0 {
+		projects = local.Discover(exec.LookPath)
+	}
+	return local.New(local.Config{
+		Dir: cfg.Data, Projects: projects, ShimCommand: []string{self, shimCommand}, ACPCommand: []string{self, acpCommand},
+		AskCommand: []string{self, askCommand}, PassEnv: cfg.Local.PassEnv,
+		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write,
+		MaxOutput: cfg.MaxOutput, OutputMax: cfg.Output.Max, StopGrace: cfg.StopGrace, Logger: p.log,
+	})
+}
+
+// newCoder uses the deployment and the token of Coder's own command line, unless the configuration names others.
+func (p *places) newCoder() (fleet.Place, error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = ""
+	}
+	c := p.cfg.Coder
+	if c.URL == "" {
+		c.URL = coder.FindURL(os.Getenv, home)
+	}
+	if c.URL == "" {
+		return nil, errors.New("there is no Coder to talk to: set CODER_URL or coder.url, or log in with `coder login`")
+	}
+	c.Token, c.Logger = coder.FindToken(os.Getenv, home, c.TokenFile), p.log
+	if c.RunnerKey, err = runnerKey(context.Background(), p.store); err != nil {
+		return nil, err
+	}
+	return coder.New(c)
+}
+
+// runnerKey returns the key with which Fleet signs its requests to runners. All servers of a store share it.
+func runnerKey(ctx context.Context, store fleet.Store) (ed25519.PrivateKey, error) {
+	seed, err := store.Secret(ctx, "runner", remote.NewSeed())
+	if err != nil {
+		return nil, err
+	}
+	return remote.Key(seed)
+}

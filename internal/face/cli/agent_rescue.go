@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newAgentRescue() *cobra.Command {
+	var dir, file string
+	cmd := &cobra.Command{
+		Use:   "rescue AGENT",
+		Short: "Fetch what an agent had not pushed, also of a deleted agent",
+		Long: `Fetch what an agent has made and is nowhere else into a repository: the commits
+that no remote has become branches below rescue/AGENT/, and the tree that it worked
+in, with what it did not commit, the branch rescue/AGENT/tree. The tree at the end of
+each task is below refs/fleet/.
+
+It works for agents that exist and for deleted ones, as long as payloads are kept.
+The repository must have the commits that the agent began at: fetch before.
+
+With -o, the git bundle is written to a file instead.`,
+		Example: `  fleet agent rescue papi
+  fleet agent rescue papi --into ~/src/webshop
+  fleet agent rescue papi -o papi.bundle`,
+		Args:              args("AGENT"),
+		ValidArgsFunction: p.completeAgent,
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			var form format
+			if form.Set(file) == nil {
+				return usagef("-o of this command is a file, not a format: write ./%s for a file of that name", file)
+			}
+			r := &rescue{session: s, agent: args[0], dir: dir}
+			if file != "" {
+				return r.write(ctx, file)
+			}
+			return r.fetch(ctx)
+		}),
+	}
+	cmd.Flags().StringVar(&dir, "into", ".", "the repository to fetch into is in `DIR`")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write the bundle to `FILE`, or with - to standard output")
+	return cmd
+}
+
+// rescue fetches the bundle of an agent.
+type rescue struct {
+	*session
+	agent, dir string
+}
+
+// bundle returns the content of the agent's bundle.
+func (r *rescue) bundle(ctx context.Context) ([]byte, error) {
+	req := &fleetv1.DownloadAgentBundleRequest{AgentName: r.agent}
+	from := &pieces{next: r.calls.receive(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, req, bodyType, nil)}
+	content, err := io.ReadAll(from)
+	if err != nil {
+		return nil, broke(err)
+	}
+	if sum := sha256.Sum256(content); from.info != nil && hex.EncodeToString(sum[:]) != from.info.GetSha256() {
+		return nil, errGarbled
+	}
+	return content, nil
+}
+
+// write writes the bundle to the file.
+func (r *rescue) write(ctx context.Context, file string) error {
+	content, err := r.bundle(ctx)
+	if err != nil {
+		return err
+	}
+	if file == "-" {
+		w := &outputWriter{screen: r.screen}
+		_, _ = w.Write(content)
+		w.flush()
+		return r.screen.failed()
+	}
+	n, err := writeFile(file, bytes.NewReader(content))
+	if err == nil {
+		r.note("Wrote %s to %s.", sizeOf(n), file)
+		r.hint("Its branches: git bundle list-heads %s", file)
+	}
+	return err
+}
+
+// fetch fetches the bundle into the repository.
+func (r *rescue) fetch(ctx context.Context) error {
+	if _, err := r.git(ctx, "rev-parse", "--git-dir"); err != nil {
+		return usagef("%s is not in a git repository: name a clone of the agent's project with --into, or write the bundle with -o FILE", r.dir)
+	}
+	content, err := r.bundle(ctx)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "fleet-rescue-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	file := filepath.Join(tmp, "bundle")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		return err
+	}
+	heads, err := r.git(ctx, "bundle", "list-heads", file)
+	if err != nil {
+		return Fail(ExitError, "write it with -o FILE", "the bundle cannot be read: %v", err)
+	}
+	specs, branches := refspecs(r.agent, heads)
+	// What an agent has made is checked before it is taken in.
+	args := append([]string{"-c", "transfer.fsckObjects=true", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", file}, specs...)
+	if _, err := r.git(ctx, args...); err != nil {
+		return Fail(ExitError, "run git fetch first, in a clone of the agent's project; or write the bundle with -o FILE", "git did not take the bundle: %v", err)
+	}
+	for _, branch := range branches {
+		r.screen.raw(printable(branch) + "\n")
+	}
+	r.hint("Look at it: git log -p %s", branches[len(branches)-1])
+	return nil
+}
+
+// refspecs says where the refs of a bundle go to, as list-heads lists them, and names the branches among them, the tree
+// last.
+func refspecs(agent, heads string) (specs, branches []string) {
+	name, _, _ := strings.Cut(agent, "@")
+	below := "rescue/" + name + "/"
+	var tree []string
+	for line := range strings.Lines(heads) {
+		_, ref, _ := strings.Cut(strings.TrimSpace(line), " ")
+		branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
+		switch {
+		case isBranch:
+			branches = append(branches, below+branch)
+			specs = append(specs, "+"+ref+":refs/heads/"+below+branch)
+		case strings.HasPrefix(ref, "refs/fleet/") && strings.HasSuffix(ref, "/last"):
+			tree = []string{below + "tree"}
+			specs = append(specs, "+"+ref+":refs/heads/"+below+"tree")
+		case strings.HasPrefix(ref, "refs/fleet/"):
+			specs = append(specs, "+"+ref+":"+ref)
+		}
+	}
+	return specs, append(branches, tree...)
+}
+
+// git runs git in the repository and returns what it wrote.
+func (r *rescue) git(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", r.dir}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if said := strings.TrimSpace(errs.String()); err != nil && said != "" {
+		err = errors.New(printable(said))
+	}
+	return out.String(), err
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shell runs the script in the directory and returns what it writes.
+func shell(t *testing.T, dir, script string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+func TestAgentRescue(t *testing.T) {
+	t.Parallel()
+	origin, mine, dir := t.TempDir(), t.TempDir(), t.TempDir()
+	shell(t, origin, `git init -q -b main; echo one >file; git add file; git commit -qm one`)
+	shell(t, mine, "git clone -q "+origin+" .")
+	bundle := filepath.Join(dir, "papi.bundle")
+	shell(t, origin, `git checkout -qb fleet/papi; echo two >file; git commit -qam two
+		git checkout -q --detach; echo three >file; git commit -qam three
+		git update-ref refs/fleet/uid/last HEAD; git update-ref refs/fleet/uid/task-1 HEAD
+		git bundle create -q `+bundle+` fleet/papi refs/fleet/uid/last refs/fleet/uid/task-1 ^main`)
+	s := newStub(t)
+	server, _ := s.listen(t, "")
+
+	out, told, code := fleet(server, "agent", "rescue", "papi", "--into", mine)
+	require.Equal(t, ExitNotFound, code, told)
+	require.Empty(t, out)
+
+	var err error
+	s.bundle, err = os.ReadFile(bundle)
+	require.NoError(t, err)
+	for range 2 {
+		out, told, code = fleet(server, "agent", "rescue", "papi@alice", "--into", mine)
+		require.Equal(t, ExitOK, code, told)
+		require.Equal(t, "rescue/papi/fleet/papi\nrescue/papi/tree\n", out)
+		require.Equal(t, "two\nthree\nthree\n", shell(t, mine, "git show rescue/papi/fleet/papi:file; git show rescue/papi/tree:file; git show refs/fleet/uid/task-1:file"))
+		require.Equal(t, "one\n", shell(t, mine, "cat file"), "what is checked out stays")
+	}
+
+	other := t.TempDir()
+	shell(t, other, "git init -q")
+	_, told, code = fleet(server, "agent", "rescue", "papi", "--into", other)
+	require.Equal(t, ExitError, code, told)
+	require.Contains(t, told, "prerequisite")
+	_, told, code = fleet(server, "agent", "rescue", "papi", "--into", dir)
+	require.Equal(t, ExitUsage, code, told)
+	require.Contains(t, told, "not in a git repository")
+
+	file := filepath.Join(t.TempDir(), "x.bundle")
+	_, told, code = fleet(server, "agent", "rescue", "papi", "-o", file)
+	require.Equal(t, ExitOK, code, told)
+	requireOnly(t, file, string(s.bundle))
+	out, told, code = fleet(server, "agent", "rescue", "papi", "-o", "-")
+	require.Equal(t, ExitOK, code, told)
+	require.Equal(t, string(s.bundle), out)
+}

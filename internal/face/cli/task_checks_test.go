@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func TestShowChecks(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	code := int32(3)
+	why := "it ran longer than its limit of 1s"
+	s.tasks = append(s.tasks, &fleetv1.TaskDetail{Id: "t-1", Status: fleetv1.Task_failed, Checks: &fleetv1.TaskChecks{Tries: 2, Results: []*fleetv1.TaskCheck{
+		{Command: "make lint", Status: fleetv1.TaskCheck_passed, ExitCode: new(int32)},
+		{Command: "make\ttest", Status: fleetv1.TaskCheck_failed, ExitCode: &code, Output: "no compiler\n"},
+		{Command: "sleep 9", Status: fleetv1.TaskCheck_timed_out, Reason: &why},
+	}}})
+	server, _ := s.listen(t, "")
+	out, told, exit := fleet(server, "task", "show", "t-1")
+	require.Equal(t, ExitOK, exit, told)
+	for _, want := range []string{
+		`(?m)^Tries +2$`, `(?m)^Check +passed: make lint$`, `(?m)^Check +failed \(exit code 3\): make test$`,
+		`(?m)^Check +timed_out \(it ran longer than its limit of 1s\): sleep 9$`, `(?m)^Check said\n  \$ make test\n  no compiler$`,
+	} {
+		require.Regexp(t, want, out)
+	}
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newTaskOutput() *cobra.Command {
+	var offset int64
+	var tail int32
+	cmd := &cobra.Command{
+		Use:   "output ID",
+		Short: "Print the raw output of a task, byte for byte",
+		Long: `Print everything that the agent's program has put out for a task so far, byte for
+byte, to standard output. Of a program that writes JSON, this is the JSON.
+
+The runner of the agent keeps the output of the last runs, and of each at most
+output.max bytes (256 MiB): its beginning and its end.`,
+		Example: `  fleet task output 3f2a... >output.log
+  fleet task output 3f2a... --tail 4096`,
+		Args:              args("ID"),
+		ValidArgsFunction: first(p.completeTasks),
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(1 << 20)}
+			switch flags := s.cmd.Flags(); {
+			case flags.Changed("offset") && flags.Changed("tail"):
+				return Fail(ExitUsage, "", "--tail is counted from the end: leave --offset out")
+			case offset < 0:
+				return Fail(ExitUsage, "", "--offset is %d: give 0 or more bytes", offset)
+			case flags.Changed("tail") && tail <= 0:
+				return Fail(ExitUsage, "", "--tail is %d: give 1 or more bytes", tail)
+			case flags.Changed("tail"):
+				return s.taskTail(ctx, req, tail)
+			}
+			req.Offset = proto.Float64(float64(offset))
+			return s.taskOutput(ctx, req)
+		}),
+	}
+	cmd.Flags().Int64Var(&offset, "offset", 0, "begin at byte `N`")
+	cmd.Flags().Int32Var(&tail, "tail", 0, "only the last `N` bytes")
+	return cmd
+}
+
+// taskTail prints the last n bytes.
+func (s *session) taskTail(ctx context.Context, req *fleetv1.ShowTaskOutputRequest, n int32) error {
+	if n <= req.GetLimit() {
+		req.Tail = proto.Int32(n)
+		return s.taskOutput(ctx, req)
+	}
+	now, err := s.fleet.ShowTaskOutput(ctx, &fleetv1.ShowTaskOutputRequest{TaskId: req.GetTaskId(), Tail: proto.Int32(1)})
+	if err != nil {
+		return err
+	}
+	req.Offset = proto.Float64(max(0, now.GetSize()-float64(n)))
+	return s.taskOutput(ctx, req)
+}
+
+// taskOutput prints the output page by page.
+func (s *session) taskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputRequest) error {
+	var all *fleetv1.ShowTaskOutputResponse
+	var whole []byte
+	for end := req.GetOffset(); ; {
+		resp, err := s.fleet.ShowTaskOutput(ctx, req)
+		if err != nil {
+			return err
+		}
+		part, err := decoded("output", resp.GetOutput(), resp.GetOutputEncoding())
+		if err != nil {
+			return err
+		}
+		if s.output.forPeople() {
+			s.screen.output(string(part))
+			if err := s.screen.failed(); err != nil {
+				return err
+			}
+			if gap := resp.GetOffset() - end; gap > 0 && req.Tail == nil {
+				s.hint("%.0f bytes are missing before byte %.0f: the output was longer than its runner keeps.", gap, resp.GetOffset())
+			}
+		} else {
+			if all == nil {
+				all = &fleetv1.ShowTaskOutputResponse{Offset: resp.GetOffset()}
+			}
+			all.Size, all.GapOffset, all.GapSize = resp.GetSize(), resp.GapOffset, resp.GapSize
+			whole = append(whole, part...)
+		}
+		if resp.NextOffset == nil {
+			break
+		}
+		req.Offset, req.Tail, end = resp.NextOffset, nil, resp.GetNextOffset()
+	}
+	if all == nil {
+		return nil
+	}
+	all.Output, all.OutputEncoding = encoded(whole)
+	return s.print(all, func() {})
+}

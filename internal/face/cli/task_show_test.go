@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestTaskFromTerminal says of a task that was read from its agent's terminal what that means, and of no other.
+func TestTaskFromTerminal(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	yes := true
+	s.tasks = []*fleetv1.TaskDetail{
+		{Id: "t-1", Status: fleetv1.Task_completed, FromTerminal: &yes}, {Id: "t-2", Status: fleetv1.Task_completed},
+	}
+	server, _ := s.listen(t, "")
+	c := newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "show", "t-1"), c.err.String())
+	require.Regexp(t, `(?m)^Read from +the agent's terminal: lines may be broken`, c.out.String())
+	c = newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "show", "t-2"), c.err.String())
+	require.NotContains(t, c.out.String(), "terminal")
+}
+
+// TestFollowFromTerminal says so at the end of what it has shown.
+func TestFollowFromTerminal(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	yes := true
+	s.unary = func(_ context.Context, method string, _ any) error {
+		if strings.HasSuffix(method, "/ShowTask") {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.tasks[0].FromTerminal = &yes
+		}
+		return nil
+	}
+	c := newCommand(server)
+	require.Equal(t, ExitOK, c.run("task", "run", "papi", "echo one", "--follow"), c.err.String())
+	require.Equal(t, "one\n", c.out.String())
+	require.Contains(t, c.err.String(), "This was read from the agent's terminal")
+}

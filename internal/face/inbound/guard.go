@@ -1,0 +1,68 @@
+package inbound
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"fleet/internal/face/wire"
+)
+
+// Guard returns a handler that refuses requests that a foreign web page could make a browser send: requests for a host
+// that is not this server (DNS rebinding), and requests from another origin that could change something. Reading across
+// origins needs no check, because without CORS headers the browser does not show the answer to the page.
+//
+// Hosts are the names, without a port, under which clients reach the server. Loopback names always work. Requests for a
+// path that open reports true for are let through: orchestrators call probes by whatever address they have.
+func Guard(next http.Handler, hosts []string, open func(path string) bool) http.Handler {
+	known := map[string]bool{}
+	for _, h := range hosts {
+		known[hostName(h)] = true
+	}
+	origins := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !open(r.URL.Path) {
+			if h := hostName(r.Host); !known[h] && !isLoopbackName(h) {
+				refuse(w, "host", r.Host, "this server does not answer to the name %s; use localhost, or add the name to allowed_hosts in the server's configuration")
+				return
+			}
+			if origins.Check(r) != nil {
+				refuse(w, "origin", r.Header.Get("Origin"), "a web page of another origin, %s, may not call this server; call it from a program, or from a page of this server")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers with PERMISSION_DENIED. The format quotes the value, at most the first 80 bytes of it.
+func refuse(w http.ResponseWriter, key, value, format string) {
+	const most = 80
+	if len(value) > most {
+		value = strings.ToValidUTF8(value[:most], "") + "..."
+	}
+	e := wire.Error{Reason: "PERMISSION_DENIED", Message: fmt.Sprintf(format, fmt.Sprintf("%q", value)), Details: map[string]any{key: value}}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
+}
+
+// hostName returns the name or address of a host without its port, normalized for comparison.
+func hostName(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+}
+
+// isLoopbackName reports whether the name can only mean the client's own machine. Names below localhost resolve to
+// loopback too (RFC 6761, section 6.3).
+func isLoopbackName(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Unmap().IsLoopback()
+}

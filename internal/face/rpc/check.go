@@ -1,0 +1,45 @@
+package rpc
+
+import (
+	"time"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// checksAsked returns the checks of the request.
+func checksAsked(r *fleetv1.StartAgentTaskRequest) fleet.Checks {
+	c := fleet.Checks{Commands: r.GetChecks(), Timeout: time.Duration(r.GetCheckTimeoutSeconds()) * time.Second}
+	if r.Retries != nil {
+		n := int(r.GetRetries())
+		c.Retries = &n
+	}
+	return c
+}
+
+func checksOf(c *fleet.TaskChecks) *fleetv1.TaskChecks {
+	if c == nil {
+		return nil
+	}
+	out := &fleetv1.TaskChecks{Tries: int32Of(c.Try + 1)}
+	for _, r := range c.Results {
+		check := &fleetv1.TaskCheck{
+			Command: textOf(r.Command), Status: fleetv1.TaskCheck_Status(fleetv1.TaskCheck_Status_value[string(r.Status)]),
+			Reason: someText(r.Reason), Output: textOf(r.Output), Truncated: only(r.Truncated), StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
+		}
+		if r.ExitCode != nil {
+			code := int32Of(*r.ExitCode)
+			check.ExitCode = &code
+		}
+		out.Results = append(out.Results, check)
+	}
+	return out
+}
+
+// reasonCodeOf says for programs why the task failed; nil where that is not known.
+func reasonCodeOf(t *fleet.Task) *string {
+	if !t.ChecksFailed {
+		return nil
+	}
+	return some(string(fleet.ReasonChecksFailed))
+}

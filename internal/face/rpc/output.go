@@ -1,0 +1,43 @@
+package rpc
+
+import (
+	"context"
+	"math"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+// maxOffset is the largest offset that a JSON number holds exactly.
+const maxOffset = 1 << 53
+
+// ShowTaskOutput shows a part of the raw output of a task.
+func (f *Fleet) ShowTaskOutput(ctx context.Context, r *fleetv1.ShowTaskOutputRequest) (*fleetv1.ShowTaskOutputResponse, error) {
+	if err := portionOf(nil, r.Limit, r.Tail).Check(""); err != nil {
+		return nil, err
+	}
+	offset := r.GetOffset()
+	if !(offset >= 0 && offset <= maxOffset) || offset != math.Trunc(offset) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "offset", "offset is %g: give the next_offset of an answer", offset)
+	}
+	if r.Offset != nil && r.Tail != nil {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tail", "offset and tail are both given: a tail is counted from the end")
+	}
+	p, more, err := f.svc.TaskOutput(ctx, fleet.OutputRequest{
+		TaskID: r.GetTaskId(), Offset: int64(offset), Limit: int(r.GetLimit()), Tail: int(r.GetTail()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	text, encoding := payloadOf(p.Data)
+	resp := &fleetv1.ShowTaskOutputResponse{Output: text, OutputEncoding: encoding, Offset: float64(p.Offset), Size: float64(p.Size)}
+	if more {
+		next := float64(p.Offset + int64(len(p.Data)))
+		resp.NextOffset = &next
+	}
+	if p.GapSize > 0 {
+		at, size := float64(p.GapOffset), float64(p.GapSize)
+		resp.GapOffset, resp.GapSize = &at, &size
+	}
+	return resp, nil
+}

@@ -1,0 +1,36 @@
+package rpc
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
+)
+
+func placesOf(places []fleet.PlaceState) []*fleetv1.PlaceStatus {
+	out := make([]*fleetv1.PlaceStatus, len(places))
+	for i, p := range places {
+		out[i] = &fleetv1.PlaceStatus{Name: p.Name, Ok: p.Problem == "", Reason: someText(p.Problem), ObservedAt: timeOf(p.ObservedAt)}
+	}
+	return out
+}
+
+// observedOf returns when the places were last asked with success, the earliest of them, and why one is stale; nil if none is.
+func observedOf(places []fleet.PlaceState) (at *timestamppb.Timestamp, stale *string) {
+	var first time.Time
+	for _, p := range places {
+		if !p.ObservedAt.IsZero() && (first.IsZero() || p.ObservedAt.Before(first)) {
+			first = p.ObservedAt
+		}
+		why := p.Stale
+		if why != "" && len(places) > 1 {
+			why = p.Name + ": " + why
+		}
+		if stale == nil {
+			stale = someText(why)
+		}
+	}
+	return timeOf(first), stale
+}

@@ -1,0 +1,160 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// These limit checks.
+const (
+	MaxChecks       = 20
+	MaxCheckCommand = 4000     // of a command, in bytes
+	MaxCheckOutput  = 16 << 10 // of CheckResult.Output, in bytes: the end of the command's output
+)
+
+// Check is a command that verifies the work of a run. The runner executes it, never the agent.
+type Check struct {
+	ID      string // unique within a run: lower-case letters and digits
+	Command string // executed by a shell
+	Timeout time.Duration
+}
+
+// Checks configures how the work of a task is checked. The zero value sets nothing.
+type Checks struct {
+	Commands []string      `json:"commands,omitempty"`
+	Timeout  time.Duration `json:"timeout,omitempty"` // of each command; 0 means not set
+	Retries  *int          `json:"retries,omitempty"` // how often the agent may try again when checks fail; nil means not set
+}
+
+// These are the limits and the defaults of Checks.
+const (
+	DefaultCheckTimeout = 10 * time.Minute
+	MaxCheckTimeout     = 24 * time.Hour
+	DefaultRetries      = 1
+	MaxRetries          = 10
+)
+
+// Valid returns an error that describes what is wrong with the checks.
+func (c Checks) Valid() error {
+	if len(c.Commands) > MaxChecks {
+		return Invalid(ReasonInvalidArgument, "checks", "there are %d checks: give at most %d", len(c.Commands), MaxChecks)
+	}
+	for i, command := range c.Commands {
+		switch {
+		case isBlank(command):
+			return Invalid(ReasonInvalidArgument, "checks", "check %d is empty: a check is a command for a shell", i+1)
+		case len(command) > MaxCheckCommand:
+			return Invalid(ReasonInvalidArgument, "checks", "check %d has %d bytes: give at most %d, and put the rest into a script", i+1, len(command), MaxCheckCommand)
+		case strings.ContainsRune(command, 0):
+			return Invalid(ReasonInvalidArgument, "checks", "check %d has a NUL character in it", i+1)
+		}
+	}
+	if c.Timeout < 0 || c.Timeout > MaxCheckTimeout {
+		return Invalid(ReasonInvalidArgument, "check_timeout_seconds", "the time limit of a check is %s: give 1 s to %s", c.Timeout, MaxCheckTimeout)
+	}
+	if c.Retries != nil && (*c.Retries < 0 || *c.Retries > MaxRetries) {
+		return Invalid(ReasonInvalidArgument, "retries", "retries is %d: give 0 to %d", *c.Retries, MaxRetries)
+	}
+	return nil
+}
+
+// said reports whether anything is set.
+func (c Checks) said() bool { return len(c.Commands) > 0 || c.Timeout != 0 || c.Retries != nil }
+
+// and returns the combined checks of both. Values that only one of them sets are taken from it; more is the more
+// specific one.
+func (c Checks) and(more Checks) Checks {
+	c.Commands = slices.Concat(c.Commands, more.Commands)
+	c.Timeout = cmp.Or(more.Timeout, c.Timeout)
+	if more.Retries != nil {
+		c.Retries = more.Retries
+	}
+	return c
+}
+
+// retries returns how often the agent may try again.
+func (c Checks) retries() int {
+	if c.Retries == nil {
+		return DefaultRetries
+	}
+	return *c.Retries
+}
+
+// list returns the checks in the form that a runner takes.
+func (c Checks) list() []Check {
+	all := make([]Check, len(c.Commands))
+	for i, command := range c.Commands {
+		all[i] = Check{ID: strconv.Itoa(i + 1), Command: command, Timeout: cmp.Or(c.Timeout, DefaultCheckTimeout)}
+	}
+	return all
+}
+
+// TaskChecks is the state of a task's checks.
+type TaskChecks struct {
+	Asked   Checks        `json:"asked"`             // by the caller who started the task
+	Try     int           `json:"try"`               // the try that Results belong to; 0 is the first
+	Results []CheckResult `json:"results,omitempty"` // of the checks that have ended, in order
+}
+
+// failedChecks counts the results that are not passed.
+func failedChecks(results []CheckResult) (n int) {
+	for _, r := range results {
+		if r.Status != CheckPassed {
+			n++
+		}
+	}
+	return n
+}
+
+// CheckStatus is the result of a check.
+type CheckStatus string
+
+// The statuses of checks.
+const (
+	CheckPassed   CheckStatus = "passed"
+	CheckFailed   CheckStatus = "failed"    // the command exited with another code than 0, or could not be started
+	CheckTimedOut CheckStatus = "timed_out" // it exceeded its timeout
+	CheckStopped  CheckStatus = "stopped"   // it was ended by Interrupt, or with its workspace
+)
+
+// CheckResult is the result of a check, with its output.
+type CheckResult struct {
+	Command   string      `json:"command"`
+	Status    CheckStatus `json:"status"`
+	ExitCode  *int        `json:"exit_code,omitempty"` // nil if the command did not end by itself
+	Reason    string      `json:"reason,omitempty"`    // why it has no exit code, for people
+	Output    string      `json:"output"`              // the end of the command's standard output and standard error
+	Truncated bool        `json:"truncated,omitempty"` // Output lacks the beginning
+	StartedAt time.Time   `json:"started_at"`
+	EndedAt   time.Time   `json:"ended_at"`
+}
+
+// words describes the result for people.
+func (r CheckResult) words() string {
+	switch {
+	case r.Status == CheckPassed:
+		return "passed"
+	case r.ExitCode != nil:
+		return fmt.Sprintf("exit code %d", *r.ExitCode)
+	}
+	return r.Reason
+}
+
+// briefOutput is the longest output of a check beside an agent's status, in bytes.
+const briefOutput = 500
+
+// brief shortens the outputs to their ends.
+func (c *TaskChecks) brief() {
+	if c == nil {
+		return
+	}
+	for i := range c.Results {
+		if r := &c.Results[i]; len(r.Output) > briefOutput {
+			r.Output, r.Truncated = strings.ToValidUTF8(r.Output[len(r.Output)-briefOutput:], ""), true
+		}
+	}
+}

@@ -1,0 +1,69 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+)
+
+const (
+	lockTime  = 10 * time.Second     // how long a lock is waited for
+	lockAgain = 5 * time.Millisecond // how often it is tried
+)
+
+// lockFile locks the file until it is closed.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = flock(f)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the directory %s is in use by another server: give each its own", filepath.Dir(path))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+
+// unlock unlocks and closes the file. A program that is being started by this process may have it open for a moment more.
+func unlock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+}
+
+// locked calls do while nobody else does anything locked in the directory, in this process or another one.
+func (h home) locked(ctx context.Context, do func() error) error {
+	f, err := agentfile.Create(h.path(".lock"))
+	if err != nil {
+		return errors.New("the directory cannot be locked")
+	}
+	defer func() { _ = unlock(f) }()
+	for begun := time.Now(); ; {
+		err := flock(f)
+		switch {
+		case err == nil:
+			return do()
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return errors.New("the directory cannot be locked")
+		case time.Since(begun) > lockTime:
+			return errors.New("another run holds the lock of the directory: try again later")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockAgain):
+		}
+	}
+}

@@ -1,0 +1,86 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+)
+
+// Main does the run that its input describes, and returns the exit code. The server's binary calls it from main when it is
+// started as Config.RunCommand says.
+func Main() int {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+	files, prompt := os.Getenv("FLEET_RUN_DIR"), os.Getenv("FLEET_PROMPT_FILE")
+	if files == "" || prompt == "" {
+		fmt.Fprintln(os.Stderr, "a run of a model is started by Fleet, not by people")
+		return 2
+	}
+	if err := runJob(files, prompt, told); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// runJob does the run. Its result goes into files, and promptFile says what to do.
+func runJob(files, promptFile string, told <-chan os.Signal) error {
+	if err := closed(); err != nil {
+		return err
+	}
+	var j job
+	if err := json.NewDecoder(os.Stdin).Decode(&j); err != nil {
+		return err
+	}
+	prompt, err := os.ReadFile(promptFile)
+	if err != nil {
+		return err
+	}
+	j.Config.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the library says for its own developers: prompts are in it
+	e, err := newEngine(j.Config)
+	if err != nil {
+		return err
+	}
+	e.home = os.Getenv("HOME")
+	if j.Home != "" {
+		if err := os.Setenv("HOME", j.Home); err != nil {
+			return err
+		}
+	}
+	e.marks = []string{"FLEET_RUN_DIR=" + files}
+	out := outputTo(os.Stdout, e.config.MaxOutput)
+	ctx, r := newRun(context.Background(), e, j.Task, out)
+	r.gate.told = func() {
+		var spent fleet.Outcome
+		r.bill(&spent)
+		out.add(driver.Said{Spent: &spent})
+	}
+	go func() {
+		for range told {
+			r.interrupt()
+		}
+	}()
+	o := r.do(ctx, string(prompt))
+	payload := filepath.Join(files, "payload")
+	if err := os.Remove(payload); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if len(o.Payload) > 0 {
+		if err := os.WriteFile(payload, o.Payload, 0o600); err != nil {
+			return err
+		}
+		o.Payload = nil
+	}
+	return out.end(driver.Said{Outcome: &o})
+}

@@ -1,0 +1,212 @@
+//go:build cgo
+
+package cagent
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/sandbox"
+)
+
+// jobFile is the file of a run that is the input of Main.
+const jobFile = "model.json"
+
+// job is what Main is told.
+type job struct {
+	Task   task   `json:"task"`
+	Config Config `json:"config"`
+	Home   string `json:"home,omitempty"` // of the user, whose skills the definition wants
+}
+
+// workspace is what the place decides about the runs of an agent that have processes of their own.
+type workspace struct {
+	place  *Place
+	agent  fleet.Agent
+	member *member
+}
+
+// Ready implements runner.Workspace.
+func (w workspace) Ready() error {
+	w.member.mu.Lock()
+	defer w.member.mu.Unlock()
+	if w.member.stopped || w.member.gone {
+		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q is stopped", w.agent.Name)
+	}
+	return nil
+}
+
+// Tree implements runner.Workspace.
+func (workspace) Tree() (*runner.Tree, error) { return nil, nil }
+
+// Work implements runner.Workspace.
+func (w workspace) Work(r fleet.Run) (runner.Work, error) {
+	b, x := w.place, w.member
+	if len(b.config.RunCommand) == 0 || len(b.config.ShimCommand) == 0 {
+		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the definition of agent %q needs this machine, and this server starts no processes for models", w.agent.Name)
+	}
+	t, err := b.task(x, r)
+	if err != nil {
+		return runner.Work{}, hostError("the agent's memories cannot be prepared", err)
+	}
+	if err := workDir(t.Work); err != nil {
+		return runner.Work{}, hostError("the agent's directory cannot be made", err)
+	}
+	d, err := parse([]byte(x.rec.document()))
+	if err != nil {
+		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent's definition cannot be used: %v", err)
+	}
+	policy, err := b.confine(w.agent, x, t, startsPrograms(d, x.rec.Recipe))
+	if err != nil {
+		return runner.Work{}, err
+	}
+	if err := runner.Introduce(x.home.path("home"), b.gitEnviron()); err != nil {
+		return runner.Work{}, hostError("the agent's git cannot be configured", err)
+	}
+	user := b.skills(d)
+	if policy != nil && user != "" {
+		for _, dir := range skillDirs {
+			policy.Read = append(policy.Read, filepath.Join(user, dir))
+		}
+	}
+	return runner.Work{
+		Driver: process{job{t, b.config, user}}, Dir: t.Work, Sandbox: policy,
+		Job:     driver.Job{TaskID: r.TaskID, Agent: w.agent.Name, Project: w.agent.Project, Prompt: r.Prompt, Role: driver.Role{MCPServers: programs(d, x.rec.Recipe)}},
+		Environ: func(own map[string]string) []string { return b.processEnviron(x, d, own) },
+	}, nil
+}
+
+// process is the driver of a run in a process of its own.
+type process struct{ job job }
+
+// Program implements driver.Driver.
+func (p process) Program() string { return p.job.Config.RunCommand[0] }
+
+// Keys implements driver.Driver. Which variables a run needs follows from its definition: see processEnviron.
+func (process) Keys() []string { return nil }
+
+// Command implements driver.Driver.
+func (p process) Command(driver.Job) (driver.Command, error) {
+	data, err := json.Marshal(p.job)
+	if err != nil {
+		return driver.Command{}, err
+	}
+	return driver.Command{
+		Argv: slices.Clone(p.job.Config.RunCommand), SplitStderr: true, StdinFile: jobFile,
+		Files:  []driver.File{{Name: jobFile, Data: string(data), Secret: true}}, // headers of tools may be secrets
+		Format: driver.Format{Kind: "outputs"},
+	}, nil
+}
+
+// confine returns what a run of the agent may reach besides its own files; nil: all that the user may. It reaches the network,
+// where its model is. programs is what in the definition runs programs; empty: nothing does.
+func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*sandbox.Policy, error) {
+	own := []string{string(t.State), string(t.Memory), t.Work, x.home.path("home"), x.home.path("tmp")}
+	if placed(x.rec.Recipe) && b.config.Places != nil {
+		p, err := b.config.Places.Reach(inPlace(a.UID, a.Name, a.Owner, a.Project))
+		if err != nil || p == nil {
+			return nil, err
+		}
+		if p.Network != "" && p.Network != sandbox.Full && programs != "" {
+			return nil, fleet.Errorf(fleet.ReasonProvisioningFailed,
+				"the project %q has network: %s, and %s: programs that an agent starts reach what its model needs, so give it a project with network: full", a.Project, p.Network.Kind(), programs)
+		}
+		p.Network = sandbox.Full
+		p.Write = append(slices.Clone(p.Write), own...)
+		return p, nil
+	}
+	mode, err := sandbox.Choose(b.config.Sandbox, sandbox.Full)
+	if err != nil {
+		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent cannot be confined as it is configured: %s", err)
+	}
+	if mode == sandbox.None {
+		return nil, nil
+	}
+	return &sandbox.Policy{Write: slices.Concat(own, b.config.Write), Read: slices.Concat(sandbox.System(), b.config.Read), Mounts: true}, nil
+}
+
+// Unconfined implements fleet.Confiner. An agent that starts no programs is held to its directory by its tools.
+func (b *Place) Unconfined(a fleet.Agent) string {
+	rec := &record{UID: a.UID, Recipe: a.Recipe}
+	if x := b.agent(a.UID); x != nil {
+		rec = x.rec
+	} else if a.Recipe == nil || a.Recipe.Driver == "" {
+		document, _, err := b.project(context.Background(), a.Project)
+		if err != nil {
+			return "" // there is nothing to run
+		}
+		rec.Recipe = &fleet.Recipe{Driver: Driver, Document: document}
+	}
+	why := b.unconfined(a, rec)
+	if why == "" {
+		return ""
+	}
+	if d, err := parse([]byte(rec.document())); err != nil || startsPrograms(d, rec.Recipe) == "" {
+		return ""
+	}
+	return why
+}
+
+// unconfined says why programs of the agent are not confined; empty: they are.
+func (b *Place) unconfined(a fleet.Agent, rec *record) string {
+	if placed(rec.Recipe) && b.config.Places != nil {
+		return b.config.Places.Unconfined(inPlace(a.UID, a.Name, a.Owner, a.Project))
+	}
+	mode, err := sandbox.Choose(b.config.Sandbox, sandbox.Full)
+	switch {
+	case err != nil:
+		return fleet.PublicMessage(err)
+	case mode != sandbox.None:
+		return ""
+	}
+	if err := sandbox.Available(); err != nil {
+		return fleet.PublicMessage(err)
+	}
+	return "the configuration says sandbox: none: its operator can change that to auto"
+}
+
+// programs are the programs that the definition and the recipe name, as MCP servers are named to a runner, which lets them be read.
+func programs(d *definition, r *fleet.Recipe) map[string]driver.MCPServer {
+	all := map[string]driver.MCPServer{}
+	add := func(command string) {
+		if command != "" {
+			all[command] = driver.MCPServer{Command: command}
+		}
+	}
+	for _, a := range d.config.Agents {
+		for _, t := range a.Toolsets {
+			add(t.Command)
+		}
+	}
+	for _, m := range r.MCPServers {
+		add(m.Command)
+	}
+	for _, t := range r.Tools {
+		if len(t.Command) > 0 {
+			add(t.Command[0])
+		}
+		if t.MCP != nil {
+			add(t.MCP.Server.Command)
+		}
+	}
+	return all
+}
+
+// skillDirs are where the library looks for skills, below the user's home.
+var skillDirs = []string{".claude/skills", ".codex/skills"}
+
+// skills returns the home of the user if the definition wants the skills in it; empty: it does not.
+func (b *Place) skills(d *definition) string {
+	for _, a := range d.config.Agents {
+		if a.Skills != nil && *a.Skills {
+			user, _ := b.config.LookupEnv("HOME")
+			return user
+		}
+	}
+	return ""
+}

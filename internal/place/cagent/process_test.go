@@ -1,0 +1,336 @@
+//go:build cgo
+
+package cagent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
+	"fleet/internal/runner/sandbox"
+)
+
+const shellDoc = `
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
+agents:
+  root:
+    model: stub
+    instruction: Work.
+    toolsets: [{type: shell}]
+permissions: {allow: [shell]}
+`
+
+// shell has the agent run the commands, and returns what they put out.
+func (d *desk) shell(commands ...string) []string {
+	d.t.Helper()
+	var calls []any
+	for _, c := range commands {
+		calls = append(calls, "shell", map[string]any{"cmd": c, "cwd": ""})
+	}
+	return d.use(calls...)
+}
+
+// served is what a server that can be killed is told to do.
+type served struct {
+	Dir   string
+	Agent fleet.Agent
+	Run   fleet.Run
+}
+
+// serve is a server that gives an agent a task and then does nothing, until it is killed.
+func serve(file string) {
+	var s served
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err == nil {
+		exe, _ := os.Executable()
+		var b *cagent.Place
+		if b, err = cagent.New(cagent.Config{Dir: s.Dir, LookupEnv: environment, ShimCommand: []string{exe, "shim"}, RunCommand: []string{exe, "model-run"}}); err == nil {
+			err = b.Connect(s.Agent).Dispatch(context.Background(), s.Run)
+		}
+	}
+	fmt.Println(err)
+	select {}
+}
+
+// TestRunSurvivesTheServer kills a server while a run of its agent is under way.
+func TestRunSurvivesTheServer(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, fleet.Recipe{Document: shellDoc}, nil)
+	r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: tool shell {\"cmd\":\"echo one\",\"cwd\":\"\"}\nmodel: hang here\nmodel: say never", Timeout: time.Minute}
+	file := filepath.Join(t.TempDir(), "served.json")
+	text, err := json.Marshal(served{d.cfg.Dir, d.agent, r})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	require.NoError(t, d.b.Close())
+	server := exec.CommandContext(t.Context(), os.Args[0], "serve", file)
+	out, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	said := make([]byte, 100)
+	n, err := out.Read(said)
+	require.NoError(t, err)
+	require.Equal(t, "<nil>\n", string(said[:n]))
+	<-d.model.Gate("here").Arrived()
+	require.NoError(t, server.Process.Kill())
+	require.Error(t, server.Wait())
+
+	d.open()
+	d.model.Gate("here").Open()
+	r.Again = true
+	require.NoError(t, d.b.Connect(d.agent).Dispatch(t.Context(), r))
+	all, o := d.end(r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Contains(t, o.Summary, "Went on")
+	require.Equal(t, string(o.Payload), o.Summary)
+	require.Equal(t, 1, o.Usage.ToolCalls)
+	require.Equal(t, 2, o.Turns)
+	require.Contains(t, fmt.Sprint(all), "shell answered: one")
+	require.Len(t, d.model.Requests(), 2, "the model was asked once more than it should be, or less")
+	_, o = d.does("model: say and on")
+	require.Equal(t, "and on", o.Summary, o.Reason)
+	asked := d.model.Requests()
+	require.Contains(t, asked[len(asked)-1].Said(), "hang here", "the conversation goes on")
+}
+
+// TestAttacks has the tools of an agent try what they must not do.
+func TestAttacks(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Available(); err != nil {
+		t.Skip(err)
+	}
+	d := newDesk(t, fleet.Recipe{Document: shellDoc}, nil)
+	victim := d.agent
+	d.shell("echo mine > secret")
+	db := filepath.Join(d.cfg.Dir, "..", "fleet.db")
+	require.NoError(t, os.WriteFile(db, []byte("rows"), 0o600))
+	d.another("mallory", "")
+	home := filepath.Join(d.cfg.Dir, "agents", d.agent.UID)
+	d.shell("echo own > own") // there is a run to attack
+	denied := []string{
+		"cat " + db,
+		"echo x >> " + db,
+		"cat " + filepath.Join(victim.Location, "secret"),
+		"echo x > " + filepath.Join(victim.Location, "planted"),
+		"ls " + filepath.Join(d.cfg.Dir, "agents"),
+		"echo x >> " + filepath.Join(home, "agent.json"),
+		"rm -f " + filepath.Join(home, "runs", "*", "exit.json") + " && false || echo denied",
+		"echo x >> $FLEET_RUN_DIR/../output",
+		"echo x >> $FLEET_RUN_DIR/../claim",
+		"cat $FLEET_RUN_DIR/../../../agent.json",
+		"cat $FLEET_RUN_DIR/../model.json",
+		"cat /proc/$PPID/fd/0",
+		"cat /proc/$PPID/environ",
+		`echo '{"outcome":{"Status":"completed"}}' >> /proc/$PPID/fd/1`,
+		"cat $HOME/../../../../fleet.db",
+	}
+	for i, result := range d.shell(denied...) {
+		require.Regexp(t, "(?i)denied|read-only|no such file", result, denied[i])
+	}
+	require.Equal(t, []string{"0"}, trimmed(d.shell("cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c _API_KEY; true")))
+	require.FileExists(t, filepath.Join(victim.Location, "secret"))
+	require.NoFileExists(t, filepath.Join(victim.Location, "planted"))
+	text, err := os.ReadFile(db)
+	require.NoError(t, err)
+	require.Equal(t, "rows", string(text))
+}
+
+func trimmed(all []string) []string {
+	for i, s := range all {
+		all[i] = strings.TrimSpace(s)
+	}
+	return all
+}
+
+// TestStopEndsWhatARunStarted stops an agent whose tool has started a program that tries to stay.
+func TestStopEndsWhatARunStarted(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("it looks into /proc, and descendants are found on Linux alone")
+	}
+	d := newDesk(t, fleet.Recipe{Document: shellDoc}, func(c *cagent.Config) { c.StopGrace = 300 * time.Millisecond })
+	pids := filepath.Join(d.agent.Location, "pids")
+	require.NoError(t, syscall.Mkfifo(pids, 0o600))
+	r := d.begin(`model: tool shell {"cmd":"trap '' TERM; env -i setsid sh -c 'trap \"\" TERM; echo $$ > pids; sleep 1000' & sleep 1000","cwd":"","timeout":900}`)
+	text, err := os.ReadFile(pids) // waits for the writer
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	require.NoError(t, d.b.Stop(t.Context(), d.agent))
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+	_, o := d.end(r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Equal(t, "its workspace was stopped", o.Reason)
+	require.Positive(t, o.Usage.InputTokens)
+}
+
+// TestKillKeepsTheBill kills a run in the middle of an answer.
+func TestKillKeepsTheBill(t *testing.T) { bothKinds(t, checkKillKeepsTheBill) }
+
+func checkKillKeepsTheBill(t *testing.T) {
+	d := newDesk(t, fleet.Recipe{}, nil)
+	r := d.begin("model: forever \"hm\\n\"")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := d.b.Connect(d.agent).Follow(ctx, r, "", func(fleet.Output) error {
+		cancel()
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, true))
+	_, o := d.end(r)
+	require.Equal(t, fleet.TaskStopped, o.Status)
+	require.Positive(t, o.Usage.InputTokens)
+	require.Equal(t, 1, o.Turns)
+}
+
+// TestProcessHasItsOwnSecrets looks at the environment and the command line of a run, which are those of its supervisor.
+func TestProcessHasItsOwnSecrets(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("it looks into /proc, and descendants are found on Linux alone")
+	}
+	secrets := map[string]string{
+		"ANTHROPIC_API_KEY": stubKey, "OPENAI_API_KEY": "sk-other-1", "DATABASE_URL": "db-secret-1", "FLEET_TOKEN": "fleet-secret-1", "NAMED": "named-secret-1",
+	}
+	certificates := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(certificates, []byte("trusted"), 0o600))
+	secrets["SSL_CERT_FILE"] = certificates
+	d := newDesk(t, fleet.Recipe{Document: strings.Replace(shellDoc, "{type: shell}", "{type: shell, env: {GIVEN: 'x-${NAMED}'}}", 1)}, func(c *cagent.Config) {
+		c.LookupEnv = func(name string) (string, bool) {
+			if v, ok := secrets[name]; ok {
+				return v, true
+			}
+			return environment(name)
+		}
+	})
+	r := d.begin("model: hang here")
+	<-d.model.Gate("here").Arrived()
+	var claim struct {
+		Shim struct {
+			PID int `json:"pid"`
+		} `json:"shim"`
+	}
+	run := filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "runs", r.TaskID)
+	text, err := os.ReadFile(filepath.Join(run, "claim"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &claim))
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", claim.Shim.PID))
+	require.NoError(t, err)
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", claim.Shim.PID))
+	require.NoError(t, err)
+	lines, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", strings.TrimSpace(string(children))))
+	require.NoError(t, err)
+	require.Contains(t, string(environ), "ANTHROPIC_API_KEY="+stubKey)
+	require.Contains(t, string(environ), "NAMED=named-secret-1")
+	for _, name := range []string{"OPENAI_API_KEY", "DATABASE_URL", "FLEET_TOKEN"} {
+		require.NotContains(t, string(environ), secrets[name])
+	}
+	for _, secret := range secrets {
+		require.NotContains(t, string(lines), secret)
+	}
+	d.model.Gate("here").Open()
+	_, o := d.end(r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.NoFileExists(t, filepath.Join(run, "model.json"), "headers of tools may be in it")
+	require.Equal(t, []string{"x-[hidden]", "trusted"}, trimmed(d.shell("echo $GIVEN$ANTHROPIC_API_KEY", "cat "+certificates)))
+}
+
+// TestRunsOfAnEarlierVersion has an agent whose runs were in the server's process before.
+func TestRunsOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, fleet.Recipe{Document: shellDoc}, nil)
+	_, o := d.does("model: say noted")
+	require.Equal(t, "noted", o.Summary, o.Reason)
+	require.NoError(t, d.b.Close())
+	home := filepath.Join(d.cfg.Dir, "agents", d.agent.UID)
+	require.NoError(t, os.Rename(filepath.Join(home, "state", "conversation.jsonl"), filepath.Join(home, "conversation.jsonl")))
+	r := fleet.Run{TaskID: "before", Prompt: "model: say never", Timeout: time.Minute, Again: true}
+	require.NoError(t, os.Mkdir(filepath.Join(home, "runs", "before"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "runs", "before", "run.json"), []byte(`{"task_id":"before","timeout":60000000000}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "runs", "before", "output"), []byte(`{"text":"half\n"}`+"\n"), 0o600))
+	d.open()
+	require.NoError(t, d.b.Connect(d.agent).Dispatch(t.Context(), r))
+	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, true))
+	require.NoError(t, d.b.Stop(t.Context(), d.agent))
+	require.NoError(t, d.b.Start(t.Context(), d.agent))
+	all, o := d.end(r)
+	require.Equal(t, "half\n", all[0].Text)
+	require.Equal(t, fleet.TaskFailed, o.Status)
+	require.Contains(t, o.Reason, "the server ended while the task was under way")
+	_, o = d.does("model: say more")
+	require.Equal(t, "more", o.Summary, o.Reason)
+	asked := d.model.Requests()
+	require.Len(t, asked, 2)
+	require.Contains(t, asked[1].Said(), "noted")
+}
+
+// TestUnconfined wants agents that run programs to say when nothing confines them.
+func TestUnconfined(t *testing.T) {
+	t.Parallel()
+	agents := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(agents, "shell.yaml"), []byte(shellDoc), 0o600))
+	open := func(c *cagent.Config) {
+		c.Sandbox = sandbox.None
+		c.Catalog = cagent.NewCatalog(cagent.CatalogConfig{AgentsDir: agents})
+	}
+	d := newDesk(t, fleet.Recipe{Document: shellDoc}, open)
+	require.Contains(t, d.b.Unconfined(d.agent), "sandbox: none")
+	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Recipe: d.agent.Recipe}), "sandbox: none", "before it is made")
+	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "of a project")
+	require.Empty(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "none"}))
+	for _, harmless := range []string{filesDoc, ""} {
+		d = newDesk(t, fleet.Recipe{Document: harmless}, open)
+		require.Empty(t, d.b.Unconfined(d.agent), "it runs no programs")
+	}
+	if sandbox.Available() == nil {
+		d = newDesk(t, fleet.Recipe{Document: shellDoc}, nil)
+		require.Empty(t, d.b.Unconfined(d.agent))
+	}
+}
+
+// TestSkills has an agent know the skills of the user, and those of its directory.
+func TestSkills(t *testing.T) {
+	t.Parallel()
+	user := t.TempDir()
+	skill := func(dir, name, does string) {
+		dir = filepath.Join(dir, ".claude", "skills", name)
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("---\nname: "+name+"\ndescription: "+does+"\n---\nDo it well.\n"), 0o600))
+	}
+	d := newDesk(t, fleet.Recipe{Document: strings.NewReplacer("instruction:", "skills: true\n    instruction:", "{type: shell}", "{type: shell}, {type: filesystem}").Replace(shellDoc)}, func(c *cagent.Config) {
+		c.LookupEnv = func(name string) (string, bool) {
+			if name == "HOME" {
+				return user, true
+			}
+			return environment(name)
+		}
+	})
+	skill(user, "rhyme", "Makes a rhyme.")
+	skill(d.agent.Location, "count", "Counts ducks.")
+	require.NoError(t, os.WriteFile(filepath.Join(user, "secret"), []byte("mine"), 0o600))
+	results := d.shell("cat "+filepath.Join(user, ".claude/skills/rhyme/SKILL.md"), "cat "+filepath.Join(user, "secret"))
+	require.Contains(t, d.model.Requests()[0].System, "Makes a rhyme.")
+	require.Contains(t, d.model.Requests()[0].System, "Counts ducks.")
+	require.Contains(t, results[0], "Do it well.")
+	if sandbox.Available() == nil {
+		require.Regexp(t, "(?i)denied|read-only|no such", results[1])
+	}
+}

@@ -1,0 +1,185 @@
+package coder_test
+
+import (
+	"crypto/ed25519"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/coder"
+)
+
+// shell returns an agent that runs already, in a workspace with a fleet-runner. Its tasks are scripts.
+func (x *rig) shell(suffix string) fleet.Agent {
+	a := x.agentOf("Runner", suffix)
+	x.prepare(func() {
+		_, err := x.live.Provision(x.ctx, a)
+		x.NoError(err)
+		x.awaitLive(a, fleet.StateRunning)
+	})
+	return a
+}
+
+// script returns a run with a time limit, which runners want, of an age that fits any recording.
+func script(id, text string) fleet.Run {
+	return fleet.Run{TaskID: "task-" + id, Prompt: text, Timeout: time.Hour, Started: time.Unix(1, 0)}
+}
+
+// completes dispatches the run and follows it to its end.
+func (x *rig) completes(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	return x.follow(a, r)
+}
+
+// runnerCreate makes an agent whose workspace takes Fleet's public key.
+func runnerCreate(x *rig) {
+	a := x.agentOf("Runner", "made")
+	w, err := x.b.Provision(x.ctx, a)
+	x.NoError(err)
+	a.WorkspaceID = w.ID
+	w = x.await(a, fleet.StateRunning)
+	x.Equal(a.Spec, w.Metadata["fleet_mcp_agent_spec"])
+	_, o := x.completes(a, script("first", "echo hello"))
+	x.Equal("hello", o.Summary)
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+}
+
+func runnerCompletes(x *rig) {
+	a := x.shell("shell")
+	r := script("exact", "cat <<'END'\n"+table+"END")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	r.Again = true
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r), "again is the same run")
+	text, o := x.follow(a, r)
+	x.Equal(table, text)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	x.Equal(table, string(o.Payload))
+	x.Zero(*o.ExitCode)
+	x.False(o.EndedAt.IsZero())
+	again, same := x.follow(a, r)
+	x.Equal(text, again)
+	x.Equal(o, same)
+}
+
+func runnerFails(x *rig) {
+	a := x.shell("bad")
+	_, o := x.completes(a, script("fails", "echo no compiler >&2; exit 3"))
+	x.Equal(fleet.TaskFailed, o.Status)
+	x.Equal(3, *o.ExitCode)
+	x.Equal("exit code 3: no compiler", o.Reason)
+}
+
+// runnerWorks follows a run for longer than one stream.
+func runnerWorks(x *rig) {
+	a := x.shell("long")
+	text, o := x.completes(a, script("works", "for i in $(seq 6); do echo step $i; sleep 0.5; done"))
+	x.Equal("step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6\n", text)
+	x.Equal(fleet.TaskCompleted, o.Status)
+}
+
+func runnerMessage(x *rig) {
+	a := x.shell("hears")
+	r := script("listens", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""))
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""), "again is the same message")
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "m2", "the end"))
+	_, o := x.follow(a, r)
+	x.Equal("raw \x1b[A text > \"quoted\"\nthe end\n", string(o.Payload))
+	x.reason(x.b.Connect(a).Send(x.ctx, r, "m3", "too late"), fleet.ReasonNoRunningTask)
+}
+
+func runnerInterrupt(x *rig) {
+	a := x.shell("stopped")
+	r := script("sleeps", "echo at work; sleep 3600")
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false), "never given")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true))
+	_, o := x.follow(a, r)
+	x.Equal(fleet.TaskStopped, o.Status)
+	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, true), "ended")
+	_, o = x.completes(a, script("next", "echo still here"))
+	x.Equal("still here", o.Summary)
+}
+
+func runnerBusy(x *rig) {
+	a := x.shell("one")
+	r := script("first", "sleep 3600")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	err := x.b.Connect(a).Dispatch(x.ctx, script("second", "echo me too"))
+	x.Equal(r.TaskID, x.reason(err, fleet.ReasonAgentBusy).Metadata["task_id"])
+}
+
+func runnerNeverGiven(x *rig) {
+	a := x.shell("none")
+	_, err := x.b.Connect(a).Follow(x.ctx, script("never", ""), "", func(fleet.Output) error { return nil })
+	x.reason(err, fleet.ReasonTaskNotFound)
+}
+
+// runnerChanges asks what a run changed, and has its work checked.
+func runnerChanges(x *rig) {
+	a := x.shell("git")
+	r := script("changes", "echo one line >made")
+	_, o := x.completes(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status)
+	c, err := x.b.Connect(a).Changes(x.ctx, r)
+	x.NoError(err)
+	x.Equal(1, c.Files)
+	x.Equal("made", c.List[0].Path)
+	patch, more, err := x.b.Connect(a).Patch(x.ctx, *c, "made", 0, 1<<10)
+	x.NoError(err)
+	x.False(more)
+	x.Contains(string(patch), "+one line")
+	res, err := x.b.Connect(a).Check(x.ctx, r, fleet.Check{ID: "1", Command: "grep 'one line' made", Timeout: time.Minute})
+	x.NoError(err)
+	x.Equal(fleet.CheckPassed, res.Status)
+}
+
+// runnerCrashed kills the runner while it has a run: the next one knows of the run, and wants another handshake.
+func runnerCrashed(x *rig) {
+	a := x.shell("crash")
+	r := script("survives", "echo before; sleep 5; echo after")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.prepare(func() {
+		home, err := filepath.EvalSymlinks(filepath.Join(os.Getenv("TESTBED_DIR"), "ws/by-name/bob/agent-"+a.Name))
+		x.NoError(err)
+		out, err := exec.CommandContext(x.ctx, "bash", "-c", `for p in $(grep -lszF "HOME=$0" /proc/[0-9]*/environ | cut -d/ -f3); do
+			[ "$(tr '\0' ' ' </proc/$p/cmdline | cut -d' ' -f2)" = serve ] && kill -KILL $p; done; sleep 2`, home).CombinedOutput()
+		x.NoError(err, "%s", out)
+	})
+	text, o := x.follow(a, r)
+	x.Equal("before\nafter\n", text)
+	x.Equal(fleet.TaskCompleted, o.Status)
+}
+
+func runnerStopped(x *rig) {
+	a := x.shell("halt")
+	r := script("ends", "sleep 3600")
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
+	x.prepare(func() {
+		x.NoError(x.live.Stop(x.ctx, a))
+		x.awaitLive(a, fleet.StateStopped)
+	})
+	_, err := x.b.Connect(a).Changes(x.ctx, r)
+	x.reason(err, fleet.ReasonAgentOffline)
+	x.Equal("stopped", x.reason(x.b.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
+	_, o := x.follow(a, r)
+	x.Equal(fleet.TaskFailed, o.Status)
+	x.Equal("its workspace was stopped", o.Reason)
+}
+
+// runnerOtherKey is another Fleet's: the runner takes no request of it.
+func runnerOtherKey(x *rig) {
+	a := x.shell("safe")
+	config := x.config
+	config.RunnerKey = ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))
+	other, err := coder.New(config)
+	x.NoError(err)
+	other.SetBound(bound)
+	defer func() { x.NoError(other.Close()) }()
+	x.reason(other.Connect(a).Dispatch(x.ctx, script("theirs", "echo mine now")), fleet.ReasonUnauthenticated)
+}

@@ -1,0 +1,201 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// fix begins the lines of feedback that count; see again.
+const fix = "fix: "
+
+// again returns what the run tells the agent to do. Of an agent that tries again, these are the lines of the feedback that
+// begin with "fix: ", if there are any.
+func again(r fleet.Run) string {
+	var lines []string
+	for line := range strings.Lines(r.Feedback) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), fix); ok {
+			lines = append(lines, text)
+		}
+	}
+	if len(lines) == 0 {
+		return r.Prompt
+	}
+	return strings.Join(lines, "\n")
+}
+
+// check is a check that was started. The world's mutex guards it.
+type check struct {
+	result fleet.CheckResult
+	stop   chan struct{} // closed by Interrupt
+	done   chan struct{} // closed at the end
+}
+
+// Check carries out the command, which has words of its own, separated by semicolons: "echo TEXT" puts the text out, "has
+// PATH" fails unless a run in the workspace has changed the file, "exit CODE" ends it, "wait GATE" waits for the gate,
+// and "hang" never ends. After the command "fix: LINE", a failed one puts "fix: LINE" out.
+func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
+	b := w.place
+	err = b.call(ctx, Call{Method: Check, Agent: w.agent, TaskID: r.TaskID}, func() error {
+		if !b.config.Traits.Checks {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "nobody can check the work of agent %q", w.agent.Name)
+		}
+		run, err := b.known(w.agent, r)
+		if err != nil {
+			return err
+		}
+		k, err := b.startCheck(run, c)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-k.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		res = k.result
+		return nil
+	})
+	return res, err
+}
+
+// startCheck starts the check, unless it was started before.
+func (b *Place) startCheck(r *run, c fleet.Check) (*check, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := r.checks[c.ID]; k != nil {
+		return k, nil
+	}
+	w := r.workspace
+	switch {
+	case w.State != fleet.StateRunning:
+		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s", w.Name, w.State)
+	case w.busy():
+		return nil, fleet.Errorf(fleet.ReasonAgentBusy, "agent %q works on something else", w.Name)
+	}
+	k := &check{stop: make(chan struct{}), done: make(chan struct{})}
+	k.result = fleet.CheckResult{Command: c.Command, StartedAt: b.config.Now()}
+	if r.checks == nil {
+		r.checks = map[string]*check{}
+	}
+	r.checks[c.ID], w.checking = k, r
+	w.note("check %s of run %s begins", c.ID, r.task.TaskID)
+	b.working.Go(func() { b.check(r, c, k) })
+	return k, nil
+}
+
+// check carries the command out.
+func (b *Place) check(r *run, c fleet.Check, k *check) {
+	var out strings.Builder
+	command, repair, _ := strings.Cut(c.Command, fix)
+	status, code := fleet.CheckPassed, 0
+	late, cancel := context.WithTimeout(context.Background(), c.Timeout)
+	defer cancel()
+	for step := range strings.SplitSeq(command, ";") {
+		verb, text, _ := strings.Cut(strings.TrimSpace(step), " ")
+		var until <-chan struct{}
+		switch verb {
+		case "echo":
+			fmt.Fprintln(&out, text)
+		case "exit":
+			code, _ = strconv.Atoi(text)
+		case "has":
+			if b.mu.Lock(); !r.workspace.files[text] {
+				code = 1
+				fmt.Fprintf(&out, "there is no %s\n", text)
+			}
+			b.mu.Unlock()
+		case "wait":
+			b.arrive(text)
+			until = b.gate(text).open
+		case "hang":
+			until = make(chan struct{})
+		}
+		if until != nil {
+			select {
+			case <-until:
+			case <-late.Done():
+				status = fleet.CheckTimedOut
+			case <-k.stop:
+				status = fleet.CheckStopped
+			}
+		}
+		if code != 0 {
+			status = fleet.CheckFailed
+		}
+		if status != fleet.CheckPassed {
+			break
+		}
+	}
+	if repair != "" && status == fleet.CheckFailed {
+		fmt.Fprintln(&out, fix+strings.TrimSpace(repair))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k.result.Status, k.result.Output, k.result.EndedAt = status, out.String(), b.config.Now()
+	switch status {
+	case fleet.CheckTimedOut:
+		k.result.Reason = "it ran longer than its limit of " + c.Timeout.String()
+	case fleet.CheckStopped:
+		k.result.Reason = "it was asked to stop"
+	default:
+		k.result.ExitCode = &code
+	}
+	close(k.done)
+}
+
+// checked says whether a check of the run is under way. The world's mutex is held.
+func (r *run) checked() bool {
+	for _, k := range r.checks {
+		select {
+		case <-k.done:
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// stopChecks ends the checks of the run. The world's mutex is held.
+func (r *run) stopChecks() {
+	for _, k := range r.checks {
+		select {
+		case <-k.stop:
+		default:
+			close(k.stop)
+		}
+	}
+}
+
+// Bundle writes what scripts have changed in the workspace, a line each, in the place of a bundle.
+func (w runner) Bundle(ctx context.Context, out io.Writer) error {
+	b := w.place
+	return b.call(ctx, Call{Method: Bundle, Agent: w.agent}, func() error {
+		if !b.config.Traits.Bundles {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "nobody can tell what agent %q has made", w.agent.Name)
+		}
+		b.mu.Lock()
+		text := ""
+		ws := b.of(w.agent)
+		if ws != nil {
+			text = strings.Join(ws.made, "")
+		} else if b.config.Traits.KeepsWork {
+			text = b.left[w.agent.UID]
+		}
+		b.mu.Unlock()
+		switch {
+		case ws == nil && !b.config.Traits.KeepsWork:
+			return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace any more", w.agent.Name)
+		case ws != nil && ws.State != fleet.StateRunning:
+			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s", w.agent.Name, ws.State)
+		}
+		_, err := io.WriteString(out, text)
+		return err
+	})
+}

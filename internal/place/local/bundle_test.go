@@ -1,0 +1,63 @@
+package local_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// TestNothingIsLost has an agent leave work behind in every way, deletes it, and finds all of it in its bundle.
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	repository := t.TempDir()
+	git(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	for name, tc := range map[string]struct {
+		script string
+		want   fleet.TaskStatus
+		kill   bool
+	}{
+		"a task that completed": {"git checkout -q -b mine; echo two >file; git commit -qam two; echo new >new", fleet.TaskCompleted, false},
+		"a task that failed":    {"echo two >file; git commit -qam two; echo new >new; exit 1", fleet.TaskFailed, false},
+		"a task that runs":      {"echo two >file; git commit -qam two; git checkout -q --detach; echo new >new; echo done; sleep 3600", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *local.Config) {
+				c.Projects = append(c.Projects, local.Project{Name: "repository", Repository: repository})
+			})
+			a := w.agent("repository")
+			r := w.start(a, "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n"+tc.script)
+			if tc.kill {
+				w.until(a, r, "done")
+				require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+			}
+			_, o := w.follow(a, r)
+			if tc.want != "" {
+				require.Equal(t, tc.want, o.Status, o.Reason)
+			}
+			c, err := w.Connect(a).Changes(w.ctx, r)
+			require.NoError(t, err)
+			require.Equal(t, 2, c.Files)
+			_, err = w.Delete(w.ctx, a)
+			require.NoError(t, err)
+
+			var b bytes.Buffer
+			require.NoError(t, w.Connect(a).Bundle(w.ctx, &b))
+			file := filepath.Join(t.TempDir(), "bundle")
+			require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+			clone := t.TempDir()
+			git(t, clone, "git clone -q --single-branch -b main "+repository+" .; git fetch -q "+file+" +refs/fleet/"+a.UID+"/last:refs/heads/rescued; git checkout -q rescued")
+			for name, want := range map[string]string{"file": "two\n", "new": "new\n"} {
+				got, err := os.ReadFile(filepath.Join(clone, name))
+				require.NoError(t, err)
+				require.Equal(t, want, string(got))
+			}
+		})
+	}
+}

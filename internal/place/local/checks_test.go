@@ -1,0 +1,79 @@
+package local_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+func TestChecksOfProjects(t *testing.T) {
+	t.Parallel()
+	var p local.Project
+	require.NoError(t, yaml.UnmarshalWithOptions([]byte(`
+name: webshop
+timeout: 2h
+checks: [make test]
+check_timeout: 5m
+roles:
+  - name: coder
+    checks: [make lint]
+    retries: 0
+`), &p, yaml.Strict()))
+	require.Equal(t, 2*time.Hour, p.Timeout)
+	w := newWorld(t, func(c *local.Config) { c.Projects = []local.Project{p} })
+	projects, err := w.Projects(w.ctx)
+	require.NoError(t, err)
+	require.Equal(t, fleet.Checks{Commands: []string{"make test"}, Timeout: 5 * time.Minute}, projects[0].Checks)
+	roles, err := w.Roles(w.ctx, "webshop")
+	require.NoError(t, err)
+	require.Equal(t, fleet.Checks{Commands: []string{"make lint"}, Retries: new(0)}, roles[0].Checks)
+
+	p.Commands = []string{" "}
+	_, err = local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"x"}, Projects: []local.Project{p}})
+	require.ErrorContains(t, err, "check 1 is empty")
+}
+
+// TestCheckIsConfined holds that a check may do no more than its agent's programs, and finds what it needs.
+func TestCheckIsConfined(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	_, o := w.do(a, "echo made >file")
+	require.Equal(t, fleet.TaskCompleted, o.Status)
+	r := w.start(a, "echo done")
+	_, _ = w.follow(a, r)
+	secret := w.home(a, "agent.json")
+	require.FileExists(t, secret)
+	res, err := w.Connect(a).Check(w.ctx, r, fleet.Check{
+		ID: "1", Timeout: time.Minute,
+		Command: `cat file; echo $FLEET_CHECK/$FLEET_AGENT/$FLEET_TASK_ID; (: >>"` + secret + `") && echo WRITTEN; cat "$FLEET_RUN_DIR/../run.json" >/dev/null; (: >>"$FLEET_RUN_DIR/../exit.json") && echo WRITTEN; true`,
+	})
+	require.NoError(t, err)
+	require.Equal(t, fleet.CheckPassed, res.Status)
+	require.Contains(t, res.Output, "made\n1/papi/"+r.TaskID+"\n")
+	if w.Unconfined(a) == "" {
+		require.NotContains(t, res.Output, "WRITTEN")
+	}
+}
+
+// TestFeedbackOfChecks holds that a script finds what checks found wrong, and runs as it is.
+func TestFeedbackOfChecks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	a := w.agent("shell")
+	r := newRun(`cat "$FLEET_FEEDBACK_FILE"`)
+	r.Feedback = "$ make test\nno compiler"
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+	said, o := w.follow(a, r)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	require.Equal(t, r.Feedback, strings.TrimSpace(said))
+	_, err := os.Stat(w.runDir(a, r, "feedback.md"))
+	require.NoError(t, err)
+}

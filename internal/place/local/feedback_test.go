@@ -1,0 +1,40 @@
+package local_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/local"
+)
+
+// TestClaudeTriesAgain holds that what checks found is the next turn of the conversation, and that an agent that has lost
+// its conversation is told its task again.
+func TestClaudeTriesAgain(t *testing.T) {
+	t.Parallel()
+	w := newClaudeWorld(t, local.Role{})
+	a := w.agent("claude")
+	w.script("s-1", "", claudeInit, claudeDone)
+	_, o := w.do(a, "fix the login")
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+
+	again := newRun("fix the login")
+	again.Feedback, again.Continues = "$ go test ./...\nno compiler", true
+	require.NoError(t, w.Connect(a).Dispatch(w.ctx, again))
+	_, o = w.follow(a, again)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	argv := w.argv()
+	require.Contains(t, argv, "s-1")
+	require.Equal(t, again.Feedback, argv[len(argv)-1])
+
+	b := w.agent("claude")
+	w.script("s-2", "", claudeInit, claudeDone)
+	fresh := newRun("fix the login")
+	fresh.Feedback = again.Feedback
+	require.NoError(t, w.Connect(b).Dispatch(w.ctx, fresh))
+	_, o = w.follow(b, fresh)
+	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	argv = w.argv()
+	require.Equal(t, "fix the login\n\n"+again.Feedback, argv[len(argv)-1])
+}

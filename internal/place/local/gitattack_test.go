@@ -1,0 +1,220 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// attack has the agent make each attack, a line of shell, and fails the test for those that succeed. Variables are set by prepare.
+func (w *world) attack(a fleet.Agent, prepare string, attacks []string) {
+	w.t.Helper()
+	script := "set +e\n" + prepare + "\n"
+	for i, attack := range attacks {
+		script += fmt.Sprintf("if ( %s ) </dev/null >/dev/null 2>&1; then echo %d succeeded; fi\n", attack, i)
+	}
+	_, o := w.do(a, script+"echo done")
+	require.Equal(w.t, fleet.TaskCompleted, o.Status, "%+v", o)
+	require.Equal(w.t, "done", o.Summary)
+	for line := range strings.Lines(string(o.Payload)) {
+		var i int
+		if _, err := fmt.Sscanf(line, "%d succeeded", &i); err == nil {
+			w.t.Errorf("the attack succeeded: %s", attacks[i])
+		}
+	}
+}
+
+// TestGitAttacks has an agent attack the repository of its project, and the git directory of another agent.
+func TestGitAttacks(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	w, repo := repoWorld(t, false)
+	other, a := w.agent("repo"), w.agent("repo")
+	w.do(other, "git commit -q --allow-empty -m theirs")
+	git(t, repo, `printf '#!/bin/sh\n' >.git/hooks/pre-commit; git branch release; git tag v1; git pack-refs --all; git checkout -q -b work`)
+	state := func() string {
+		return git(t, repo, `find .git "`+w.home(other, "git")+`" -type f -not -path '*/refs/fleet/*' | sort | xargs sha256sum; git status --porcelain`)
+	}
+	before := state()
+	w.attack(a, `R=`+repo+` O=`+w.home(other, "git")+`; git commit -q --allow-empty -m mine; MINE=$(git rev-parse HEAD); git config --global --add safe.directory '*'; printf '#!/bin/sh\n' >hook; chmod +x hook`, []string{
+		"cp hook $R/.git/hooks/post-checkout",
+		"echo : >>$R/.git/hooks/pre-commit",
+		"mv hook $R/.git/hooks/pre-commit",
+		"git -C $R config core.fsmonitor $PWD/hook",
+		"echo '[core]' >>$R/.git/config",
+		"mv hook $R/.git/config",
+		"git -C $R update-ref refs/heads/release $MINE",
+		"git -C $R update-ref -d refs/tags/v1",
+		"git -C $R branch mine $MINE",
+		"git push $R HEAD:refs/heads/mine",
+		"git push --force file://$R HEAD:refs/heads/release",
+		"echo $MINE >$R/.git/refs/heads/release",
+		"echo $MINE >>$R/.git/packed-refs",
+		"echo 'ref: refs/heads/release' >$R/.git/HEAD",
+		"git -C $R stash",
+		"git -C $R worktree add $PWD/tree",
+		"git -C $R worktree prune --expire=now; touch $R/.git/worktrees",
+		"git -C $R hash-object -w --stdin",
+		"rm -f $R/.git/objects/*/*",
+		"mv $R/.git elsewhere",
+		"echo attacked >>$R/file",
+		"cat $R/file",
+		"echo attacked >$R/.gitattributes",
+		"ln $R/.git/config linked && echo x >>linked",
+		"ls $O",
+		"cat $O/config",
+		"cp hook $O/hooks/pre-commit",
+		"git --git-dir=$O config core.hooksPath $PWD",
+		"echo $MINE >$O/refs/heads/main",
+		"mv hook $O/HEAD",
+		"cat $O.json",
+		"echo '{}' >../git.json",
+		"echo x >../git.json.new",
+		"mv ../git ../git.old",
+		"rm ../git.json",
+	})
+	require.True(t, before == state(), "something has changed")
+
+	// What it can change is its own, and does nothing to others: what Fleet takes from there, Fleet checks.
+	_, o := w.do(a, `printf '#!/bin/sh\ntouch `+w.home(a, "work", "ran")+`\n' >hook; chmod +x hook
+		for h in reference-transaction post-checkout post-index-change; do cp hook ../git/hooks/$h; done
+		git config core.fsmonitor $PWD/hook; git config core.alternateRefsCommand $PWD/hook; git config uploadpack.packObjectsHook $PWD/hook
+		echo `+w.home(other, "git", "objects")+` >>../git/objects/info/alternates
+		git checkout -q release; echo evil >file; git commit -q -am evil; rm -f ran`)
+	require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+	kept, err := w.Delete(w.ctx, a)
+	require.NoError(t, err)
+	require.Contains(t, kept, filepath.Join(w.dir, "kept"), "the hook is not committed")
+	require.NoFileExists(t, filepath.Join(w.dir, "kept", "papi-"+a.UID[len(a.UID)-8:], "ran"))
+	tag := "fleet/papi-" + a.UID[len(a.UID)-8:]
+	require.Equal(t, "one\nevil", git(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
+}
+
+// TestStolenTree has an agent make its tree that of another one, in all ways that git knows. Fleet looks at the agent's own.
+func TestStolenTree(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	w, repo := repoWorld(t, false)
+	other := w.agent("repo")
+	w.do(other, "echo secret >secret; git add secret; git commit -qm secret")
+	for name, script := range map[string]string{
+		"the link":        `echo "gitdir: $O" >.git`,
+		"the common one":  `echo "$O" >../git/commondir`,
+		"its objects":     `rm -rf ../git/objects; ln -s "$O/objects" ../git/objects`,
+		"its refs":        `rm -rf ../git/refs; ln -s "$O/refs" ../git/refs`,
+		"a ref":           `ln -sf "$O/refs/heads/$THEIRS" ../git/refs/heads/stolen`,
+		"its HEAD":        `ln -sf "$O/HEAD" ../git/HEAD`,
+		"its index":       `ln -sf "$O/index" ../git/index`,
+		"its files":       `ln -s "$O/../work" files; rm -f file; ln -s "$O/../work/secret" file`,
+		"its working dir": `git config core.worktree "$O/../work"`,
+		"a replaced one":  `git config extensions.worktreeConfig true; echo "[core]" >../git/config.worktree; echo "worktree = $O/../work" >>../git/config.worktree`,
+		"an environment":  `echo "[include] path = $O/config" >>../git/config`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := w.agent("repo")
+			_, o := w.do(a, "O="+w.home(other, "git")+" THEIRS=fleet/papi-"+other.UID[len(other.UID)-8:]+"; "+script)
+			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
+			r := newRun("true")
+			_ = w.Connect(a).Dispatch(w.ctx, r)
+			_, _ = w.Connect(a).Changes(w.ctx, r)
+			_, err := w.Delete(w.ctx, a)
+			require.NoError(t, err)
+			require.NotContains(t, git(t, repo, "git for-each-ref --format='%(refname)' refs/heads refs/fleet/"+a.UID+
+				" | while read r; do git ls-tree -r $r; done; git fsck --full >&2"), "secret")
+			require.FileExists(t, w.home(other, "work", "secret"))
+		})
+	}
+	_, err := w.Connect(other).Changes(w.ctx, newRun("true"))
+	require.NoError(t, err)
+	_, err = os.Stat(w.home(other, "git", "HEAD"))
+	require.NoError(t, err)
+}
+
+// TestOlderWorktree holds that an agent of an earlier version, whose worktree writes into the repository, works on in a git
+// directory of its own, and that its work is kept.
+func TestOlderWorktree(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*world, fleet.Agent){
+		"at its next task":  func(*world, fleet.Agent) {},
+		"at its next start": func(w *world, a fleet.Agent) { require.NoError(t, w.Start(w.ctx, a)) },
+		"when it is deleted": func(w *world, a fleet.Agent) {
+			kept, err := w.Delete(w.ctx, a)
+			require.NoError(t, err)
+			require.Contains(t, kept, "worktree")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, repo := repoWorld(t, false)
+			a := w.agent("repo")
+			tag := "papi-" + a.UID[len(a.UID)-8:]
+			git(t, repo, "rm -rf "+w.home(a, "work")+" "+w.home(a, "git")+" "+w.home(a, "git.json")+"; git worktree add -q "+w.home(a, "work")+" fleet/"+tag)
+			git(t, w.home(a, "work"), "git commit -q --allow-empty -m before; echo two >>file")
+			ws, err := w.Inspect(w.ctx, a)
+			require.NoError(t, err)
+			require.Equal(t, fleet.StateRunning, ws.State, ws.Reason)
+			start(w, a)
+			if name == "when it is deleted" {
+				require.Equal(t, "one\ntwo", git(t, filepath.Join(w.dir, "kept", tag), "cat file"))
+				return
+			}
+			r := w.start(a, "git commit -qam after; git log --format=%s")
+			_, o := w.follow(a, r)
+			require.Equal(t, "after\nbefore\none\n", string(o.Payload), "%+v", o)
+			require.NotContains(t, git(t, repo, "git worktree list"), w.dir)
+			_, err = w.Connect(a).Changes(w.ctx, r)
+			require.NoError(t, err)
+			require.Equal(t, "after", git(t, repo, "git log -1 --format=%s fleet/"+tag))
+		})
+	}
+}
+
+// TestOutlives holds that what a run does to outlive a stop, a kill and the deletion of its agent ends with them.
+func TestOutlives(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	for name, script := range map[string]string{
+		"a session of its own":       `setsid bash -c 'echo pid $$ >>pids; exec sleep 3600' &`,
+		"forked twice":               `( ( setsid bash -c 'echo pid $$ >>pids; exec sleep 3600' & ) & )`,
+		"a clean environment":        `( env -i setsid bash -c 'cd /; echo pid $$; exec sleep 3600' >>pids 2>/dev/null </dev/null & )`,
+		"it suspends its supervisor": `( setsid bash -c 'echo pid $$ >>pids; exec sleep 3600' & ); kill -STOP $PPID`,
+		"it kills its supervisor": `( env -i setsid bash -c 'echo pid $$; trap "" TERM INT HUP; exec sleep 3600' >>pids & ); kill -KILL $PPID; env -i kill -KILL $PPID
+			P=$PPID; env -i bash -c "for i in 1 2 3; do kill -KILL $P; kill -STOP $P; done"`,
+		"it ignores signals and begets": `f() { trap '' TERM INT HUP; echo pid $BASHPID >>pids; sleep 0.2; f & sleep 0.1; }; f &`,
+	} {
+		for how, end := range map[string]func(*world, fleet.Agent, fleet.Run){
+			"stop": func(w *world, a fleet.Agent, r fleet.Run) {
+				require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, false))
+			},
+			"kill": func(w *world, a fleet.Agent, r fleet.Run) {
+				require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, true))
+			},
+			"delete": func(*world, fleet.Agent, fleet.Run) {},
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, nil)
+				a := w.agent("shell")
+				r := w.start(a, "set +e; "+script+"\nuntil grep -q pid pids; do :; done; echo begun; sleep 3600")
+				w.until(a, r, "begun")
+				pids, err := os.ReadFile(w.home(a, "work", "pids"))
+				require.NoError(t, err)
+				end(w, a, r)
+				if how != "delete" {
+					_, o := w.follow(a, r)
+					require.Equal(t, fleet.TaskStopped, o.Status, "%+v", o)
+				}
+				_, err = w.Delete(w.ctx, a)
+				require.NoError(t, err)
+				gone(t, string(pids))
+				require.Empty(t, within(t, w.dir))
+			})
+		}
+	}
+}

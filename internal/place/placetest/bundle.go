@@ -1,0 +1,44 @@
+package placetest
+
+import (
+	"bytes"
+	"errors"
+
+	"fleet/internal/fleet"
+)
+
+func bundle(x *bench) {
+	a := x.readyIn(x.h.Repository)
+	made := func() []byte {
+		x.Helper()
+		var b bytes.Buffer
+		x.NoError(x.b.Connect(a).Bundle(x.ctx, &b))
+		return b.Bytes()
+	}
+	if !x.b.Traits().Bundles {
+		x.optional(x.b.Connect(a).Bundle(x.ctx, &bytes.Buffer{}))
+		return
+	}
+	x.Empty(made(), "the agent has made nothing")
+	r := x.dispatch(a, x.h.Prompts.Changes)
+	_, o := x.whole(a, r)
+	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
+	x.NotEmpty(made(), "what is not committed counts too")
+	_, err := x.b.Connect(a).Changes(x.ctx, r)
+	x.NoError(err)
+	before := made()
+	x.NotEmpty(before)
+	full := errors.New("full")
+	x.ErrorIs(x.b.Connect(a).Bundle(x.ctx, failing{full}), full)
+
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	if x.b.Traits().KeepsWork {
+		x.NotEmpty(made(), "the agent is deleted")
+	}
+}
+
+// failing is a writer that fails.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

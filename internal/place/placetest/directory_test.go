@@ -1,0 +1,193 @@
+package placetest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/shim"
+)
+
+// directory is the example of docs/extend/place.md: a place that gives each agent a directory on this machine, in which its
+// tasks run as shell scripts.
+//
+// The directory of an agent has its record agent.json, which is there once all else is, a file stopped while the agent is
+// stopped, work, where its tasks run, and what runner.Home describes.
+type directory struct {
+	root  string // has the directories of agents, and nothing else
+	shell driver.Driver
+	host  *runner.Host
+}
+
+// newDirectory returns a place over the directory root, which must exist. shim starts runner.ShimMain.
+func newDirectory(root string, shim []string) (*directory, error) {
+	shell, err := driver.New(driver.Options{Kind: "shell"})
+	return &directory{root, shell, runner.New(runner.Config{ShimCommand: shim})}, err
+}
+
+// Traits implements fleet.Place. Nothing optional is promised.
+func (d *directory) Traits() fleet.Traits { return fleet.Traits{Name: "directory", Output: true} }
+
+// Projects implements fleet.Place.
+func (d *directory) Projects(ctx context.Context) ([]fleet.Project, error) {
+	return []fleet.Project{{Name: "scripts", Description: "Tasks are shell scripts"}}, ctx.Err()
+}
+
+// Roles implements fleet.Place.
+func (d *directory) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
+	if project != "scripts" {
+		return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "project %q not found: there is scripts", project)
+	}
+	return []fleet.Role{{Name: "worker", Default: true}}, ctx.Err()
+}
+
+func (d *directory) path(a fleet.Agent, name ...string) string {
+	return filepath.Join(append([]string{d.root, runner.FileName(a.UID)}, name...)...)
+}
+
+// Provision implements fleet.Place. Each step can be taken again, and the record is the last.
+func (d *directory) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
+	if a.Project != "scripts" || a.Recipe != nil {
+		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "project %q not found: there is scripts", a.Project)
+	}
+	w := fleet.Workspace{
+		ID: a.UID, AgentUID: a.UID, Location: d.path(a, "work"), State: fleet.StateRunning,
+		Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec,
+	}
+	record, err := json.Marshal(w)
+	if err == nil {
+		err = errors.Join(ctx.Err(), runner.Home(d.path(a)).Make(), os.MkdirAll(d.path(a, "work"), 0o700))
+	}
+	if err == nil {
+		err = shim.WriteFile(d.path(a, "agent.json"), record, 0o600) // whole, or not at all
+	}
+	if err != nil {
+		return fleet.Workspace{}, runner.HostError("the directory of the agent cannot be made", err)
+	}
+	return d.Inspect(ctx, a)
+}
+
+// Start implements fleet.Place.
+func (d *directory) Start(ctx context.Context, a fleet.Agent) error {
+	err := os.Remove(d.path(a, "stopped"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return runner.HostError("the agent cannot be started", err)
+	}
+	return ctx.Err()
+}
+
+// Stop implements fleet.Place. The agent is stopped before its run ends, so that none begins after it.
+func (d *directory) Stop(ctx context.Context, a fleet.Agent) error {
+	err := ctx.Err()
+	if err == nil {
+		err = os.WriteFile(d.path(a, "stopped"), nil, 0o600)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // the agent does not exist
+		return nil
+	}
+	if err != nil {
+		return runner.HostError("the agent cannot be stopped", err)
+	}
+	return d.host.End(ctx, runner.Home(d.path(a)), "its agent was stopped")
+}
+
+// Delete implements fleet.Place. It keeps nothing.
+func (d *directory) Delete(ctx context.Context, a fleet.Agent) (kept string, err error) {
+	if err := d.Stop(ctx, a); err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(d.path(a)); err != nil {
+		return "", runner.HostError("the directory of the agent cannot be removed", err)
+	}
+	return "", nil
+}
+
+// Inspect implements fleet.Place.
+func (d *directory) Inspect(ctx context.Context, a fleet.Agent) (w fleet.Workspace, err error) {
+	if err := ctx.Err(); err != nil {
+		return w, err
+	}
+	record, err := os.ReadFile(d.path(a, "agent.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fleet.Workspace{ID: a.UID, AgentUID: a.UID, State: fleet.StateDeleted}, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(record, &w)
+	}
+	if err != nil { // not an error of the call, which would hide the other agents from List
+		return fleet.Workspace{ID: a.UID, AgentUID: a.UID, State: fleet.StateUnhealthy, Reason: "its record cannot be read: delete the agent"}, nil
+	}
+	if _, err := os.Stat(d.path(a, "stopped")); err == nil {
+		w.State = fleet.StateStopped
+	}
+	return w, nil
+}
+
+// List implements fleet.Place.
+func (d *directory) List(ctx context.Context) (all []fleet.Workspace, err error) {
+	entries, err := os.ReadDir(d.root)
+	if err != nil {
+		return nil, runner.HostError("the agents cannot be listed", err)
+	}
+	for _, e := range entries {
+		w, err := d.Inspect(ctx, fleet.Agent{UID: e.Name()})
+		if err != nil {
+			return nil, err
+		}
+		if w.State != fleet.StateDeleted {
+			all = append(all, w)
+		}
+	}
+	return all, ctx.Err()
+}
+
+// Log implements fleet.Place.
+func (d *directory) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, truncated bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	return runner.Home(d.path(a)).Log(n)
+}
+
+// Connect implements fleet.Place.
+func (d *directory) Connect(a fleet.Agent) fleet.Runner {
+	return d.host.Agent(a.Name, runner.Home(d.path(a)), workspace{d, a})
+}
+
+// Close implements fleet.Place.
+func (d *directory) Close() error {
+	d.host.Close()
+	return nil
+}
+
+// workspace is a runner.Workspace: it tells the host how an agent's program is started.
+type workspace struct {
+	place *directory
+	agent fleet.Agent
+}
+
+// Ready implements runner.Workspace.
+func (w workspace) Ready() error {
+	at, err := w.place.Inspect(context.Background(), w.agent)
+	if err != nil {
+		return err
+	}
+	return at.Offline(w.agent.Name)
+}
+
+// Work implements runner.Workspace.
+func (w workspace) Work(fleet.Run) (runner.Work, error) {
+	return runner.Work{
+		Driver: w.place.shell, Dir: w.place.path(w.agent, "work"),
+		Job: driver.Job{Agent: w.agent.Name, Project: w.agent.Project, Role: driver.Role{Name: w.agent.Role}, Spec: w.agent.Spec},
+	}, nil
+}
+
+// Tree implements runner.Workspace: the agents work in no repository.
+func (w workspace) Tree() (*runner.Tree, error) { return nil, nil }

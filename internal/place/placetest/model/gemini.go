@@ -1,0 +1,171 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Gemini is Google's API of its Gemini models.
+const Gemini = "gemini"
+
+// parseGemini returns a reader of bodies of POST /v1beta/models/MODEL:METHOD. The path tells the model and whether the
+// answer is streamed. Calls have no ids in older versions of the API, so they get their position as one.
+func parseGemini(path string) func(body []byte) (Request, error) {
+	model, method, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ":")
+	return func(body []byte) (Request, error) {
+		type parts []struct {
+			Text    string `json:"text"`
+			Thought bool   `json:"thought"`
+			Call    *struct {
+				ID   string          `json:"id"`
+				Name string          `json:"name"`
+				Args json.RawMessage `json:"args"`
+			} `json:"functionCall"`
+			Result *struct {
+				ID       string          `json:"id"`
+				Name     string          `json:"name"`
+				Response json.RawMessage `json:"response"`
+			} `json:"functionResponse"`
+		}
+		var in struct {
+			System struct {
+				Parts parts `json:"parts"`
+			} `json:"systemInstruction"`
+			Contents []struct {
+				Role  string `json:"role"`
+				Parts parts  `json:"parts"`
+			} `json:"contents"`
+			Tools []struct {
+				Functions []struct {
+					Name        string          `json:"name"`
+					Description string          `json:"description"`
+					Parameters  json.RawMessage `json:"parameters"`
+					Schema      json.RawMessage `json:"parametersJsonSchema"`
+				} `json:"functionDeclarations"`
+			} `json:"tools"`
+			Config struct {
+				Temperature *float64 `json:"temperature"`
+			} `json:"generationConfig"`
+		}
+		if err := json.Unmarshal(body, &in); err != nil {
+			return Request{}, err
+		}
+		r := Request{API: Gemini, Body: body, Model: model, Stream: method == "streamGenerateContent", Temperature: in.Config.Temperature}
+		for _, p := range in.System.Parts {
+			r.System += p.Text
+		}
+		calls, open := 0, []Call(nil) // open are the calls without a result
+		for _, c := range in.Contents {
+			said := Message{Role: "user"}
+			if c.Role == "model" {
+				said.Role = "assistant"
+			}
+			var texts []string
+			for _, p := range c.Parts {
+				switch {
+				case p.Call != nil:
+					calls++
+					id := p.Call.ID
+					if id == "" {
+						id = fmt.Sprint(calls)
+					}
+					said.Calls = append(said.Calls, Call{id, p.Call.Name, p.Call.Args})
+					open = append(open, Call{ID: id, Name: p.Call.Name})
+				case p.Result != nil:
+					result := Message{Role: "tool", Text: geminiResult(p.Result.Response)}
+					// A conversation that Gemini CLI has read again may have other ids and names in its results, and each twice.
+					at := slices.IndexFunc(open, func(c Call) bool { return c.ID == p.Result.ID })
+					if at < 0 {
+						at = max(0, slices.IndexFunc(open, func(c Call) bool { return c.Name == p.Result.Name }))
+					}
+					if at < len(open) {
+						result.CallID = open[at].ID
+						open = slices.Delete(open, at, at+1)
+						r.Messages = append(r.Messages, result)
+					}
+				case p.Text != "" && !p.Thought:
+					texts = append(texts, p.Text)
+				}
+			}
+			if said.Text = strings.Join(texts, "\n"); said.Text != "" || len(said.Calls) > 0 {
+				r.Messages = append(r.Messages, said)
+			}
+		}
+		for _, t := range in.Tools {
+			for _, f := range t.Functions {
+				schema := f.Schema
+				if schema == nil {
+					schema = f.Parameters
+				}
+				r.Tools = append(r.Tools, Tool{f.Name, f.Description, schema})
+			}
+		}
+		return r, nil
+	}
+}
+
+// geminiResult is the text of a tool's result: its output or its error, where it has one.
+func geminiResult(response json.RawMessage) string {
+	var r struct{ Output, Error string }
+	if json.Unmarshal(response, &r) == nil && r.Output+r.Error != "" {
+		return r.Output + r.Error
+	}
+	return string(response)
+}
+
+// gemini answers as the Gemini API does.
+type gemini struct {
+	events
+	q     Request
+	parts []any // of an answer as a whole
+}
+
+func geminiWriter(w http.ResponseWriter, q Request) writer { return &gemini{events: events{w}, q: q} }
+
+func (a *gemini) fail(status int, message string) {
+	writeJSON(a.w, status, map[string]any{"error": map[string]any{"code": status, "message": message, "status": strings.ToUpper(kind(status))}})
+}
+
+func (a *gemini) chunk(parts []any, finish string) map[string]any {
+	if parts == nil {
+		parts = []any{map[string]any{"text": ""}}
+	}
+	candidate := map[string]any{"index": 0, "content": map[string]any{"role": "model", "parts": parts}}
+	if finish != "" {
+		candidate["finishReason"] = finish
+	}
+	return map[string]any{"candidates": []any{candidate}, "modelVersion": a.q.Model, "responseId": "stub"}
+}
+
+func (a *gemini) begin() {
+	if a.q.Stream {
+		a.open()
+	}
+}
+
+func (a *gemini) part(p map[string]any) {
+	if !a.q.Stream {
+		a.parts = append(a.parts, p)
+		return
+	}
+	a.send("", a.chunk([]any{p}, ""))
+}
+
+func (a *gemini) text(s string) { a.part(map[string]any{"text": s}) }
+
+func (a *gemini) call(c Call) {
+	a.part(map[string]any{"functionCall": map[string]any{"id": c.ID, "name": c.Name, "args": c.Input}})
+}
+
+func (a *gemini) end(bool) {
+	last := a.chunk(a.parts, "STOP")
+	last["usageMetadata"] = map[string]any{"promptTokenCount": InputTokens, "candidatesTokenCount": OutputTokens, "totalTokenCount": InputTokens + OutputTokens}
+	if !a.q.Stream {
+		writeJSON(a.w, http.StatusOK, last)
+		return
+	}
+	a.send("", last)
+}

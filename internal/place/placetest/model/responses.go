@@ -1,0 +1,204 @@
+package model
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// Responses is OpenAI's Responses API, which Codex speaks.
+const Responses = "responses"
+
+// parseResponses reads a body of POST /v1/responses. An assistant's texts and calls come as items of their own and are
+// one message here.
+func parseResponses(body []byte) (Request, error) {
+	var in struct {
+		Model        string          `json:"model"`
+		Stream       bool            `json:"stream"`
+		Temperature  *float64        `json:"temperature"`
+		Instructions string          `json:"instructions"`
+		Input        json.RawMessage `json:"input"`
+		Tools        []responsesTool `json:"tools"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return Request{}, err
+	}
+	var items []responsesItem
+	if text := ""; json.Unmarshal(in.Input, &text) == nil {
+		items = []responsesItem{{Role: "user", Content: content{{Text: text}}}}
+	} else if err := json.Unmarshal(in.Input, &items); err != nil {
+		return Request{}, err
+	}
+	r := Request{API: Responses, Body: body, Model: in.Model, Stream: in.Stream, Temperature: in.Temperature}
+	system := []string{in.Instructions}
+	assistant := func() *Message {
+		if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == "assistant" {
+			return &r.Messages[n-1]
+		}
+		r.Messages = append(r.Messages, Message{Role: "assistant"})
+		return &r.Messages[len(r.Messages)-1]
+	}
+	for _, i := range items {
+		switch {
+		case i.Type == "function_call":
+			m := assistant()
+			m.Calls = append(m.Calls, Call{i.CallID, i.Name, json.RawMessage(i.Arguments)})
+		case i.Type == "custom_tool_call":
+			m := assistant()
+			m.Calls = append(m.Calls, Call{i.CallID, i.Name, i.Input})
+		case strings.HasSuffix(i.Type, "_call_output"):
+			r.Messages = append(r.Messages, Message{Role: "tool", Text: i.Output.text(), CallID: i.CallID})
+		case i.Role == "system" || i.Role == "developer":
+			system = append(system, i.Content.text())
+		case i.Role == "assistant":
+			m := assistant()
+			m.Text = strings.TrimPrefix(m.Text+"\n"+i.Content.text(), "\n")
+		case i.Role == "user":
+			r.Messages = append(r.Messages, Message{Role: "user", Text: i.Content.text()})
+		}
+	}
+	r.System = strings.TrimSpace(strings.Join(system, "\n"))
+	for _, t := range in.Tools {
+		if t.Type == "namespace" {
+			r.namespaces = append(r.namespaces, t.Name)
+		}
+		r.Tools = append(r.Tools, t.tools()...)
+	}
+	return r, nil
+}
+
+// responsesItem is a message, a call or the result of a call.
+type responsesItem struct {
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	Content   content         `json:"content"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	Input     json.RawMessage `json:"input"`
+	Output    content         `json:"output"`
+}
+
+// responsesTool is a tool, or several under one name.
+type responsesTool struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Tools       []responsesTool `json:"tools"` // of a namespace
+}
+
+func (t responsesTool) tools() (all []Tool) {
+	if t.Type != "namespace" {
+		name := t.Name
+		if name == "" {
+			name = t.Type // one that the API itself runs
+		}
+		return []Tool{{name, t.Description, t.Parameters}}
+	}
+	for _, inner := range t.Tools {
+		inner.Name = t.Name + "__" + inner.Name
+		all = append(all, inner.tools()...)
+	}
+	return all
+}
+
+// responses answers as the Responses API does.
+type responses struct {
+	events
+	q      Request
+	id     string
+	said   strings.Builder
+	open   bool // a text has begun and not ended
+	output []any
+}
+
+func responsesWriter(w http.ResponseWriter, q Request) writer {
+	return &responses{events: events{w}, q: q, id: "resp_" + callID()}
+}
+
+func (a *responses) fail(status int, message string) {
+	writeJSON(a.w, status, map[string]any{"error": map[string]any{"message": message, "type": kind(status), "code": nil, "param": nil}})
+}
+
+func (a *responses) emit(name string, fields map[string]any) {
+	if a.q.Stream {
+		fields["type"] = name
+		a.send(name, fields)
+	}
+}
+
+func (a *responses) response(status string) map[string]any {
+	output := a.output
+	if output == nil {
+		output = []any{}
+	}
+	return map[string]any{"id": a.id, "object": "response", "created_at": 1700000000, "model": a.q.Model, "status": status, "output": output}
+}
+
+func (a *responses) begin() {
+	if a.q.Stream {
+		a.events.open()
+	}
+	a.emit("response.created", map[string]any{"response": a.response("in_progress")})
+}
+
+func (a *responses) message(status string) map[string]any {
+	content := []any{}
+	if a.said.Len() > 0 {
+		content = append(content, map[string]any{"type": "output_text", "text": a.said.String(), "annotations": []any{}})
+	}
+	return map[string]any{"type": "message", "id": "msg_" + a.id, "role": "assistant", "status": status, "content": content}
+}
+
+func (a *responses) text(s string) {
+	if !a.open {
+		a.open = true
+		a.emit("response.output_item.added", map[string]any{"output_index": len(a.output), "item": a.message("in_progress")})
+	}
+	a.said.WriteString(s)
+	a.emit("response.output_text.delta", map[string]any{"output_index": len(a.output), "content_index": 0, "item_id": "msg_" + a.id, "delta": s})
+}
+
+// done adds an item that is complete.
+func (a *responses) done(item map[string]any) {
+	a.emit("response.output_item.done", map[string]any{"output_index": len(a.output), "item": item})
+	a.output = append(a.output, item)
+}
+
+func (a *responses) closeText() {
+	if a.open {
+		a.open = false
+		a.done(a.message("completed"))
+		a.said.Reset()
+	}
+}
+
+func (a *responses) call(c Call) {
+	a.closeText()
+	item := map[string]any{"type": "function_call", "id": "fc_" + c.ID, "call_id": c.ID, "name": c.Name, "arguments": string(c.Input), "status": "completed"}
+	if text := ""; json.Unmarshal(c.Input, &text) == nil { // a tool of free form
+		item = map[string]any{"type": "custom_tool_call", "id": "ctc_" + c.ID, "call_id": c.ID, "name": c.Name, "input": text, "status": "completed"}
+	}
+	for _, n := range a.q.namespaces {
+		if name, ok := strings.CutPrefix(c.Name, n+"__"); ok {
+			item["namespace"], item["name"] = n, name
+		}
+	}
+	a.emit("response.output_item.added", map[string]any{"output_index": len(a.output), "item": item})
+	a.done(item)
+}
+
+func (a *responses) end(bool) {
+	a.closeText()
+	r := a.response("completed")
+	r["usage"] = map[string]any{
+		"input_tokens": InputTokens, "input_tokens_details": map[string]any{"cached_tokens": 0},
+		"output_tokens": OutputTokens, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": InputTokens + OutputTokens,
+	}
+	if !a.q.Stream {
+		writeJSON(a.w, http.StatusOK, r)
+		return
+	}
+	a.emit("response.completed", map[string]any{"response": r})
+}

@@ -1,0 +1,76 @@
+package placetest
+
+import (
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+func output(x *bench) {
+	a := x.ready()
+	if !x.b.Traits().Output {
+		r := x.dispatch(a, x.h.Prompts.Says)
+		x.completes(a, r, x.h.Prompts.Says)
+		_, err := x.b.Connect(a).Output(x.ctx, r, 0, 100)
+		x.optional(err)
+		return
+	}
+	page := func(r fleet.Run, offset int64, limit int) fleet.OutputPage {
+		x.Helper()
+		p, err := x.b.Connect(a).Output(x.ctx, r, offset, limit)
+		x.NoError(err)
+		x.LessOrEqual(len(p.Data), limit)
+		x.Zero(p.GapSize)
+		return p
+	}
+	whole := func(r fleet.Run) string {
+		x.Helper()
+		p := page(r, 0, 1<<20)
+		x.Zero(p.Offset)
+		x.Len(p.Data, int(p.Size))
+		return string(p.Data)
+	}
+
+	// While it runs.
+	r, f := x.working(a, x.h.Prompts.Works)
+	before := whole(r)
+	x.Contains(before, x.h.Prompts.Works.Lines[0])
+	x.stopped(a, r, f)
+	after := whole(r)
+	x.True(strings.HasPrefix(after, before))
+
+	// After it has ended, in pages.
+	r = x.dispatch(a, x.h.Prompts.Says)
+	x.completes(a, r, x.h.Prompts.Says)
+	all := whole(r)
+	for _, line := range x.h.Prompts.Says.Lines {
+		x.Contains(all, line)
+	}
+	size := int64(len(all))
+	x.Greater(size, int64(4))
+	x.Equal(fleet.OutputPage{Data: []byte(all[1:4]), Offset: 1, Size: size}, page(r, 1, 3))
+	x.Equal(fleet.OutputPage{Data: []byte(all[size-3:]), Offset: size - 3, Size: size}, page(r, -3, 100))
+	x.Equal(fleet.OutputPage{Data: []byte(all[size-3 : size-1]), Offset: size - 3, Size: size}, page(r, -3, 2))
+	x.Equal(all, string(page(r, -size-5, 1<<20).Data))
+	x.Equal(all, string(page(r, 0, 1<<30).Data), "a limit above that of a page")
+	for _, beyond := range []int64{size, size + 5} {
+		p := page(r, beyond, 10)
+		x.Empty(p.Data)
+		x.Equal(size, p.Offset)
+	}
+	var pages strings.Builder
+	for at := int64(0); at < size; {
+		p := page(r, at, 5)
+		x.NotEmpty(p.Data)
+		pages.Write(p.Data)
+		at = p.Offset + int64(len(p.Data))
+	}
+	x.Equal(all, pages.String())
+
+	_, err := x.b.Connect(a).Output(x.ctx, x.run(x.h.Prompts.Says), 0, 10)
+	x.reason(err, fleet.ReasonTaskNotFound)
+	_, err = x.b.Delete(x.ctx, a)
+	x.NoError(err)
+	_, err = x.b.Connect(a).Output(x.ctx, r, 0, 10)
+	x.reason(err, fleet.ReasonTaskNotFound, fleet.ReasonOutputNotFound, fleet.ReasonAgentOffline)
+}

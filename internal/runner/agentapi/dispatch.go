@@ -1,0 +1,220 @@
+package agentapi
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	// settleTime is how long an agent that is busy gets to come to rest before it counts as busy with something else:
+	// AgentAPI calls an agent busy until its screen has not changed for two seconds.
+	settleTime  = 12 * time.Second
+	settlePause = 300 * time.Millisecond
+	// maxGives is how often a message is given that AgentAPI did not take, and maxMisses how often AgentAPI may not
+	// answer meanwhile.
+	maxGives  = 3
+	maxMisses = 6
+	missPause = 700 * time.Millisecond
+)
+
+// Dispatch implements fleet.Runner. The conversation is looked at before the run is given, and again before it is given
+// again: a run that is in it was given.
+func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
+	all, a := w.all, w.agent
+	at, err := w.find(ctx)
+	if err != nil {
+		return err
+	}
+	api, err := all.reach(a, at)
+	if err != nil {
+		return err
+	}
+	if r.SelfStarted {
+		return all.begun(ctx, a, r, at, api)
+	}
+	since := at.Facts().reported()
+	t := all.runs.of(r.TaskID)
+	had, err := all.give(ctx, a, at, api, giving{
+		done: func(v *view) bool { return all.locate(v, a, r, t) >= 0 },
+		text: func(v *view) (string, error) {
+			if given, _ := t.start(); r.Again && !given && at.Facts().restarted(r) {
+				return "", fleet.Errorf(fleet.ReasonAgentOffline,
+					"the agent %q was restarted while it was given the task, so nobody knows whether it had it: start the task again if it is not done", a.Name)
+			}
+			spec, err := v.firstSpec(ctx, at)
+			return compose(r, spec), err
+		},
+		busy: func(v *view) error { return all.busyWith(a, v) },
+	})
+	if err != nil {
+		return err
+	}
+	if !had {
+		t.gave(since)
+	}
+	return nil
+}
+
+// firstSpec returns the specification, if the agent is to be told it now: its workspace does not have it, and it was not
+// given anything yet.
+func (v *view) firstSpec(ctx context.Context, at Workspace) (string, error) {
+	for _, m := range v.messages {
+		if m.Role == roleUser {
+			return "", nil
+		}
+	}
+	return at.Spec(ctx)
+}
+
+// busyWith returns AGENT_BUSY when it is known that the agent works on a run that goes on; otherwise it may be coming to
+// rest.
+func (all *Runners) busyWith(a fleet.Agent, v *view) error {
+	task := all.lastTask(a, v)
+	if task == "" {
+		return nil
+	}
+	t := all.runs.of(task)
+	if _, ended := t.result(); ended || t.wasInterrupted() {
+		return nil
+	}
+	return agentBusy(a, task)
+}
+
+// lastTask is the task that the agent works on, or worked on last; "" when it is not known.
+func (all *Runners) lastTask(a fleet.Agent, v *view) string {
+	for i := len(v.messages) - 1; i >= 0; i-- {
+		if v.messages[i].Role == roleUser {
+			if task := all.runs.taskOf(a.UID, v.messages[i].Time, ""); task != "" {
+				return task
+			}
+		}
+	}
+	return ""
+}
+
+func agentBusy(a fleet.Agent, task string) error {
+	if task == "" {
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on something else: wait for that, or stop it in Coder", a.Name)
+	}
+	return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", a.Name, task).With("task_id", task)
+}
+
+// giving is a message on its way to an agent.
+type giving struct {
+	done func(*view) bool            // whether the agent has it
+	text func(*view) (string, error) // what it is, or why it cannot be given any more
+	busy func(*view) error           // says that an agent that works will do so for long; nil: it may come to rest
+}
+
+// give gives the agent a message once, however often that takes. had says that the agent had it already.
+func (all *Runners) give(ctx context.Context, a fleet.Agent, at Workspace, api *client, g giving) (had bool, err error) {
+	gives, misses := 0, 0
+	var waited time.Duration
+	var last error
+	for {
+		v, err := api.look(ctx)
+		if err != nil {
+			if misses++; misses >= maxMisses {
+				return false, notTaken(a, err)
+			}
+			if err := all.missed(ctx, a, at, err); err != nil {
+				return false, err
+			}
+			continue
+		}
+		if g.done(v) {
+			return true, nil
+		}
+		if v.status != statusStable {
+			if err := g.busy(v); err != nil {
+				return false, err
+			}
+			if waited >= settleTime {
+				return false, agentBusy(a, all.lastTask(a, v))
+			}
+			waited += settlePause
+			if err := all.config.Wait(ctx, settlePause); err != nil {
+				return false, err
+			}
+			continue
+		}
+		if gives >= maxGives {
+			return false, notTaken(a, last)
+		}
+		text, err := g.text(v)
+		if err != nil {
+			return false, err
+		}
+		if text == "" {
+			return false, fleet.Invalid(fleet.ReasonTaskRequired, "task_description", "there is nothing in it that could be typed into a terminal")
+		}
+		if last = api.send(ctx, typeRaw, keyClear); last == nil {
+			last = api.send(ctx, typeUser, text)
+		}
+		var refusal *RefusalError
+		switch {
+		case last == nil:
+			if v, err := api.look(ctx); err == nil {
+				g.done(v) // notes which message it is
+			}
+			return false, nil
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case errors.As(last, &refusal) && refusal.busy():
+		default:
+			gives++
+			if err := all.missed(ctx, a, at, last); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// missed deals with an answer that did not come: it waits, or returns why waiting does not help.
+func (all *Runners) missed(ctx context.Context, a fleet.Agent, at Workspace, err error) error {
+	var unreachable *unreachableError
+	var refusal *RefusalError
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if !errors.As(err, &unreachable) && !errors.As(err, &refusal) && !errors.Is(err, context.DeadlineExceeded) {
+		err = at.Translate("speaking to the agent "+a.Name, err)
+		if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Reason != fleet.ReasonBackendUnavailable || e.RetryAfter > 0 {
+			return err // waiting does not help, or the host wants to be left alone
+		}
+	}
+	if err := all.config.Wait(ctx, missPause); err != nil {
+		return err
+	}
+	there, err := at.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if !there {
+		_, err = all.reach(a, nil)
+		return err
+	}
+	// An agent that only lost its connection may have taken what it was given: that is for the caller to find out.
+	if !at.Facts().Running {
+		_, err = all.reach(a, at)
+	}
+	return err
+}
+
+func notTaken(a fleet.Agent, cause error) error {
+	words := "it does not answer"
+	var refusal *RefusalError
+	if errors.As(cause, &refusal) {
+		words = refusal.Error()
+	}
+	if broken, ok := errors.AsType[*url.Error](cause); ok {
+		cause = broken.Err
+	}
+	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent %q did not take what it was given: %s", a.Name, words)
+	e.RetryAfter = 2 * time.Second
+	return e.WithCause(cause)
+}

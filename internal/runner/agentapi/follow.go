@@ -1,0 +1,531 @@
+package agentapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	tickTime     = 250 * time.Millisecond // how often a run is looked at whose screen does not change
+	pollPause    = time.Second            // between two looks where there is no stream of events
+	streamAgain  = 30 * time.Second       // until a stream of events is tried again that was not to be had
+	checkEvery   = 15 * time.Second       // how often the workspace of a run is looked at, and a silent stream is doubted
+	reportGrace  = 10 * time.Second       // how long an agent that has reported its end may take to come to rest
+	patienceLost = 2 * time.Minute        // how long an agent may be out of reach before its run counts as failed
+	stuckTime    = 20 * time.Second       // how long an agent may show nothing after it was given something
+	quitTime     = 10 * time.Second       // how long a run may take to end after its time was up
+)
+
+// Follow implements fleet.Runner.
+func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	all, a := w.all, w.agent
+	if err := ctx.Err(); err != nil {
+		return fleet.Outcome{}, err
+	}
+	t := all.runs.of(r.TaskID)
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return fleet.Outcome{}, ctx.Err()
+	}
+	f := &follower{all: all, find: w.find, agent: a, run: r, sink: sink, transcript: t, resumed: cursor != ""}
+	var err error
+	if f.next, err = t.after(cursor); err != nil {
+		return fleet.Outcome{}, err
+	}
+	o, err := f.follow(ctx)
+	if err != nil {
+		t.unseal()
+	}
+	var sunk sinkError
+	if errors.As(err, &sunk) {
+		return fleet.Outcome{}, sunk.error
+	}
+	if err != nil {
+		return fleet.Outcome{}, err
+	}
+	o.Terminal = true
+	t.end(o)
+	t.drop()
+	return o, nil
+}
+
+// follower follows one run.
+type follower struct {
+	all        *Runners
+	find       Find
+	agent      fleet.Agent
+	run        fleet.Run
+	sink       func(fleet.Output) error
+	transcript *transcript
+	next       int  // of the transcript's outputs, the first that sink has not taken
+	resumed    bool // something of the run was passed on before
+
+	at  Workspace
+	api *client
+
+	streamless time.Time // since when there is no stream of events; zero: not known
+
+	view    *view
+	viewAt  time.Time // when it was new
+	checked time.Time // when the workspace was looked at
+	stuck   time.Time // since when the agent shows nothing
+	lost    time.Time // since when it cannot be reached
+	overdue time.Time // when it was told that its time is up
+	pressed int       // how often, and how hard
+}
+
+func (f *follower) now() time.Time { return f.all.config.Now() }
+
+func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
+	if err := f.deliver(); err != nil {
+		return fleet.Outcome{}, err
+	}
+	if o, ended := f.transcript.result(); ended {
+		return o, nil
+	}
+	var err error
+	if f.at, err = f.find(ctx); err != nil {
+		return fleet.Outcome{}, err
+	}
+	if f.at == nil {
+		return failed("its workspace was deleted"), nil
+	}
+	for {
+		if why := f.at.Facts().Ended; why != "" {
+			return failed(why), nil
+		}
+		o, ended, err := f.watch(ctx)
+		if err != nil || ended {
+			return o, err
+		}
+		// The agent cannot be reached. Is it still there?
+		if err := f.all.config.Wait(ctx, pollPause); err != nil {
+			return fleet.Outcome{}, err
+		}
+		there, err := f.at.Refresh(ctx)
+		if err != nil {
+			return fleet.Outcome{}, err
+		}
+		if !there {
+			return failed("its workspace was deleted"), nil
+		}
+		if f.now().Sub(f.lost) > patienceLost {
+			reason := f.at.Facts().Trouble
+			if reason == "" {
+				reason = "AgentAPI does not answer"
+			}
+			return failed("the agent could not be reached for " + patienceLost.String() + ": " + reason), nil
+		}
+	}
+}
+
+func failed(reason string) fleet.Outcome {
+	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason}
+}
+
+// feed is the newest view of the conversation, for one reader.
+type feed struct {
+	mu    sync.Mutex
+	view  *view
+	fresh chan struct{}
+}
+
+func (d *feed) put(v *view) bool {
+	d.mu.Lock()
+	d.view = &view{status: v.status, agentType: v.agentType, skew: v.skew, messages: slices.Clone(v.messages)}
+	d.mu.Unlock()
+	select {
+	case d.fresh <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (d *feed) get() *view {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.view
+}
+
+// watch follows the run as long as its agent can be reached: on AgentAPI's stream of events and, where that breaks off or
+// cannot be had, by asking.
+func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
+	facts := f.at.Facts()
+	if facts.URL == nil {
+		f.isLost()
+		return o, false, ctx.Err()
+	}
+	f.api = f.all.client(facts)
+	for {
+		if f.streamless.IsZero() || f.now().Sub(f.streamless) > streamAgain {
+			if o, ended, err = f.stream(ctx); err != nil || ended {
+				return o, ended, f.through(ctx, err)
+			}
+			f.streamless = f.now()
+		}
+		v, err := f.api.look(ctx)
+		if err != nil {
+			return o, false, f.broken(ctx, err)
+		}
+		f.use(v)
+		if o, ended, err = f.step(ctx); err != nil || ended {
+			return o, ended, f.through(ctx, err)
+		}
+		if err := f.all.config.Wait(ctx, pollPause); err != nil {
+			return o, false, err
+		}
+	}
+}
+
+func (f *follower) isLost() {
+	if f.lost.IsZero() {
+		f.lost = f.now()
+	}
+}
+
+func (f *follower) use(v *view) { f.view, f.viewAt, f.lost = v, f.now(), time.Time{} }
+
+// stream follows the run as long as there is a stream of events that is to be believed.
+func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
+	watching, cancel := context.WithCancel(ctx)
+	d := &feed{fresh: make(chan struct{}, 1)}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = f.api.watch(watching, d.put)
+	}()
+	defer func() {
+		cancel()
+		<-over
+	}()
+	tick := time.NewTicker(tickTime)
+	defer tick.Stop()
+	f.view, f.viewAt = nil, f.now()
+	for {
+		select {
+		case <-ctx.Done():
+			return o, false, ctx.Err()
+		case <-d.fresh:
+			f.use(d.get())
+		case <-over:
+			return o, false, nil
+		case <-tick.C:
+		}
+		if f.view != nil {
+			if o, ended, err = f.step(ctx); err != nil || ended {
+				return o, ended, err
+			}
+		}
+		if f.now().Sub(f.viewAt) < checkEvery {
+			continue
+		}
+		if f.view == nil {
+			return o, false, nil
+		}
+		// Either nothing happens, or the stream is dead.
+		v, err := f.api.look(ctx)
+		if err != nil {
+			return o, false, err
+		}
+		same := sameView(f.view, v)
+		f.use(v)
+		if !same {
+			return o, false, nil
+		}
+	}
+}
+
+// through lets errors pass that following cannot go on from, and makes others ones of a broken connection.
+func (f *follower) through(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	var sunk sinkError
+	var known *fleet.Error
+	if errors.As(err, &sunk) || errors.As(err, &known) {
+		return err
+	}
+	return f.broken(ctx, err)
+}
+
+// sinkError is what the sink returned.
+type sinkError struct{ error }
+
+// broken deals with the end of the connection to the agent: nil means that it may come back.
+func (f *follower) broken(ctx context.Context, err error) error {
+	var unreachable *unreachableError
+	var refusal *RefusalError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &unreachable), errors.As(err, &refusal), errors.Is(err, context.DeadlineExceeded):
+		f.isLost()
+		return nil
+	}
+	return f.at.Translate("following the agent "+f.agent.Name, err)
+}
+
+func sameView(a, b *view) bool {
+	return a.status == b.status && slices.EqualFunc(a.said(), b.said(), func(x, y message) bool { return x.ID == y.ID && x.Content == y.Content })
+}
+
+// deliver passes on what the sink has not taken yet.
+func (f *follower) deliver() error {
+	for f.next < len(f.transcript.outputs) {
+		if err := f.sink(f.transcript.outputs[f.next]); err != nil {
+			return sinkError{err}
+		}
+		f.next++
+		f.resumed = true
+	}
+	f.next = f.transcript.trim(f.next)
+	return nil
+}
+
+// said passes on what is new in the run's part of the conversation.
+func (f *follower) said(i, end int, final bool) error {
+	f.transcript.add(f.transcript.screenReader.write(f.view.messages[i], f.view.messages[i+1:end], final, f.now()))
+	return f.deliver()
+}
+
+// step looks at the newest view.
+func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
+	i := f.locate(f.view)
+	if i < 0 {
+		return f.missing()
+	}
+	end, last := f.segment(f.view, i)
+	if !last {
+		return f.finish(ctx, f.view, i, end, false)
+	}
+	if err := f.said(i, end, false); err != nil {
+		return o, false, err
+	}
+	if f.atRest(f.view, i, end) && !f.transcript.waits() {
+		// A message may have been given since, or be on its way.
+		v, err := f.api.look(ctx)
+		if err != nil {
+			return o, false, err
+		}
+		f.use(v)
+		if i = f.locate(v); i < 0 {
+			return f.missing()
+		}
+		if end, last = f.segment(v, i); !last {
+			return f.finish(ctx, v, i, end, last)
+		}
+		if f.atRest(v, i, end) {
+			return f.finishSealed(ctx, v, i, end)
+		}
+	}
+	if o, ended, err = f.check(ctx, i, end); err != nil || ended {
+		return o, ended, err
+	}
+	return f.limit(ctx, i, end)
+}
+
+func (f *follower) locate(v *view) int { return f.all.locate(v, f.agent, f.run, f.transcript) }
+
+func (f *follower) segment(v *view, i int) (end int, last bool) {
+	return f.all.segment(v, f.agent, f.transcript, i)
+}
+
+// atRest says whether the agent has come to rest after it was given the run.
+func (f *follower) atRest(v *view, i, end int) bool {
+	return v.status == statusStable && end > i+1 && v.messages[end-1].Role != roleUser
+}
+
+// missing deals with a conversation that the run is not in.
+func (f *follower) missing() (fleet.Outcome, bool, error) {
+	given, _ := f.transcript.start()
+	switch {
+	case f.transcript.wasInterrupted():
+		return fleet.Outcome{Status: fleet.TaskStopped, Reason: "the agent was restarted while it was being stopped"}, true, nil
+	case given || f.resumed || f.seen() || f.at.Facts().restarted(f.run):
+		return failed("the agent was restarted while it worked, and does not know of the task any more"), true, nil
+	}
+	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", f.agent.Name, f.run.TaskID)
+}
+
+// seen says whether the run was in the conversation once.
+func (f *follower) seen() bool {
+	_, ok := f.transcript.message()
+	return ok
+}
+
+// check looks at the workspace now and then: it may be stopping, and the agent may have reported that it is done
+// without coming to rest.
+func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
+	now := f.now()
+	if f.checked.IsZero() {
+		f.checked = now
+	}
+	if err := f.wake(ctx, end, now); err != nil {
+		return o, false, err
+	}
+	if now.Sub(f.checked) < checkEvery {
+		return o, false, nil
+	}
+	f.checked = now
+	there, err := f.at.Refresh(ctx)
+	if err != nil {
+		return o, false, err
+	}
+	if !there {
+		return failed("its workspace was deleted"), true, nil
+	}
+	facts := f.at.Facts()
+	if facts.Ended != "" {
+		return failed(facts.Ended), true, nil
+	}
+	since := f.since(i)
+	if f.transcript.waits() {
+		return o, false, nil
+	}
+	for _, r := range facts.Reports {
+		if r.Final() && r.At.After(since) && now.Add(facts.Ahead).Sub(r.At) > reportGrace {
+			return f.finishSealed(ctx, f.view, i, end)
+		}
+	}
+	return o, false, nil
+}
+
+// wake frees AgentAPI, which takes an answer that equals the answer before it for none, and so waits for ever: any
+// change of the screen will do.
+func (f *follower) wake(ctx context.Context, end int, now time.Time) error {
+	if f.view.messages[end-1].Role != roleUser {
+		f.stuck = time.Time{}
+		return nil
+	}
+	if f.stuck.IsZero() {
+		f.stuck = now
+	}
+	if now.Sub(f.stuck) < stuckTime {
+		return nil
+	}
+	f.stuck = now
+	if err := f.api.send(ctx, typeRaw, keyType); err != nil {
+		return err
+	}
+	if err := f.all.config.Wait(ctx, tickTime); err != nil {
+		return err
+	}
+	return f.api.send(ctx, typeRaw, keyErase)
+}
+
+// limit ends a run whose time is up.
+func (f *follower) limit(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
+	now := f.now()
+	if f.run.Timeout <= 0 || now.Before(f.run.Started.Add(f.run.Timeout)) {
+		return o, false, nil
+	}
+	if !f.overdue.IsZero() && now.Sub(f.overdue) < quitTime {
+		return o, false, nil
+	}
+	f.overdue = now
+	f.transcript.drop()
+	f.pressed++
+	switch f.pressed {
+	case 1:
+		return o, false, f.api.send(ctx, typeRaw, keyEscape)
+	case 2:
+		return o, false, f.api.send(ctx, typeRaw, keyInterrupt)
+	}
+	return f.finish(ctx, f.view, i, end, true)
+}
+
+// since is from when on, by the host's clock, the agent's reports are about the run.
+func (f *follower) since(i int) time.Time {
+	if given, since := f.transcript.start(); given {
+		return since
+	}
+	return f.view.messages[i].Time.Add(f.at.Facts().Ahead - f.view.skew - time.Second)
+}
+
+// finishSealed finishes a run that has come to its end, unless a message is on its way to it by then.
+func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fleet.Outcome, ended bool, err error) {
+	o, ended, err = f.finish(ctx, v, i, end, true)
+	if err == nil && !f.transcript.seal() {
+		return fleet.Outcome{}, false, nil
+	}
+	return o, ended, err
+}
+
+// finish passes on the rest, and says how the run ended.
+func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (fleet.Outcome, bool, error) {
+	f.view = v
+	messages := v.messages[i+1 : end]
+	if err := f.said(i, end, true); err != nil {
+		return fleet.Outcome{}, false, err
+	}
+	there, err := f.at.Refresh(ctx)
+	if err != nil {
+		return fleet.Outcome{}, false, err
+	}
+	var until time.Time
+	if !last {
+		until = v.messages[end].Time
+	}
+	var said Report
+	if there {
+		said = f.at.Facts().report(f.since(i), until)
+	}
+	return f.outcome(messages, said), true, nil
+}
+
+// outcome says how the run ended, from what the agent said and reported.
+func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
+	var all []string
+	summary, stopped := "", false
+	for _, m := range messages {
+		if m.Role == roleUser {
+			continue
+		}
+		lines := finalLines(screenLines(m.Content))
+		if words := lastWords(lines); words != "" {
+			summary = words
+		}
+		stopped = wasInterrupted(lines)
+		all = append(all, lines...)
+	}
+	if summary == "" {
+		summary = said.words()
+	}
+	o := fleet.Outcome{Status: fleet.TaskCompleted, Summary: shorten(summary)}
+	if text := strings.TrimSpace(strings.Join(all, "\n")); text != "" {
+		o.Payload = []byte(text)
+	}
+	switch {
+	case !f.overdue.IsZero():
+		o.Status, o.Reason = fleet.TaskFailed, fmt.Sprintf("it ran longer than its limit of %s", f.run.Timeout)
+		if f.pressed > 2 {
+			o.Reason += ", and does not stop"
+		}
+	case f.transcript.wasInterrupted() || stopped:
+		o.Status = fleet.TaskStopped
+	case said.State == "failure":
+		o.Status, o.Reason = fleet.TaskFailed, "the agent reported: "+said.words()
+	case o.Summary == "":
+		o.Summary = "The agent came to rest without a word"
+	}
+	return o
+}
+
+// maxSummary is the longest summary, in bytes. The payload has all of it.
+const maxSummary = 4000
+
+func shorten(s string) string {
+	if len(s) <= maxSummary {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSummary], "") + "…"
+}

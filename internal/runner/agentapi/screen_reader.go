@@ -1,0 +1,233 @@
+package agentapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	// holdTime is how long lines must have stood on the agent's screen before they count as said: a screen is drawn
+	// over and over.
+	holdTime = 800 * time.Millisecond
+	// stepEvery is how often a new word about progress is passed on.
+	stepEvery = 5 * time.Second
+)
+
+// screenReader turns the agent's screen, which is drawn again and again, into a text that only grows.
+type screenReader struct {
+	at      position
+	said    []string // lines of the message at.message that were passed on
+	resumed bool     // said is not known: at says only how many lines, and which was the last
+
+	base   []string // the lines as they were at baseAt
+	baseAt time.Time
+	stepAt time.Time
+}
+
+// position is how far the text of a run was passed on.
+type position struct {
+	given   int    // id of the message with the run
+	message int    // id of the agent's message
+	lines   int    // of that message
+	last    string // hash of the last of them
+	step    string // hash of the last word about progress
+	seq     int    // counts what was passed on
+}
+
+func (p position) String() string {
+	return fmt.Sprintf("%d.%d.%d.%s.%s.%d", p.given, p.message, p.lines, p.last, p.step, p.seq)
+}
+
+func parsePosition(cursor string) (position, error) {
+	var p position
+	if cursor == "" {
+		return p, nil
+	}
+	bad := fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is no cursor of a run: use one that the run's output came with", plain(cursor))
+	parts := strings.Split(cursor, ".")
+	if len(parts) != 6 {
+		return p, bad
+	}
+	for i, field := range map[int]*int{0: &p.given, 1: &p.message, 2: &p.lines, 5: &p.seq} {
+		n, err := strconv.Atoi(parts[i])
+		if err != nil || n < 0 {
+			return p, bad
+		}
+		*field = n
+	}
+	p.last, p.step = parts[3], parts[4]
+	return p, nil
+}
+
+func newScreenReader(from position) *screenReader {
+	return &screenReader{at: from, resumed: from.seq > 0}
+}
+
+// write returns what the agent has said since it was last called. messages are all of the run but its first; final says
+// that the last one changes no more.
+func (s *screenReader) write(given message, messages []message, final bool, now time.Time) []fleet.Output {
+	s.at.given = max(given.ID, 0)
+	var out []fleet.Output
+	for i, m := range messages {
+		if m.Role == roleUser || m.ID < s.at.message {
+			continue
+		}
+		if m.ID > s.at.message {
+			s.at.message, s.at.lines, s.at.last = m.ID, 0, ""
+			s.said, s.resumed, s.base, s.baseAt = nil, false, nil, time.Time{}
+		}
+		lines := screenLines(m.Content)
+		if final || i < len(messages)-1 {
+			out = append(out, s.take(finalLines(lines))...)
+			continue
+		}
+		if step, ok := s.step(lines, now); ok {
+			out = append(out, step)
+		}
+		if n, ok := s.settled(lines, now); ok {
+			out = append(out, s.take(lines[:n])...)
+		}
+	}
+	return out
+}
+
+// step returns a word about the agent's progress, when there is a new one.
+func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) {
+	i := progress(lines)
+	if i < 0 {
+		return fleet.Output{}, false
+	}
+	text, key := progressText(lines[i])
+	if key == "" || hashOf(key) == s.at.step || !s.stepAt.IsZero() && now.Sub(s.stepAt) < stepEvery {
+		return fleet.Output{}, false
+	}
+	s.at.step, s.stepAt = hashOf(key), now
+	return s.output(true, text), true
+}
+
+// settled returns how many of the lines will stay; false when that cannot be told yet.
+func (s *screenReader) settled(lines []string, now time.Time) (int, bool) {
+	if s.baseAt.IsZero() {
+		s.base, s.baseAt = lines, now
+		return 0, false
+	}
+	if now.Sub(s.baseAt) < holdTime {
+		return 0, false
+	}
+	n := len(lines) - 1 // the last one may be growing
+	if i := progress(lines); i >= 0 {
+		n = i
+	}
+	n = min(max(n, 0), commonPrefix(s.base, lines))
+	s.base, s.baseAt = lines, now
+	return n, true
+}
+
+// take passes on what is new of the lines.
+func (s *screenReader) take(lines []string) []fleet.Output {
+	lines = slices.Clone(lines)
+	for len(lines) > 0 && lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1] // with what comes after them
+	}
+	if s.resumed {
+		if len(lines) < s.at.lines && !s.stands(lines) {
+			return nil // not drawn yet as far as it was passed on
+		}
+		s.said, s.resumed = s.recall(lines), false
+	}
+	from := align(s.said, lines)
+	if from >= len(lines) {
+		return nil
+	}
+	s.said = lines
+	var out []fleet.Output
+	for from < len(lines) {
+		isStep := stepPattern.MatchString(lines[from])
+		to := from + 1
+		for to < len(lines) && (stepPattern.MatchString(lines[to]) == isStep || lines[to] == "" || isStep && strings.HasPrefix(lines[to], "   ")) {
+			to++
+		}
+		text := strings.Join(lines[from:to], "\n")
+		s.at.lines, s.at.last = to, hashOf(lines[to-1])
+		if strings.TrimSpace(text) != "" {
+			out = append(out, s.output(isStep, text+"\n"))
+		}
+		from = to
+	}
+	return out
+}
+
+func (s *screenReader) output(step bool, text string) fleet.Output {
+	s.at.seq++
+	return fleet.Output{Cursor: s.at.String(), Step: step, Text: text, Terminal: true}
+}
+
+// stands says whether the last line that was passed on is among the lines.
+func (s *screenReader) stands(lines []string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.at.last })
+}
+
+// recall returns the lines that were passed on, from what is there now.
+func (s *screenReader) recall(lines []string) []string {
+	best := -1
+	for i, line := range lines {
+		if hashOf(line) == s.at.last && (best < 0 || distance(i, s.at.lines-1) < distance(best, s.at.lines-1)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		best = min(s.at.lines, len(lines)) - 1
+	}
+	return slices.Clone(lines[:best+1])
+}
+
+// align returns from where on the lines are new, when those said were passed on before. They stand in front of the new
+// ones, unless the screen has scrolled, or was drawn anew.
+func align(said, lines []string) int {
+	same := commonPrefix(said, lines)
+	if same == len(said) || same == len(lines) {
+		return same
+	}
+	const most = 40
+	for back := range min(most, len(said)-same) {
+		at := len(said) - 1 - back
+		if said[at] == "" {
+			continue
+		}
+		best := -1
+		for i := same; i < len(lines); i++ {
+			if lines[i] == said[at] && (best < 0 || distance(i, at) < distance(best, at)) {
+				best = i
+			}
+		}
+		if best >= 0 {
+			return best + 1
+		}
+	}
+	return same
+}
+
+// hashOf stands for a text in 12 characters.
+func hashOf(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:6])
+}
+
+func commonPrefix(a, b []string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+func distance(a, b int) int { return max(a-b, b-a) }

@@ -1,0 +1,151 @@
+package agentapi
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"fleet/internal/fleet"
+)
+
+// pad is a line as a screen of 80 columns shows it.
+func pad(lines ...string) string {
+	for i, line := range lines {
+		lines[i] = line + strings.Repeat(" ", max(0, 80-len([]rune(line))))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestScreenLines(t *testing.T) {
+	long := strings.Repeat("0123456789", 20)
+	for name, c := range map[string]struct {
+		screen string
+		want   []string
+	}{
+		"nothing":            {"", nil},
+		"padding":            {pad("hello", "", "world"), []string{"hello", "", "world"}},
+		"blank ends":         {pad("", "hello", ""), []string{"hello"}},
+		"a broken line":      {pad(long[:80], long[80:160], long[160:], "next"), []string{long, "next"}},
+		"broken at the end":  {pad(long[:80], "", "next"), []string{long[:80], "", "next"}},
+		"no screen":          {long + "\nnext", []string{long, "next"}},
+		"wide characters":    {strings.Repeat("漢", 40) + "\n" + "字" + strings.Repeat(" ", 78), []string{strings.Repeat("漢", 40) + "字"}},
+		"control characters": {"a\x1bb\x07\r\nc", []string{"ab", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, append([]string(nil), screenLines(c.screen)...))
+		})
+	}
+}
+
+func TestLastWords(t *testing.T) {
+	claude := []string{
+		"● I look at the code first.", "", "● Bash(ls)", "  ⎿  main.go", "     go.mod", "",
+		"● All is well:", "", "  - it builds", "  - it runs", "", "✻ Cooked for 3s · done 1:44 AM",
+	}
+	require.Equal(t, "All is well:\n\n- it builds\n- it runs", lastWords(finalLines(claude)))
+	require.Equal(t, "one\ntwo", lastWords([]string{"one", "two"}))
+	require.Empty(t, lastWords(nil))
+}
+
+func TestProgress(t *testing.T) {
+	for line, want := range map[string]string{
+		"* working 3/30": "working 3/30",
+		"✻ Cooking… (12s · ↑ 1.2k tokens · esc to interrupt)": "Cooking… (12s · ↑ 1.2k tokens · esc to interrupt)",
+		"⠋ Thinking...": "Thinking...",
+	} {
+		require.True(t, isProgress(line), line)
+		text, key := progressText(line)
+		require.Equal(t, want, text)
+		require.NotEmpty(t, key)
+	}
+	for _, line := range []string{"It works.", "* a point", "1/2 done", "..."} {
+		require.False(t, isProgress(line), line)
+	}
+}
+
+func TestWasInterrupted(t *testing.T) {
+	for _, last := range []string{"Interrupted", "  ⎿  Interrupted by user", "⎿ Interrupted · What should Claude do instead?", "■ Conversation interrupted"} {
+		require.True(t, wasInterrupted([]string{"said before", last}), last)
+	}
+	require.False(t, wasInterrupted([]string{"The handler of interrupted calls is done."}))
+	require.False(t, wasInterrupted([]string{"Interrupted", "a", "b", "c"}))
+}
+
+// said is all that the outputs say.
+func said(outputs []fleet.Output) string {
+	var s strings.Builder
+	for _, out := range outputs {
+		if !out.Step {
+			s.WriteString(out.Text)
+		}
+	}
+	return s.String()
+}
+
+// TestScreenReaderOfGrowingScreen: however often and whenever one looks, and from wherever one takes it up again, the text is
+// the same, once.
+func TestScreenReaderOfGrowingScreen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lines := rapid.SliceOfN(rapid.SampledFrom([]string{"alpha", "beta", "", "● Bash(ls)", "  ⎿  file", "}", "gamma delta"}), 1, 30).Draw(t, "lines")
+		now := time.Unix(1000, 0)
+		s := newScreenReader(position{})
+		var outputs []fleet.Output
+		for n := 0; n < len(lines); {
+			n = min(len(lines), n+rapid.IntRange(0, 4).Draw(t, "more"))
+			screen := append(append([]string{}, lines[:n]...), "", "✻ Cooking… ("+now.String()+" · esc to interrupt)")
+			outputs = append(outputs, s.write(message{ID: 1}, []message{{ID: 2, Content: pad(screen...)}}, false, now)...)
+			now = now.Add(time.Duration(rapid.IntRange(10, 2000).Draw(t, "wait")) * time.Millisecond)
+			if n < len(lines) && rapid.IntRange(0, 5).Draw(t, "crash") == 0 && len(outputs) > 0 {
+				p, err := parsePosition(outputs[len(outputs)-1].Cursor)
+				require.NoError(t, err)
+				s = newScreenReader(p)
+			}
+		}
+		outputs = append(outputs, s.write(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, true, now)...)
+		all := strings.Join(trimBlank(append([]string{}, lines...)), "\n")
+		var text strings.Builder
+		for _, out := range outputs {
+			if !strings.Contains(out.Text, "Cooking") {
+				text.WriteString(out.Text)
+			}
+		}
+		require.Equal(t, strings.Fields(all), strings.Fields(text.String()))
+	})
+}
+
+func TestScreenReaderOfScreenDrawnAnew(t *testing.T) {
+	s := newScreenReader(position{})
+	now := time.Unix(1000, 0)
+	look := func(final bool, lines ...string) string {
+		now = now.Add(time.Second)
+		return said(s.write(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, final, now))
+	}
+	look(false, "one", "two", "three", "")
+	require.Equal(t, "one\ntwo\n", look(false, "one", "two", "three", ""))
+	require.Empty(t, look(false, "two", "three", "four", "five")) // it scrolls, and changes too fast to tell
+	require.Equal(t, "three\nfour\n", look(false, "two", "three", "four", "five"))
+	require.Equal(t, "five\n", look(true, "two", "three", "four", "five"))
+	require.Empty(t, look(true, "two", "three", "four", "five"))
+	next := s.write(message{ID: 1}, []message{{ID: 2}, {ID: 3, Role: roleUser}, {ID: 4, Content: pad("two", "again")}}, true, now)
+	require.Equal(t, "two\nagain\n", said(next), "another message says it anew")
+}
+
+func TestPosition(t *testing.T) {
+	p := position{given: 3, message: 4, lines: 12, last: hashOf("x"), step: hashOf("y"), seq: 7}
+	got, err := parsePosition(p.String())
+	require.NoError(t, err)
+	require.Equal(t, p, got)
+	for _, bad := range []string{"x", "1.2.3", "-1.0.0...1", "a.0.0...1"} {
+		_, err := parsePosition(bad)
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), bad)
+	}
+}
+
+func TestTyped(t *testing.T) {
+	require.Equal(t, "a\nb\tc", typed("\n a\r\nb\tc\x1b\x00 \n"))
+	require.Equal(t, "[201~rm -rf", typed("\x1b[201~rm -rf"), "nothing gets out of the paste")
+	require.Empty(t, typed(" \x1b "))
+}

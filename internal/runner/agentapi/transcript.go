@@ -1,0 +1,216 @@
+package agentapi
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// How much is remembered of runs.
+const (
+	maxTranscripts = 256
+	maxTranscript  = 4 << 20 // bytes of output of one run
+)
+
+// runs are what is remembered of the newest runs, by task.
+type runs struct {
+	mu     sync.Mutex
+	byTask map[string]*transcript
+	order  []string
+}
+
+func newRuns() runs { return runs{byTask: map[string]*transcript{}} }
+
+// of returns what is remembered of the run.
+func (r *runs) of(taskID string) *transcript {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t := r.byTask[taskID]; t != nil {
+		return t
+	}
+	if len(r.order) >= maxTranscripts {
+		r.forget()
+	}
+	t := &transcript{turn: make(chan struct{}, 1), letters: map[string]time.Time{}}
+	r.byTask[taskID] = t
+	r.order = append(r.order, taskID)
+	return t
+}
+
+// known says whether anything is remembered of the run.
+func (r *runs) known(taskID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byTask[taskID] != nil
+}
+
+// forget drops the oldest of the runs that nobody follows.
+func (r *runs) forget() {
+	i := slices.IndexFunc(r.order, func(task string) bool { return len(r.byTask[task].turn) == 0 })
+	if i >= 0 {
+		delete(r.byTask, r.order[i])
+		r.order = slices.Delete(r.order, i, i+1)
+	}
+}
+
+// taskOf returns the task that the agent's message of that time is known to belong to, other than except.
+func (r *runs) taskOf(uid string, at time.Time, except string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for task, t := range r.byTask {
+		if task != except && t.owns(uid, at) {
+			return task
+		}
+	}
+	return ""
+}
+
+// transcript is what one run has put out, as far as this process has seen it. A screen forgets; what was passed on once
+// must not be told otherwise the next time.
+type transcript struct {
+	turn chan struct{} // held by who follows
+
+	// Of who follows.
+	screenReader *screenReader
+	outputs      []fleet.Output
+	size         int
+	cut          bool // the beginning of outputs was dropped
+
+	hint int // id of the run's message, as a cursor says; 0: not known
+
+	mu          sync.Mutex
+	agent       string               // uid
+	at          time.Time            // of the run's message, by the agent's clock; zero: not known
+	letters     map[string]time.Time // the same of later messages, by id
+	waiting     []*letter            // later messages that are on their way
+	sealed      bool                 // it is ending: nothing can be on its way any more
+	given       bool                 // this process has given the agent the run
+	since       time.Time            // by Coder's clock: what the agent reported up to then is not about the run
+	interrupted bool
+	ended       bool
+	outcome     fleet.Outcome
+}
+
+// after returns the place in outputs behind the cursor. When this process has not seen it, it begins anew from there.
+func (t *transcript) after(cursor string) (int, error) {
+	if t.screenReader != nil && cursor == "" && !t.cut {
+		return 0, nil
+	}
+	for i, out := range t.outputs {
+		if out.Cursor == cursor {
+			return i + 1, nil
+		}
+	}
+	p, err := parsePosition(cursor)
+	if err != nil {
+		return 0, err
+	}
+	t.screenReader, t.outputs, t.size, t.cut, t.hint = newScreenReader(p), nil, 0, cursor != "", p.given
+	return 0, nil
+}
+
+func (t *transcript) add(outputs []fleet.Output) {
+	for _, out := range outputs {
+		t.outputs = append(t.outputs, out)
+		t.size += len(out.Text)
+	}
+}
+
+// trim drops the older half of what was passed on, when it is too much to be remembered. n is how much was; what is left
+// of it is returned.
+func (t *transcript) trim(n int) int {
+	if t.size <= maxTranscript {
+		return n
+	}
+	half := n / 2
+	for _, out := range t.outputs[:half] {
+		t.size -= len(out.Text)
+	}
+	t.outputs = append([]fleet.Output(nil), t.outputs[half:]...)
+	t.cut = true
+	return n - half
+}
+
+// found notes which message the run's is.
+func (t *transcript) found(uid string, m message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.agent, t.at = uid, m.Time
+}
+
+// message returns when the run's message was given, if that is known.
+func (t *transcript) message() (time.Time, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at, !t.at.IsZero()
+}
+
+func (t *transcript) owns(uid string, at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.agent == uid && !t.at.IsZero() && t.at.Equal(at)
+}
+
+func (t *transcript) gotLetter(id string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.letters[id] = at
+}
+
+func (t *transcript) hasLetter(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.letters[id]
+	return ok
+}
+
+func (t *transcript) hasLetterAt(at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.letters {
+		if l.Equal(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// gave notes that the agent was given the run.
+func (t *transcript) gave(since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.given, t.since = true, since
+}
+
+func (t *transcript) interrupt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.interrupted = true
+}
+
+func (t *transcript) wasInterrupted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.interrupted
+}
+
+// start returns whether this process has given the agent the run, and since when its reports count.
+func (t *transcript) start() (given bool, since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.given, t.since
+}
+
+func (t *transcript) end(o fleet.Outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended, t.outcome = true, o
+}
+
+func (t *transcript) result() (fleet.Outcome, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.outcome, t.ended
+}

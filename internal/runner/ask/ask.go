@@ -1,0 +1,164 @@
+package ask
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Names in the directory of a run.
+const (
+	Dir     = "asks"
+	Pipe    = Dir + "/pipe"
+	Answers = "answers"
+	Journal = "questions"
+)
+
+// The verbs of the lines in the pipe.
+const (
+	VerbAsk  = "ask"  // there is a question of the name
+	VerbGot  = "got"  // the program has the answer
+	VerbDrop = "drop" // the program does not wait any more
+)
+
+// The kinds of questions, and the answers to a request for permission.
+const (
+	Permission = "permission"
+	Text       = "question"
+	Allow      = "allow"
+	Deny       = "deny"
+)
+
+// Question is what the program asks.
+type Question struct {
+	Kind    string          `json:"kind"`
+	Text    string          `json:"text,omitempty"`
+	Tool    string          `json:"tool,omitempty"`
+	Sort    string          `json:"sort,omitempty"`  // of the tool, such as edit or execute; empty: what its name says
+	Input   json.RawMessage `json:"input,omitempty"` // of the tool
+	Options []string        `json:"options,omitempty"`
+}
+
+// MaxQuestion is the longest file of a question, in bytes.
+const MaxQuestion = 1 << 20
+
+// The statuses of a question.
+const (
+	Waiting   = "waiting"
+	Answered  = "answered"
+	Expired   = "expired"
+	Withdrawn = "withdrawn"
+	Refused   = "refused" // it was not taken; it is in no journal
+)
+
+// Answer is what the program is told.
+type Answer struct {
+	Status  string `json:"status"` // Answered, Expired or Refused
+	Answer  string `json:"answer,omitempty"`
+	Message string `json:"message,omitempty"`
+	By      string `json:"by,omitempty"`
+}
+
+// Allowed says whether a request for permission was granted.
+func (a Answer) Allowed() bool { return a.Status == Answered && a.Answer == Allow }
+
+// Why says in words why a permission was not granted.
+func (a Answer) Why() string {
+	switch {
+	case a.Status == Expired:
+		return "nobody answered in time"
+	case a.Message != "":
+		return a.Message
+	case a.Status == Refused:
+		return "it could not be asked"
+	}
+	return "denied by " + a.By
+}
+
+// Record is a line of the journal. The first record of an ID has all that was asked; later ones say what became of it.
+type Record struct {
+	ID        string          `json:"id"`
+	Status    string          `json:"status"`
+	Kind      string          `json:"kind,omitempty"`
+	Text      string          `json:"text,omitempty"`
+	Tool      string          `json:"tool,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	Options   []string        `json:"options,omitempty"`
+	AskedAt   time.Time       `json:"asked_at,omitzero"`
+	ExpiresAt time.Time       `json:"expires_at,omitzero"`
+
+	Answer     string    `json:"answer,omitempty"`
+	Message    string    `json:"message,omitempty"`
+	By         string    `json:"by,omitempty"`
+	AnsweredAt time.Time `json:"answered_at,omitzero"`
+}
+
+// How often an answer is looked for.
+const (
+	firstLook = 5 * time.Millisecond
+	lastLook  = 100 * time.Millisecond
+)
+
+// Ask asks the supervisor of the run whose directory it is, and waits for the answer. When the context ends, the question is
+// withdrawn.
+func Ask(ctx context.Context, run string, q Question) (Answer, error) {
+	data, err := json.Marshal(q)
+	if err != nil {
+		return Answer{}, err
+	}
+	if len(data) > MaxQuestion {
+		return Answer{Status: Refused, Message: fmt.Sprintf("it is too long to be asked about: it has %d bytes, and %d are the most", len(data), MaxQuestion)}, nil
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:])
+	name := hex.EncodeToString(id[:])
+	file := filepath.Join(run, Dir, name+".json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return Answer{}, err
+	}
+	defer func() { _ = os.Remove(file) }()
+	if err := tell(run, VerbAsk, name); err != nil {
+		return Answer{}, err
+	}
+	for again := firstLook; ; again = min(2*again, lastLook) {
+		a, err := read(filepath.Join(run, Answers, name))
+		if err == nil {
+			_ = tell(run, VerbGot, name) // the answer holds all the same
+			return a, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return Answer{}, err
+		}
+		select {
+		case <-ctx.Done():
+			return Answer{}, errors.Join(ctx.Err(), tell(run, VerbDrop, name))
+		case <-time.After(again):
+		}
+	}
+}
+
+// tell writes a line to the supervisor. It fails when the supervisor does not read.
+func tell(run, verb, name string) error {
+	f, err := os.OpenFile(filepath.Join(run, Pipe), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(verb + " " + name + "\n") // at once, since it is shorter than PIPE_BUF
+	return errors.Join(err, f.Close())
+}
+
+func read(path string) (a Answer, err error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &a)
+	}
+	return a, err
+}

@@ -1,0 +1,50 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+)
+
+// builtinAsk is Claude Code's own tool to ask people. It asks for permission to be used, and its answers come with that.
+const builtinAsk = "AskUserQuestion"
+
+// askBuiltin asks what the tool wants to know, one question after another. It returns the answer to the request for
+// permission; empty if the input is not understood.
+func (s *server) askBuiltin(ctx context.Context, input json.RawMessage) string {
+	var in map[string]json.RawMessage
+	var questions []struct {
+		Question string `json:"question"`
+		Options  []struct {
+			Label       string `json:"label"`
+			Description string `json:"description"`
+		} `json:"options"`
+	}
+	if json.Unmarshal(input, &in) != nil || json.Unmarshal(in["questions"], &questions) != nil || len(questions) == 0 {
+		return ""
+	}
+	answers := map[string]string{}
+	for _, asked := range questions {
+		q := Question{Kind: Text, Text: asked.Question}
+		for _, o := range asked.Options {
+			q.Options = append(q.Options, o.Label)
+			if o.Description != "" {
+				q.Text += "\n- " + o.Label + ": " + o.Description
+			}
+		}
+		a, err := Ask(ctx, s.run, q)
+		switch {
+		case err != nil:
+			return verdict(map[string]any{"behavior": "deny", "message": "nobody can be asked now: " + err.Error()})
+		case a.Status != Answered:
+			return verdict(map[string]any{"behavior": "deny", "message": a.Why() + ": decide yourself, or end your task and say what you need to know"})
+		}
+		answers[asked.Question] = strings.TrimSpace(a.Answer + "\n" + a.Message)
+	}
+	b, err := json.Marshal(answers)
+	if err != nil {
+		return ""
+	}
+	in["answers"] = b
+	return verdict(map[string]any{"behavior": "allow", "updatedInput": in})
+}

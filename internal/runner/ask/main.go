@@ -1,0 +1,76 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `An agent's program asks the people who look after the agent. Fleet starts this, or $FLEET_ASK does.
+
+  permission TOOL [INPUT]    writes allow or deny, and what was said with it; exit code 0 if it is allowed
+  question TEXT [OPTION...]  writes the answer; exit code 1 if nobody answers in time
+  mcp [approve]              serves the tool ask_user over MCP, and one that answers requests for permission
+`
+
+// Main runs what args[1] says in the run whose directory is args[0], and returns the exit code.
+func Main(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return run(ctx, args, os.Stdin, os.Stdout, os.Stderr)
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) >= 2 && args[1] == "mcp" {
+		s := &server{run: args[0], out: stdout, approves: len(args) > 2 && args[2] == "approve"}
+		if err := s.serve(ctx, stdin); err != nil {
+			fmt.Fprintln(stderr, err)
+			return 1
+		}
+		return 0
+	}
+	if len(args) < 3 {
+		fmt.Fprint(stderr, usage)
+		return 2
+	}
+	q := Question{}
+	switch args[1] {
+	case "permission":
+		q.Kind, q.Tool = Permission, args[2]
+		if len(args) > 3 {
+			if q.Input = json.RawMessage(args[3]); !json.Valid(q.Input) {
+				fmt.Fprintln(stderr, "the input of the tool must be JSON")
+				return 2
+			}
+		}
+	case "question":
+		q.Kind, q.Text, q.Options = Text, args[2], args[3:]
+	default:
+		fmt.Fprint(stderr, usage)
+		return 2
+	}
+	a, err := Ask(ctx, args[0], q)
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, "asking failed:", err)
+		return 1
+	case q.Kind == Text && a.Status != Answered:
+		fmt.Fprintln(stderr, a.Why())
+		return 1
+	case q.Kind == Text:
+		fmt.Fprintln(stdout, a.Answer)
+		return 0
+	case a.Allowed():
+		fmt.Fprintln(stdout, Allow)
+		if a.Message != "" {
+			fmt.Fprintln(stdout, a.Message)
+		}
+		return 0
+	}
+	fmt.Fprintf(stdout, "%s\n%s\n", Deny, a.Why())
+	return 1
+}

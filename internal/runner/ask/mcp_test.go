@@ -1,0 +1,182 @@
+package ask
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// supervisor answers the questions of a run as the function says; no answer at all for a status "".
+func supervisor(t *testing.T, answer func(Question) Answer) (run string, lines <-chan string) {
+	t.Helper()
+	run = t.TempDir()
+	for _, dir := range []string{Dir, Answers} {
+		require.NoError(t, os.Mkdir(filepath.Join(run, dir), 0o700))
+	}
+	require.NoError(t, syscall.Mkfifo(filepath.Join(run, Pipe), 0o600))
+	pipe, err := os.OpenFile(filepath.Join(run, Pipe), os.O_RDWR|syscall.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = pipe.Close() })
+	told := make(chan string, 100)
+	go func() {
+		for in := bufio.NewScanner(pipe); in.Scan(); {
+			verb, name, _ := strings.Cut(in.Text(), " ")
+			if verb == VerbAsk {
+				var q Question
+				b, _ := os.ReadFile(filepath.Join(run, Dir, name+".json"))
+				_ = json.Unmarshal(b, &q)
+				if a := answer(q); a.Status != "" {
+					b, _ = json.Marshal(a)
+					_ = os.WriteFile(filepath.Join(run, name), b, 0o600)
+					_ = os.Rename(filepath.Join(run, name), filepath.Join(run, Answers, name))
+				}
+			}
+			told <- verb
+		}
+	}()
+	return run, told
+}
+
+// client speaks to a server of the run.
+type client struct {
+	t    *testing.T
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	done chan int
+}
+
+func connect(t *testing.T, args ...string) *client {
+	t.Helper()
+	toServer, in := io.Pipe()
+	fromServer, out := io.Pipe()
+	c := &client{t: t, in: in, out: bufio.NewScanner(fromServer), done: make(chan int, 1)}
+	go func() {
+		c.done <- run(t.Context(), args, toServer, out, io.Discard)
+		_ = out.Close()
+	}()
+	return c
+}
+
+func (c *client) send(line string) {
+	c.t.Helper()
+	_, err := io.WriteString(c.in, line+"\n")
+	require.NoError(c.t, err)
+}
+
+func (c *client) receive() string {
+	c.t.Helper()
+	require.True(c.t, c.out.Scan())
+	return c.out.Text()
+}
+
+// call calls a tool and returns the text that it answers with, and whether that is an error.
+func (c *client) call(tool, arguments string) (string, bool) {
+	c.t.Helper()
+	c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments))
+	var r struct {
+		ID     int `json:"id"`
+		Result struct {
+			Content []struct{ Type, Text string }
+			IsError bool
+		}
+	}
+	require.NoError(c.t, json.Unmarshal([]byte(c.receive()), &r))
+	require.Equal(c.t, 7, r.ID)
+	require.Len(c.t, r.Result.Content, 1)
+	return r.Result.Content[0].Text, r.Result.IsError
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	run, _ := supervisor(t, func(q Question) Answer {
+		switch {
+		case q.Tool == "Bash":
+			return Answer{Status: Answered, Answer: Allow, By: "alice"}
+		case q.Tool == "Write":
+			return Answer{Status: Answered, Answer: Deny, By: "alice"}
+		case q.Kind == Permission, q.Text == "Late?":
+			return Answer{Status: Expired}
+		case q.Text == "Too many?":
+			return Answer{Status: Refused, Message: "20 questions wait for an answer already"}
+		}
+		return Answer{Status: Answered, Answer: strings.Join(q.Options, " or "), Message: "as you like"}
+	})
+	c := connect(t, run, "mcp", "approve")
+	c.send("no JSON")
+	c.send(`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2024-11-05"}}`)
+	require.JSONEq(t, `{"jsonrpc":"2.0","id":"a","result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"fleet-ask","version":"1"}}}`, c.receive())
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.send(`{"jsonrpc":"2.0","id":2,"method":"resources/list"}`)
+	require.Contains(t, c.receive(), `"code":-32601`)
+	c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
+	tools := c.receive()
+	require.Contains(t, tools, `"name":"ask_user"`)
+	require.Contains(t, tools, `"name":"approve"`)
+
+	for _, tc := range []struct{ tool, arguments, want string }{
+		{"approve", `{"tool_name":"Bash","input":{"command":"make"}}`, `{"behavior":"allow","updatedInput":{"command":"make"}}`},
+		{"approve", `{"tool_name":"Bash"}`, `{"behavior":"allow","updatedInput":{}}`},
+		{"approve", `{"tool_name":"Write","input":{}}`, `{"behavior":"deny","message":"denied by alice"}`},
+		{"approve", `{"tool_name":"Edit","input":{}}`, `{"behavior":"deny","message":"nobody answered in time"}`},
+		{"approve", `{"input":{}}`, `{"behavior":"deny","message":"the request for permission was not understood"}`},
+		{
+			"approve", `{"tool_name":"AskUserQuestion","input":{"questions":[{"question":"Colour?","options":[{"label":"red"}]}],"more":1}}`,
+			`{"behavior":"allow","updatedInput":{"questions":[{"question":"Colour?","options":[{"label":"red"}]}],"more":1,"answers":{"Colour?":"red\nas you like"}}}`,
+		},
+		{
+			"approve", `{"tool_name":"AskUserQuestion","input":{"questions":[{"question":"Late?"}]}}`,
+			`{"behavior":"deny","message":"nobody answered in time: decide yourself, or end your task and say what you need to know"}`,
+		},
+	} {
+		said, isError := c.call(tc.tool, tc.arguments)
+		require.JSONEq(t, tc.want, said, tc.arguments)
+		require.False(t, isError)
+	}
+	for arguments, want := range map[string]string{
+		`{"question":"Which?","options":["tabs","spaces"]}`: "tabs or spaces\nas you like",
+		`{"question":"Late?"}`:                              "Nobody answered in time. Decide yourself, or end your task and say what you need to know.",
+		`{"question":"Too many?"}`:                          "20 questions wait for an answer already",
+		`{"question":" "}`:                                  "question must be a text, and options a list of texts",
+	} {
+		said, isError := c.call("ask_user", arguments)
+		require.Equal(t, want, said)
+		require.Equal(t, strings.Contains(want, "questions wait") || strings.Contains(want, "must be"), isError)
+	}
+	said, isError := c.call("sing", "{}")
+	require.Equal(t, "there is no such tool", said)
+	require.True(t, isError)
+	require.NoError(t, c.in.Close())
+	require.Zero(t, <-c.done)
+	entries, err := os.ReadDir(filepath.Join(run, Dir))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing but the pipe is left")
+}
+
+// TestServerWithdraws holds that a question whose call is cancelled, or whose client is gone, is withdrawn.
+func TestServerWithdraws(t *testing.T) {
+	t.Parallel()
+	run, lines := supervisor(t, func(Question) Answer { return Answer{} })
+	c := connect(t, run, "mcp")
+	c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"approve","arguments":{"tool_name":"Bash"}}}`)
+	require.Contains(t, c.receive(), "there is no such tool")
+	for _, end := range []func(){
+		func() {
+			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
+		},
+		func() { require.NoError(t, c.in.Close()) },
+	} {
+		c.send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"ask_user","arguments":{"question":"?"}}}`)
+		require.Equal(t, VerbAsk, <-lines)
+		end()
+		require.Equal(t, VerbDrop, <-lines)
+	}
+	require.Zero(t, <-c.done)
+}

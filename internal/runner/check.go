@@ -1,0 +1,186 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/shim"
+)
+
+// maxCheckOutput is how much of a check's output is on the disk, in bytes.
+const maxCheckOutput = 1 << 20
+
+var checkID = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+
+// checkMark is between the name of a run and the id of its check, in the name of the run that the check is.
+const checkMark = ".check-"
+
+// checkRun returns the run that a check is. One whose machine failed is followed by one more.
+func (h Home) checkRun(r fleet.Run, id string, again bool) shim.Run {
+	name := FileName(r.TaskID) + checkMark + id
+	if again {
+		name += ".again"
+	}
+	return shim.Run(h.path("runs", name))
+}
+
+// Check implements fleet.Runner. A check is a run of its own: it is claimed once, has a supervisor, and outlives the server.
+func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.CheckResult{}, err
+	}
+	if !checkID.MatchString(c.ID) || c.Timeout <= 0 {
+		return fleet.CheckResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "check", "a check needs an id of small letters and digits, and a timeout")
+	}
+	if given, err := settleClaim(w.home.run(r.TaskID)); err != nil {
+		return fleet.CheckResult{}, err
+	} else if !given {
+		return fleet.CheckResult{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", w.name, r.TaskID)
+	}
+	for again := false; ; again = true {
+		run := w.home.checkRun(r, c.ID, again)
+		given, err := settleClaim(run)
+		if err != nil {
+			return fleet.CheckResult{}, err
+		}
+		if !given {
+			if err := w.startCheck(ctx, r, c, run); err != nil {
+				return fleet.CheckResult{}, err
+			}
+		}
+		exit, err := waitCheck(ctx, run)
+		if err != nil {
+			return fleet.CheckResult{}, err
+		}
+		if exit.End != shim.Lost || again {
+			return checkResult(run, c, exit)
+		}
+	}
+}
+
+// startCheck starts the check's command as a program of the agent.
+func (w Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run shim.Run) error {
+	if err := w.ws.Ready(); err != nil {
+		return err
+	}
+	if err := w.free(filepath.Base(string(run))); err != nil {
+		return err
+	}
+	work, err := w.ws.Work(r)
+	if err != nil {
+		return err
+	}
+	env := work.environ(map[string]string{
+		"FLEET_RUN_DIR": run.Path(shim.FilesDir), "FLEET_TASK_ID": r.TaskID, "FLEET_AGENT": work.Job.Agent,
+		"FLEET_PROJECT": work.Job.Project, "FLEET_ROLE": work.Job.Role.Name, "FLEET_CHECK": c.ID,
+	})
+	spec := shim.Spec{
+		Argv: []string{"sh", "-c", c.Command}, Dir: work.Dir, Timeout: c.Timeout, Grace: w.host.config.StopGrace, MaxOutput: maxCheckOutput,
+		Log: w.home.path("log"), Mark: shim.Mark(run), Name: filepath.Base(string(run)),
+	}
+	if spec.Program, err = Find("sh", env, work.Dir); err != nil {
+		return err
+	}
+	if work.Sandbox != nil {
+		spec.Sandbox = confined(*work.Sandbox, run, spec.Program, "", nil, env)
+	}
+	if err := w.host.lay(w.home, run, map[string]any{specFile: spec}, nil); err != nil {
+		return err
+	}
+	return w.host.launch(ctx, w.name, w.home, run, env)
+}
+
+// waitCheck waits until the check has ended. One whose supervisor is suspended, and so does not end it in time, is killed.
+func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
+	for {
+		spec, err := run.Spec()
+		if err != nil && !gone(err) && !errors.Is(err, agentfile.ErrReplaced) {
+			return nil, HostError("the check cannot be read", err)
+		}
+		within, cancel := context.WithTimeout(ctx, max(spec.Timeout+spec.Grace+overdueBy-since(run), overdueBy))
+		exit, err := run.Wait(within)
+		over := within.Err() != nil
+		cancel()
+		switch {
+		case exit != nil && err == nil:
+			return exit, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil && !over:
+			if _, err := os.Stat(string(run)); gone(err) {
+				return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
+			}
+			return nil, HostError("the end of the check cannot be read", err)
+		case !run.Answers(ctx):
+			if err := run.Kill(shim.Deadline); err != nil {
+				return nil, HostError("the check cannot be killed", err)
+			}
+		}
+	}
+}
+
+// since returns how long ago the run was claimed.
+func since(run shim.Run) time.Duration {
+	info, err := statClaim(run)
+	if err != nil {
+		return 0
+	}
+	return time.Since(info.ModTime())
+}
+
+// checkResult says what the check's end means.
+func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResult, error) {
+	tail, err := run.Tail("output", fleet.MaxCheckOutput+1)
+	if err != nil {
+		return fleet.CheckResult{}, HostError("the output of the check cannot be read", err)
+	}
+	cut := len(tail) > fleet.MaxCheckOutput
+	if cut {
+		tail = tail[len(tail)-fleet.MaxCheckOutput:]
+	}
+	res := fleet.CheckResult{
+		Command: c.Command, Status: fleet.CheckFailed, Output: strings.ToValidUTF8(driver.Clean(tail), ""), Truncated: cut,
+		StartedAt: exit.Started, EndedAt: exit.Ended, Reason: exit.Reason,
+	}
+	switch {
+	case exit.End == shim.Deadline:
+		res.Status, res.Reason = fleet.CheckTimedOut, "it ran longer than its limit of "+c.Timeout.String()
+	case exit.End == shim.Interrupted:
+		res.Status = fleet.CheckStopped
+	case exit.End != shim.Exited:
+	case exit.Signal != "":
+		res.Reason = "the signal " + exit.Signal + " ended it"
+	default:
+		res.ExitCode = &exit.Code
+		if exit.Code == 0 {
+			res.Status = fleet.CheckPassed
+		}
+	}
+	return res, nil
+}
+
+// checksOf returns the checks of the run that were started.
+func (h Home) checksOf(r fleet.Run) ([]shim.Run, error) {
+	entries, err := agentfile.ReadDir(h.path("runs"))
+	if gone(err) || errors.Is(err, agentfile.ErrReplaced) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, HostError("the directory of runs cannot be read", err)
+	}
+	var checks []shim.Run
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), FileName(r.TaskID)+checkMark) {
+			checks = append(checks, shim.Run(h.path("runs", e.Name())))
+		}
+	}
+	return checks, nil
+}

@@ -1,0 +1,95 @@
+package runner
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/shim"
+)
+
+// ended gives the agent a run and waits for its end.
+func (x *bench) ended(ctx context.Context, id string) fleet.Run {
+	x.t.Helper()
+	r := fleet.Run{TaskID: id, Prompt: "true", Timeout: time.Minute}
+	require.NoError(x.t, x.agent.Dispatch(ctx, r))
+	_, err := x.follow(ctx, r)
+	require.NoError(x.t, err)
+	return r
+}
+
+// TestCheckAfterCrash cuts the start of a check off at every point: the next call runs its command once.
+func TestCheckAfterCrash(t *testing.T) {
+	t.Parallel()
+	x, ctx := newBench(t)
+	for i, cut := range []func(shim.Run){
+		func(shim.Run) {},
+		func(run shim.Run) { // before the supervisor was started
+			require.NoError(t, os.Mkdir(string(run), 0o700))
+			require.NoError(t, os.WriteFile(run.Path(specFile), []byte(`{}`), 0o600))
+		},
+		func(run shim.Run) { // while the directory was made
+			require.NoError(t, os.Mkdir(x.home.path("runs", newPrefix+"1"), 0o700))
+		},
+	} {
+		r := x.ended(ctx, "task-"+string(rune('a'+i)))
+		c := fleet.Check{ID: "1", Command: "echo $FLEET_TASK_ID >>times; exit 3", Timeout: time.Minute}
+		cut(x.home.checkRun(r, c.ID, false))
+		for range 2 {
+			res, err := x.agent.Check(ctx, r, c)
+			require.NoError(t, err)
+			require.Equal(t, fleet.CheckFailed, res.Status)
+			require.Equal(t, 3, *res.ExitCode)
+		}
+	}
+	require.Equal(t, "task-a\ntask-b\ntask-c\n", x.times())
+}
+
+// TestCheckAgain kills the supervisor of a check, as a failure of the machine would: the command is run once more.
+func TestCheckAgain(t *testing.T) {
+	t.Parallel()
+	x, ctx := newBench(t)
+	for i, command := range []string{"echo once >>times; [ -e again ] || { touch again; kill -9 $PPID; sleep 3600; }", "echo twice >>times; kill -9 $PPID; sleep 3600"} {
+		r := x.ended(ctx, "task-"+string(rune('a'+i)))
+		res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: time.Minute})
+		require.NoError(t, err)
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckFailed}[i], res.Status)
+		require.Equal(t, i == 1, strings.Contains(res.Reason, "was killed"), res.Reason)
+	}
+	require.Equal(t, "once\nonce\ntwice\ntwice\n", x.times())
+}
+
+// TestSuspendedCheck suspends the supervisor of a check: its time ends all the same.
+func TestSuspendedCheck(t *testing.T) {
+	t.Parallel()
+	x, ctx := newBench(t)
+	x.host.config.StopGrace = 100 * time.Millisecond
+	r := x.ended(ctx, "task-1")
+	// The supervisor says first that it has started the command.
+	command := "while [ ! -s " + x.home.checkRun(r, "1", false).Path("child") + " ]; do sleep 0.05; done; sleep 0.2; kill -STOP $PPID; sleep 3600"
+	res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: time.Second})
+	require.NoError(t, err)
+	require.Equal(t, fleet.CheckTimedOut, res.Status)
+}
+
+// TestCheckOutput bounds what is shown of a check's output, and keeps the run of the task when it has many checks.
+func TestCheckOutput(t *testing.T) {
+	t.Parallel()
+	x, ctx := newBench(t)
+	r := x.ended(ctx, "task-1")
+	for i := range keptRuns + 2 {
+		c := fleet.Check{ID: string(rune('a' + i)), Command: "head -c 20000 /dev/zero | tr '\\0' x; echo; echo end", Timeout: time.Minute}
+		res, err := x.agent.Check(ctx, r, c)
+		require.NoError(t, err)
+		require.Len(t, res.Output, fleet.MaxCheckOutput)
+		require.True(t, res.Truncated)
+		require.True(t, strings.HasSuffix(res.Output, "x\nend\n"))
+	}
+	require.FileExists(t, filepath.Join(string(x.home.run(r.TaskID)), "output"))
+}

@@ -1,0 +1,81 @@
+package runner
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/driver"
+	"fleet/internal/runner/shim"
+)
+
+// conversation returns the conversation that the run goes on with, and when it was last used. lost says why the run
+// cannot go on with it although the agent has one.
+func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since time.Time, lost string) {
+	if _, ok := d.(driver.Converser); !ok {
+		return "", time.Time{}, ""
+	}
+	if info, err := os.Lstat(h.path("session")); err == nil {
+		since = info.ModTime()
+	}
+	session = h.read("session")
+	if session == "" && r.Continues {
+		return "", since, "nothing of the last one is left on the agent's machine"
+	}
+	// The record was there when the last run had ended. Where none was found then, the program itself has to tell.
+	if record := h.read("record"); session != "" && record != "" {
+		if _, err := os.Lstat(record); errors.Is(err, fs.ErrNotExist) {
+			return "", since, "the file of the last one is gone from the agent's machine"
+		}
+	}
+	return session, since, ""
+}
+
+// recordPattern returns where the program will keep the conversation of the run.
+func recordPattern(w Work, env []string) string {
+	recorder, ok := w.Driver.(driver.Recorder)
+	if !ok || w.Job.OneTask {
+		return ""
+	}
+	dir, err := filepath.EvalSymlinks(w.Dir) // the program sees the real path
+	if err != nil {
+		return ""
+	}
+	return recorder.Record(env, dir)
+}
+
+// remember keeps the conversation that the agent's next run goes on with.
+func (h Home) remember(f driver.Format, r driver.Result) error {
+	if !h.exists() {
+		return nil
+	}
+	if r.Forget {
+		return errors.Join(h.remove("session"), h.remove("record"))
+	}
+	if r.Session == "" {
+		return nil
+	}
+	// Also one that is the same is written again: its time is when the conversation was last used.
+	if err := shim.WriteFile(h.path("session"), []byte(r.Session), 0o600); err != nil {
+		return err
+	}
+	found, _ := filepath.Glob(driver.RecordOf(f.Record, r.Session)) // no pattern finds nothing
+	if len(found) == 0 {
+		return h.remove("record")
+	}
+	if found[0] == h.read("record") {
+		return nil
+	}
+	return shim.WriteFile(h.path("record"), []byte(found[0]), 0o600)
+}
+
+// remove removes a file of the agent if it exists.
+func (h Home) remove(name string) error {
+	if err := os.Remove(h.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

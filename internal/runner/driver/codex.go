@@ -1,0 +1,172 @@
+package driver
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner/acp"
+)
+
+// codexTested is the version of Codex that the driver was tested with.
+const codexTested = "0.169.0"
+
+// codex runs Codex headless, as `codex exec --json`. The tasks of an agent are one conversation: each run resumes the
+// one before.
+//
+// Codex asks for no permission in this mode. What its commands may do is said by its own sandbox. That one cannot work
+// within another, so where Fleet confines the program Codex uses none.
+type codex struct{ argv []string }
+
+func newCodex(o Options) codex {
+	if len(o.Command) > 0 {
+		return codex{o.Command}
+	}
+	return codex{[]string{"codex"}}
+}
+
+func (c codex) Program() string { return c.argv[0] }
+
+func (c codex) Keys() []string { return []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"} }
+
+// The sandboxes of Codex.
+const (
+	codexReads  = "read-only"
+	codexWrites = "workspace-write"
+	codexAll    = "danger-full-access"
+)
+
+// codexModes are the sandboxes of Codex by the role's permission mode.
+var codexModes = map[string]string{
+	"": codexWrites, acp.AcceptEdits: codexWrites, "plan": codexReads, "bypassPermissions": codexAll,
+	codexReads: codexReads, codexWrites: codexWrites, codexAll: codexAll,
+}
+
+func (c codex) Command(j Job) (Command, error) {
+	const stdinFile = "stdin"
+	mode, ok := codexModes[j.Role.PermissionMode]
+	if !ok {
+		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+			"the driver \"codex\" has no permission_mode %q: use read-only, workspace-write or danger-full-access", j.Role.PermissionMode)
+	}
+	if j.Confined {
+		if mode == codexReads {
+			return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+				"Codex cannot be held to reading where Fleet confines it, since its own sandbox cannot work within another: choose another "+
+					"permission_mode than %q for the role %q, or sandbox: none for the project", j.Role.PermissionMode, j.Role.Name)
+		}
+		mode = codexAll
+	}
+	if j.Role.Tools != nil || len(j.Role.DisallowedTools) > 0 {
+		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+			"the driver \"codex\" cannot take tools away: leave tools and disallowed_tools out of the role %q, and choose its permission_mode", j.Role.Name)
+	}
+	known, told := parseConversation(j.Session), fingerprint(standing(j))
+	known.told, _, _ = strings.Cut(known.told, " ") // the usage is for the parser
+	out := Command{
+		SplitStderr: true, StdinFile: stdinFile, Env: map[string]string{},
+		Format: Format{Kind: "codex", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Model: j.Role.Model, Tested: codexTested},
+	}
+	argv := append(slices.Clone(c.argv), "exec", "--json", "--skip-git-repo-check", "--sandbox", mode)
+	if j.Role.Model != "" {
+		argv = append(argv, "--model", j.Role.Model)
+	}
+	if j.OneTask {
+		argv = append(argv, "--ephemeral")
+	}
+	servers, err := codexServers(j, &out)
+	if err != nil {
+		return Command{}, err
+	}
+	for _, s := range servers {
+		argv = append(argv, "-c", s)
+	}
+	prompt := begins(j, brief(j))
+	if known.id != "" {
+		argv = append(argv, "resume", known.id)
+		if known.told == told {
+			prompt = j.Prompt
+		} else {
+			prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + prompt
+		}
+	}
+	out.Argv = append(argv, "-") // the prompt, which has no limit there, is read from the input
+	out.Files = append(out.Files, File{Name: stdinFile, Data: prompt})
+	return out, checkArguments(out.Argv, "shorten the role's options")
+}
+
+var codexName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// codexServers returns the MCP servers of the run as settings. Their secrets are in no argument: variables are in a file
+// that a shell reads before it becomes the server, and headers in the environment.
+func codexServers(j Job, out *Command) (settings []string, err error) {
+	refuse := func(format string, args ...any) ([]string, error) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role", format, args...)
+	}
+	servers := serversOf(j)
+	if p := j.Role.Permissions; p != nil && len(p.Allow)+len(p.Deny)+len(p.Ask) > 0 {
+		return refuse("the driver \"codex\" asks for no permissions: leave allow, deny and ask out of the permissions of the role %q; "+
+			"permissions: {} lets it ask questions", j.Role.Name)
+	}
+	if len(j.Ask) > 0 {
+		servers[AskServer] = askServer(j)
+		settings = append(settings, fmt.Sprintf("mcp_servers.%s.tool_timeout_sec=%d", AskServer, int((j.Role.Permissions.Wait()+time.Minute).Seconds())))
+	}
+	for _, rule := range j.Role.AllowedTools {
+		server, ok := strings.CutPrefix(rule, "mcp__")
+		server, _, _ = strings.Cut(server, "__")
+		if _, known := servers[server]; !ok || !known {
+			return refuse("the driver \"codex\" can allow tools of the role's MCP servers only: leave %q out of allowed_tools, and choose a permission_mode", rule)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		s, key := servers[name], "mcp_servers."+name+"."
+		set := func(setting string, value any) {
+			settings = append(settings, key+setting+"="+string(object(value))) // such JSON is TOML too
+		}
+		if !codexName.MatchString(name) {
+			return refuse("the driver \"codex\" cannot have an MCP server %q: use letters, digits, - and _ in its name", name)
+		}
+		switch {
+		case s.Type == "sse":
+			return refuse("the driver \"codex\" takes no MCP servers over SSE, such as %q", name)
+		case s.URL != "":
+			set("url", s.URL)
+			var headers []string
+			for _, h := range slices.Sorted(maps.Keys(s.Headers)) {
+				variable := fmt.Sprintf("FLEET_MCP_HEADER_%d", len(out.Env)+1)
+				out.Env[variable] = s.Headers[h]
+				headers = append(headers, string(object(h))+"="+string(object(variable)))
+			}
+			if len(headers) > 0 {
+				settings = append(settings, key+"env_http_headers={"+strings.Join(headers, ",")+"}")
+			}
+		case len(s.Env) > 0:
+			file := File{Name: "mcp-" + name + ".sh", Secret: true}
+			for _, v := range slices.Sorted(maps.Keys(s.Env)) {
+				file.Data += "export " + v + "='" + strings.ReplaceAll(s.Env[v], "'", `'\''`) + "'\n"
+			}
+			out.Files = append(out.Files, file)
+			set("command", "/bin/sh")
+			set("args", append([]string{"-c", `. "$0"; exec "$@"`, j.path(file.Name), s.Command}, s.Args...))
+		default:
+			set("command", s.Command)
+			set("args", append([]string{}, s.Args...))
+		}
+		for _, rule := range allowed(j) {
+			switch tool, inner := strings.CutPrefix(rule, "mcp__"+name+"__"); {
+			case rule == "mcp__"+name:
+				set("default_tools_approval_mode", "approve")
+			case inner && !codexName.MatchString(tool):
+				return refuse("the driver \"codex\" cannot allow %q: name one tool, or all as \"mcp__%s\"", rule, name)
+			case inner:
+				set("tools."+tool+".approval_mode", "approve")
+			}
+		}
+	}
+	return settings, nil
+}

@@ -1,0 +1,293 @@
+package driver
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// codexParser reads the events of `codex exec --json`, one a line. It passes over what it does not know.
+type codexParser struct {
+	format  Format
+	resumed conversation
+	before  tokens // what the conversation had used before this run
+	used    tokens // what it has used so far
+	session string
+	heard   bool // the model has answered, so it was told
+	known   bool // an event was understood
+	said    string
+	trouble string // the last error that it goes on after
+	failed  string
+	first   string // the first line that is not known, if none before it was
+	garbage string // the last line that is not an event
+	turns   int
+	tools   int
+	open    map[string]bool // items that have begun and not ended
+}
+
+func newCodexParser(f Format) *codexParser {
+	p := &codexParser{format: f, resumed: parseConversation(f.Resumed), open: map[string]bool{}}
+	told, used, _ := strings.Cut(p.resumed.told, " ")
+	p.resumed.told = told
+	in, out, _ := strings.Cut(used, " ")
+	p.before.in, _ = strconv.ParseInt(in, 10, 64)
+	p.before.out, _ = strconv.ParseInt(out, 10, 64)
+	p.used = p.before
+	return p
+}
+
+type codexEvent struct {
+	Type    string     `json:"type"`
+	Thread  string     `json:"thread_id"`
+	Message string     `json:"message"`
+	Item    *codexItem `json:"item"`
+	Error   struct {
+		Message string `json:"message"`
+	} `json:"error"`
+	Usage *struct {
+		Input  int64 `json:"input_tokens"`
+		Output int64 `json:"output_tokens"`
+	} `json:"usage"` // of the whole conversation
+}
+
+type codexItem struct {
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Text    string `json:"text"`
+	Message string `json:"message"`
+	Status  string `json:"status"`
+
+	Command string `json:"command"`
+	Output  string `json:"aggregated_output"`
+	Changes []struct {
+		Path string `json:"path"`
+	} `json:"changes"`
+	Server    string          `json:"server"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	Query     string          `json:"query"`
+	Result    *struct {
+		Content json.RawMessage `json:"content"`
+	} `json:"result"`
+	Error *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// Open implements Opener.
+func (p *codexParser) Open() int { return len(p.open) }
+
+func (p *codexParser) Line(line []byte) []Piece {
+	var e codexEvent
+	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
+		p.strange(line)
+		if line[0] == '{' && json.Valid(line) {
+			return nil // an event of a form that is not known
+		}
+		text := Clean(line)
+		p.garbage = plain(text)
+		return []Piece{{Text: text + "\n"}}
+	}
+	switch e.Type {
+	case "thread.started":
+		p.known, p.session = true, e.Thread
+	case "turn.started":
+		p.known = true
+		return []Piece{{}} // it makes progress
+	case "turn.completed":
+		p.known, p.heard = true, true
+		p.turns++
+		clear(p.open)
+		if e.Usage != nil {
+			p.used = tokens{in: e.Usage.Input, out: e.Usage.Output}
+		}
+	case "turn.failed":
+		p.known, p.failed = true, codexFailure(e.Error.Message)
+		p.turns++
+		clear(p.open)
+	case "error":
+		return p.notice(e.Message)
+	case "item.started", "item.updated", "item.completed":
+		if e.Item != nil {
+			p.known = true
+			return p.item(e.Type, e.Item)
+		}
+	default:
+		p.strange(line)
+	}
+	return nil
+}
+
+// strange takes a line that is not known.
+func (p *codexParser) strange(line []byte) {
+	if !p.known && p.first == "" {
+		p.first = Clean(line[:min(len(line), maxReason)])
+	}
+}
+
+var digits = regexp.MustCompile(`\d+`)
+
+// notice takes an error that Codex goes on after, for example while it has no connection. It is told once, since it is
+// no progress.
+func (p *codexParser) notice(message string) []Piece {
+	message = codexFailure(message)
+	same := digits.ReplaceAllString(message, "") == digits.ReplaceAllString(p.trouble, "")
+	p.trouble = message
+	if message == "" || same {
+		return nil
+	}
+	return []Piece{{Step: true, Text: oneLine(valid(message))}}
+}
+
+func (p *codexParser) item(event string, i *codexItem) []Piece {
+	switch i.Type {
+	case "agent_message":
+		p.heard = true
+		if event != "item.completed" || strings.TrimSpace(i.Text) == "" {
+			return []Piece{{}}
+		}
+		p.said = i.Text
+		return []Piece{{Text: valid(strings.TrimRight(i.Text, "\n")) + "\n"}}
+	case "error":
+		return p.notice(i.Message)
+	case "reasoning", "todo_list":
+		p.heard = true
+		return []Piece{{}}
+	}
+	p.heard = true
+	said := []Piece{{}}
+	name, step, input := i.tool()
+	_, begun := p.open[i.ID]
+	if !begun && (event == "item.started" || event == "item.completed") {
+		p.tools++
+		said = []Piece{{Step: true, Text: oneLine(valid(step)), Data: toolCall(claudeBlock{ID: i.ID, Name: name, Input: input})}}
+	}
+	if event != "item.completed" {
+		p.open[i.ID] = true
+		return said
+	}
+	delete(p.open, i.ID)
+	if p.format.Results {
+		result, failed := clip(valid(i.result())), i.Status == "failed" || i.Status == "declined"
+		said = append(said, Piece{Step: true, Text: toolAnswered(name, result, failed), Data: toolResult(i.ID, name, result, failed)})
+	}
+	return said
+}
+
+// tool is the item as a call of a tool: its name, what it does in one line, and its arguments.
+func (i *codexItem) tool() (name, step string, input json.RawMessage) {
+	switch i.Type {
+	case "command_execution":
+		command := script(i.Command)
+		return "shell", "shell: " + command, object(map[string]string{"command": command})
+	case "file_change":
+		var paths, names []string
+		for _, c := range i.Changes {
+			paths, names = append(paths, c.Path), append(names, filepath.Base(c.Path))
+		}
+		return "edit", "edit: " + strings.Join(names, ", "), object(map[string][]string{"paths": paths})
+	case "mcp_tool_call":
+		name = i.Server + "." + i.Tool
+		return name, toolStep(name, i.Arguments), i.Arguments
+	case "web_search":
+		return "web_search", "web_search: " + i.Query, object(map[string]string{"query": i.Query})
+	}
+	if name = i.Tool; name == "" {
+		name = i.Type
+	}
+	return name, name, i.Arguments
+}
+
+var wrapped = regexp.MustCompile(`(?s)^\S*sh -l?c (.+)$`)
+
+// script is the command that a shell was started for, as far as it is easy to tell.
+func script(command string) string {
+	m := wrapped.FindStringSubmatch(command)
+	if m == nil {
+		return command
+	}
+	if s, ok := strings.CutPrefix(m[1], "'"); ok {
+		if s, ok := strings.CutSuffix(s, "'"); ok && !strings.Contains(s, "'") {
+			return s
+		}
+	}
+	if s, ok := strings.CutPrefix(m[1], `"`); ok {
+		if s, ok := strings.CutSuffix(s, `"`); ok && !strings.ContainsAny(s, "\"\\$`") {
+			return s
+		}
+	}
+	return m[1]
+}
+
+func (i *codexItem) result() string {
+	switch {
+	case i.Error != nil:
+		return i.Error.Message
+	case i.Result != nil:
+		return textIn(i.Result.Content)
+	}
+	return i.Output
+}
+
+// codexFailure is the message of an error, which may be what the model's API answered.
+func codexFailure(message string) string {
+	var api struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal([]byte(message), &api) == nil && api.Error.Message != "" {
+		return api.Error.Message
+	}
+	return strings.TrimSpace(message)
+}
+
+func (p *codexParser) Result(e Exit) Result {
+	why := lastLine(e.Stderr)
+	if why == "" {
+		why = p.garbage
+	}
+	o := outcome(e, shorten(valid(why), maxReason))
+	switch {
+	case p.failed != "":
+		fail(&o, shorten(valid(p.failed), maxReason))
+	case !p.known && e.Signal == "":
+		o.Status = fleet.TaskFailed
+		o.Reason = stranger(o.Reason, p.first, "codex", "", p.format.Tested)
+	case e.Code == 0 && p.turns == 0:
+		fail(&o, stranger("codex ended without the end of a turn", "", "codex", "", p.format.Tested))
+	}
+	report(&o, p.said)
+	o.Turns = p.turns
+	used := tokens{in: p.used.in - p.before.in, out: p.used.out - p.before.out}
+	if used.in < 0 || used.out < 0 { // the count has begun anew
+		used = p.used
+	}
+	o.Usage = fleet.Usage{Model: p.format.Model, InputTokens: used.in, OutputTokens: used.out, ToolCalls: p.tools}
+	r := Result{Outcome: o, Session: p.conversation()}
+	if p.resumed.id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
+		r.Session, r.Forget = "", true
+		r.Outcome.Reason = "its conversation " + p.resumed.id + " is gone; the agent's next task begins a new conversation"
+	}
+	return r
+}
+
+// conversation is what the agent's next run goes on with.
+func (p *codexParser) conversation() string {
+	if p.session == "" {
+		return p.format.Resumed
+	}
+	told := p.format.Told
+	if !p.heard && p.session == p.resumed.id {
+		told = p.resumed.told
+	}
+	if p.used != (tokens{}) {
+		told += fmt.Sprintf(" %d %d", p.used.in, p.used.out)
+	}
+	return conversation{p.session, told}.String()
+}

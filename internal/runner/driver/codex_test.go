@@ -1,0 +1,192 @@
+package driver
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// codexRun reads what Codex 0.169.0 put out against a stub of its model, the stopped one up to its stop, or another output.
+func codexRun(t *testing.T, f Format, e Exit, lines string) ([]Piece, Result) {
+	t.Helper()
+	if !strings.Contains(lines, "\n") {
+		data, err := os.ReadFile("testdata/codex-" + lines + ".jsonl")
+		require.NoError(t, err)
+		lines = string(data)
+	}
+	f.Kind, f.Tested = "codex", codexTested
+	p, err := NewParser(f)
+	require.NoError(t, err)
+	var said []Piece
+	for data := []byte(lines); len(data) > 0; {
+		n, s := p.Parse(data, true)
+		said, data = append(said, s...), data[n:]
+	}
+	return said, p.Result(e)
+}
+
+const metadata = "<Model metadata for `gpt-5.2-codex` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.>"
+
+func shown(said []Piece) string {
+	var b strings.Builder
+	for _, s := range said {
+		if s.Step {
+			b.WriteString("<" + s.Text + ">")
+		} else {
+			b.WriteString(s.Text)
+		}
+	}
+	return b.String()
+}
+
+func TestCodex(t *testing.T) {
+	said, r := codexRun(t, Format{Told: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")
+	require.Equal(t, metadata+"Now exec_command\n<shell: echo one; exit 3>Now exec_command\n<edit: made.txt>Now mcp__birds__list_birds\n"+
+		"<birds.list_birds>"+"<shell: sleep 0.2; echo a>One.\nTwo.\n", shown(said))
+	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 5000 2500", r.Session)
+	require.Equal(t, fleet.Outcome{
+		Status: fleet.TaskCompleted, Summary: "One.\nTwo.", Payload: []byte("One.\nTwo."), ExitCode: new(int), Turns: 1,
+		Usage: fleet.Usage{Model: "gpt-5.2-codex", InputTokens: 5000, OutputTokens: 2500, ToolCalls: 4},
+	}, r.Outcome)
+
+	// The usage of a conversation that goes on is that of the whole.
+	_, r = codexRun(t, Format{Told: "t1", Resumed: r.Session}, Exit{}, "resumed")
+	require.Equal(t, fleet.Usage{InputTokens: 1000, OutputTokens: 500}, r.Outcome.Usage)
+	require.Equal(t, "Yes again", r.Outcome.Summary)
+	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 6000 3000", r.Session)
+
+	// A run that is stopped goes on with its conversation, and has a call that is open.
+	p, err := NewParser(Format{Kind: "codex"})
+	require.NoError(t, err)
+	data, err := os.ReadFile("testdata/codex-stopped.jsonl")
+	require.NoError(t, err)
+	for len(data) > 0 {
+		n, _ := p.Parse(data, true)
+		data = data[n:]
+	}
+	require.Equal(t, 1, p.(Opener).Open())
+	require.NotEmpty(t, p.Result(Exit{Code: 143}).Session)
+}
+
+func TestCodexResults(t *testing.T) {
+	said, _ := codexRun(t, Format{Results: true}, Exit{}, "tools")
+	all := shown(said)
+	for _, want := range []string{"<shell failed: one>", "<birds.list_birds answered: ducks for water undefined>", "<shell answered: a>"} {
+		require.Contains(t, all, want)
+	}
+}
+
+func TestCodexFailures(t *testing.T) {
+	for _, tt := range []struct {
+		name, lines string
+		exit        Exit
+		reason      string
+	}{
+		{"refused", "refused", Exit{Code: 1}, "that is too much"},
+		{"key", "key", Exit{Code: 1}, "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:9911/v1/responses"},
+		{"nothing", "\n", Exit{}, "this version of codex says nothing that Fleet knows; tested with codex 0.169.0"},
+		{"garbage", "Welcome!\nBye.\n", Exit{}, "this version of codex says nothing that Fleet knows, but Welcome!; tested with codex 0.169.0"},
+		{
+			"another protocol", `{"id":"0","msg":{"type":"task_started"}}` + "\n" + `{"id":"0","msg":{"type":"task_complete"}}` + "\n",
+			Exit{},
+			`this version of codex says nothing that Fleet knows, but {"id":"0","msg":{"type":"task_started"}}; tested with codex 0.169.0`,
+		},
+		{"another way to end", `{"type":"thread.started","thread_id":"1"}` + "\n", Exit{}, "codex ended without the end of a turn; tested with codex 0.169.0"},
+		{"an unknown flag", "\n", Exit{Code: 2, Stderr: "error: unexpected argument '--json' found\n"}, "exit code 2: error: unexpected argument '--json' found; tested with codex 0.169.0"},
+		{"killed", "\n", Exit{Code: -1, Signal: "KILL"}, "ended by signal KILL"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, r := codexRun(t, Format{}, tt.exit, tt.lines)
+			require.Equal(t, fleet.TaskFailed, r.Outcome.Status)
+			require.Equal(t, tt.reason, r.Outcome.Reason)
+		})
+	}
+	said, _ := codexRun(t, Format{}, Exit{Code: 1}, "key")
+	require.Equal(t, 1, strings.Count(shown(said), "Reconnecting"), "it is said once that it has no connection")
+
+	_, r := codexRun(t, Format{Resumed: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
+	require.Equal(t, Result{
+		Outcome: fleet.Outcome{Status: fleet.TaskFailed, Reason: "its conversation x is gone; the agent's next task begins a new conversation", ExitCode: ptr(1)},
+		Forget:  true,
+	}, r)
+}
+
+func ptr(n int) *int { return &n }
+
+func TestCodexCommand(t *testing.T) {
+	d, err := New(Options{Kind: "codex", Command: []string{"codex", "-c", "x=1"}})
+	require.NoError(t, err)
+	j := Job{Agent: "papi", Prompt: "Do it.", Spec: "Be good.", RunDir: "/runs/1", Role: Role{Name: "coder", Model: "m", PermissionMode: "plan"}}
+	c, err := d.Command(j)
+	require.NoError(t, err)
+	require.Equal(t, "codex -c x=1 exec --json --skip-git-repo-check --sandbox read-only --model m -", strings.Join(c.Argv, " "))
+	require.Equal(t, "You are the agent \"papi\". What you are there for:\n\nBe good.\n\nYour task now:\n\nDo it.", c.Files[0].Data)
+
+	// It goes on with a conversation, and tells what has changed.
+	j.Session = "abc " + c.Format.Told + " 10 20"
+	c, err = d.Command(j)
+	require.NoError(t, err)
+	require.Equal(t, []string{"resume", "abc", "-"}, c.Argv[len(c.Argv)-3:])
+	require.Equal(t, "Do it.", c.Files[0].Data)
+	j.Spec = "Be better."
+	c, err = d.Command(j)
+	require.NoError(t, err)
+	require.Contains(t, c.Files[0].Data, "has changed")
+	require.Contains(t, c.Files[0].Data, "Be better.")
+
+	// Its sandbox cannot work within Fleet's.
+	j.Confined = true
+	_, err = d.Command(j)
+	require.ErrorContains(t, err, "cannot be held to reading where Fleet confines it")
+	j.Role.PermissionMode = ""
+	c, err = d.Command(j)
+	require.NoError(t, err)
+	require.Contains(t, c.Argv, "danger-full-access")
+
+	// MCP servers, whose secrets are in no argument.
+	j.Role = Role{Name: "coder", AllowedTools: []string{"mcp__birds__list_birds", "mcp__web"}, MCPServers: map[string]MCPServer{
+		"birds": {Command: "birds", Args: []string{"-v"}, Env: map[string]string{"KEY": "it's s3cret"}},
+		"web":   {Type: "http", URL: "http://x", Headers: map[string]string{"X-Key": "s3cret"}},
+		"plain": {Command: "plain"},
+	}}
+	j.Report = &fleet.Report{URL: "http://fleet", Token: "s3cret"}
+	c, err = d.Command(j)
+	require.NoError(t, err)
+	all := strings.Join(c.Argv, "\n")
+	require.NotContains(t, all, "s3cret")
+	for _, want := range []string{
+		`mcp_servers.birds.args=["-c",". \"$0\"; exec \"$@\"","/runs/1/mcp-birds.sh","birds","-v"]`, `mcp_servers.birds.tools.list_birds.approval_mode="approve"`,
+		`mcp_servers.web.env_http_headers={"X-Key"="FLEET_MCP_HEADER_2"}`, `mcp_servers.web.default_tools_approval_mode="approve"`,
+		`mcp_servers.plain.command="plain"`, `mcp_servers.plain.args=[]`, `mcp_servers.fleet.default_tools_approval_mode="approve"`,
+	} {
+		require.Contains(t, all, "-c\n"+want+"\n")
+	}
+	require.Equal(t, map[string]string{"FLEET_MCP_HEADER_1": "Bearer s3cret", "FLEET_MCP_HEADER_2": "s3cret"}, c.Env)
+	require.Equal(t, File{Name: "mcp-birds.sh", Data: "export KEY='it'\\''s s3cret'\n", Secret: true}, c.Files[0])
+
+	j.Ask, j.Role.Permissions = []string{"fleet", "ask", "/runs/1"}, &Permissions{}
+	c, err = d.Command(j)
+	require.NoError(t, err)
+	for _, want := range []string{
+		`mcp_servers.fleet-ask.command="fleet"`, `mcp_servers.fleet-ask.args=["ask","/runs/1","mcp"]`, `mcp_servers.fleet-ask.tool_timeout_sec=3660`,
+		`mcp_servers.fleet-ask.tools.ask_user.approval_mode="approve"`,
+	} {
+		require.Contains(t, c.Argv, want)
+	}
+
+	for want, role := range map[string]Role{
+		"asks for no permissions":      {Permissions: &Permissions{Deny: []string{"Bash(rm *)"}}},
+		`no permission_mode "dontAsk"`: {PermissionMode: "dontAsk"},
+		"cannot take tools away":       {DisallowedTools: []string{"Bash"}},
+		`leave "Bash(ls *)" out`:       {AllowedTools: []string{"Bash(ls *)"}},
+		`over SSE, such as "s"`:        {MCPServers: map[string]MCPServer{"s": {Type: "sse", URL: "http://x"}}},
+		`an MCP server "a.b"`:          {MCPServers: map[string]MCPServer{"a.b": {Command: "x"}}},
+	} {
+		_, err := d.Command(Job{Role: role})
+		require.ErrorContains(t, err, want)
+	}
+}

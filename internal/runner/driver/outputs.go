@@ -1,0 +1,74 @@
+package driver
+
+import (
+	"encoding/json"
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// Said is a line of the output of a program that writes Fleet's own outputs: a run of a model is one.
+type Said struct {
+	Step    bool            `json:"step,omitempty"`
+	Text    string          `json:"text,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+	Open    int             `json:"open,omitempty"`    // calls of tools that are under way after it
+	Spent   *fleet.Outcome  `json:"spent,omitempty"`   // what the run has used so far: usage, cost, turns
+	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // how the run ended; the last line. Its payload is in a file
+}
+
+// outputsParser reads lines of Said.
+type outputsParser struct {
+	open    int
+	spent   fleet.Outcome
+	outcome *fleet.Outcome
+}
+
+// Open implements Opener.
+func (p *outputsParser) Open() int { return p.open }
+
+// Line implements lineParser.
+func (p *outputsParser) Line(line []byte) []Piece {
+	var s Said
+	if json.Unmarshal(line, &s) != nil {
+		return []Piece{{Text: Clean(line) + "\n"}}
+	}
+	switch {
+	case s.Spent != nil:
+		p.spent = *s.Spent
+		return nil
+	case s.Outcome != nil:
+		p.outcome = s.Outcome
+		return nil
+	}
+	p.open = max(0, s.Open)
+	said := Piece{Step: s.Step, Text: valid(s.Text)}
+	if len(s.Data) > 0 {
+		said.Data = []byte(strings.ReplaceAll(string(s.Data), `\u0000`, `\ufffd`))
+	}
+	return []Piece{said}
+}
+
+// Result implements lineParser. A run that did not live to say how it ended has used what it said last.
+func (p *outputsParser) Result(e Exit) Result {
+	o := outcome(e, "")
+	if p.outcome == nil && e.Code == 0 {
+		fail(&o, "the run ended without a result")
+	}
+	spent := &p.spent
+	if said := p.outcome; said != nil {
+		spent = said
+		switch {
+		case e.Code != 0 && said.Status == fleet.TaskCompleted: // it broke down after that
+		case said.Status == fleet.TaskCompleted, said.Status == fleet.TaskStopped:
+			o.Status, o.Reason = said.Status, shorten(valid(said.Reason), maxReason)
+		default:
+			fail(&o, shorten(valid(said.Reason), maxReason))
+		}
+		o.Summary, o.Reported = shorten(valid(said.Summary), maxSummary), said.Reported
+	}
+	o.ExitCode = nil // it says nothing about the agent
+	o.Usage, o.CostUSD, o.Turns = spent.Usage, spent.CostUSD, spent.Turns
+	o.Usage.Model = oneLine(valid(o.Usage.Model))
+	return Result{Outcome: o}
+}

@@ -1,0 +1,65 @@
+package runner
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Basics are the variables that programs need to work at all, and that hold no secrets, as Pick takes them.
+var Basics = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "TMPDIR", "XDG_*", "SSL_CERT_FILE",
+	"SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy",
+	"all_proxy", "no_proxy",
+}
+
+// Reserved says whether a variable may hold a secret of the server's, and so is never passed on.
+func Reserved(name string) bool {
+	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
+}
+
+// Pick returns the variables of environ that the patterns name, without reserved ones. A pattern is a name, or the beginning
+// of one and a "*".
+func Pick(environ []string, patterns ...[]string) map[string]string {
+	picked := map[string]string{}
+	for _, v := range environ {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" || Reserved(name) {
+			continue
+		}
+		for _, pattern := range slices.Concat(patterns...) {
+			prefix, open := strings.CutSuffix(pattern, "*")
+			if name == pattern || open && strings.HasPrefix(name, prefix) {
+				picked[name] = value
+				break
+			}
+		}
+	}
+	return picked
+}
+
+// Environ returns the variables as the environment of a program, sorted. Without a PATH it gets the usual one.
+func Environ(variables map[string]string) []string {
+	list := make([]string, 0, len(variables)+1)
+	if variables["PATH"] == "" {
+		list = append(list, "PATH=/usr/local/bin:/usr/bin:/bin")
+	}
+	for name, value := range variables {
+		if name != "PATH" || value != "" {
+			list = append(list, name+"="+value)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// environ returns the environment of the program; own are the variables that tell it about its task.
+func (w Work) environ(own map[string]string) []string {
+	if w.Environ != nil {
+		return w.Environ(own)
+	}
+	env := Pick(os.Environ(), Basics, w.Driver.Keys())
+	maps.Copy(env, own)
+	return Environ(env)
+}

@@ -1,0 +1,55 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/driver"
+)
+
+// Log returns the last lines of the agent's log, at most n, oldest first, and whether there were more.
+func (h Home) Log(n int) (lines []string, truncated bool, err error) {
+	f, err := agentfile.Open(h.path("log"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, HostError("the agent's log cannot be read", err)
+	}
+	defer func() { _ = f.Close() }()
+	lines, truncated, err = lastLines(f, n)
+	if err != nil {
+		return nil, false, HostError("the agent's log cannot be read", err)
+	}
+	return lines, truncated, nil
+}
+
+// lastLines returns the last n lines of a file, and whether there were more, without reading more of it than it must.
+func lastLines(f *os.File, n int) ([]string, bool, error) {
+	at, err := f.Seek(0, io.SeekEnd)
+	if err != nil || at == 0 {
+		return nil, false, err
+	}
+	if n <= 0 {
+		return nil, true, nil
+	}
+	const block = 16 << 10
+	var data []byte
+	for at > 0 && bytes.Count(data, []byte{'\n'}) <= n {
+		size := min(block, at)
+		at -= size
+		part := make([]byte, size)
+		if _, err := f.ReadAt(part, at); err != nil {
+			return nil, false, err
+		}
+		data = append(part, data...)
+	}
+	lines := strings.Split(strings.TrimSuffix(driver.Clean(data), "\n"), "\n")
+	truncated := at > 0 || len(lines) > n
+	return lines[max(0, len(lines)-n):], truncated, nil
+}

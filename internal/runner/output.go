@@ -1,0 +1,38 @@
+package runner
+
+import (
+	"context"
+	"errors"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/agentfile"
+)
+
+// maxPage is the largest page of raw output, in bytes.
+const maxPage = 16 << 20
+
+// Output implements fleet.Runner. It changes nothing, so it can also be called while the run is dispatched.
+func (w Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
+	if err := ctx.Err(); err != nil {
+		return fleet.OutputPage{}, err
+	}
+	run := w.home.run(r.TaskID)
+	claim, err := run.Claim()
+	switch {
+	case errors.Is(err, agentfile.ErrReplaced): // it was claimed, and the agent has replaced the claim
+	case err != nil && !gone(err):
+		return fleet.OutputPage{}, HostError("the run cannot be read", err)
+	case claim == nil || claim.Void:
+		return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no run of the task %s", w.name, r.TaskID)
+	}
+	ended, _ := run.Exit() // before the output is looked at: its file is made when the run begins
+	p, ok, err := run.Page("output", offset, int64(min(limit, maxPage)))
+	switch {
+	case err != nil:
+		return fleet.OutputPage{}, HostError("the output of the run cannot be read", err)
+	case !ok && ended != nil:
+		return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonOutputNotFound,
+			"the agent %q does not keep the output of the task %s any more: it keeps that of its last %d runs", w.name, r.TaskID, keptRuns)
+	}
+	return fleet.OutputPage(p), nil
+}

@@ -1,0 +1,43 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// The process never gets to main: its executable has other things to do.
+var _ = func() bool {
+	if len(os.Args) == 2 && os.Args[0] == "fleet-proxy" {
+		if err := serve(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	}
+	return true
+}()
+
+// receive returns the socket that the helper of the sandbox sends.
+func receive(from *os.File) (net.Listener, error) {
+	defer func() { _ = from.Close() }()
+	const one = 4 // the size of a file descriptor
+	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(one))
+	_, n, _, _, err := unix.Recvmsg(int(from.Fd()), data, rights, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		return nil, errors.Join(errors.New("the helper of the sandbox has ended"), err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, errors.Join(errors.New("the helper of the sandbox sent no socket"), err)
+	}
+	f := os.NewFile(uintptr(fds[0]), "listener")
+	defer func() { _ = f.Close() }()
+	return net.FileListener(f)
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package proxy
+
+import (
+	"errors"
+	"net"
+	"os"
+)
+
+func receive(*os.File) (net.Listener, error) { return nil, errors.ErrUnsupported }

@@ -1,0 +1,109 @@
+// Package proxy lets a program that has no network reach the addresses that its project allows. The proxy is a process of its own:
+// this same executable, under the name that package sandbox starts it with. It gets its socket, which is in the program's network,
+// from the helper of the sandbox, and connects from its own. It is confined too, so that it is not taken for the user who runs the
+// server.
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// dialTime is how long connecting may take.
+const dialTime = 30 * time.Second
+
+// proxy is an HTTP proxy.
+type proxy struct {
+	allowed []string
+	dialer  net.Dialer
+	plain   http.Handler
+}
+
+// New returns a proxy to the addresses, each host:port.
+func New(allowed []string) http.Handler {
+	p := &proxy{dialer: net.Dialer{Timeout: dialTime}}
+	for _, a := range allowed {
+		p.allowed = append(p.allowed, strings.ToLower(a))
+	}
+	p.plain = &httputil.ReverseProxy{
+		Rewrite:   func(*httputil.ProxyRequest) {}, // the request names the address
+		Transport: &http.Transport{DialContext: p.dialer.DialContext, ForceAttemptHTTP2: false},
+	}
+	return p
+}
+
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	address := r.URL.Host
+	switch {
+	case r.Method == http.MethodConnect:
+		address = r.Host
+	case r.URL.Scheme != "http" || address == "":
+		http.Error(w, "this is a proxy: use CONNECT, or name the address in the request", http.StatusBadRequest)
+		return
+	case r.URL.Port() == "":
+		address = net.JoinHostPort(r.URL.Hostname(), "80")
+	}
+	if !slices.Contains(p.allowed, strings.ToLower(address)) {
+		http.Error(w, fmt.Sprintf("the project does not allow %s: its network.allow has %s", address, strings.Join(p.allowed, ", ")), http.StatusForbidden)
+		return
+	}
+	if r.Method == http.MethodConnect {
+		p.tunnel(w, r, address)
+		return
+	}
+	p.plain.ServeHTTP(w, r)
+}
+
+// tunnel connects the program to the address.
+func (p *proxy) tunnel(w http.ResponseWriter, r *http.Request, address string) {
+	to, err := p.dialer.DialContext(r.Context(), "tcp", address)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer func() { _ = to.Close() }()
+	from, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer func() { _ = from.Close() }()
+	if _, err := io.WriteString(from, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { pass(to, buffered) })
+	both.Go(func() { pass(from, to) })
+	both.Wait()
+}
+
+// pass copies what is read, and says that it has ended.
+func pass(to net.Conn, from io.Reader) {
+	_, _ = io.Copy(to, from)
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+}
+
+// serve is the main function of the process: it serves until a signal ends it.
+func serve(list string) error {
+	var allowed []string
+	if err := json.Unmarshal([]byte(list), &allowed); err != nil {
+		return err
+	}
+	l, err := receive(os.NewFile(3, "helper"))
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: New(allowed), ReadHeaderTimeout: dialTime}
+	return s.Serve(l)
+}

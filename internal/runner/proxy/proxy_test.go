@@ -1,0 +1,69 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/runner/proxy"
+)
+
+// TestProxy holds that a client reaches what is allowed, over HTTP and HTTPS, and is told of the rest.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, "hello ", r.Host, " ", r.URL.Path, " ", r.Header.Get("Proxy-Authorization"), r.Header.Get("X-Forwarded-For"))
+	})
+	plain, secure, other := httptest.NewServer(hello), httptest.NewTLSServer(hello), httptest.NewServer(hello)
+	t.Cleanup(plain.Close)
+	t.Cleanup(secure.Close)
+	t.Cleanup(other.Close)
+	host := func(s *httptest.Server) string {
+		u, err := url.Parse(s.URL)
+		require.NoError(t, err)
+		return u.Host
+	}
+	p := httptest.NewServer(proxy.New([]string{host(plain), host(secure)}))
+	t.Cleanup(p.Close)
+	at, err := url.Parse(p.URL)
+	require.NoError(t, err)
+	client := secure.Client()
+	client.Transport.(*http.Transport).Proxy = http.ProxyURL(at)
+	get := func(address string, change func(*http.Request)) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		require.NoError(t, err)
+		if change != nil {
+			change(r)
+		}
+		a, err := client.Do(r)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer func() { _ = a.Body.Close() }()
+		b, err := io.ReadAll(a.Body)
+		require.NoError(t, err)
+		return a.StatusCode, string(b)
+	}
+	code, said := get(plain.URL+"/a", func(r *http.Request) { r.Header.Set("Proxy-Authorization", "x") })
+	require.Equal(t, 200, code, said)
+	require.Equal(t, "hello "+host(plain)+" /a ", said)
+	code, said = get(secure.URL+"/b", nil)
+	require.Equal(t, 200, code, said)
+	require.Contains(t, said, "/b")
+	code, said = get(other.URL, nil)
+	require.Equal(t, 403, code)
+	require.Contains(t, said, "the project does not allow "+host(other))
+	_, said = get("https://"+host(other), nil)
+	require.Contains(t, said, "Forbidden")
+	code, _ = get("http://example.com", nil)
+	require.Equal(t, 403, code)
+	direct, err := http.Get(p.URL + "/path") //nolint:noctx // a request that names no address
+	require.NoError(t, err)
+	defer func() { _ = direct.Body.Close() }()
+	require.Equal(t, 400, direct.StatusCode)
+}

@@ -1,0 +1,153 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/internal/fleet"
+)
+
+const (
+	bundlePiece = 32 << 10         // bytes of one message
+	bundleKept  = 10 * time.Minute // how long a bundle is kept for a caller whose connection broke
+)
+
+// bundles are those that callers are reading.
+type bundles struct {
+	mu   sync.Mutex
+	byID map[string]*bundle // by the agent's uid and the caller's id
+}
+
+// bundle is a file without a name, so that nothing of it is left when the process ends.
+type bundle struct {
+	turn chan struct{} // held by who makes it
+	file *os.File      // nil: not made yet
+	size int64
+}
+
+// of returns the bundle of the id. It is dropped after a while.
+func (b *bundles) of(id string) *bundle {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.byID[id]; known != nil {
+		return known
+	}
+	made := &bundle{turn: make(chan struct{}, 1)}
+	b.byID[id] = made
+	time.AfterFunc(bundleKept, func() {
+		b.mu.Lock()
+		delete(b.byID, id)
+		b.mu.Unlock()
+		made.turn <- struct{}{}
+		defer func() { <-made.turn }()
+		if made.file != nil {
+			_ = made.file.Close()
+		}
+	})
+	return made
+}
+
+// make makes the bundle, unless it was made. begun says that its caller has had some of it.
+func (b *bundle) make(ctx context.Context, r fleet.Runner, begun bool) error {
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if b.file != nil {
+		return nil
+	}
+	if begun {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent was restarted while it sent a bundle: ask for the bundle again")
+	}
+	f, err := os.CreateTemp("", "fleet-bundle-*")
+	if err != nil {
+		return err
+	}
+	err = os.Remove(f.Name())
+	if err == nil {
+		err = r.Bundle(ctx, f)
+	}
+	if err == nil {
+		b.size, err = f.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		_ = f.Close()
+		return err
+	}
+	b.file = f
+	return nil
+}
+
+// Bundle implements the service. The bundle is made whole before it is sent, so that a caller can go on from an offset.
+func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.BundleRequest], stream *connect.ServerStream[runnerv1.BundleResponse]) error {
+	id, offset := req.Msg.GetBundleId(), req.Msg.GetOffset()
+	r, err := s.agent(req.Header(), req.Msg.GetAgent())
+	if err != nil {
+		return err
+	}
+	if id == "" || offset < 0 {
+		return fault(fleet.Invalid(fleet.ReasonInvalidArgument, "bundle_id", "bundle_id must not be empty, and offset not negative"))
+	}
+	heartbeat := &runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
+	a := answer(ctx, s, stream, heartbeat, 0)
+	b := s.bundles.of(req.Msg.GetAgent().GetUid() + "\x00" + id)
+	err = b.make(a.ctx, r, offset > 0)
+	a.end()
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	buf := make([]byte, bundlePiece)
+	for ; offset < b.size; offset += int64(len(buf)) {
+		buf = buf[:min(bundlePiece, b.size-offset)]
+		if _, err := b.file.ReadAt(buf, offset); err != nil {
+			return s.failed(ctx, err)
+		}
+		if err := a.send(&runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Data{Data: buf}}); err != nil {
+			return err
+		}
+	}
+	return a.send(&runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_End{End: &runnerv1.BundleEnd{Size: b.size}}})
+}
+
+// errShort says that a runner has ended a bundle too early.
+var errShort = errors.New("the bundle is shorter than the runner says")
+
+// Bundle implements fleet.Runner.
+func (w runner) Bundle(ctx context.Context, out io.Writer) error {
+	req := &runnerv1.BundleRequest{Agent: agentTo(w.agent), BundleId: rand.Text()}
+	var failed error
+	err := w.client.listen(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
+		err = receive(ctx, w.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.BundleResponse], error) {
+			return w.client.rpc.Bundle(ctx, connect.NewRequest(req))
+		}, func(m *runnerv1.BundleResponse) bool {
+			heard = true
+			switch e := m.GetEvent().(type) {
+			case *runnerv1.BundleResponse_Data:
+				var n int
+				n, failed = out.Write(e.Data)
+				req.Offset += int64(n)
+			case *runnerv1.BundleResponse_End:
+				if done = true; e.End.GetSize() != req.GetOffset() {
+					failed = fleet.Errorf(fleet.ReasonBackendUnavailable, "the bundle of the agent %q is not whole: ask for it again", w.agent.Name).WithCause(errShort)
+				}
+			}
+			done = done || failed != nil
+			return !done
+		})
+		return done, heard, err
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}

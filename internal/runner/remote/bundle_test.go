@@ -1,0 +1,119 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// bundler is a runner that writes a bundle.
+type bundler struct {
+	fleet.Runner
+	text []byte
+	made int
+}
+
+func (b *bundler) Connect(fleet.Agent) fleet.Runner { return b }
+
+func (b *bundler) Bundle(_ context.Context, w io.Writer) error {
+	b.made++
+	_, err := w.Write(b.text)
+	return err
+}
+
+// cutting is a transport that breaks answers off after some bytes.
+type cutting struct{ after int64 }
+
+func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		res.Body = &cut{res.Body, c.after}
+	}
+	return res, err
+}
+
+// cut is a body that breaks off.
+type cut struct {
+	io.ReadCloser
+	left int64
+}
+
+func (c *cut) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := c.ReadCloser.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}
+
+// serveBundles returns an agent of the runner, behind a transport.
+func serveBundles(t *testing.T, b *bundler, transport http.RoundTripper) (a fleet.Runner, restart func()) {
+	public, private, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	var s *Server
+	restart = func() {
+		s, err = NewServer(b, ServerConfig{Key: public})
+		require.NoError(t, err)
+	}
+	restart()
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) }))
+	t.Cleanup(front.Close)
+	c := NewClient(ClientConfig{URL: front.URL, Key: private, HTTP: &http.Client{Transport: transport}, Patience: 10 * time.Second})
+	return c.Connect(fleet.Agent{UID: "one", Name: "papi"}), restart
+}
+
+// TestBundleGoesOn reads a bundle over connections that break, from where the one before broke.
+func TestBundleGoesOn(t *testing.T) {
+	t.Parallel()
+	b := &bundler{text: []byte(rand.Text() + strings.Repeat("0123456789", 100_000))}
+	_, _ = rand.Read(b.text) // does not compress
+	a, _ := serveBundles(t, b, cutting{300 << 10})
+	var got bytes.Buffer
+	require.NoError(t, a.Bundle(t.Context(), &got))
+	require.True(t, bytes.Equal(b.text, got.Bytes()))
+	require.Equal(t, 1, b.made)
+
+	b.text = nil
+	got.Reset()
+	require.NoError(t, a.Bundle(t.Context(), &got))
+	require.Zero(t, got.Len())
+}
+
+// TestBundleRestarted gives a bundle up whose runner was restarted half-way: what is made then may differ.
+func TestBundleRestarted(t *testing.T) {
+	t.Parallel()
+	b := &bundler{text: make([]byte, 1<<20)}
+	_, _ = rand.Read(b.text)
+	a, restart := serveBundles(t, b, cutting{300 << 10})
+	restarted := false
+	err := a.Bundle(t.Context(), writer(func(p []byte) (int, error) {
+		if !restarted {
+			restarted = true
+			restart()
+		}
+		return len(p), nil
+	}))
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	require.ErrorContains(t, err, "ask for the bundle again")
+	require.Equal(t, 1, b.made)
+
+	full := errors.New("full")
+	require.Equal(t, full, a.Bundle(t.Context(), writer(func([]byte) (int, error) { return 0, full })))
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }

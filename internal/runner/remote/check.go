@@ -1,0 +1,99 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/internal/fleet"
+)
+
+// Check implements the service.
+func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckRequest], stream *connect.ServerStream[runnerv1.CheckResponse]) error {
+	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	if err != nil {
+		return err
+	}
+	ctx, done, err := s.take(ctx, req.Msg.GetAgent().GetUid())
+	if err != nil {
+		return fault(err)
+	}
+	defer done()
+	heartbeat := &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
+	a := answer(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration())
+	res, err := r.Check(a.ctx, run, checkFrom(req.Msg.GetCheck()))
+	late := a.end()
+	switch {
+	case err == nil:
+		return a.send(&runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Result{Result: resultTo(res)}})
+	case late && errors.Is(err, context.DeadlineExceeded):
+		return nil // max_wait is over
+	}
+	return s.failed(ctx, err)
+}
+
+// Check implements fleet.Runner.
+func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
+	req := &runnerv1.CheckRequest{Agent: agentTo(w.agent), Run: named(r), Check: checkTo(c)}
+	if wait := w.client.config.MaxWait; wait > 0 {
+		req.MaxWait = durationpb.New(wait)
+	}
+	err = w.client.listen(ctx, w.agent, func(ctx context.Context) (done, heard bool, err error) {
+		err = receive(ctx, w.client.config.Silence, func(ctx context.Context) (*connect.ServerStreamForClient[runnerv1.CheckResponse], error) {
+			return w.client.rpc.Check(ctx, connect.NewRequest(req))
+		}, func(m *runnerv1.CheckResponse) bool {
+			heard = true
+			if p := m.GetResult(); p != nil {
+				res, done = resultFrom(p), true
+				res.Command = c.Command
+			}
+			return !done
+		})
+		return done, heard, err
+	})
+	return res, err
+}
+
+func checkTo(c fleet.Check) *runnerv1.Check {
+	return &runnerv1.Check{Id: c.ID, Command: c.Command, Timeout: durationpb.New(c.Timeout)}
+}
+
+func checkFrom(p *runnerv1.Check) fleet.Check {
+	return fleet.Check{ID: p.GetId(), Command: p.GetCommand(), Timeout: p.GetTimeout().AsDuration()}
+}
+
+func resultTo(r fleet.CheckResult) *runnerv1.CheckResult {
+	p := &runnerv1.CheckResult{
+		Command: r.Command, Status: string(r.Status), Reason: valid(r.Reason), Output: valid(r.Output), Truncated: r.Truncated,
+		StartedAt: timeTo(r.StartedAt), EndedAt: timeTo(r.EndedAt),
+	}
+	if r.ExitCode != nil {
+		code := int32(*r.ExitCode)
+		p.ExitCode = &code
+	}
+	return p
+}
+
+func resultFrom(p *runnerv1.CheckResult) fleet.CheckResult {
+	r := fleet.CheckResult{
+		Command: p.GetCommand(), Status: fleet.CheckStatus(p.GetStatus()), Reason: bounded(p.GetReason()), Output: p.GetOutput(),
+		Truncated: p.GetTruncated(), StartedAt: timeFrom(p.GetStartedAt()), EndedAt: timeFrom(p.GetEndedAt()),
+	}
+	if n := len(r.Output) - fleet.MaxCheckOutput; n > 0 {
+		r.Output, r.Truncated = strings.ToValidUTF8(r.Output[n:], ""), true
+	}
+	switch r.Status {
+	case fleet.CheckPassed, fleet.CheckFailed, fleet.CheckTimedOut, fleet.CheckStopped:
+	default:
+		r.Status, r.Reason = fleet.CheckFailed, "the runner of the agent says of its end what this Fleet does not know: upgrade Fleet"
+	}
+	if p.ExitCode != nil {
+		code := int(p.GetExitCode())
+		r.ExitCode = &code
+	}
+	return r
+}

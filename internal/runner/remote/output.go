@@ -1,0 +1,56 @@
+package remote
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/internal/fleet"
+)
+
+// Output implements the service.
+func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.OutputRequest]) (*connect.Response[runnerv1.OutputResponse], error) {
+	m := req.Msg
+	r, run, err := s.runner(req.Header(), m.GetAgent(), m.GetRun())
+	if err != nil {
+		return nil, err
+	}
+	if m.GetLimit() < 1 || m.GetLimit() > maxPatch {
+		return nil, fault(fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit must be between 1 and %d", maxPatch))
+	}
+	p, err := r.Output(ctx, run, m.GetOffset(), int(m.GetLimit()))
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	return connect.NewResponse(&runnerv1.OutputResponse{
+		Data: p.Data, Offset: p.Offset, Size: p.Size, GapOffset: p.GapOffset, GapSize: p.GapSize,
+	}), nil
+}
+
+// Output implements fleet.Runner. An agent can put another program in the place of its runner, so the numbers are checked.
+func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (p fleet.OutputPage, err error) {
+	limit = min(limit, maxPatch)
+	err = w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+		re, err := w.client.rpc.Output(ctx, connect.NewRequest(&runnerv1.OutputRequest{
+			Agent: agentTo(w.agent), Run: named(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
+		}))
+		if err == nil {
+			p = pageFrom(re.Msg, limit)
+		}
+		return err
+	})
+	return p, err
+}
+
+// pageFrom returns the page of an answer, with numbers that fit each other.
+func pageFrom(m *runnerv1.OutputResponse, limit int) fleet.OutputPage {
+	const most = 1 << 53 // what a JSON number holds exactly
+	p := fleet.OutputPage{Data: m.GetData()[:min(len(m.GetData()), limit)], Offset: min(max(m.GetOffset(), 0), most)}
+	p.Size = max(min(m.GetSize(), most), p.Offset+int64(len(p.Data)))
+	if m.GetGapSize() > 0 {
+		p.GapOffset = min(max(m.GetGapOffset(), 0), p.Size)
+		p.GapSize = min(m.GetGapSize(), p.Size-p.GapOffset)
+	}
+	return p
+}

@@ -1,0 +1,174 @@
+package remote
+
+import (
+	"context"
+	"crypto/ed25519"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	runnerv1 "fleet/gen/fleet/runner/v1"
+	"fleet/gen/fleet/runner/v1/runnerv1connect"
+	"fleet/internal/fleet"
+)
+
+// other is a runner of another version.
+type other struct {
+	runnerv1connect.UnimplementedRunnerServiceHandler
+	handshake *runnerv1.HandshakeResponse
+	follow    func(*connect.ServerStream[runnerv1.FollowResponse]) error
+}
+
+func (o *other) Handshake(context.Context, *connect.Request[runnerv1.HandshakeRequest]) (*connect.Response[runnerv1.HandshakeResponse], error) {
+	o.handshake.Instance, o.handshake.Now = "one", timestamppb.Now()
+	return connect.NewResponse(o.handshake), nil
+}
+
+func (o *other) Interrupt(context.Context, *connect.Request[runnerv1.InterruptRequest]) (*connect.Response[runnerv1.InterruptResponse], error) {
+	return connect.NewResponse(&runnerv1.InterruptResponse{}), nil
+}
+
+func (o *other) Follow(_ context.Context, _ *connect.Request[runnerv1.FollowRequest], stream *connect.ServerStream[runnerv1.FollowResponse]) error {
+	return o.follow(stream)
+}
+
+// serve returns an agent whose runner is the other one, behind a front that may answer itself.
+func (o *other) serve(t *testing.T, front func(http.Handler) http.Handler) fleet.Runner {
+	_, handler := runnerv1connect.NewRunnerServiceHandler(o)
+	if front != nil {
+		handler = front(handler)
+	}
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	_, key, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	return NewClient(ClientConfig{URL: s.URL, Key: key, Patience: 10 * time.Second}).Connect(fleet.Agent{UID: "one", Name: "papi"})
+}
+
+// TestProtocols says what to do when a runner and Fleet do not understand each other.
+func TestProtocols(t *testing.T) {
+	for name, c := range map[string]struct {
+		newest, oldest int32
+		says           string
+	}{
+		"the same":             {Protocol, OldestProtocol, ""},
+		"newer, understands":   {Protocol + 5, Protocol, ""},
+		"newer, does not":      {Protocol + 5, Protocol + 1, "upgrade Fleet"},
+		"older, is understood": {OldestProtocol, OldestProtocol, ""},
+		"older, is not":        {OldestProtocol - 1, 0, "restart its workspace with a newer fleet-runner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := (&other{handshake: &runnerv1.HandshakeResponse{Protocol: c.newest, OldestProtocol: c.oldest, Version: "v9"}}).serve(t, nil)
+			err := a.Interrupt(t.Context(), fleet.Run{TaskID: "task"}, false)
+			if c.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
+			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, `"v9"`)
+		})
+	}
+}
+
+// TestOldRunner works with a runner that does not have the newest calls, and says of those what to do.
+func TestOldRunner(t *testing.T) {
+	old := &other{handshake: &runnerv1.HandshakeResponse{Protocol: OldestProtocol, OldestProtocol: OldestProtocol}}
+	lacks := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]; name {
+			case "Answer", "Changes", "Patch", "Output", "Check", "Bundle":
+				http.NotFound(w, r)
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	}
+	for name, front := range map[string]func(http.Handler) http.Handler{"says so": nil, "has no such path": lacks} {
+		t.Run(name, func(t *testing.T) {
+			a, ctx, r := old.serve(t, front), t.Context(), fleet.Run{TaskID: "task"}
+			require.NoError(t, a.Interrupt(ctx, r, false))
+			for _, call := range []func() error{
+				func() error { return a.Answer(ctx, r, fleet.Question{ID: "task-1"}) },
+				func() error { _, err := a.Changes(ctx, r); return err },
+				func() error { _, _, err := a.Patch(ctx, fleet.Changes{}, "", 0, 100); return err },
+				func() error { _, err := a.Output(ctx, r, 0, 100); return err },
+				func() error { _, err := a.Check(ctx, r, fleet.Check{ID: "1", Timeout: time.Minute}); return err },
+				func() error { return a.Bundle(ctx, io.Discard) },
+			} {
+				err := call()
+				require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
+				require.ErrorContains(t, err, "restart its workspace with a newer fleet-runner")
+			}
+		})
+	}
+}
+
+// TestNewRunner skips what a newer runner says that Fleet does not know.
+func TestNewRunner(t *testing.T) {
+	unknown := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "from the future")
+	a := (&other{
+		handshake: &runnerv1.HandshakeResponse{Protocol: Protocol + 1, OldestProtocol: Protocol},
+		follow: func(stream *connect.ServerStream[runnerv1.FollowResponse]) error {
+			event, out, end := &runnerv1.FollowResponse{}, outputTo(fleet.Output{Cursor: "1", Text: "hi"}), outcomeTo(fleet.Outcome{Status: fleet.TaskCompleted})
+			event.ProtoReflect().SetUnknown(unknown)
+			out.ProtoReflect().SetUnknown(unknown)
+			end.Status = 99
+			for _, m := range []*runnerv1.FollowResponse{
+				event, {Event: &runnerv1.FollowResponse_Output{Output: out}}, {Event: &runnerv1.FollowResponse_Outcome{Outcome: end}},
+			} {
+				if err := stream.Send(m); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}).serve(t, nil)
+	var outputs []fleet.Output
+	o, err := a.Follow(t.Context(), fleet.Run{TaskID: "task"}, "", func(out fleet.Output) error {
+		outputs = append(outputs, out)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []fleet.Output{{Cursor: "1", Text: "hi"}}, outputs)
+	require.Equal(t, fleet.TaskFailed, o.Status, "an end that Fleet does not know is no success")
+	require.NotEmpty(t, o.Reason)
+}
+
+// TestOldFleet takes the requests of a Fleet that leaves out what is new in them.
+func TestOldFleet(t *testing.T) {
+	b := newBench(t)
+	ctx := context.WithValue(t.Context(), callerKey{}, caller{"one"})
+	_, err := b.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{
+		Agent: &runnerv1.Agent{Uid: "one"}, Run: &runnerv1.Run{TaskId: "task"},
+	}))
+	require.NoError(t, err)
+	require.Equal(t, 1, b.runner.interrupts)
+}
+
+// TestUnsigned holds that every call but the handshake needs a signature, also one that is added later.
+func TestUnsigned(t *testing.T) {
+	b := newBench(t)
+	s := httptest.NewServer(b.server.Handler())
+	defer s.Close()
+	methods := runnerv1.File_fleet_runner_v1_runner_service_proto.Services().ByName("RunnerService").Methods()
+	for i := range methods.Len() {
+		name := string(methods.Get(i).Name())
+		re, err := http.Post(s.URL+"/"+runnerv1connect.RunnerServiceName+"/"+name, "application/proto", strings.NewReader(""))
+		require.NoError(t, err)
+		_ = re.Body.Close()
+		want := http.StatusUnauthorized
+		if name == "Handshake" {
+			want = http.StatusOK
+		}
+		require.Equal(t, want, re.StatusCode, name)
+	}
+}

@@ -1,0 +1,71 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// readOnly gives the thread mounts of its own, in which only what the policy lets the program write can be changed: Landlock
+// does not check changes of modes, owners and times. It does nothing where the thread may not make a mount namespace, such as
+// for an ordinary user.
+func readOnly(p Policy) error {
+	writable := make([]string, len(p.Write))
+	for i, path := range p.Write {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return err
+		}
+		writable[i] = real
+	}
+	if slices.Contains(writable, "/") {
+		return nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	err = unix.Unshare(unix.CLONE_NEWNS)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
+		return nil
+	}
+	if err == nil {
+		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}
+	if err != nil {
+		return err
+	}
+	for _, path := range writable { // with the mounts in it, so that each is a mount that stays as it is
+		if err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return err
+		}
+	}
+	table, err := os.ReadFile("/proc/thread-self/mountinfo")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line) // 36 35 98:0 /root /mount/point rw,noatime ...
+		if len(fields) < 5 {
+			continue
+		}
+		at := unescape.Replace(fields[4])
+		if slices.ContainsFunc(writable, func(path string) bool { return at == path || strings.HasPrefix(at, path+"/") }) {
+			continue
+		}
+		err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // another mount hides it
+			return err
+		}
+	}
+	return unix.Chdir(dir) // it was a directory of the mounts as they were
+}
+
+// unescape decodes a path of mountinfo.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -1,0 +1,82 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// allow is the kind of the networks that Allow returns.
+const allow = "allow"
+
+// Allow returns the network of a program that reaches the addresses, each host:port, through a proxy at ProxyAddress, and nothing
+// else. The proxy resolves names: the program cannot.
+func Allow(addresses ...string) Network {
+	return Network(strings.Join(append([]string{allow}, addresses...), " "))
+}
+
+// ProxyAddress is where a program that has a network of Allow finds the proxy. It speaks HTTP, with CONNECT.
+const ProxyAddress = "127.0.0.1:3128"
+
+// Allowed returns the addresses that Allow was given; nil for other networks.
+func (n Network) Allowed() []string {
+	if n.Kind() != allow {
+		return nil
+	}
+	return strings.Fields(string(n))[1:]
+}
+
+// Kind returns full, none or allow, as the configuration calls it.
+func (n Network) Kind() string {
+	kind, _, _ := strings.Cut(string(n), " ")
+	return kind
+}
+
+func (n Network) check() error {
+	if !slices.Contains([]string{"", string(Full), string(Offline), allow}, n.Kind()) {
+		return fmt.Errorf("network is %q: it is full, none, or a list: {allow: [host:port]}", n)
+	}
+	for _, a := range n.Allowed() {
+		host, port, err := net.SplitHostPort(a)
+		if number, nerr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || strings.Contains(host, "*") || nerr != nil || number == 0 {
+			return fmt.Errorf("network allows %q: write a host and a port, such as api.example.com:443", a)
+		}
+	}
+	return nil
+}
+
+// UnmarshalYAML reads full, none, or a mapping with a list of what is allowed.
+func (n *Network) UnmarshalYAML(unmarshal func(any) error) error {
+	var word string
+	if unmarshal(&word) == nil {
+		*n = Network(word)
+		return nil
+	}
+	var list struct {
+		Allow *[]any `yaml:"allow"`
+	}
+	if err := unmarshal(&list); err != nil {
+		return err
+	}
+	if list.Allow == nil {
+		return errors.New("network is full, none, or a list: {allow: [host:port]}")
+	}
+	var addresses []string
+	for _, v := range *list.Allow {
+		a := fmt.Sprint(v)
+		if pair, ok := v.(map[string]any); ok && len(pair) == 1 { // some decoders take host:port within braces for a mapping
+			for host, port := range pair {
+				a = fmt.Sprint(host, ":", port)
+			}
+		}
+		if len(strings.Fields(a)) != 1 {
+			return fmt.Errorf("network allows %q: write a host and a port, such as api.example.com:443", a)
+		}
+		addresses = append(addresses, a)
+	}
+	*n = Allow(addresses...)
+	return nil
+}

@@ -1,0 +1,114 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// proxyName is the name under which this executable is started as the proxy; see package proxy.
+const proxyName = "fleet-proxy"
+
+// separable returns nil if programs can have a network of their own.
+var separable = sync.OnceValue(func() error {
+	p, err := Start(Policy{Read: System(), Network: Allow()}, "/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
+	if err == nil {
+		_, err = p.Wait()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: network allow needs a network namespace, which cannot be made: run the server as root, or let users make namespaces (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns): %w", ErrUnavailable, err)
+	}
+	return nil
+})
+
+// isolate gives the process that is started with the attributes a network of its own, in which it may configure the loopback device.
+func isolate(attr *os.ProcAttr) {
+	sys := syscall.SysProcAttr{}
+	if attr.Sys != nil {
+		sys = *attr.Sys
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	if sys.Credential != nil {
+		own := *sys.Credential
+		own.NoSetGroups = true
+		uid, gid, sys.Credential = int(own.Uid), int(own.Gid), &own
+	}
+	sys.Cloneflags |= syscall.CLONE_NEWNET
+	if uid != 0 { // only in a user namespace of its own
+		sys.Cloneflags |= syscall.CLONE_NEWUSER
+		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		sys.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN}
+	}
+	attr.Sys = &sys
+}
+
+// startProxy starts the proxy for the addresses. The helper gives it, over the file that is returned, the socket on which the
+// program reaches it. The proxy is a child of the caller, is confined, and ends with the thread that started it.
+func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	mine, theirs := os.NewFile(uintptr(pair[0]), "proxy"), os.NewFile(uintptr(pair[1]), "proxy")
+	defer func() { _ = theirs.Close() }()
+	const exe = "/proc/self/exe" // the helper's own, whatever is at its path now and who may go there
+	list, err := json.Marshal(addresses)
+	if err != nil {
+		return nil, errors.Join(err, mine.Close())
+	}
+	sys := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if attr.Sys != nil {
+		sys.Credential = attr.Sys.Credential
+	}
+	_, err = Start(Policy{Read: append([]string{exe}, System()...)}, exe, []string{proxyName, string(list)}, &os.ProcAttr{
+		Dir: "/", Env: []string{"GORACE=atexit_sleep_ms=0"}, Files: []*os.File{nil, nil, nil, theirs}, Sys: sys,
+	})
+	if err != nil {
+		return nil, errors.Join(err, mine.Close())
+	}
+	return mine, nil
+}
+
+// connect prepares the network of the process, and gives the proxy a socket in it.
+func connect(p Policy, proxy int) error {
+	if p.Network.Kind() != allow {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
+		return err
+	}
+	if proxy == noReport {
+		return nil
+	}
+	at := netip.MustParseAddrPort(ProxyAddress)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}); err != nil {
+		return err
+	}
+	if err := unix.Listen(fd, unix.SOMAXCONN); err != nil {
+		return err
+	}
+	syscall.CloseOnExec(proxy)
+	if err := unix.Sendmsg(proxy, []byte{0}, unix.UnixRights(fd), nil, 0); err != nil {
+		return fmt.Errorf("the proxy does not answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fleet/internal/place/agentfile"
+)
+
+// commonDir returns the git directory of a repository, which its worktrees share; empty if there is none.
+func commonDir(repository string) string {
+	common, _ := gitDirs(repository)
+	return common
+}
+
+// gitDirs returns the git directory of the repository that a directory is in, and the directory's own one: they differ in a worktree.
+func gitDirs(dir string) (common, own string) {
+	for dir := filepath.Clean(dir); ; dir = filepath.Dir(dir) {
+		for _, own := range []string{gitDirOf(dir), dir} { // it may be bare
+			common := commonOf(own)
+			if len(existing(filepath.Join(own, "HEAD"), filepath.Join(common, "objects"), filepath.Join(common, "refs"))) == 3 {
+				return common, own
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return "", ""
+		}
+	}
+}
+
+// gitDirOf returns the git directory of a working tree.
+func gitDirOf(dir string) string {
+	own := filepath.Join(dir, ".git")
+	if info, err := os.Stat(own); err == nil && !info.IsDir() {
+		return readLink(dir)
+	}
+	return own
+}
+
+// commonOf returns what a git directory shares with others, such as of worktrees: the directory with refs and objects.
+func commonOf(own string) string {
+	link, err := agentfile.Read(filepath.Join(own, "commondir"), maxLink)
+	if err != nil {
+		return own
+	}
+	common := strings.TrimSpace(string(link))
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(own, common)
+	}
+	return common
+}
+
+// readLink returns the git directory that the file .git of a working tree names; empty if it names none.
+func readLink(dir string) string {
+	link, err := agentfile.Read(filepath.Join(dir, ".git"), maxLink)
+	if err != nil {
+		return ""
+	}
+	to, ok := strings.CutPrefix(strings.TrimSpace(string(link)), "gitdir:")
+	if to = strings.TrimSpace(to); !ok || to == "" {
+		return ""
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(dir, to)
+	}
+	return to
+}
+
+// maxBorrowed is how many directories of objects a repository may borrow from, one from the other.
+const maxBorrowed = 100
+
+// borrowed returns a directory of objects, and those that it borrows from.
+func borrowed(objects string) []string {
+	all := []string{objects}
+	for i := 0; i < len(all) && i < maxBorrowed; i++ {
+		list, err := agentfile.Read(filepath.Join(all[i], "info", "alternates"), maxLink)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(list)) {
+			dir := strings.TrimSuffix(line, "\n")
+			if plain, err := strconv.Unquote(dir); err == nil && strings.HasPrefix(dir, `"`) {
+				dir = plain
+			}
+			if dir == "" || dir[0] == '#' {
+				continue
+			}
+			if !filepath.IsAbs(dir) {
+				dir = filepath.Join(all[i], dir)
+			}
+			if dir = filepath.Clean(dir); !slices.Contains(all, dir) {
+				all = append(all, dir)
+			}
+		}
+	}
+	return all
+}
+
+// Shared returns the directories of the repository that the agents of its working copies have to read.
+func Shared(repository string) []string {
+	common := commonDir(repository)
+	if common == "" {
+		return nil
+	}
+	return append([]string{common}, borrowed(filepath.Join(common, "objects"))...)
+}
+
+// alternates is what the file info/alternates says of the directories.
+func alternates(dirs []string) string {
+	var b strings.Builder
+	for _, dir := range dirs {
+		if strings.ContainsAny(dir, "\"\\\n") || strings.HasPrefix(dir, "#") {
+			dir = strconv.Quote(dir)
+		}
+		b.WriteString(dir + "\n")
+	}
+	return b.String()
+}

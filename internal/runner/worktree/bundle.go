@@ -1,0 +1,34 @@
+package worktree
+
+import (
+	"context"
+	"io"
+)
+
+// Bundle writes the agent's work that is nowhere else to out, as a git bundle: its branch, and what Snapshot has kept. It
+// writes nothing when there is nothing. What a remote has is left out and, unless own is set, what the repository's tags
+// and branches have that are not of agents. Set own when the repository belongs to the agent alone.
+func (g *Git) Bundle(ctx context.Context, t Tree, uid string, own bool, out io.Writer) error {
+	v, err := g.view(t.Repository, false)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	// The bases of tasks are in the history of what the tasks came to.
+	revs := []string{"--exclude=" + AgentRefs(uid) + "*.base", "--exclude=" + AgentRefs(uid) + "base", "--exclude=" + AgentRefs(uid) + "last.head", "--glob=" + AgentRefs(uid) + "*"}
+	switch {
+	case own:
+		revs = append(revs, "--branches")
+	case t.Branch != "" && v.has(ctx, "refs/heads/"+t.Branch):
+		revs = append(revs, "refs/heads/"+t.Branch)
+	}
+	revs = append(revs, "--not", "--remotes")
+	if !own {
+		revs = append(revs, "--tags", "--exclude=fleet/*", "--branches")
+	}
+	some, err := v.run(ctx, append([]string{"rev-list", "--max-count=1"}, revs...)...)
+	if err != nil || some == "" {
+		return err
+	}
+	return v.pipe(ctx, nil, out, append([]string{"bundle", "create", "--quiet", "-"}, revs...)...)
+}

@@ -1,0 +1,232 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"fleet/internal/place/agentfile"
+)
+
+// agentsGit is the name that a git directory of the agent's gets among the files that are kept, so that git does not read
+// its configuration when people work there.
+const agentsGit = ".git-of-agent"
+
+// Move makes the tree a worktree of its repository in another directory, with the agent's changes, index and merge. People
+// may work there: nothing that the agent configured counts. One that is there already is no error.
+func (g *Git) Move(ctx context.Context, t Tree, to string) error {
+	if !t.separate() {
+		return g.repair(ctx, t, to)
+	}
+	v, err := g.open(t)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	index, objects, err := v.readIndex(ctx)
+	if err != nil {
+		return err
+	}
+	head, _ := v.headNow(ctx)
+	have, err := g.collect(ctx, t, v, append(objects, head)...)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(to, ".git")); err != nil {
+		if err := g.worktree(ctx, t, to, v.head, head, have); err != nil {
+			return err
+		}
+	}
+	if err := moveFiles(t.Dir, to); err != nil {
+		return err
+	}
+	if err := defuse(to, index); err != nil {
+		return err
+	}
+	if _, err := g.run(ctx, to, "read-tree", "--empty"); err != nil {
+		return err
+	}
+	if err := g.pipe(ctx, nil, nil, to, bytes.NewReader(index), nil, "update-index", "-z", "--index-info"); err != nil {
+		return err
+	}
+	if err := g.keepMerge(ctx, t, to); err != nil {
+		return err
+	}
+	return t.discard(to)
+}
+
+// repair ends a move that was interrupted when the files were there already.
+func (g *Git) repair(ctx context.Context, t Tree, to string) error {
+	if commonDir(t.Repository) == "" || readLink(to) == "" {
+		return &Error{Words: "there is no git directory of " + t.Dir}
+	}
+	return RemoveAll(t.Dir)
+}
+
+// readIndex returns the agent's index as update-index reads it, and the objects in it.
+func (v *view) readIndex(ctx context.Context) (index []byte, objects []string, err error) {
+	var out bytes.Buffer
+	if err := v.pipe(ctx, nil, &out, "ls-files", "--stage", "-z"); err != nil {
+		return nil, nil, err
+	}
+	for e := range strings.SplitSeq(out.String(), "\x00") { // 100644 sha1 0<tab>path
+		if f := strings.Fields(e); len(f) > 2 && f[0] != gitlink && oidPattern.MatchString(f[1]) {
+			objects = append(objects, f[1])
+		}
+	}
+	return out.Bytes(), objects, nil
+}
+
+const gitlink = "160000" // the mode of a submodule
+
+// worktree makes a worktree of the repository without files, at the commit. It is on the agent's branch, if that is at the
+// commit in the repository too.
+func (g *Git) worktree(ctx context.Context, t Tree, to, at, head string, have refSet) error {
+	args := []string{"worktree", "add", "--quiet", "--no-checkout", "--force", "--force"}
+	branch, on := strings.CutPrefix(at, "ref: refs/heads/")
+	k, err := t.known()
+	if err != nil {
+		return err
+	}
+	name := k.Published[branch].Name
+	switch {
+	case head == "" && have["refs/heads/"+t.Branch].oid != "":
+		args = append(args, to, t.Branch)
+	case on && name != "" && have["refs/heads/"+name].oid == head:
+		args = append(args, to, name)
+	default:
+		args = append(args, "--detach", to, head)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	if err := g.prune(ctx, t.Repository); err != nil {
+		return err
+	}
+	defer g.lock(t.Repository)()
+	_, err = g.run(ctx, t.Repository, args...)
+	return err
+}
+
+// moveFiles moves everything but the link to the git directory.
+func moveFiles(from, to string) error {
+	entries, err := agentfile.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == ".git" {
+			continue
+		}
+		if err := moveEntry(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()), e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveEntry moves a file or a directory. Only root can move a directory that is read-only.
+func moveEntry(from, to string, e fs.DirEntry) error {
+	err := os.Rename(from, to)
+	if !errors.Is(err, fs.ErrPermission) || !e.IsDir() {
+		return err
+	}
+	info, err := e.Info()
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(from, info.Mode().Perm()|0o700); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(from, to), os.Chmod(to, info.Mode().Perm()))
+}
+
+// defuse takes the git directories of submodules out of git's sight: git would look into them with their own configuration.
+func defuse(dir string, index []byte) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	for e := range strings.SplitSeq(string(index), "\x00") {
+		meta, path, _ := strings.Cut(e, "\t")
+		if !strings.HasPrefix(meta, gitlink) || !filepath.IsLocal(path) {
+			continue
+		}
+		if _, err := root.Lstat(filepath.Join(path, ".git")); err != nil {
+			continue
+		}
+		if err := root.Rename(filepath.Join(path, ".git"), filepath.Join(path, agentsGit)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepMerge makes the worktree one in which a merge is under way, if one was.
+func (g *Git) keepMerge(ctx context.Context, t Tree, to string) error {
+	own, err := g.run(ctx, to, "rev-parse", "--absolute-git-dir")
+	if err != nil {
+		return err
+	}
+	merged, err := agentfile.Read(filepath.Join(t.GitDir, "MERGE_HEAD"), maxLink)
+	if err != nil {
+		return nil //nolint:nilerr // there is none
+	}
+	for line := range strings.Lines(string(merged)) {
+		if _, err := g.read(ctx, t.Repository, "cat-file", "-e", strings.TrimSpace(line)+"^{commit}"); err != nil {
+			return ctx.Err() // the repository does not have it
+		}
+	}
+	message, _ := agentfile.Read(filepath.Join(t.GitDir, "MERGE_MSG"), maxLink)
+	for name, text := range map[string][]byte{"MERGE_HEAD": merged, "MERGE_MSG": message} {
+		if err := os.WriteFile(filepath.Join(own, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard removes the git directory of a tree that has become a worktree. One with submodules is kept, since their commits are
+// nowhere else, beside the worktree.
+func (t Tree) discard(to string) error {
+	if entries, err := agentfile.ReadDir(filepath.Join(t.GitDir, "modules")); err == nil && len(entries) > 0 {
+		if err := os.Rename(t.GitDir, to+agentsGit); err != nil {
+			return err
+		}
+		return RemoveAll(t.Dir)
+	}
+	if err := RemoveAll(t.GitDir); err != nil {
+		return err
+	}
+	return RemoveAll(t.Dir)
+}
+
+// Abandon moves the files of a tree that git cannot look at to another directory, with the git directory out of git's sight.
+func (t Tree) Abandon(to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	if err := os.Rename(t.Dir, to); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if err := root.Rename(".git", agentsGit); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if !t.separate() {
+		return nil
+	}
+	if err := root.RemoveAll(agentsGit); err != nil { // the link to it
+		return err
+	}
+	return os.Rename(t.GitDir, filepath.Join(to, agentsGit))
+}

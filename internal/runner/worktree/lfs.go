@@ -1,0 +1,67 @@
+package worktree
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+)
+
+// largeFile is the path of a file of Git LFS below lfs/objects: its digest, after two directories that it begins with.
+var largeFile = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$`)
+
+// collectLFS copies the agent's large files into the repository, if Git LFS keeps any: commits have only their digests.
+func (t Tree) collectLFS() error {
+	from, err := os.OpenRoot(t.GitDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	dir, err := from.OpenRoot("lfs/objects")
+	if err != nil {
+		return nil //nolint:nilerr // there are none
+	}
+	defer func() { _ = dir.Close() }()
+	to := filepath.Join(commonDir(t.Repository), "lfs", "objects")
+	return fs.WalkDir(dir.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		m := largeFile.FindStringSubmatch(path)
+		if err != nil || m == nil || !d.Type().IsRegular() {
+			return nil //nolint:nilerr // what the agent made unreadable is not for us
+		}
+		if _, err := os.Lstat(filepath.Join(to, path)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return copyLarge(dir, path, filepath.Join(to, path), m[1])
+	})
+}
+
+// copyLarge copies a file if it has the digest.
+func copyLarge(from *os.Root, name, to, digest string) error {
+	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	defer func() { _ = in.Close() }()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	out, err := os.CreateTemp(filepath.Dir(to), ".fleet-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(out.Name()) }()
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, sum), in)
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil || hex.EncodeToString(sum.Sum(nil)) != digest {
+		return err
+	}
+	return os.Rename(out.Name(), to)
+}

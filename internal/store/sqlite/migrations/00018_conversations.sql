@@ -1,0 +1,9 @@
+-- Whether agents have a conversation, and why a task could not go on with it.
+
+-- +goose Up
+ALTER TABLE agents ADD COLUMN conversed INTEGER NOT NULL DEFAULT 0 CHECK (conversed IN (0, 1));
+ALTER TABLE tasks ADD COLUMN conversation_lost TEXT NOT NULL DEFAULT '';
+
+-- +goose Down
+ALTER TABLE tasks DROP COLUMN conversation_lost;
+ALTER TABLE agents DROP COLUMN conversed;

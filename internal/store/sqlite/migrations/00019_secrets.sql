@@ -1,0 +1,10 @@
+-- Secrets of the server itself, which all servers of a database share. None belongs to a user.
+
+-- +goose Up
+CREATE TABLE secrets (
+    name  TEXT NOT NULL PRIMARY KEY,
+    value BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- +goose Down
+DROP TABLE secrets;

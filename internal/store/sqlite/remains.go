@@ -1,0 +1,45 @@
+package sqlite
+
+import (
+	"database/sql"
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	putRemains = `INSERT INTO agent_remains (agent_uid, kept_at, size, lost, bundle) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (agent_uid) DO UPDATE SET (kept_at, size, lost, bundle) = (excluded.kept_at, excluded.size, excluded.lost, excluded.bundle)`
+	oldRemains = `DELETE FROM agent_remains WHERE agent_uid IN (SELECT agent_uid FROM agent_remains WHERE kept_at < ? ORDER BY kept_at LIMIT ?) RETURNING agent_uid`
+)
+
+func (t *readTx) Remains(uid string) (*fleet.Remains, error) {
+	return first(t, scanRemains, `SELECT kept_at, size, lost FROM agent_remains WHERE agent_uid = ?`, uid)
+}
+
+func (t *readTx) Bundle(uid string) ([]byte, error) {
+	return first(t, scanBytes, `SELECT bundle FROM agent_remains WHERE agent_uid = ? AND size > 0`, uid)
+}
+
+func (t *tx) PutRemains(uid string, r *fleet.Remains, bundle []byte) error {
+	if len(bundle) > 0 {
+		if err := t.grow(); err != nil {
+			return err
+		}
+	}
+	if bundle == nil {
+		bundle = []byte{}
+	}
+	if _, err := t.exec(putRemains, uid, micros(r.KeptAt), len(bundle), r.Lost, bundle); err != nil {
+		return t.failed(fmt.Errorf("keep what is left of agent %s: %w", uid, err))
+	}
+	return nil
+}
+
+func scanRemains(row scanner) (*fleet.Remains, error) {
+	r := &fleet.Remains{}
+	var kept sql.NullInt64
+	err := row.Scan(&kept, &r.Size, &r.Lost)
+	r.KeptAt = timeOf(kept)
+	return r, err
+}

@@ -1,0 +1,23 @@
+package sqlite
+
+import "context"
+
+const (
+	putSecret = `INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`
+	getSecret = `SELECT value FROM secrets WHERE name = ?`
+)
+
+// Secret keeps a secret, see fleet.Store.
+func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []byte, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		if _, err := c.exec(ctx, putSecret, name, value); err != nil {
+			return plain(ctx, err)
+		}
+		get, err := c.stmt(ctx, getSecret)
+		if err == nil {
+			err = get.QueryRowContext(ctx, name).Scan(&kept)
+		}
+		return plain(ctx, err)
+	})
+	return kept, err
+}

@@ -1,0 +1,9 @@
+#!/bin/bash
+# claude: the real Claude Code, for workspaces of the test bed. Its model is the stub whose address is in ~/model-url.
+# A workspace of the test bed is a sandbox by decree: else Claude Code refuses root the permission mode of the template.
+set -euo pipefail
+ROOT=${HOME%/ws/*}
+export ANTHROPIC_API_KEY=sk-stub CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_TELEMETRY=1 DISABLE_ERROR_REPORTING=1 IS_SANDBOX=1
+ANTHROPIC_BASE_URL=$(cat "$HOME/model-url")
+export ANTHROPIC_BASE_URL
+exec "$ROOT/claude/node_modules/.bin/claude" "$@"
