@@ -6,6 +6,7 @@ require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
 	code.dny.dev/ssrf v0.3.0
 	github.com/adrg/xdg v0.5.0
+	github.com/coder/acp-go-sdk v0.13.0
 	github.com/coder/coder/v2 v2.30.0
 	github.com/fullstorydev/grpchan v1.1.2
 	github.com/goccy/go-yaml v1.19.1
@@ -18,6 +19,7 @@ require (
 	github.com/rogpeppe/go-internal v1.14.1
 	github.com/spf13/cobra v1.10.2
 	github.com/stretchr/testify v1.12.1
+	github.com/yuin/goldmark v1.7.13
 	go.uber.org/goleak v1.3.1-0.20240429205332-517bace7cc29
 	golang.org/x/sync v0.24.0
 	google.golang.org/genproto/googleapis/api v0.0.0-20261019180522-ce908d29299b
@@ -27,8 +29,6 @@ require (
 	modernc.org/sqlite v1.60.1
 	pgregory.net/rapid v1.3.0
 )
-
-require github.com/coder/acp-go-sdk v0.13.0 // indirect
 
 require (
 	cloud.google.com/go v0.123.0 // indirect

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One exchange of each of the other toolsets, over MCP with curl: contracts, conversations, providers, subagents. The model
 # behind them is a stub on a loopback port that says what its prompts tell it to say: no key is needed and nothing is paid.
-# docs/toolsets.md shows what this prints. Leaves nothing behind.
+# docs/use/toolsets.md shows what this prints. Leaves nothing behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fleet=$PWD/bin/fleet

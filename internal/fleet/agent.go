@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// State is the state of an agent's workspace. docs/states.md shows the transitions.
+// State is the state of an agent's workspace. docs/use/states.md shows the transitions.
 type State string
 
 // The states of a workspace.

@@ -1,0 +1,409 @@
+package app
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/text"
+
+	"fleet/internal/face/cli"
+)
+
+const repository = "../.."
+
+// document is what the tests need of a Markdown file.
+type document struct {
+	path    string // relative to the repository
+	links   []string
+	anchors []string
+	spans   []string // `code` in a sentence or a table
+	blocks  []string // blocks of code
+}
+
+// documents returns the Markdown files of the repository.
+func documents(t *testing.T) (all []document) {
+	t.Helper()
+	parser := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser()
+	for _, path := range files(t, ".md") {
+		source, err := os.ReadFile(filepath.Join(repository, path))
+		require.NoError(t, err)
+		d := document{path: path}
+		err = ast.Walk(parser.Parse(text.NewReader(source)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+			if !entering {
+				return ast.WalkContinue, nil
+			}
+			switch n := n.(type) {
+			case *ast.Link:
+				d.links = append(d.links, string(n.Destination))
+			case *ast.Image:
+				d.links = append(d.links, string(n.Destination))
+			case *ast.CodeSpan:
+				d.spans = append(d.spans, textOf(n, source))
+			case *ast.CodeBlock, *ast.FencedCodeBlock:
+				d.blocks = append(d.blocks, string(n.Lines().Value(source)))
+			case *ast.Heading:
+				heading := textOf(n, source)
+				d.anchors = append(d.anchors, anchor(heading, d.anchors))
+			}
+			return ast.WalkContinue, nil
+		})
+		require.NoError(t, err)
+		all = append(all, d)
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+// files returns the files of the repository whose names end so, relative to it.
+func files(t *testing.T, ends ...string) (paths []string) {
+	t.Helper()
+	err := filepath.WalkDir(repository, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		hidden := strings.HasPrefix(e.Name(), ".") && path != repository
+		if e.IsDir() && (hidden || e.Name() == "node_modules" || e.Name() == "bin") {
+			return fs.SkipDir
+		}
+		if e.Type().IsRegular() && slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(path, end) }) {
+			rel, err := filepath.Rel(repository, path)
+			paths = append(paths, filepath.ToSlash(rel))
+			return err
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return paths
+}
+
+func textOf(n ast.Node, source []byte) string {
+	var b strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if t, ok := n.(*ast.Text); ok && entering {
+			b.Write(t.Value(source))
+			if t.SoftLineBreak() {
+				b.WriteByte(' ')
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return b.String()
+}
+
+// anchor returns the anchor that GitHub gives a heading. Others are the anchors of the headings before it.
+func anchor(heading string, others []string) string {
+	slug := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		case r == ' ':
+			return '-'
+		}
+		return -1
+	}, heading)
+	unique := slug
+	for i := 1; slices.Contains(others, unique); i++ {
+		unique = slug + "-" + strconv.Itoa(i)
+	}
+	return unique
+}
+
+// TestDocLinks checks that each relative link of a Markdown file leads to a file of the repository, and its anchor to a heading.
+func TestDocLinks(t *testing.T) {
+	t.Parallel()
+	all := documents(t)
+	for _, d := range all {
+		for _, link := range d.links {
+			target, fragment, hasFragment := strings.Cut(link, "#")
+			if strings.Contains(target, ":") { // another site
+				continue
+			}
+			path := d.path
+			if target != "" {
+				path = filepath.ToSlash(filepath.Join(filepath.Dir(d.path), target))
+			}
+			if _, err := os.Stat(filepath.Join(repository, path)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", d.path, link)
+				continue
+			}
+			i := slices.IndexFunc(all, func(d document) bool { return d.path == path })
+			if hasFragment && (i < 0 || !slices.Contains(all[i].anchors, fragment)) {
+				t.Errorf("%s links to %s, which has no such heading", d.path, link)
+			}
+		}
+	}
+}
+
+// TestDocPaths checks that the files exist that documents, comments and scripts name.
+func TestDocPaths(t *testing.T) {
+	t.Parallel()
+	exists := func(path string) bool {
+		_, err := os.Stat(filepath.Join(repository, path))
+		return err == nil
+	}
+	source := regexp.MustCompile(`^(cmd|docs|internal|proto|gen|testdata)/[\w./-]*\w/?$`)
+	for _, d := range documents(t) {
+		for _, span := range d.spans {
+			if d.path != "CHANGELOG.md" && source.MatchString(span) && !exists(span) {
+				t.Errorf("%s names `%s`, which does not exist", d.path, span)
+			}
+		}
+	}
+	doc := regexp.MustCompile(`\bdocs/[\w./-]*\.(md|sh)\b`)
+	for _, path := range append(files(t, ".go", ".yaml", ".sh", ".tf", ".proto"), "Makefile") {
+		if strings.HasPrefix(path, "testdata/cassettes/") {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(repository, path))
+		require.NoError(t, err)
+		for _, name := range doc.FindAllString(string(b), -1) {
+			if !exists(name) {
+				t.Errorf("%s names %s, which does not exist", path, name)
+			}
+		}
+	}
+}
+
+// TestDocIndexes checks that the indexes of docs/ link to every document, and that of the decisions by its title.
+func TestDocIndexes(t *testing.T) {
+	t.Parallel()
+	all := map[string]document{}
+	for _, d := range documents(t) {
+		all[d.path] = d
+	}
+	decisions, err := os.ReadFile(filepath.Join(repository, "docs/decisions/README.md"))
+	require.NoError(t, err)
+	for path := range all {
+		index, name := "docs/README.md", strings.TrimPrefix(path, "docs/")
+		decision := strings.HasPrefix(path, "docs/decisions/")
+		if decision {
+			index, name = "docs/decisions/README.md", filepath.Base(path)
+		}
+		if !strings.HasPrefix(path, "docs/") || path == index {
+			continue
+		}
+		if !slices.Contains(all[index].links, name) {
+			t.Errorf("%s has no link to %s", index, name)
+		}
+		if decision && filepath.Base(path) != "README.md" {
+			number, title, found := strings.Cut(strings.TrimPrefix(firstLine(t, path), "# "), ". ")
+			require.True(t, found, "the first line of %s is not \"# NUMBER. TITLE\"", path)
+			require.Contains(t, string(decisions), fmt.Sprintf("[%03s](%s): %s", number, name, title), "the title of %s", path)
+		}
+	}
+}
+
+func firstLine(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(repository, path))
+	require.NoError(t, err)
+	line, _, _ := strings.Cut(string(b), "\n")
+	return line
+}
+
+// TestDocTests checks that the tests exist that documents name as a proof.
+func TestDocTests(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
+	for _, path := range files(t, "_test.go", "test/suite.go") {
+		b, err := os.ReadFile(filepath.Join(repository, path))
+		require.NoError(t, err)
+		for _, m := range function.FindAllSubmatch(b, -1) {
+			known[string(m[1])] = true
+		}
+	}
+	name := regexp.MustCompile(`^(Test|Fuzz)[A-Z]\w*$`)
+	for _, d := range documents(t) {
+		for _, span := range d.spans {
+			if name.MatchString(span) && !known[span] {
+				t.Errorf("%s names `%s`, and there is no such test", d.path, span)
+			}
+		}
+	}
+}
+
+// TestDocSettings checks the YAML of documents whose first line is the comment "# fleet.yaml": the server accepts it.
+func TestDocSettings(t *testing.T) {
+	t.Parallel()
+	for _, d := range documents(t) {
+		for _, block := range d.blocks {
+			if strings.HasPrefix(block, "# fleet.yaml") {
+				_, err := Load(writeConfig(t, block), nil, nil)
+				require.NoError(t, err, "%s:\n%s", d.path, block)
+			}
+		}
+	}
+}
+
+// TestDocCommands checks that the program has the commands and flags that documents show, and the Makefile the targets.
+// A command in a block of code is also checked for the number of its arguments.
+func TestDocCommands(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
+	require.NoError(t, err)
+	for _, d := range documents(t) {
+		if strings.HasPrefix(d.path, "docs/decisions/") || strings.HasPrefix(d.path, "testdata/") || d.path == "CHANGELOG.md" {
+			continue // these name commands of the past, and those that Fleet calls itself with
+		}
+		for _, span := range d.spans {
+			for _, words := range commandsIn(span, "fleet") {
+				checkCommand(t, d.path, words, false)
+			}
+		}
+		for _, block := range d.blocks {
+			for _, words := range commandsIn(block, "fleet") {
+				checkCommand(t, d.path, words, true)
+			}
+		}
+		for _, code := range slices.Concat(d.spans, d.blocks) {
+			for _, words := range commandsIn(code, "make") {
+				for _, target := range words {
+					if target == strings.ToLower(target) && !strings.ContainsAny(target, "=-.") && !strings.Contains(string(makefile), "\n"+target+":") {
+						t.Errorf("%s: there is no target for `make %s`", d.path, target)
+					}
+				}
+			}
+		}
+	}
+}
+
+// commandTree returns the command line as people get it.
+func commandTree() *cobra.Command {
+	p := &program{version: "test"}
+	root := cli.New(cli.Deps{})
+	root.AddCommand(p.newServe(), p.newMCP(), p.newInit())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// placeholder is a word that stands for what a reader puts in, or leaves the rest open.
+var placeholder = regexp.MustCompile(`^([A-Z]+|\.\.\.|…)$`)
+
+// checkCommand fails the test if the program does not have the command. The words follow the program's name.
+func checkCommand(t *testing.T, path string, words []string, whole bool) {
+	t.Helper()
+	shown := "fleet " + strings.Join(words, " ")
+	root := commandTree()
+	if len(words) == 0 || placeholder.MatchString(words[0]) {
+		return
+	}
+	cmd, rest, err := root.Find(words)
+	if err != nil {
+		t.Errorf("%s: `%s`: %v", path, shown, err)
+		return
+	}
+	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !placeholder.MatchString(rest[0]) {
+		t.Errorf("%s: `%s`: %s has no command %s", path, shown, cmd.CommandPath(), rest[0])
+		return
+	}
+	cmd.InitDefaultHelpFlag()
+	_ = cmd.InheritedFlags() // merges the flags of the parents into cmd.Flags
+	for _, word := range rest {
+		name, _, _ := strings.Cut(word, "=")
+		var flag *pflag.Flag
+		switch {
+		case name == "--":
+			return
+		case strings.HasPrefix(name, "--"):
+			flag = cmd.Flags().Lookup(name[2:])
+		case strings.HasPrefix(name, "-") && len(name) == 2:
+			flag = cmd.Flags().ShorthandLookup(name[1:])
+		default:
+			continue
+		}
+		if flag == nil {
+			t.Errorf("%s: `%s`: %s has no flag %s", path, shown, cmd.CommandPath(), name)
+			return
+		}
+	}
+	if !whole || slices.ContainsFunc(rest, func(w string) bool { return placeholder.MatchString(w) && strings.Contains(w, ".") }) {
+		return
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		t.Errorf("%s: `%s`: %v", path, shown, err)
+	} else if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+		t.Errorf("%s: `%s`: %v", path, shown, err)
+	}
+}
+
+// commandsIn returns the calls of a program in the text of a shell: the words after its name.
+func commandsIn(shell, program string) (calls [][]string) {
+	start := regexp.MustCompile(`(?m)(?:^[ \t]*(?:\$ )?|[|;&(] ?|xargs |then |do |-- )(?:[A-Z_]+=\S* )*(?:bin/)?` + program + `(?: |$)`)
+	shell = strings.ReplaceAll(shell, "\\\n", " ")
+	for _, at := range start.FindAllStringIndex(shell, -1) {
+		line, _, _ := strings.Cut(shell[at[1]:], "\n")
+		calls = append(calls, words(line))
+	}
+	return calls
+}
+
+// words splits a command into its words, up to the end of the command.
+func words(line string) (all []string) {
+	var word strings.Builder
+	var quote rune
+	begun := false
+	end := func() {
+		if begun {
+			all = append(all, word.String())
+		}
+		word.Reset()
+		begun = false
+	}
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote, begun = r, true
+		case quote == 0 && strings.ContainsRune("|;&()<>", r), quote == 0 && !begun && r == '#':
+			end()
+			return all
+		case quote == 0 && unicode.IsSpace(r):
+			end()
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	end()
+	return all
+}
+
+// TestCommandsIn checks that the test of commands sees them.
+func TestCommandsIn(t *testing.T) {
+	t.Parallel()
+	for shell, want := range map[string][][]string{
+		`fleet task run papi "make test" -f  # in time`:          {{"task", "run", "papi", "make test", "-f"}},
+		"id=$(fleet task list -q) && fleet task wait \"$id\"":    {{"task", "list", "-q"}, {"task", "wait", "$id"}},
+		"fleet task list -q | xargs fleet task delete":           {{"task", "list", "-q"}, {"task", "delete"}},
+		"claude mcp add fleet -- fleet mcp":                      {{"mcp"}},
+		"claude mcp add --transport http fleet http://x":         nil,
+		"a fleet has agents":                                     nil,
+		"$ FLEET_TOKEN=x bin/fleet agent create a \\\n --spec b": {{"agent", "create", "a", "--spec", "b"}},
+	} {
+		require.Equal(t, want, commandsIn(shell, "fleet"), shell)
+	}
+	root := commandTree()
+	names := map[string]bool{}
+	for _, c := range root.Commands() {
+		names[c.Name()] = true
+	}
+	require.Subset(t, slices.Collect(maps.Keys(names)), []string{"agent", "task", "serve", "mcp", "init", "help", "subagents"})
+}
