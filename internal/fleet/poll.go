@@ -14,7 +14,7 @@ import (
 func (r *Reconciler) poll(ctx context.Context, p *managedPlace) {
 	tick := time.NewTicker(p.every)
 	defer tick.Stop()
-	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.key(), r.owner) }() // otherwise the lease expires
+	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.key(), r.pollOwner()) }() // otherwise the lease expires
 	for {
 		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.unlisted.Load() == nil { // otherwise it was logged at the first failure
 			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.name), slog.Any("error", err))
@@ -29,6 +29,9 @@ func (r *Reconciler) poll(ctx context.Context, p *managedPlace) {
 
 // key is the name of the polling lease of the place, and of the note of its last complete listing.
 func (p *managedPlace) key() string { return "poll/" + p.name }
+
+// pollOwner owns the polling leases. It is not the owner of the other leases, which are renewed whatever the polls do.
+func (r *Reconciler) pollOwner() string { return "poll/" + r.leases.owner }
 
 // silence is how long the polling process may report nothing before the place counts as down. It covers the time for
 // which a dead process keeps the lease.
@@ -66,14 +69,14 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *managedPlace) error {
 	if !p.fleet && !slices.ContainsFunc(r.snap.all(), func(v *AgentView) bool { return v.Place == p.name }) {
 		return nil
 	}
-	now := r.now()
-	ok, err := r.store.Lease(ctx, p.key(), r.owner, now, now.Add(3*p.every))
+	epoch, err := r.store.Lease(ctx, p.key(), r.pollOwner(), 3*p.every)
 	if err != nil {
 		return err
 	}
-	if !ok {
+	if epoch == 0 {
 		return r.hear(ctx, p)
 	}
+	ctx = WithLease(ctx, Lease{Key: p.key(), Epoch: epoch})
 	if err := r.snap.refresh(ctx); err != nil {
 		return err
 	}

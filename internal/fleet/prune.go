@@ -32,7 +32,7 @@ func (r *Reconciler) prune(ctx context.Context) {
 }
 
 func (r *Reconciler) pruneOnce(ctx context.Context) error {
-	held, release, ok, err := r.hold(ctx, "prune")
+	held, release, ok, err := r.leases.hold(ctx, "prune")
 	if err != nil || !ok {
 		return err
 	}

@@ -45,7 +45,7 @@ var FaultPoints = []string{
 // one store, in one process or many; a lease on each agent keeps them apart.
 type Reconciler struct {
 	*Service
-	owner string // who holds the leases
+	leases *leases // of the agents that it works on
 
 	mu       sync.Mutex
 	workers  map[string]*worker // by agent uid
@@ -60,7 +60,7 @@ type Reconciler struct {
 // NewReconciler returns a reconciler for the service's store and places. It starts nothing.
 func NewReconciler(s *Service) *Reconciler {
 	return &Reconciler{
-		Service: s, owner: s.cfg.NewID(), workers: map[string]*worker{}, slots: make(chan struct{}, s.cfg.Workers),
+		Service: s, leases: newLeases(s.store, s.cfg.NewID(), s.cfg.LeaseTTL, s.log), workers: map[string]*worker{}, slots: make(chan struct{}, s.cfg.Workers),
 		lines: make(chan struct{}, 4*s.cfg.Workers), stopping: make(chan struct{}),
 	}
 }
@@ -69,6 +69,7 @@ func NewReconciler(s *Service) *Reconciler {
 func (r *Reconciler) Start() {
 	ctx, cancel := context.WithCancel(Background(context.Background()))
 	r.cancel = cancel
+	r.running.Go(func() { r.leases.keep(ctx) })
 	r.running.Go(func() { r.watch(ctx) })
 	for _, p := range r.byPlace {
 		r.running.Go(func() { r.poll(ctx, p) })
@@ -170,51 +171,4 @@ func (r *Reconciler) leave(w *worker, force bool) bool {
 	}
 	delete(r.workers, w.uid)
 	return true
-}
-
-// hold takes the lease on the key and keeps it until the returned function is called. The context ends when the
-// lease is lost. ok is false when another one has it.
-func (r *Reconciler) hold(ctx context.Context, key string) (held context.Context, release func(), ok bool, err error) {
-	ttl := r.cfg.LeaseTTL
-	until := r.now().Add(ttl)
-	if ok, err = r.store.Lease(ctx, key, r.owner, r.now(), until); err != nil || !ok {
-		return nil, nil, false, err
-	}
-	held, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer cancel() // someone else has it, or may have
-		tick := time.NewTicker(ttl / 3)
-		defer tick.Stop()
-		for r.now().Before(until) {
-			select {
-			case <-held.Done():
-				return
-			case <-tick.C:
-			}
-			next := r.now().Add(ttl)
-			switch ok, err := r.renew(held, key, next, until); {
-			case err == nil && !ok:
-				return
-			case err == nil:
-				until = next
-			}
-		}
-	}()
-	return held, func() {
-		cancel()
-		<-done
-		if err := r.store.Release(context.WithoutCancel(ctx), key, r.owner); err != nil {
-			r.log.WarnContext(ctx, "a lease was not given back, and runs out", slog.String("key", key), slog.Any("error", err))
-		}
-	}, true, nil
-}
-
-// renew renews the lease while it is valid: a store that answers later than that answers too late.
-func (r *Reconciler) renew(ctx context.Context, key string, next, until time.Time) (bool, error) {
-	now := r.now()
-	ctx, cancel := context.WithTimeout(ctx, until.Sub(now))
-	defer cancel()
-	return r.store.Lease(ctx, key, r.owner, now, next)
 }

@@ -12,10 +12,14 @@ import (
 // indexes, at the write or at the commit. Others mean that the store does not work.
 type Store interface {
 	// Update runs fn in a transaction and commits when fn returns nil. fn may run more than once, each time on fresh
-	// state, so it does nothing but read and write tx. The error of fn comes back as it is.
+	// state, so it does nothing but read and write tx. The error of fn comes back as it is. What fn has read by a key or a
+	// name does not change before the commit. When Update returns, what it appended is in the log.
+	//
+	// If ctx has a lease (WithLease), the transaction holds only while the lease does: ErrLeaseLost, and nothing is written, when
+	// another owner has taken it.
 	Update(ctx context.Context, fn func(tx Tx) error) error
 
-	// View runs fn on one consistent state, which fn cannot change.
+	// View runs fn on one consistent state, which fn cannot change. fn may run more than once, as that of Update.
 	View(ctx context.Context, fn func(tx ReadTx) error) error
 
 	// LastSeq returns the Seq of the newest event, 0 when there is none. It is cheap: reads call it each time.
@@ -26,9 +30,14 @@ type Store interface {
 	// has one waiting. Commits of other processes may show up to a second later.
 	Subscribe() (signal <-chan struct{}, cancel func())
 
-	// Lease takes or renews the lease on the key for the owner until the time, and says whether the owner has it:
-	// true when nobody had it, its time was over, or the owner had it already.
-	Lease(ctx context.Context, key, owner string, now, until time.Time) (bool, error)
+	// Lease takes the lease on the key for the owner, or renews it, for ttl from now by the clock of the store, which all
+	// processes share. It returns the epoch of the lease, which is higher than all before it whenever the lease changes hands
+	// or was given back; 0 when another owner has it and its time is not over.
+	Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
+
+	// RenewLeases renews all leases that the owner has, also when their time is over and nobody has taken them, and returns
+	// their epochs by key. It makes no lease shorter.
+	RenewLeases(ctx context.Context, owner string, ttl time.Duration) (epochs map[string]int64, err error)
 
 	// Release gives the lease back. One that the owner does not have is no error.
 	Release(ctx context.Context, key, owner string) error
@@ -155,7 +164,8 @@ type ReadTx interface {
 	// Bundle returns the bundle of the agent's remains; nil when there is none.
 	Bundle(uid string) ([]byte, error)
 
-	// Events returns the events after seq that match, oldest first, at most limit.
+	// Events returns the events after seq that match, oldest first, at most limit. A view may show changes whose events
+	// come into the log a moment later, but not with a filter for an agent's uid or a task: then its events are complete.
 	Events(f EventFilter, after int64, limit int) ([]Event, error)
 
 	// LastEvents returns the newest events that match, at most limit, oldest first.
@@ -237,7 +247,8 @@ type Tx interface {
 	// bundle.
 	PutRemains(uid string, r *Remains, bundle []byte) error
 
-	// Append adds an event to the log and sets its Seq.
+	// Append adds an event to the log. Its Seq is set when Update returns. The log is complete up to its newest event: none
+	// with a lower Seq appears later.
 	Append(e *Event) error
 
 	// PutRequest remembers the request. One of the same principal and id is an error.

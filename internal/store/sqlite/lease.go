@@ -3,27 +3,58 @@ package sqlite
 import (
 	"context"
 	"time"
+
+	"fleet/internal/fleet"
 )
 
 const (
-	takeLease = `INSERT INTO leases (key, owner, until) VALUES (?, ?, ?)
-		ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until
-		WHERE leases.owner = excluded.owner OR leases.until <= ?`
+	renewLease = `UPDATE leases SET until = ? WHERE key = ? AND owner = ? AND epoch > 0 RETURNING epoch`
+	validLease = `SELECT count(*) FROM leases WHERE key = ? AND owner <> ? AND until > ?`
+	nextEpoch  = `UPDATE lease_epochs SET n = n + 1 RETURNING n`
+	takeLease  = `INSERT INTO leases (key, owner, until, epoch) VALUES (?, ?, ?, ?)
+		ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until, epoch = excluded.epoch`
+	renewLeases  = `UPDATE leases SET until = max(until, ?) WHERE owner = ? RETURNING key, epoch`
 	releaseLease = `DELETE FROM leases WHERE key = ? AND owner = ?`
+	leaseEpoch   = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
 )
 
-// Lease takes or renews a lease in one statement, see fleet.Store.
-func (s *Store) Lease(ctx context.Context, key, owner string, now, until time.Time) (has bool, err error) {
+// Lease takes or renews a lease, see fleet.Store. The clock is that of the machine, which all processes of one file share.
+func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
 	err = s.write(ctx, func(c *conn) error {
-		r, err := c.exec(ctx, takeLease, key, owner, micros(until), micros(now))
-		if err != nil {
+		t := &readTx{ctx: ctx, conn: c}
+		return t.run("BEGIN IMMEDIATE", func() error {
+			now := time.Now()
+			until := micros(now.Add(ttl))
+			if epoch, err = first(t, scanInt64, renewLease, until, key, owner); err != nil || epoch > 0 {
+				return err
+			}
+			if valid, err := first(t, scanInt, validLease, key, owner, micros(now)); err != nil || valid > 0 {
+				return err
+			}
+			if epoch, err = first(t, scanInt64, nextEpoch); err != nil {
+				return err
+			}
+			_, err = c.exec(ctx, takeLease, key, owner, until, epoch)
 			return plain(ctx, err)
-		}
-		n, err := r.RowsAffected()
-		has = n > 0
-		return err
+		})
 	})
-	return has, err
+	return epoch, err
+}
+
+// RenewLeases renews leases in one statement, see fleet.Store.
+func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration) (epochs map[string]int64, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		epochs = map[string]int64{}
+		t := &readTx{ctx: ctx, conn: c}
+		return t.each(func(row scanner) error {
+			var key string
+			var epoch int64
+			err := row.Scan(&key, &epoch)
+			epochs[key] = epoch
+			return err
+		}, renewLeases, micros(time.Now().Add(ttl)), owner)
+	})
+	return epochs, err
 }
 
 // Release gives a lease back, see fleet.Store.
@@ -32,4 +63,16 @@ func (s *Store) Release(ctx context.Context, key, owner string) error {
 		_, err := c.exec(ctx, releaseLease, key, owner)
 		return plain(ctx, err)
 	})
+}
+
+// fenced returns ErrLeaseLost if the context of the transaction has a lease that another owner has taken.
+func (t *readTx) fenced() error {
+	l, ok := fleet.LeaseFrom(t.ctx)
+	if !ok {
+		return nil
+	}
+	if n, err := first(t, scanInt, leaseEpoch, l.Key, l.Epoch); err != nil || n > 0 {
+		return err
+	}
+	return fleet.ErrLeaseLost
 }

@@ -34,6 +34,9 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		_, t.full = s.space.full()
 		var commits int64
 		err := t.run("BEGIN IMMEDIATE", func() error {
+			if err := t.fenced(); err != nil {
+				return err
+			}
 			if err := fn(t); err != nil {
 				return err
 			}

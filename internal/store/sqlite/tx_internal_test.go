@@ -30,7 +30,7 @@ func TestContextEndsAStatement(t *testing.T) {
 	defer cancel()
 	err := s.Update(ctx, func(x fleet.Tx) error {
 		require.NoError(t, x.Append(&fleet.Event{Type: fleet.EventAgentChanged}))
-		_, err := x.(*tx).exec(forever + `INSERT INTO leases SELECT 'k', 'me', i FROM n WHERE i < 0`)
+		_, err := x.(*tx).exec(forever + `INSERT INTO leases SELECT 'k', 'me', i, 1 FROM n WHERE i < 0`)
 		return err
 	})
 	require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -12,46 +12,122 @@ import (
 
 var leaseCases = []testCase{
 	{"renewed by its owner, taken by others when it is over", func(t *testing.T, s fleet.Store) {
-		second := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
-		require.True(t, lease(t, s, "k", "one", second(0), second(10)))
-		require.False(t, lease(t, s, "k", "two", second(9), second(20)))
-		require.True(t, lease(t, s, "k", "one", second(9), second(19)), "renewed in time")
-		require.False(t, lease(t, s, "k", "two", second(18), second(30)), "the renewal counts")
-		require.True(t, lease(t, s, "k", "two", second(19), second(30)), "its time is over")
-		require.False(t, lease(t, s, "k", "one", second(20), second(40)), "lost")
-		require.True(t, lease(t, s, "k", "two", second(50), second(60)), "late, but nobody took it")
-		require.True(t, lease(t, s, "k", "two", second(51), second(52)), "shortened")
-		require.True(t, lease(t, s, "k", "one", second(52), second(60)))
+		first := lease(t, s, "k", "one", time.Hour)
+		require.Positive(t, first)
+		require.Zero(t, lease(t, s, "k", "two", time.Hour))
+		require.Equal(t, first, lease(t, s, "k", "one", time.Hour), "renewed")
+		require.Equal(t, first, lease(t, s, "k", "one", 0), "shortened")
+		require.Equal(t, first, lease(t, s, "k", "one", 0), "late, but nobody took it")
+		second := lease(t, s, "k", "two", time.Hour)
+		require.Greater(t, second, first, "its time is over")
+		require.Zero(t, lease(t, s, "k", "one", time.Hour), "lost")
+	}},
+
+	{"its time passes by itself", func(t *testing.T, s fleet.Store) {
+		require.Positive(t, lease(t, s, "k", "one", 50*time.Millisecond))
+		require.Eventually(t, func() bool { return lease(t, s, "k", "two", time.Hour) > 0 }, 30*time.Second, 10*time.Millisecond)
 	}},
 
 	{"keys have nothing to do with each other", func(t *testing.T, s fleet.Store) {
-		require.True(t, lease(t, s, "agent/1", "one", noon, noon.Add(time.Hour)))
-		require.True(t, lease(t, s, "agent/2", "two", noon, noon.Add(time.Hour)))
-		require.True(t, lease(t, s, "AGENT/1", "two", noon, noon.Add(time.Hour)))
+		require.Positive(t, lease(t, s, "agent/1", "one", time.Hour))
+		require.Positive(t, lease(t, s, "agent/2", "two", time.Hour))
+		require.Positive(t, lease(t, s, "AGENT/1", "two", time.Hour))
 	}},
 
-	{"given back by its owner alone", func(t *testing.T, s fleet.Store) {
+	{"given back by its owner alone, and the epoch grows", func(t *testing.T, s fleet.Store) {
 		require.NoError(t, s.Release(t.Context(), "k", "one"), "nobody has it")
-		require.True(t, lease(t, s, "k", "one", noon, noon.Add(time.Hour)))
+		first := lease(t, s, "k", "one", time.Hour)
 		require.NoError(t, s.Release(t.Context(), "k", "two"), "another one's")
-		require.False(t, lease(t, s, "k", "two", noon, noon.Add(time.Hour)))
+		require.Zero(t, lease(t, s, "k", "two", time.Hour))
 		require.NoError(t, s.Release(t.Context(), "k", "one"))
-		require.True(t, lease(t, s, "k", "two", noon, noon.Add(time.Hour)))
+		second := lease(t, s, "k", "two", time.Hour)
+		require.Greater(t, second, first)
+		require.NoError(t, s.Release(t.Context(), "k", "two"))
+		require.Greater(t, lease(t, s, "k", "two", time.Hour), second)
 	}},
 
 	{"one of many at once has it", func(t *testing.T, s fleet.Store) {
 		for round := range 5 {
 			var owners atomic.Int32
-			now := noon.Add(time.Duration(round) * time.Hour)
 			require.Empty(t, together(40, func(i int) error {
-				has, err := s.Lease(t.Context(), "k", id("owner", round*100+i), now, now.Add(time.Hour))
-				if has {
+				epoch, err := s.Lease(t.Context(), id("k", round), id("owner", i), time.Hour)
+				if epoch > 0 {
 					owners.Add(1)
 				}
 				return err
 			}))
 			require.Equal(t, int32(1), owners.Load())
 		}
+	}},
+
+	{"all of an owner are renewed at once, none becomes shorter", func(t *testing.T, s fleet.Store) {
+		want := map[string]int64{}
+		for i := range 20 {
+			want[id("k", i)] = lease(t, s, id("k", i), "one", 0)
+		}
+		lease(t, s, "of two", "two", 0)
+		long := lease(t, s, "long", "one", time.Hour)
+		require.Positive(t, lease(t, s, id("k", 0), "two", time.Hour), "taken")
+		delete(want, id("k", 0))
+		want["long"] = long
+		require.Equal(t, want, renew(t, s, "one", time.Minute))
+		require.Zero(t, lease(t, s, id("k", 1), "two", time.Hour))
+		require.Positive(t, lease(t, s, "of two", "three", time.Hour), "others are not renewed")
+		require.Equal(t, want, renew(t, s, "one", 0))
+		require.Zero(t, lease(t, s, "long", "two", time.Hour))
+		require.Empty(t, renew(t, s, "nobody", time.Hour))
+	}},
+
+	{"who has lost it cannot write", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		write := func(l fleet.Lease, attempts int) error {
+			return s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
+				a, err := tx.Agent(a.UID)
+				require.NoError(t, err)
+				a.Attempts = attempts
+				require.NoError(t, tx.Append(newEvent(fleet.EventAgentChanged, a, "")))
+				return tx.UpdateAgent(a)
+			})
+		}
+		attempts := func() int {
+			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }).Attempts
+		}
+		paused := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}
+		require.NoError(t, write(paused, 10), "its time is over, but nobody took it")
+		taken := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "two", time.Hour)}
+		require.ErrorIs(t, write(paused, 11), fleet.ErrLeaseLost)
+		require.Equal(t, 10, attempts())
+		require.NoError(t, write(taken, 12))
+		require.NoError(t, s.Release(t.Context(), "k", "two"))
+		require.ErrorIs(t, write(taken, 13), fleet.ErrLeaseLost, "it was given back")
+		again := lease(t, s, "k", "one", time.Hour)
+		require.ErrorIs(t, write(paused, 14), fleet.ErrLeaseLost, "the same owner, later")
+		require.NoError(t, write(fleet.Lease{Key: "k", Epoch: again}, 15))
+		require.ErrorIs(t, write(fleet.Lease{Key: "other", Epoch: again}, 16), fleet.ErrLeaseLost)
+		require.Equal(t, 15, attempts())
+		require.Len(t, events(t, s, fleet.EventFilter{}, 0, 10), 3)
+	}},
+
+	{"it is not taken while its owner writes", func(t *testing.T, s fleet.Store) {
+		a := withAgent(t, s)
+		l := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}
+		taken := make(chan error, 1)
+		require.NoError(t, s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
+			go func() {
+				epoch, err := s.Lease(t.Context(), "k", "two", time.Hour)
+				if epoch == 0 {
+					err = errTest
+				}
+				taken <- err
+			}()
+			select {
+			case <-taken:
+				t.Error("taken in the middle of a write of its owner")
+			case <-time.After(50 * time.Millisecond): // it waits
+			}
+			return tx.UpdateAgent(a)
+		}))
+		require.NoError(t, <-taken)
 	}},
 }
 
@@ -108,9 +184,16 @@ var secretCases = []testCase{
 	}},
 }
 
-func lease(t tb, s fleet.Store, key, owner string, now, until time.Time) bool {
+func lease(t tb, s fleet.Store, key, owner string, ttl time.Duration) (epoch int64) {
 	t.Helper()
-	has, err := s.Lease(t.Context(), key, owner, now, until)
+	epoch, err := s.Lease(t.Context(), key, owner, ttl)
 	require.NoError(t, err)
-	return has
+	return epoch
+}
+
+func renew(t tb, s fleet.Store, owner string, ttl time.Duration) map[string]int64 {
+	t.Helper()
+	epochs, err := s.RenewLeases(t.Context(), owner, ttl)
+	require.NoError(t, err)
+	return epochs
 }

@@ -30,7 +30,7 @@ var modelCases = []testCase{
 			run++
 			m := &leaseModel{t: t, s: s, prefix: id("run", run), held: map[string]held{}}
 			for range rapid.IntRange(1, 12).Draw(rt, "steps") {
-				rapid.SampledFrom([]func(*rapid.T){m.lease, m.lease, m.release}).Draw(rt, "step")(rt)
+				rapid.SampledFrom([]func(*rapid.T){m.lease, m.lease, m.renew, m.release}).Draw(rt, "step")(rt)
 			}
 		})
 	}},
@@ -150,28 +150,51 @@ type leaseModel struct {
 	s      fleet.Store
 	prefix string
 	held   map[string]held
+	newest int64 // of all epochs
 }
 
 type held struct {
 	owner string
-	until time.Time
+	over  bool
+	epoch int64
 }
 
 func (m *leaseModel) draw(rt *rapid.T) (key, owner string) {
-	return m.prefix + rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "key"), rapid.SampledFrom([]string{"one", "two", "three"}).Draw(rt, "owner")
+	return m.prefix + rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "key"), m.prefix + rapid.SampledFrom([]string{"one", "two", "three"}).Draw(rt, "owner")
 }
 
 func (m *leaseModel) lease(rt *rapid.T) {
 	key, owner := m.draw(rt)
-	now := noon.Add(time.Duration(rapid.IntRange(0, 20).Draw(rt, "now")) * time.Second)
-	until := now.Add(time.Duration(rapid.IntRange(0, 10).Draw(rt, "for")) * time.Second)
+	ttl := rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(rt, "ttl")
 	before, ok := m.held[key]
-	want := !ok || before.owner == owner || !before.until.After(now)
-	got, err := m.s.Lease(m.t.Context(), key, owner, now, until)
+	got, err := m.s.Lease(m.t.Context(), key, owner, ttl)
+	require.NoError(rt, err)
+	switch {
+	case ok && before.owner == owner:
+		require.Equal(rt, before.epoch, got)
+	case ok && !before.over:
+		require.Zero(rt, got)
+		return
+	default:
+		require.Greater(rt, got, m.newest)
+		m.newest = got
+	}
+	m.held[key] = held{owner, ttl == 0, got}
+}
+
+func (m *leaseModel) renew(rt *rapid.T) {
+	_, owner := m.draw(rt)
+	want := map[string]int64{}
+	for key, h := range m.held {
+		if h.owner == owner {
+			want[key] = h.epoch
+		}
+	}
+	got, err := m.s.RenewLeases(m.t.Context(), owner, time.Hour)
 	require.NoError(rt, err)
 	require.Equal(rt, want, got)
-	if got {
-		m.held[key] = held{owner, until}
+	for key := range want {
+		m.held[key] = held{owner, false, want[key]}
 	}
 }
 

@@ -22,7 +22,7 @@ var processCases = []testCase{
 			require.NoError(t, tx.InsertToken(k))
 			return tx.Append(e)
 		})
-		require.True(t, lease(t, s, "k", "one", noon, noon.Add(time.Hour)))
+		require.Positive(t, lease(t, s, "k", "one", time.Hour))
 		if _, ok := s.(Reopener); !ok {
 			t.Skip("the store cannot be opened again")
 		}
@@ -34,7 +34,7 @@ var processCases = []testCase{
 		require.Equal(t, []fleet.Event{*e}, events(t, s, fleet.EventFilter{}, 0, 10))
 		require.Equal(t, r, getRequest(t, s, "alice", "r1"))
 		require.Equal(t, k, getToken(t, s, "alice"))
-		require.False(t, lease(t, s, "k", "two", noon, noon.Add(time.Hour)))
+		require.Zero(t, lease(t, s, "k", "two", time.Hour))
 		require.Greater(t, appendOne(t, s), e.Seq)
 	}},
 
@@ -87,8 +87,8 @@ var processCases = []testCase{
 		for _, err := range errs {
 			requireReason(t, err, fleet.ReasonAgentBusy, "papi")
 		}
-		require.True(t, lease(t, both[0], "k", "one", noon, noon.Add(time.Hour)))
-		require.False(t, lease(t, both[1], "k", "two", noon, noon.Add(time.Hour)))
+		require.Positive(t, lease(t, both[0], "k", "one", time.Hour))
+		require.Zero(t, lease(t, both[1], "k", "two", time.Hour))
 		err := both[1].Update(t.Context(), func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u2", "PAPI", "alice")) })
 		requireReason(t, err, fleet.ReasonAgentExists, "PAPI")
 	}},

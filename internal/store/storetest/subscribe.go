@@ -57,7 +57,7 @@ var subscribeCases = []testCase{
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		for i := range 10 {
-			_, err := s.Lease(t.Context(), "k", "me", noon, noon.Add(time.Duration(i)))
+			_, err := s.Lease(t.Context(), "k", "me", time.Duration(i))
 			require.NoError(t, err)
 		}
 		require.NoError(t, s.Release(t.Context(), "k", "me"))

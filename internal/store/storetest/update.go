@@ -189,7 +189,7 @@ var updateCases = []testCase{
 		require.ErrorIs(t, s.View(ctx, func(fleet.ReadTx) error { t.Error("fn ran"); return nil }), context.Canceled)
 		_, err := s.LastSeq(ctx)
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = s.Lease(ctx, "k", "me", noon, noon.Add(1))
+		_, err = s.Lease(ctx, "k", "me", 1)
 		require.ErrorIs(t, err, context.Canceled)
 	}},
 
@@ -265,7 +265,7 @@ var updateCases = []testCase{
 		requireBroken(t, s.View(t.Context(), func(fleet.ReadTx) error { return nil }))
 		_, err := s.LastSeq(t.Context())
 		requireBroken(t, err)
-		_, err = s.Lease(t.Context(), "k", "me", noon, noon)
+		_, err = s.Lease(t.Context(), "k", "me", 0)
 		requireBroken(t, err)
 		requireBroken(t, s.Release(t.Context(), "k", "me"))
 		_, cancel := s.Subscribe()

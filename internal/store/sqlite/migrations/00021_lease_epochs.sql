@@ -1,0 +1,15 @@
+-- Leases with epochs. A paused worker whose lease another one has taken is recognised by its epoch.
+
+-- +goose Up
+ALTER TABLE leases ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE lease_epochs (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    n  INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO lease_epochs (id, n) VALUES (1, 0);
+
+-- +goose Down
+DROP TABLE lease_epochs;
+ALTER TABLE leases DROP COLUMN epoch;
