@@ -40,7 +40,7 @@ func (l *logLines) of(t *testing.T, message string) (lines []map[string]any) {
 	return lines
 }
 
-// TestAudit holds that each call that may change something leaves one line, whatever comes of it, and that reading leaves
+// TestAudit checks that each call that may change something leaves one line, whatever comes of it, and that reading leaves
 // none.
 func TestAudit(t *testing.T) {
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, log.text.String(), "secret")
 }
 
-// TestFailedLogins holds that failed logins are counted to the last one, and that a few of them alone have lines of their
+// TestFailedLogins checks that failed logins are counted to the last one, and that a few of them alone have lines of their
 // own.
 func TestFailedLogins(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestNoneIsForLoopback holds that a fleet that asks nobody for a token listens where others cannot reach it, or not
+// TestNoneIsForLoopback checks that a fleet that asks nobody for a token listens where others cannot reach it, or not
 // at all.
 func TestNoneIsForLoopback(t *testing.T) {
 	t.Parallel()
@@ -90,7 +90,7 @@ var forged = map[string]string{
 	"Grpc-Metadata-Authorization": "Bearer forged", "Grpc-Metadata-Fleet-Principal": "root", "X-Forwarded-User": "root",
 }
 
-// TestForgedMetadata holds that who calls, and so the source of a task, follows from the token alone, whatever else a
+// TestForgedMetadata checks that who calls, and so the source of a task, follows from the token alone, whatever else a
 // caller sends.
 func TestForgedMetadata(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestForgedMetadata(t *testing.T) {
 	}
 }
 
-// TestFacesWithoutTokens holds that where nobody is asked for a token the source of a task follows from the face, which
+// TestFacesWithoutTokens checks that where nobody is asked for a token the source of a task follows from the face, which
 // a web client cannot forge.
 func TestFacesWithoutTokens(t *testing.T) {
 	t.Parallel()

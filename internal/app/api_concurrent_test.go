@@ -310,7 +310,7 @@ func lastLine(t *testing.T, r io.Reader) string {
 	return lines[len(lines)-1]
 }
 
-// TestProgress holds that a tool call gets the events of its agent as progress, all of them before its answer.
+// TestProgress checks that a tool call gets the events of its agent as progress, all of them before its answer.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})

@@ -111,7 +111,7 @@ func toolsetOf(m protoreflect.MethodDescriptor) string {
 	return name
 }
 
-// hasTool says whether the method has an MCP face.
+// hasTool reports whether the method has an MCP face.
 func hasTool(m protoreflect.MethodDescriptor) bool {
 	return toolsetOf(m) != "" && !says(m, fleetv1.E_NoTool)
 }
@@ -122,7 +122,7 @@ func says(m protoreflect.MethodDescriptor, option protoreflect.ExtensionType) bo
 	return yes
 }
 
-// isDownload says whether the method sends content, not messages.
+// isDownload reports whether the method sends content, not messages.
 func isDownload(m protoreflect.MethodDescriptor) bool {
 	return m.Output().FullName() == "google.api.HttpBody"
 }

@@ -23,7 +23,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestTheCallerComesBeforeTheBody holds that a request of nobody known is refused by its header alone: the body never
+// TestTheCallerComesBeforeTheBody checks that a request of nobody known is refused by its header alone: the body never
 // comes.
 func TestTheCallerComesBeforeTheBody(t *testing.T) {
 	t.Parallel()
@@ -73,7 +73,7 @@ func (f *testFleet) withoutBody(t *testing.T, path, header string, size int) (co
 	return code, string(answer)
 }
 
-// TestOnlyTheServersOwnUser holds that without tokens another user of this machine is refused on every face, and told what
+// TestOnlyTheServersOwnUser checks that without tokens another user of this machine is refused on every face, and told what
 // to do, and that the setting lets everybody in.
 func TestOnlyTheServersOwnUser(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestOnlyTheServersOwnUser(t *testing.T) {
 	}
 }
 
-// TestRevokingATokenEndsItsCalls holds that streams and long polls of a token end soon after it is revoked, and say why.
+// TestRevokingATokenEndsItsCalls checks that streams and long polls of a token end soon after it is revoked, and say why.
 func TestRevokingATokenEndsItsCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}})

@@ -156,7 +156,7 @@ func TestIsolation(t *testing.T) {
 	require.Equal(t, before, s.seen(t), "something of alice's has changed")
 }
 
-// made says whether the method makes something of the attacker's own.
+// made reports whether the method makes something of the attacker's own.
 func made(name string) bool { return name == "create_agent" || name == "agent_start" }
 
 // seen is all that alice can see of hers.

@@ -138,7 +138,7 @@ func TestProvidersOnModels(t *testing.T) {
 	require.NotContains(t, r.GetError().GetValue(), providerKey)
 }
 
-// TestProviderTools holds that clients of /mcp/providers see the contract's tools, with the contract's arguments.
+// TestProviderTools checks that clients of /mcp/providers see the contract's tools, with the contract's arguments.
 func TestProviderTools(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})

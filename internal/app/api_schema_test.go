@@ -183,7 +183,7 @@ func around(t *testing.T, rule string, limit protoreflect.Value, task, id string
 	}
 }
 
-// TestSchemaRulesAreEnforced holds that the server refuses what the schema, which clients check against, does not allow:
+// TestSchemaRulesAreEnforced checks that the server refuses what the schema, which clients check against, does not allow:
 // just outside of each rule, by the name of the field and for its reason; and that it does not refuse what is inside.
 func TestSchemaRulesAreEnforced(t *testing.T) {
 	t.Parallel()

@@ -137,7 +137,7 @@ func (b *behaviour) faces() []string {
 	})
 }
 
-// on says whether the case can be on the face.
+// on reports whether the case can be on the face.
 func (c *apiCase) on(face string) bool {
 	switch m := methods[c.Call]; {
 	case c.Large && underRace && face == "mcp": // mcp-go reads it ten times

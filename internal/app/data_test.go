@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDataIsNotForOthers holds that a fleet does not open on a directory that other users can read.
+// TestDataIsNotForOthers checks that a fleet does not open on a directory that other users can read.
 func TestDataIsNotForOthers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

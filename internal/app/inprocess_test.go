@@ -11,7 +11,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestRefusedStream holds that a stream that is refused before its request is sent says why.
+// TestRefusedStream checks that a stream that is refused before its request is sent says why.
 func TestRefusedStream(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})

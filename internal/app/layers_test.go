@@ -77,7 +77,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// toolset says whether the package is one of those that stand on the core.
+// toolset reports whether the package is one of those that stand on the core.
 func toolset(path string) bool { return strings.HasPrefix(path, "fleet/internal/fleet/") }
 
 func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }

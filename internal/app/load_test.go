@@ -108,7 +108,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestNetwork holds that a project's network is a word or a list.
+// TestNetwork checks that a project's network is a word or a list.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	load := func(network string) (sandbox.Network, error) {
@@ -133,7 +133,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestPlaces holds that backend is the old name of places, wherever it is given.
+// TestPlaces checks that backend is the old name of places, wherever it is given.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -163,7 +163,7 @@ func TestPlaces(t *testing.T) {
 	require.ErrorContains(t, err, "leave out backend")
 }
 
-// TestWrongValuesAreRefusedEarly holds that a wrong value of a setting is an error of the configuration, and so of usage,
+// TestWrongValuesAreRefusedEarly checks that a wrong value of a setting is an error of the configuration, and so of usage,
 // before anything is opened.
 func TestWrongValuesAreRefusedEarly(t *testing.T) {
 	t.Parallel()

@@ -88,7 +88,7 @@ func (w Agent) free(name string) error {
 	return nil
 }
 
-// settleClaim says whether the run was given to the agent. When nobody has claimed it, nobody will, and what there is
+// settleClaim reports whether the run was given to the agent. When nobody has claimed it, nobody will, and what there is
 // of it is put away.
 func settleClaim(run shim.Run) (given bool, err error) {
 	if _, err := os.Stat(string(run)); gone(err) {
@@ -113,7 +113,7 @@ func settleClaim(run shim.Run) (given bool, err error) {
 	return false, putAway(run)
 }
 
-// gone says whether a path does not exist, for example because the agent has put a file in the place of a directory.
+// gone reports whether a path does not exist, for example because the agent has put a file in the place of a directory.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
@@ -147,7 +147,7 @@ func strip(dir string, keep ...string) error {
 	return nil
 }
 
-// underWay says whether the run was started and has not ended.
+// underWay reports whether the run was started and has not ended.
 func underWay(run shim.Run) (bool, error) {
 	if given, err := settleClaim(run); err != nil || !given {
 		return false, err

@@ -14,7 +14,7 @@ var Basics = []string{
 	"all_proxy", "no_proxy",
 }
 
-// Reserved says whether a variable may hold a secret of the server's, and so is never passed on.
+// Reserved reports whether a variable may hold a secret of the server's, and so is never passed on.
 func Reserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
 }

@@ -118,7 +118,7 @@ func (f *follower) settle() (*shim.Exit, error) {
 // overdueBy is how long after the end of its time a run counts as overdue, beside what it gets to end by itself.
 const overdueBy = 2 * time.Second
 
-// overdue says whether the run goes on although its time is over.
+// overdue reports whether the run goes on although its time is over.
 func (f *follower) overdue() bool {
 	if f.spec.Timeout <= 0 {
 		return false

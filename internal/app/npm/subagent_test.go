@@ -73,7 +73,7 @@ func (s *staff) told(text string) (found []request) {
 	return found
 }
 
-// TestClaudeSubagent holds that Claude Code has what a subagent's definition gives it, and nothing else.
+// TestClaudeSubagent checks that Claude Code has what a subagent's definition gives it, and nothing else.
 func TestClaudeSubagent(t *testing.T) {
 	claude(t) // asks whether it is wanted before anything is built
 	inner, err := json.Marshal([]any{map[string]any{

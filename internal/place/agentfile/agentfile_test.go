@@ -13,7 +13,7 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// TestReplaced holds that what an agent can put in the place of a file is refused at once. Without that, the test hangs.
+// TestReplaced checks that what an agent can put in the place of a file is refused at once. Without that, the test hangs.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -36,7 +36,7 @@ func publicOnly(_ context.Context, _, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// public says whether the address is on the public internet. An IPv4 address in the form of an IPv6 one is judged by
+// public reports whether the address is on the public internet. An IPv4 address in the form of an IPv6 one is judged by
 // the IPv4 address, where the form is one that connects to it: IPv4-mapped, or NAT64.
 func public(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")

@@ -35,7 +35,7 @@ func newIgnored(dir *os.Root, off bool) *ignored {
 	return &ignored{dir: dir, off: off, read: map[string][]gitignore.Pattern{}}
 }
 
-// has says whether git ignores the file, or keeps its own data in it.
+// has reports whether git ignores the file, or keeps its own data in it.
 func (i *ignored) has(name string, isDir bool) bool {
 	switch {
 	case i.off || name == ".":
@@ -181,7 +181,7 @@ func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFil
 	return strings.Join(found, "\n"), nil
 }
 
-// excluded says whether the path, one of its directories or its base name matches a pattern.
+// excluded reports whether the path, one of its directories or its base name matches a pattern.
 func excluded(patterns []string, name string) bool {
 	for _, p := range patterns {
 		p = strings.TrimSuffix(filepath.ToSlash(p), "/*")

@@ -106,7 +106,7 @@ func (g *gate) asked() int {
 	return g.requests
 }
 
-// pass says whether the next request may go through, and counts it.
+// pass reports whether the next request may go through, and counts it.
 func (g *gate) pass(max int) bool {
 	if g.over() {
 		return false

@@ -70,14 +70,14 @@ type guard struct {
 	broken  bool // it did not start, and has said so
 }
 
-// works says whether the toolset has started. What has not is left alone: it may hold a lock for ever.
+// works reports whether the toolset has started. What has not is left alone: it may hold a lock for ever.
 func (g *guard) works() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.started
 }
 
-// usable says whether the toolset may still start, or has.
+// usable reports whether the toolset may still start, or has.
 func (g *guard) usable() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -34,7 +34,7 @@ type record struct {
 	Spec      string        `json:"spec,omitempty"`
 	Recipe    *fleet.Recipe `json:"recipe"`
 	CreatedAt time.Time     `json:"created_at"`
-	// Machine says whether its runs touch this machine: see ofMachine. Nil: an earlier version of Fleet wrote the record.
+	// Machine reports whether its runs touch this machine: see ofMachine. Nil: an earlier version of Fleet wrote the record.
 	Machine *bool `json:"machine,omitempty"`
 }
 
@@ -69,7 +69,7 @@ func fileName(id string) string {
 	return "_" + hex.EncodeToString(sum[:16])
 }
 
-// exists says whether the file is there.
+// exists reports whether the file is there.
 func (h home) exists(name string) bool {
 	_, err := os.Lstat(h.path(name))
 	return err == nil

@@ -73,7 +73,7 @@ func (o *output) end(p driver.Said) error {
 	return errors.Join(err, o.close())
 }
 
-// state says whether the run has put out too much, or could not be written down.
+// state reports whether the run has put out too much, or could not be written down.
 func (o *output) state() (full bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

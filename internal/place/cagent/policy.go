@@ -129,7 +129,7 @@ func wantsOfMachine(a *latest.AgentConfig) string {
 // of mcp may be a program.
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
-// ofMachine says whether runs of the agent touch this machine, as files, programs or code do. Such a run has a process of
+// ofMachine reports whether runs of the agent touch this machine, as files, programs or code do. Such a run has a process of
 // its own, which is confined and survives the server. A definition that only talks to APIs runs in the server's process.
 func ofMachine(d *definition, r *fleet.Recipe) bool {
 	if startsPrograms(d, r) != "" {

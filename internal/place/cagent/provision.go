@@ -60,7 +60,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	return x.workspace(), nil
 }
 
-// placed says whether the agent works in a working copy of a project.
+// placed reports whether the agent works in a working copy of a project.
 func placed(r *fleet.Recipe) bool { return r != nil && r.Place != "" }
 
 // inPlace is what the working copy of the agent's project is made for.

@@ -258,7 +258,7 @@ func (t *registryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// loopback says whether the host is this machine.
+// loopback reports whether the host is this machine.
 func loopback(u *url.URL) bool {
 	h := u.Hostname()
 	ip := net.ParseIP(h)

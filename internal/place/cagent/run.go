@@ -79,7 +79,7 @@ func newRun(ctx context.Context, e *engine, t task, out *output) (context.Contex
 	return ctx, r
 }
 
-// over says whether nothing new is to be begun.
+// over reports whether nothing new is to be begun.
 func (r *run) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

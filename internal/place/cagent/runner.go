@@ -31,7 +31,7 @@ type ownProcess struct {
 	runs   runner.Agent
 }
 
-// before says whether an earlier version of Fleet had the run in its own process. What there is of it is as inProcess has it.
+// before reports whether an earlier version of Fleet had the run in its own process. What there is of it is as inProcess has it.
 func (w ownProcess) before(r fleet.Run) bool { return w.member.runDir(r.TaskID).exists("run.json") }
 
 // Dispatch implements fleet.Runner.

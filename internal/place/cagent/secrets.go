@@ -39,7 +39,7 @@ func (s *secrets) Get(_ context.Context, name string) (string, bool) {
 	return v, ok
 }
 
-// serversOwn says whether the variable is the server's own configuration, which no agent has to do with.
+// serversOwn reports whether the variable is the server's own configuration, which no agent has to do with.
 func serversOwn(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// touches says whether the agent's runs touch this machine, and so have processes of their own.
+// touches reports whether the agent's runs touch this machine, and so have processes of their own.
 func (r *record) touches() bool {
 	if r.Machine == nil {
 		d, err := parse([]byte(r.document()))

@@ -18,7 +18,7 @@ import (
 	"fleet/internal/place/cagent"
 )
 
-// TestPulledIsOwned holds that what a principal pulls is seen, used and removed by that principal and by admins alone.
+// TestPulledIsOwned checks that what a principal pulls is seen, used and removed by that principal and by admins alone.
 func TestPulledIsOwned(t *testing.T) {
 	t.Parallel()
 	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
@@ -60,7 +60,7 @@ func TestPulledIsOwned(t *testing.T) {
 	}
 }
 
-// TestPullWithLogin holds that a registry gets the login of a credential helper only where the configuration says so.
+// TestPullWithLogin checks that a registry gets the login of a credential helper only where the configuration says so.
 func TestPullWithLogin(t *testing.T) {
 	files := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	open := true // to push without a login

@@ -5,7 +5,7 @@ import "slices"
 // promptParameters are the parameters that are by their names the prompt that an agent is started with.
 var promptParameters = []string{"AI Prompt", "ai_prompt"}
 
-// begins says whether an agent of the template begins to work on its specification as soon as it is there.
+// begins reports whether an agent of the template begins to work on its specification as soon as it is there.
 func (s Settings) begins(v *version) bool {
 	spec := s.spec(v)
 	if spec == nil || s.SpecIsTask != nil {

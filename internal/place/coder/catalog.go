@@ -286,7 +286,7 @@ func (s Settings) spec(v *version) *codersdk.TemplateVersionParameter {
 	return v.parameter(orList(s.SpecParameter, specParameters)...)
 }
 
-// hosts says whether a template of that version can host an agent.
+// hosts reports whether a template of that version can host an agent.
 func (s Settings) hosts(v *version) bool {
 	return s.spec(v) != nil || v.parameter(orList(s.RoleParameter, roleParameters)...) != nil || v.parameter(hostParameters...) != nil
 }

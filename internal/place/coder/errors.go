@@ -67,13 +67,13 @@ type noAnswerError struct{ error }
 
 func (e noAnswerError) Unwrap() error { return e.error }
 
-// isAnswer says whether err is something that Coder answered.
+// isAnswer reports whether err is something that Coder answered.
 func isAnswer(err error) bool {
 	_, none := errors.AsType[noAnswerError](err)
 	return !none
 }
 
-// isThrottled says whether Coder wants to be left alone for a while, which is about no single thing.
+// isThrottled reports whether Coder wants to be left alone for a while, which is about no single thing.
 func isThrottled(err error) bool {
 	e, ok := errors.AsType[*fleet.Error](err)
 	_, throttled := errors.AsType[*throttledError](err)
@@ -89,7 +89,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-// gone says whether err means that a thing is not there. Coder also says so of what the user may not see.
+// gone reports whether err means that a thing is not there. Coder also says so of what the user may not see.
 func gone(err error) bool {
 	code := statusOf(err)
 	return code == http.StatusNotFound || code == http.StatusGone

@@ -101,5 +101,5 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 // withoutRunner is why a run ends whose workspace has AgentAPI now.
 const withoutRunner = "its workspace was started anew, without " + runnerSlug
 
-// isRemote says whether the cursor is of a run that a fleet-runner has, and returns it as the runner knows it.
+// isRemote reports whether the cursor is of a run that a fleet-runner has, and returns it as the runner knows it.
 func isRemote(cursor string) (string, bool) { return strings.CutPrefix(cursor, cursorMark) }

@@ -182,7 +182,7 @@ func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (
 	return "", "", translate("asking AgentAPI of "+at.ws.Name, err)
 }
 
-// firstTask says whether what the workspace's agent began by itself is the agent's first task. After a later start it is
+// firstTask reports whether what the workspace's agent began by itself is the agent's first task. After a later start it is
 // no task of anybody's: the agent is getting ready by it.
 func (b *Place) firstTask(ctx context.Context, at *place) bool {
 	if at.ws.LatestBuild.BuildNumber != 1 {

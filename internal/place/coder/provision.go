@@ -116,7 +116,7 @@ func (b *Place) taken(ctx context.Context, a fleet.Agent, p *project, user strin
 		"Coder has a workspace %s already, which was not made for this agent: choose another name, or delete that workspace first", name).With("field", "name")
 }
 
-// conflict says whether Coder refused because of what is there already.
+// conflict reports whether Coder refused because of what is there already.
 func conflict(err error) bool {
 	var e *fleet.Error
 	return errors.As(err, &e) && errors.Is(e.Cause, errConflict)

@@ -23,13 +23,13 @@ const (
 	cursorMark = "r"
 )
 
-// hasRunner says whether Fleet speaks to the workspace's fleet-runner, and not to AgentAPI.
+// hasRunner reports whether Fleet speaks to the workspace's fleet-runner, and not to AgentAPI.
 func (p *place) hasRunner() bool {
 	_, app := p.agent()
 	return app != nil && app.Slug == runnerSlug
 }
 
-// isBare says whether Coder shows no app of the workspace that Fleet could speak to, as while it is off.
+// isBare reports whether Coder shows no app of the workspace that Fleet could speak to, as while it is off.
 func (p *place) isBare() bool {
 	_, app := p.agent()
 	return app == nil

@@ -97,7 +97,7 @@ func again(res *http.Response, err error) bool {
 	return false
 }
 
-// open says whether requests may be sent.
+// open reports whether requests may be sent.
 func (g *gate) open() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -35,7 +35,7 @@ func (w *working) end(ws uuid.UUID, now time.Time) {
 	}
 }
 
-// rests says whether the workspace has had no run for a while.
+// rests reports whether the workspace has had no run for a while.
 func (w *working) rests(ws uuid.UUID, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *working) rests(ws uuid.UUID, now time.Time) bool {
 	return true
 }
 
-// looks says whether it is time to read what is shown of a workspace that rests.
+// looks reports whether it is time to read what is shown of a workspace that rests.
 func (w *working) looks(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -74,7 +74,7 @@ func (b *Place) findByName(ctx context.Context, a fleet.Agent, user string, acc 
 	return b.place(*ws, acc), nil
 }
 
-// madeFor says whether the workspace, which has the agent's name and owner, was made for the agent, as far as can be
+// madeFor reports whether the workspace, which has the agent's name and owner, was made for the agent, as far as can be
 // told: it is of its project, not older, and not known to be another agent's.
 func (b *Place) madeFor(a fleet.Agent, p *project, ws codersdk.Workspace) bool {
 	if other := b.known.agent(ws.ID); other != "" {

@@ -150,7 +150,7 @@ func (b *Place) check(r *run, c fleet.Check, k *check) {
 	close(k.done)
 }
 
-// checked says whether a check of the run is under way. The world's mutex is held.
+// checked reports whether a check of the run is under way. The world's mutex is held.
 func (r *run) checked() bool {
 	for _, k := range r.checks {
 		select {

@@ -31,7 +31,7 @@ type workspace struct {
 	failing string
 }
 
-// busy says whether a run or a check is under way. The world's mutex is held.
+// busy reports whether a run or a check is under way. The world's mutex is held.
 func (w *workspace) busy() bool {
 	return w.run != nil && !w.run.ended() || w.checking != nil && w.checking.checked()
 }

@@ -125,7 +125,7 @@ func TestACPStop(t *testing.T) {
 	}
 }
 
-// TestACPOpen holds that a follower knows which calls of tools are under way, also one that comes later.
+// TestACPOpen checks that a follower knows which calls of tools are under way, also one that comes later.
 func TestACPOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t))
@@ -142,7 +142,7 @@ func TestACPOpen(t *testing.T) {
 	require.True(t, strings.HasSuffix(said(outputs), "Over.\n"))
 }
 
-// TestACPOpenAgain holds that a follower that begins in the midst of a call knows of it.
+// TestACPOpenAgain checks that a follower that begins in the midst of a call knows of it.
 func TestACPOpenAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t))
@@ -168,7 +168,7 @@ func TestACPOpenAgain(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, o.Status)
 }
 
-// TestACPSecrets holds that the headers of MCP servers go with the run.
+// TestACPSecrets checks that the headers of MCP servers go with the run.
 func TestACPSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

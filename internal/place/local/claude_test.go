@@ -161,7 +161,7 @@ func TestClaudeResumes(t *testing.T) {
 	require.Contains(t, fleet.PublicMessage(err), "start another one")
 }
 
-// TestClaudeIsToldOfAChange holds that an agent in another role knows of it, though Claude Code keeps the system prompt
+// TestClaudeIsToldOfAChange checks that an agent in another role knows of it, though Claude Code keeps the system prompt
 // that a conversation began with.
 func TestClaudeIsToldOfAChange(t *testing.T) {
 	t.Parallel()
@@ -187,7 +187,7 @@ func TestClaudeIsToldOfAChange(t *testing.T) {
 
 func last(list []string) string { return list[len(list)-1] }
 
-// TestClaudeCost holds that a task costs what it costs: not what its conversation cost so far, and not only what came
+// TestClaudeCost checks that a task costs what it costs: not what its conversation cost so far, and not only what came
 // after the first of several results.
 func TestClaudeCost(t *testing.T) {
 	t.Parallel()
@@ -260,7 +260,7 @@ func TestClaudeLongTexts(t *testing.T) {
 	require.NotContains(t, w.argv(), "--append-system-prompt")
 }
 
-// TestClaudeLimit holds that a result is found behind output that is too long to be kept.
+// TestClaudeLimit checks that a result is found behind output that is too long to be kept.
 func TestClaudeLimit(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})

@@ -98,7 +98,7 @@ func TestAttacks(t *testing.T) {
 	require.NoError(t, w.Connect(other).Interrupt(w.ctx, working, true))
 }
 
-// TestOwnPlaces holds that an agent has a home and a directory for temporary files of its own, and that its commits are
+// TestOwnPlaces checks that an agent has a home and a directory for temporary files of its own, and that its commits are
 // from the user who runs the server.
 func TestOwnPlaces(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestOwnPlaces(t *testing.T) {
 	require.NotContains(t, said, "secret")
 }
 
-// TestLateIdentity holds that a user who gives git a name only after an agent was made, with the server running, has commits
+// TestLateIdentity checks that a user who gives git a name only after an agent was made, with the server running, has commits
 // of it from then on.
 func TestLateIdentity(t *testing.T) {
 	t.Parallel()
@@ -138,7 +138,7 @@ func TestLateIdentity(t *testing.T) {
 	require.Equal(t, `Ada "Countess" L`, o.Summary, "%+v", o)
 }
 
-// TestNetworkNone holds that a project without a network has none, and that a project may list what its agents can read.
+// TestNetworkNone checks that a project without a network has none, and that a project may list what its agents can read.
 func TestNetworkNone(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -166,7 +166,7 @@ func TestNetworkNone(t *testing.T) {
 	require.Equal(t, "read me", o.Summary)
 }
 
-// TestNetworkAllow holds that a project may list what its agents reach, and that the run ends as soon as one without a proxy.
+// TestNetworkAllow checks that a project may list what its agents reach, and that the run ends as soon as one without a proxy.
 func TestNetworkAllow(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -211,7 +211,7 @@ func TestNetworkAllow(t *testing.T) {
 	}), "the proxy runs after its program")
 }
 
-// TestUnconfined holds that a place says of which agents it does not confine the programs.
+// TestUnconfined checks that a place says of which agents it does not confine the programs.
 func TestUnconfined(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *local.Config) {

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestClaudeTriesAgain holds that what checks found is the next turn of the conversation, and that an agent that has lost
+// TestClaudeTriesAgain checks that what checks found is the next turn of the conversation, and that an agent that has lost
 // its conversation is told its task again.
 func TestClaudeTriesAgain(t *testing.T) {
 	t.Parallel()

@@ -136,7 +136,7 @@ func TestStolenTree(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestOlderWorktree holds that an agent of an earlier version, whose worktree writes into the repository, works on in a git
+// TestOlderWorktree checks that an agent of an earlier version, whose worktree writes into the repository, works on in a git
 // directory of its own, and that its work is kept.
 func TestOlderWorktree(t *testing.T) {
 	t.Parallel()
@@ -175,7 +175,7 @@ func TestOlderWorktree(t *testing.T) {
 	}
 }
 
-// TestOutlives holds that what a run does to outlive a stop, a kill and the deletion of its agent ends with them.
+// TestOutlives checks that what a run does to outlive a stop, a kill and the deletion of its agent ends with them.
 func TestOutlives(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

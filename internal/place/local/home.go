@@ -164,5 +164,5 @@ func label(name, uid string) string {
 	return runner.FileName(name) + "-" + strings.ToLower(short)
 }
 
-// isRemote says whether a repository is elsewhere.
+// isRemote reports whether a repository is elsewhere.
 func isRemote(source string) bool { return worktree.Remote(source) }

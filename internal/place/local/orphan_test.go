@@ -17,7 +17,7 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// TestNothingIsLeft holds that whatever a program leaves behind ends with its run. That nothing is left, newWorld
+// TestNothingIsLeft checks that whatever a program leaves behind ends with its run. That nothing is left, newWorld
 // checks; here the pids that the programs name are looked at.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestForkStorm(t *testing.T) {
 	require.Empty(t, children(t, w.dir))
 }
 
-// TestShimKilled holds that a run whose supervisor is killed is over, and nothing of it is left.
+// TestShimKilled checks that a run whose supervisor is killed is over, and nothing of it is left.
 func TestShimKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -94,7 +94,7 @@ func TestShimKilled(t *testing.T) {
 	require.Equal(t, "next", o.Summary)
 }
 
-// TestShimHangs holds that a run can be killed whose supervisor does nothing any more.
+// TestShimHangs checks that a run can be killed whose supervisor does nothing any more.
 func TestShimHangs(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

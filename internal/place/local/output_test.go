@@ -92,7 +92,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestStuckSink holds that a reader that takes nothing does not slow the program.
+// TestStuckSink checks that a reader that takes nothing does not slow the program.
 func TestStuckSink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -140,7 +140,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestOldRuns holds that of old runs only the output goes.
+// TestOldRuns checks that of old runs only the output goes.
 func TestOldRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

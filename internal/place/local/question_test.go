@@ -176,7 +176,7 @@ for i in $(seq 20); do echo "drop q$i" >"$ASKS/pipe"; done
 	require.Equal(t, 20, withdrawn)
 }
 
-// TestUnconfinedForger holds that an agent which nothing confines deceives itself alone: Fleet is not told that somebody
+// TestUnconfinedForger checks that an agent which nothing confines deceives itself alone: Fleet is not told that somebody
 // answered when the agent writes an answer to itself.
 func TestUnconfinedForger(t *testing.T) {
 	t.Parallel()

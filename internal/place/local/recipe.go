@@ -41,7 +41,7 @@ func recipeDrivers() []fleet.Driver {
 	return all
 }
 
-// byRecipe says whether the agent's recipe says how it works, and not its project.
+// byRecipe reports whether the agent's recipe says how it works, and not its project.
 func byRecipe(a fleet.Agent) bool { return a.Recipe != nil && a.Recipe.Driver != "" }
 
 // kind is how the agent works: as its project says, or its recipe.

@@ -160,7 +160,7 @@ func TestRecipeIsRefused(t *testing.T) {
 	require.Empty(t, all, "nothing was made")
 }
 
-// TestRecipeVariables holds that a variable which is missing, or is not for agents, is found before anything starts.
+// TestRecipeVariables checks that a variable which is missing, or is not for agents, is found before anything starts.
 func TestRecipeVariables(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
@@ -271,7 +271,7 @@ say '{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id"
 say '{"type":"result","subtype":"success","result":"all done","session_id":"s"}'
 `
 
-// TestSoftInterrupt holds that an agent which reports is stopped between two requests to its model.
+// TestSoftInterrupt checks that an agent which reports is stopped between two requests to its model.
 func TestSoftInterrupt(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, grace time.Duration, stop string, report bool) (*claudeWorld, fleet.Agent, fleet.Run) {
@@ -377,7 +377,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 }
 
-// TestRecipeAsks holds that an agent whose recipe says so has the tools that it may ask for, and a server to ask with.
+// TestRecipeAsks checks that an agent whose recipe says so has the tools that it may ask for, and a server to ask with.
 func TestRecipeAsks(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
@@ -397,7 +397,7 @@ func TestRecipeAsks(t *testing.T) {
 	}
 }
 
-// TestDriversRemember holds that the facts about drivers say which of them keep one conversation.
+// TestDriversRemember checks that the facts about drivers say which of them keep one conversation.
 func TestDriversRemember(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, t.TempDir(), nil)

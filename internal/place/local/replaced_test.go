@@ -74,7 +74,7 @@ func TestReplacedFiles(t *testing.T) {
 	}
 }
 
-// TestSuspendedSupervisor holds that a run whose supervisor is suspended obeys its time limit, and that all it ran is ended,
+// TestSuspendedSupervisor checks that a run whose supervisor is suspended obeys its time limit, and that all it ran is ended,
 // also what cannot be recognised any more.
 func TestSuspendedSupervisor(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestSuspendedSupervisor(t *testing.T) {
 	require.True(t, err != nil || !id.Alive(), "process %d runs", pid) // init may not have waited for it yet
 }
 
-// TestKilledSupervisor holds that what is not known to have ended is not said to have.
+// TestKilledSupervisor checks that what is not known to have ended is not said to have.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -54,7 +54,7 @@ func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 	return nil
 }
 
-// hasFiles says whether there is anything but directories in the directory. One that is gone has none.
+// hasFiles reports whether there is anything but directories in the directory. One that is gone has none.
 func hasFiles(dir string) (found bool, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestResults holds that what an agent without a repository made outlives it for as long as its recipe says.
+// TestResults checks that what an agent without a repository made outlives it for as long as its recipe says.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -58,7 +58,7 @@ func TestResults(t *testing.T) {
 	require.Empty(t, left, "nothing was made, so nothing is kept")
 }
 
-// TestEdits holds that an agent which may edit may change files, and gets nothing beyond what its role or its list says.
+// TestEdits checks that an agent which may edit may change files, and gets nothing beyond what its role or its list says.
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	const flag = "--permission-mode acceptEdits"

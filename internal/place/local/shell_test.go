@@ -70,7 +70,7 @@ func TestShellWorksInItsDirectory(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 }
 
-// TestSignals holds that programs start with the signals that a terminal would start them with.
+// TestSignals checks that programs start with the signals that a terminal would start them with.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -110,7 +110,7 @@ func TestShellMessages(t *testing.T) {
 	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err), "%v", err)
 }
 
-// TestEnvironment holds that agents get what programs need and what was configured, and nothing of the server's.
+// TestEnvironment checks that agents get what programs need and what was configured, and nothing of the server's.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *local.Config) {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestBrokenRecord holds that an agent of the example whose record cannot be read does not hide the others.
+// TestBrokenRecord checks that an agent of the example whose record cannot be read does not hide the others.
 func TestBrokenRecord(t *testing.T) {
 	d, err := newDirectory(t.TempDir(), nil)
 	require.NoError(t, err)

@@ -173,7 +173,7 @@ func TestLogin(t *testing.T) {
 	require.ErrorContains(t, err, "it knows A browser, A key")
 }
 
-// TestOtherProtocol holds that a program that speaks something else is told apart, and cannot hang the run.
+// TestOtherProtocol checks that a program that speaks something else is told apart, and cannot hang the run.
 func TestOtherProtocol(t *testing.T) {
 	defer func(d time.Duration) { startTime = d }(startTime)
 	startTime = 200 * time.Millisecond

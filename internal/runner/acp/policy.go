@@ -84,7 +84,7 @@ func Unasked(rules []string) string {
 	return ""
 }
 
-// decide says whether the policy allows the call, and whether it says anything about it.
+// decide reports whether the policy allows the call, and whether it says anything about it.
 func (p Policy) decide(c call) (allowed, decided bool, why string) {
 	if rule := c.match(p.Deny, false); rule != "" {
 		return false, true, "denied by " + rule
@@ -98,7 +98,7 @@ func (p Policy) decide(c call) (allowed, decided bool, why string) {
 	return false, false, "no rule allows it"
 }
 
-// within says whether the call names its files, and all of them are in the directory.
+// within reports whether the call names its files, and all of them are in the directory.
 func (c call) within(dir string) bool {
 	paths := append(c.subjects(), c.changes()...)
 	for _, l := range c.Places {

@@ -13,7 +13,7 @@ type Rules struct {
 	Ask   []string `json:"ask,omitempty"` // asked although Allow has it too
 }
 
-// Decide says whether the rules allow the use of a tool. decided is false if somebody is to be asked. title is what the
+// Decide reports whether the rules allow the use of a tool. decided is false if somebody is to be asked. title is what the
 // program calls the use, and sort the kind of tool in the protocol's words; both may be empty.
 func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided bool, why string) {
 	c := call{Title: cmp.Or(title, tool), Kind: sort, RawInput: input}

@@ -339,7 +339,7 @@ func (f *follower) segment(v *view, i int) (end int, last bool) {
 	return f.all.segment(v, f.agent, f.transcript, i)
 }
 
-// atRest says whether the agent has come to rest after it was given the run.
+// atRest reports whether the agent has come to rest after it was given the run.
 func (f *follower) atRest(v *view, i, end int) bool {
 	return v.status == statusStable && end > i+1 && v.messages[end-1].Role != roleUser
 }
@@ -356,7 +356,7 @@ func (f *follower) missing() (fleet.Outcome, bool, error) {
 	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", f.agent.Name, f.run.TaskID)
 }
 
-// seen says whether the run was in the conversation once.
+// seen reports whether the run was in the conversation once.
 func (f *follower) seen() bool {
 	_, ok := f.transcript.message()
 	return ok

@@ -75,7 +75,7 @@ func (all *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (end i
 	return end, true
 }
 
-// given says whether the agent was ever given anything but that.
+// given reports whether the agent was ever given anything but that.
 func (v *view) given(but string) bool {
 	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typed(but) })
 }

@@ -19,7 +19,7 @@ type Prompt struct {
 	Task bool // the agent's first task, which it begins by itself
 }
 
-// Ready says whether the agent can be given tasks: it rests, or works on something that it was given. An agent that was ready
+// Ready reports whether the agent can be given tasks: it rests, or works on something that it was given. An agent that was ready
 // before, in the same build of its workspace, is ready as long as AgentAPI is there. started returns what the agent may
 // have been started with. Other errors than ErrNoAnswer and a RefusalError are for Workspace.Translate.
 func (all *Runners) Ready(ctx context.Context, f Facts, before bool, started func() Prompt) (bool, error) {

@@ -25,7 +25,7 @@ func New(c Config) *Runners { return &Runners{config: c, runs: newRuns()} }
 // Connect returns the runner of the agent. It asks nobody.
 func (all *Runners) Connect(a fleet.Agent, find Find) fleet.Runner { return runner{all, a, find} }
 
-// Knows says whether the run was given to an agent, or followed, by these Runners.
+// Knows reports whether the run was given to an agent, or followed, by these Runners.
 func (all *Runners) Knows(taskID string) bool { return all.runs.known(taskID) }
 
 // Waiting returns how many messages wait for the run's agent to come to rest.

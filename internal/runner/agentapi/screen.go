@@ -120,7 +120,7 @@ func finalLines(lines []string) []string {
 	return lines
 }
 
-// wasInterrupted says whether the screen ends with the word that the agent was interrupted.
+// wasInterrupted reports whether the screen ends with the word that the agent was interrupted.
 func wasInterrupted(lines []string) bool {
 	for n := 0; n < 3 && len(lines) > 0; {
 		line := lines[len(lines)-1]

@@ -169,7 +169,7 @@ func (s *screenReader) output(step bool, text string) fleet.Output {
 	return fleet.Output{Cursor: s.at.String(), Step: step, Text: text, Terminal: true}
 }
 
-// stands says whether the last line that was passed on is among the lines.
+// stands reports whether the last line that was passed on is among the lines.
 func (s *screenReader) stands(lines []string) bool {
 	return slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.at.last })
 }

@@ -33,14 +33,14 @@ func (t *transcript) leave(l *letter) {
 	t.waiting = slices.DeleteFunc(t.waiting, func(o *letter) bool { return o == l })
 }
 
-// waits says whether a letter waits for the run.
+// waits reports whether a letter waits for the run.
 func (t *transcript) waits() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.waiting) > 0
 }
 
-// isWaiting says whether the text is that of a letter which waits for the run, or is being given to it.
+// isWaiting reports whether the text is that of a letter which waits for the run, or is being given to it.
 func (t *transcript) isWaiting(text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,7 +169,7 @@ func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *letter,
 	return false, err
 }
 
-// findLetter says whether the message was given to the run, whose later messages they are.
+// findLetter reports whether the message was given to the run, whose later messages they are.
 func (t *transcript) findLetter(later []message, id, text string) bool {
 	if t.hasLetter(id) {
 		return true

@@ -39,7 +39,7 @@ func (r *runs) of(taskID string) *transcript {
 	return t
 }
 
-// known says whether anything is remembered of the run.
+// known reports whether anything is remembered of the run.
 func (r *runs) known(taskID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

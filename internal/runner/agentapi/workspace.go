@@ -77,7 +77,7 @@ func (all *Runners) reach(a fleet.Agent, at Workspace) (*client, error) {
 	return all.client(f), nil
 }
 
-// restarted says whether the workspace was started after the run was: what was said before is not known any more.
+// restarted reports whether the workspace was started after the run was: what was said before is not known any more.
 func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.Started.Add(f.Ahead)) }
 
 // reported is when the agent reported last.

@@ -67,7 +67,7 @@ type Answer struct {
 	By      string `json:"by,omitempty"`
 }
 
-// Allowed says whether a request for permission was granted.
+// Allowed reports whether a request for permission was granted.
 func (a Answer) Allowed() bool { return a.Status == Answered && a.Answer == Allow }
 
 // Why says in words why a permission was not granted.

@@ -160,7 +160,7 @@ func TestServer(t *testing.T) {
 	require.Len(t, entries, 1, "nothing but the pipe is left")
 }
 
-// TestServerWithdraws holds that a question whose call is cancelled, or whose client is gone, is withdrawn.
+// TestServerWithdraws checks that a question whose call is cancelled, or whose client is gone, is withdrawn.
 func TestServerWithdraws(t *testing.T) {
 	t.Parallel()
 	run, lines := supervisor(t, func(Question) Answer { return Answer{} })

@@ -45,7 +45,7 @@ func whole(said []Piece) string {
 	return b.String()
 }
 
-// TestPieces holds that what is found does not depend on how the output comes in.
+// TestPieces checks that what is found does not depend on how the output comes in.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	line := rapid.OneOf(
@@ -84,7 +84,7 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// TestOpen holds that a call of a tool is under way until its result is there.
+// TestOpen checks that a call of a tool is under way until its result is there.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	p := newClaudeParser(Format{})
@@ -163,7 +163,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// FuzzACP holds that no line of a client, however strange, does harm.
+// FuzzACP checks that no line of a client, however strange, does harm.
 func FuzzACP(f *testing.F) {
 	f.Add([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":1,"rawInput":[1],"status":"completed"}}`))
 	f.Add([]byte(`{"type":"permission","id":"t"}`))
@@ -175,7 +175,7 @@ func FuzzACP(f *testing.F) {
 	})
 }
 
-// FuzzClaude holds that no line, however strange, does harm.
+// FuzzClaude checks that no line, however strange, does harm.
 func FuzzClaude(f *testing.F) {
 	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":1}}]}}`))
 	f.Add([]byte(`{"type":"assistant","message":{"content":"text"}}`))

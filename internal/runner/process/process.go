@@ -32,7 +32,7 @@ func Of(pid int) (ID, error) {
 	return e.ID, err
 }
 
-// Alive says whether the process still runs. One that has ended and was not waited for does not.
+// Alive reports whether the process still runs. One that has ended and was not waited for does not.
 func (id ID) Alive() bool {
 	e, err := lookup(id.PID)
 	return err == nil && e.ID == id && !e.Zombie

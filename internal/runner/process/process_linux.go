@@ -118,5 +118,5 @@ func Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// Adopts says whether AdoptOrphans does what it says.
+// Adopts reports whether AdoptOrphans does what it says.
 const Adopts = true

@@ -54,5 +54,5 @@ func AdoptOrphans() error { return nil }
 // Attributes are those of a child that leads a group of its own.
 func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// Adopts says whether AdoptOrphans does what it says.
+// Adopts reports whether AdoptOrphans does what it says.
 const Adopts = false

@@ -142,7 +142,7 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// first says whether the nonce is new, and remembers it until the request has expired.
+// first reports whether the nonce is new, and remembers it until the request has expired.
 func (v *verifier) first(nonce string, now, expires time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

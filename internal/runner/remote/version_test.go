@@ -154,7 +154,7 @@ func TestOldFleet(t *testing.T) {
 	require.Equal(t, 1, b.runner.interrupts)
 }
 
-// TestUnsigned holds that every call but the handshake needs a signature, also one that is added later.
+// TestUnsigned checks that every call but the handshake needs a signature, also one that is added later.
 func TestUnsigned(t *testing.T) {
 	b := newBench(t)
 	s := httptest.NewServer(b.server.Handler())

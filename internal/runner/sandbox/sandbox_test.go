@@ -204,7 +204,7 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// TestModes holds that root's programs change the mode, owner and times of their own files alone. Landlock does not check these;
+// TestModes checks that root's programs change the mode, owner and times of their own files alone. Landlock does not check these;
 // mounts do, which an ordinary user cannot make.
 func TestModes(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
@@ -304,7 +304,7 @@ func TestPrivileges(t *testing.T) {
 	})
 }
 
-// TestAllow holds that a program reaches what its network allows through the proxy, and nothing else.
+// TestAllow checks that a program reaches what its network allows through the proxy, and nothing else.
 func TestAllow(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		if _, err := sandbox.Choose("", sandbox.Allow()); err != nil {
@@ -356,7 +356,7 @@ func TestAllow(t *testing.T) {
 	})
 }
 
-// TestMarks holds that a confined process has no capability and no way to one, and can be told from others.
+// TestMarks checks that a confined process has no capability and no way to one, and can be told from others.
 func TestMarks(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		out := filepath.Join(a.own, "status")
@@ -377,7 +377,7 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// TestProcessTable holds that an ordinary user cannot fill the process table. Root is exempt from the limit in the kernel.
+// TestProcessTable checks that an ordinary user cannot fill the process table. Root is exempt from the limit in the kernel.
 func TestProcessTable(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		if a.user.name == "root" {
@@ -390,7 +390,7 @@ func TestProcessTable(t *testing.T) {
 	})
 }
 
-// TestRefusals holds that a program that cannot be started is told of, and that nothing runs then.
+// TestRefusals checks that a program that cannot be started is told of, and that nothing runs then.
 func TestRefusals(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		attr := &os.ProcAttr{Dir: a.own, Sys: &syscall.SysProcAttr{Credential: a.user.credential}}

@@ -167,7 +167,7 @@ func (a *asks) ask(name string) {
 	}
 }
 
-// room says whether the journal takes another question.
+// room reports whether the journal takes another question.
 func (a *asks) room() bool {
 	return len(a.open)+len(a.closed) < maxRecorded && a.written < maxJournal
 }

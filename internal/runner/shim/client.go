@@ -54,13 +54,13 @@ func (r Run) Answer(ctx context.Context, id, answer, message, by string) error {
 // maxMessages is how much of the file of messages is read, in bytes.
 const maxMessages = 1 << 20
 
-// had says whether the run was given the message.
+// had reports whether the run was given the message.
 func (r Run) had(id string) bool {
 	b, err := agentfile.Read(r.Path(messagesFile), maxMessages)
 	return err == nil && slices.Contains(strings.Split(string(b), "\n"), id)
 }
 
-// Answers says whether the shim answers. One that is suspended does not.
+// Answers reports whether the shim answers. One that is suspended does not.
 func (r Run) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()

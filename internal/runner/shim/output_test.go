@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOutputLimit holds that an output is whole, or has its beginning and its end, byte for byte; and that a reader that
+// TestOutputLimit checks that an output is whole, or has its beginning and its end, byte for byte; and that a reader that
 // keeps up sees all of it.
 func TestOutputLimit(t *testing.T) {
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestOutputLimit(t *testing.T) {
 	})
 }
 
-// TestOutputShares holds that the end gets three quarters of the limit, and that the disk is not used for much more.
+// TestOutputShares checks that the end gets three quarters of the limit, and that the disk is not used for much more.
 func TestOutputShares(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20

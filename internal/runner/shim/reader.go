@@ -41,7 +41,7 @@ func (r *Reader) open() error {
 	return err
 }
 
-// absent says whether the file is not there, or the agent put something else in its place.
+// absent reports whether the file is not there, or the agent put something else in its place.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, agentfile.ErrReplaced)
 }

@@ -67,7 +67,7 @@ func (r *requests) piece(piece []byte, whole bool) {
 	}
 }
 
-// known says whether the line is one of the events.
+// known reports whether the line is one of the events.
 func (r *requests) known() bool {
 	for _, l := range requestLines {
 		if bytes.HasPrefix(r.line, l) {
@@ -77,7 +77,7 @@ func (r *requests) known() bool {
 	return false
 }
 
-// undecided says whether the line can still become one of the events.
+// undecided reports whether the line can still become one of the events.
 func (r *requests) undecided() bool {
 	for _, l := range requestLines {
 		if bytes.HasPrefix(l, r.line) {
@@ -131,7 +131,7 @@ func (r *requests) event(line []byte) {
 	}
 }
 
-// busy says whether ending the child now would cut something off: an answer of the model, or the child's own end after
+// busy reports whether ending the child now would cut something off: an answer of the model, or the child's own end after
 // the last one.
 func (r *requests) busy() bool {
 	r.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRequestsPassOn holds that everything but the events is passed on as it is, however it comes.
+// TestRequestsPassOn checks that everything but the events is passed on as it is, however it comes.
 func TestRequestsPassOn(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -73,7 +73,7 @@ func TestRequestsOfSubagents(t *testing.T) {
 	}
 }
 
-// TestRequestsLongLine holds that a line that never ends is not kept.
+// TestRequestsLongLine checks that a line that never ends is not kept.
 func TestRequestsLongLine(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer

@@ -134,7 +134,7 @@ func killTree(shim process.ID) bool {
 	return shim.Signal(killSignal) == nil && clean
 }
 
-// restarted says whether the machine was restarted since the process ran.
+// restarted reports whether the machine was restarted since the process ran.
 func restarted(id process.ID) bool {
 	self, err := process.Self()
 	return err == nil && self.Boot != id.Boot

@@ -59,5 +59,5 @@ func writeSpare(dir string, data []byte) (string, error) {
 	return "", syscall.ENOSPC
 }
 
-// isFull says whether err means that the disk, or what of it one may use, is full.
+// isFull reports whether err means that the disk, or what of it one may use, is full.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

@@ -114,7 +114,7 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// TestRefresh holds that a task begins with the branches and tags that the repository has then.
+// TestRefresh checks that a task begins with the branches and tags that the repository has then.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -137,7 +137,7 @@ refs/tags/v1 two
 	require.Equal(t, "both two\nfleet/papi-1 one\nfleet/papi-1-both mine\nfleet/papi-1-theirs mine\nmain two\nnew two\ntheirs one\nv1 two\n", collected(t, g, tree))
 }
 
-// TestBorrowedObjects holds that collecting garbage in the repository takes nothing from an agent.
+// TestBorrowedObjects checks that collecting garbage in the repository takes nothing from an agent.
 func TestBorrowedObjects(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -155,7 +155,7 @@ func TestBorrowedObjects(t *testing.T) {
 	require.Equal(t, "three\n", sh(t, tree.Repository, "git fsck --full --no-dangling 2>&1; git show refs/fleet/agent/one:new"))
 }
 
-// TestRepositories holds that agents work on repositories of all layouts, with what people expect in them.
+// TestRepositories checks that agents work on repositories of all layouts, with what people expect in them.
 func TestRepositories(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -202,7 +202,7 @@ origin/main
 	})
 }
 
-// TestLargeFiles holds that the files of Git LFS reach the repository.
+// TestLargeFiles checks that the files of Git LFS reach the repository.
 func TestLargeFiles(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -213,7 +213,7 @@ func TestLargeFiles(t *testing.T) {
 	require.Equal(t, "./48/6e/"+digest+"\n", sh(t, tree.Repository, "cd .git/lfs/objects; find . -type f -o -type l"))
 }
 
-// TestNamedPipes holds that an agent cannot keep Fleet's git waiting for ever.
+// TestNamedPipes checks that an agent cannot keep Fleet's git waiting for ever.
 func TestNamedPipes(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Available(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// separate says whether the tree has a git directory of its own. One of an earlier version does not until it is migrated.
+// separate reports whether the tree has a git directory of its own. One of an earlier version does not until it is migrated.
 func (t Tree) separate() bool {
 	if t.GitDir == "" {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMoveKeepsTheIndex holds that what was staged, and a merge with conflicts, are in the worktree that is kept.
+// TestMoveKeepsTheIndex checks that what was staged, and a merge with conflicts, are in the worktree that is kept.
 func TestMoveKeepsTheIndex(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -27,7 +27,7 @@ func TestMoveKeepsTheIndex(t *testing.T) {
 	require.Equal(t, "merged\n", sh(t, tree.Repository, "git log -1 --format=%s fleet/papi-1"))
 }
 
-// TestKeptTreesAreSafe holds that nothing that the agent configured runs when people work in a tree that is kept.
+// TestKeptTreesAreSafe checks that nothing that the agent configured runs when people work in a tree that is kept.
 func TestKeptTreesAreSafe(t *testing.T) {
 	t.Parallel()
 	for name, move := range map[string]func(*Git, Tree, string) error{
@@ -51,7 +51,7 @@ func TestKeptTreesAreSafe(t *testing.T) {
 	}
 }
 
-// TestMoveIsFinished holds that a move that was interrupted is finished by the next call.
+// TestMoveIsFinished checks that a move that was interrupted is finished by the next call.
 func TestMoveIsFinished(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)

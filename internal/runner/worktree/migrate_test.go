@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMigrate holds that a worktree of an earlier version gets a git directory of its own, and loses nothing.
+// TestMigrate checks that a worktree of an earlier version gets a git directory of its own, and loses nothing.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -45,7 +45,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestMigrateIsFinished holds that a migration that was interrupted is finished by the next call.
+// TestMigrateIsFinished checks that a migration that was interrupted is finished by the next call.
 func TestMigrateIsFinished(t *testing.T) {
 	t.Parallel()
 	for name, undo := range map[string]string{

@@ -70,7 +70,7 @@ func (s refSet) oids() []string {
 // special are names that stand for something in every repository: files such as HEAD, and abbreviated objects.
 var special = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
 
-// free says whether the repository has nothing that the name stands for, and could have a branch of that name.
+// free reports whether the repository has nothing that the name stands for, and could have a branch of that name.
 func (s refSet) free(name string) bool {
 	if special.MatchString(name) {
 		return false

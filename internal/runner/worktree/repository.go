@@ -13,7 +13,7 @@ import (
 
 var scp = regexp.MustCompile(`^[A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?:[^\\]`)
 
-// Remote says whether a repository is somewhere else, so that a copy of it is needed here: a URL, or host:path.
+// Remote reports whether a repository is somewhere else, so that a copy of it is needed here: a URL, or host:path.
 func Remote(source string) bool {
 	return strings.Contains(source, "://") || (scp.MatchString(source) && !filepath.IsAbs(source))
 }

@@ -188,7 +188,7 @@ func (v *view) headNow(ctx context.Context) (commit, tree string) {
 // maxNested is how deep submodules are looked into.
 const maxNested = 8
 
-// changed says whether the working tree has changes that are not committed, also in its submodules. git would look into
+// changed reports whether the working tree has changes that are not committed, also in its submodules. git would look into
 // these with their own configuration, so each gets a view of its own.
 func (v *view) changed(ctx context.Context, depth int) (bool, error) {
 	status, err := v.run(ctx, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty")
@@ -248,7 +248,7 @@ func (g *Git) commits(ctx context.Context, t Tree) (int, error) {
 	return v.count(ctx, "refs/heads/"+t.Branch, "--not", "--exclude="+t.Branch, "--branches", "--remotes", "--tags")
 }
 
-// has says whether there is a ref of the name.
+// has reports whether there is a ref of the name.
 func (v *view) has(ctx context.Context, ref string) bool {
 	_, err := v.run(ctx, "show-ref", "--verify", "--quiet", ref)
 	return err == nil

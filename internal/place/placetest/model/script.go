@@ -38,7 +38,7 @@ func (r Request) Prompt() (text string, answers int) {
 	return text, answers
 }
 
-// isReminder says whether the text is what Claude Code adds to what its user says.
+// isReminder reports whether the text is what Claude Code adds to what its user says.
 func isReminder(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "<system-reminder>")
 }
