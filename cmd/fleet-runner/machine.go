@@ -117,7 +117,7 @@ type workspace struct {
 // Ready implements runner.Workspace. It makes the agent's directory.
 func (w workspace) Ready() error {
 	if err := runner.Home(w.home).Make(); err != nil {
-		return runner.HostError("the directory for runs cannot be made", err)
+		return runner.HostError("cannot create the directory for runs", err)
 	}
 	if info, err := os.Stat(w.dir); err != nil || !info.IsDir() {
 		return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, its directory %s is gone", w.agent.Name, w.dir)

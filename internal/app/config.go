@@ -131,7 +131,7 @@ func (c Config) Validate() error {
 	}
 	for key, d := range map[string]time.Duration{"create_wait": c.CreateWait, "task_timeout": c.TaskTimeout} {
 		if d <= 0 {
-			return fmt.Errorf("%s is %s: it is more than 0", key, d)
+			return fmt.Errorf("%s is %s: it must be more than 0", key, d)
 		}
 	}
 	if c.StallTimeout == 0 {
@@ -141,10 +141,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("stop_grace is %s: it is 0, for what suits the backend, or more", c.StopGrace)
 	}
 	if c.MaxOutput <= 0 {
-		return fmt.Errorf("max_output is %d: it is more than 0 bytes", c.MaxOutput)
+		return fmt.Errorf("max_output is %d: it must be more than 0 bytes", c.MaxOutput)
 	}
 	if c.Output.Max <= 0 {
-		return fmt.Errorf("output.max is %d: it is more than 0 bytes", c.Output.Max)
+		return fmt.Errorf("output.max is %d: it must be more than 0 bytes", c.Output.Max)
 	}
 	if c.MCP.MaxResult < mcp.MinMaxResult {
 		return fmt.Errorf("mcp.max_result is %d: it is at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)

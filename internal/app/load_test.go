@@ -57,7 +57,7 @@ func TestLoadRefuses(t *testing.T) {
 		"no output":           {file: "output: {max: 0}\n", want: "output.max"},
 		"wrong type":          {file: "max_output: many\n", want: "fleet.yaml"},
 		"no YAML":             {file: "http: [\n", want: "fleet.yaml"},
-		"variable's value":    {environ: []string{"FLEET_STOP_GRACE=soon"}, want: `FLEET_STOP_GRACE: "soon" is no duration`},
+		"variable's value":    {environ: []string{"FLEET_STOP_GRACE=soon"}, want: `FLEET_STOP_GRACE: "soon" is not a duration`},
 		"open without tokens": {flags: []string{"--http", "0.0.0.0:8101"}, want: "which others can reach, and auth is none"},
 		"any host":            {flags: []string{"--grpc", ":8102"}, want: "which others can reach, and auth is none"},
 		"no address":          {flags: []string{"--grpc", "8102"}, want: "HOST:PORT"},

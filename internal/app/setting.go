@@ -67,13 +67,13 @@ func (s *setting) Set(text string) error {
 	case time.Duration:
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return fmt.Errorf("%q is no duration: write it like 90s, 45m or 24h", text)
+			return fmt.Errorf("%q is not a duration: write it like 90s, 45m or 24h", text)
 		}
 		s.field.SetInt(int64(d))
 	case int64:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return fmt.Errorf("%q is no whole number", text)
+			return fmt.Errorf("%q is not a whole number", text)
 		}
 		s.field.SetInt(n)
 	case bool:

@@ -37,7 +37,7 @@ func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 	if said, ok := errors.AsType[*worktree.Error](err); ok {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the work of agent %q cannot be bundled: %s", w.name, said.Words)
 	}
-	return HostError("the work of the agent cannot be bundled", err)
+	return HostError("cannot bundle the agent's work", err)
 }
 
 // failing remembers the error of the writer below it, which git's own error would hide.

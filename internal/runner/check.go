@@ -103,7 +103,7 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 	for {
 		spec, err := run.Spec()
 		if err != nil && !gone(err) && !errors.Is(err, agentfile.ErrReplaced) {
-			return nil, HostError("the check cannot be read", err)
+			return nil, HostError("cannot read the check", err)
 		}
 		within, cancel := context.WithTimeout(ctx, max(spec.Timeout+spec.Grace+overdueBy-since(run), overdueBy))
 		exit, err := run.Wait(within)
@@ -118,10 +118,10 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 			if _, err := os.Stat(string(run)); gone(err) {
 				return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
 			}
-			return nil, HostError("the end of the check cannot be read", err)
+			return nil, HostError("the end of cannot read the check", err)
 		case !run.Answers(ctx):
 			if err := run.Kill(shim.Deadline); err != nil {
-				return nil, HostError("the check cannot be killed", err)
+				return nil, HostError("cannot kill the check", err)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func since(run shim.Run) time.Duration {
 func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResult, error) {
 	tail, err := run.Tail("output", fleet.MaxCheckOutput+1)
 	if err != nil {
-		return fleet.CheckResult{}, HostError("the output of the check cannot be read", err)
+		return fleet.CheckResult{}, HostError("the output of cannot read the check", err)
 	}
 	cut := len(tail) > fleet.MaxCheckOutput
 	if cut {
@@ -174,7 +174,7 @@ func (h Home) checksOf(r fleet.Run) ([]shim.Run, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, HostError("the directory of runs cannot be read", err)
+		return nil, HostError("cannot read the directory of runs", err)
 	}
 	var checks []shim.Run
 	for _, e := range entries {

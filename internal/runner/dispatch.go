@@ -80,7 +80,7 @@ func (w Agent) free(name string) error {
 	}
 	busy, err := underWay(shim.Run(w.home.path("runs", id)))
 	if err != nil {
-		return HostError("the agent's last run cannot be read", err)
+		return HostError("cannot read the agent's last run", err)
 	}
 	if busy {
 		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", w.name, id).With("task_id", id)
@@ -99,12 +99,12 @@ func settleClaim(run shim.Run) (given bool, err error) {
 		return true, nil
 	}
 	if err != nil {
-		return false, HostError("the run cannot be claimed", err)
+		return false, HostError("cannot claim the run", err)
 	}
 	if !void {
 		e, err := run.Exit()
 		if err != nil && !errors.Is(err, agentfile.ErrReplaced) {
-			return false, HostError("the end of the run cannot be read", err)
+			return false, HostError("cannot read the run's end", err)
 		}
 		if e == nil || e.End != shim.NotStarted {
 			return true, nil
@@ -126,7 +126,7 @@ func putAway(run shim.Run) error {
 		err = os.Rename(string(run), filepath.Join(dir, "run"))
 	}
 	if err != nil {
-		return HostError("a run that was never started cannot be put away", err)
+		return HostError("cannot remove the record of a run that was never started", err)
 	}
 	return strip(filepath.Join(dir, "run"), "claim")
 }
@@ -135,12 +135,12 @@ func putAway(run shim.Run) error {
 func strip(dir string, keep ...string) error {
 	entries, err := agentfile.ReadDir(dir)
 	if err != nil {
-		return HostError("a run cannot be put away", err)
+		return HostError("cannot archive the run", err)
 	}
 	for _, e := range entries {
 		if !slices.Contains(keep, e.Name()) {
 			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				return HostError("a run cannot be put away", err)
+				return HostError("cannot archive the run", err)
 			}
 		}
 	}
@@ -242,10 +242,10 @@ func (host *Host) lay(h Home, run shim.Run, described map[string]any, files []dr
 		files = append(files, driver.File{Name: name, Data: string(data)})
 	}
 	if err := h.sweep(); err != nil {
-		return HostError("the directory of runs cannot be tidied", err)
+		return HostError("cannot clean up the directory of runs", err)
 	}
 	if err := h.place(run, files); err != nil {
-		return HostError("the directory of the run cannot be made", err)
+		return HostError("cannot create the run's directory", err)
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 	hands, err := host.spawn(run, env)
 	if err != nil {
 		discard(run)
-		return HostError("the run's supervisor cannot be started", err)
+		return HostError("cannot start the run's supervisor", err)
 	}
 	defer func() { _ = hands.Close() }()
 	_ = hands.SetReadDeadline(time.Now().Add(startTime))

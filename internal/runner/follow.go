@@ -82,7 +82,7 @@ func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*f
 		return nil, err
 	}
 	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the end of the run can be told without it
-		return nil, HostError("the run cannot be read", err)
+		return nil, HostError("cannot read the run", err)
 	}
 	b, err := agentfile.Read(run.Path(formatFile), maxFormat)
 	if err == nil {
@@ -96,7 +96,7 @@ func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*f
 		f.parser, err = driver.NewParser(f.format)
 	}
 	if err != nil {
-		return nil, HostError("the run cannot be read", err)
+		return nil, HostError("cannot read the run", err)
 	}
 	f.reader = run.Reader("output")
 	return f, nil
@@ -112,7 +112,7 @@ func (f *follower) settle() (*shim.Exit, error) {
 	if _, err := os.Stat(string(f.run)); gone(err) {
 		return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
 	}
-	return nil, HostError("the end of the run cannot be read", err)
+	return nil, HostError("cannot read the run's end", err)
 }
 
 // overdueBy is how long after the end of its time a run counts as overdue, beside what it gets to end by itself.
@@ -225,7 +225,7 @@ func (f *follower) pass(ctx context.Context, final bool) error {
 		}
 		more, err := f.read()
 		if err != nil {
-			return HostError("the output of the run cannot be read", err)
+			return HostError("cannot read the run's output", err)
 		}
 		for {
 			used, err := f.parse(final && !more)
@@ -356,7 +356,7 @@ func parsePosition(cursor string) (position, error) {
 		p.piece, err = strconv.Atoi(piece)
 	}
 	if err != nil || p.offset < 0 || p.piece < 0 {
-		return position{}, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is no cursor of a run: use one that the run's output came with", cursor)
+		return position{}, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is not a cursor of this run: use a cursor from the run's output", cursor)
 	}
 	return p, nil
 }

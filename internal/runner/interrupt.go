@@ -40,7 +40,7 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 		}
 		exit, err := run.Settle()
 		if err != nil {
-			return HostError("the end of the run cannot be read", err)
+			return HostError("cannot read the run's end", err)
 		}
 		if exit != nil {
 			return nil
@@ -56,14 +56,14 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 			return ctx.Err()
 		case errors.Is(err, shim.ErrNoAnswer) && kill:
 			if err := run.Kill(shim.Lost); err != nil {
-				return HostError("the run cannot be killed", err)
+				return HostError("cannot kill the run", err)
 			}
 			return nil
 		case errors.Is(err, shim.ErrEnded): // or not listening yet
 		case errors.Is(err, shim.ErrNoAnswer):
 			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer").WithCause(err)
 		default:
-			return HostError("the run cannot be interrupted", err)
+			return HostError("cannot interrupt the run", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -86,7 +86,7 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 	case gone(err), errors.Is(err, agentfile.ErrReplaced):
 		return ended
 	case err != nil:
-		return HostError("the run cannot be read", err)
+		return HostError("cannot read the run", err)
 	case !spec.Messages:
 		return fleet.Errorf(fleet.ReasonUnimplemented,
 			"the agent %q takes no messages while it works: wait for its task to end, or stop it, and start another one; it remembers what it did before", w.name)
@@ -101,6 +101,6 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 	case errors.Is(err, shim.ErrNotRead):
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and has too many waiting", w.name)
 	default:
-		return HostError("the message cannot be sent", err)
+		return HostError("cannot send the message", err)
 	}
 }

@@ -19,12 +19,12 @@ func (h Home) Log(n int) (lines []string, truncated bool, err error) {
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, HostError("the agent's log cannot be read", err)
+		return nil, false, HostError("cannot read the agent's log", err)
 	}
 	defer func() { _ = f.Close() }()
 	lines, truncated, err = lastLines(f, n)
 	if err != nil {
-		return nil, false, HostError("the agent's log cannot be read", err)
+		return nil, false, HostError("cannot read the agent's log", err)
 	}
 	return lines, truncated, nil
 }

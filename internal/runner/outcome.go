@@ -18,17 +18,17 @@ const maxStderr = 8 << 10
 func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
 	stderr, err := run.Tail("stderr", maxStderr)
 	if err != nil {
-		return fleet.Outcome{}, HostError("the output of the run cannot be read", err)
+		return fleet.Outcome{}, HostError("cannot read the run's output", err)
 	}
 	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr)})
 	if err := h.remember(f.format, result); err != nil {
-		return fleet.Outcome{}, HostError("the agent's conversation cannot be written down", err)
+		return fleet.Outcome{}, HostError("cannot write the agent's conversation", err)
 	}
 	o := result.Outcome
 	o.EndedAt, o.Conversation = exit.Ended, result.Session != ""
 	summary, err := run.Head(summaryFile, maxSummary)
 	if err != nil {
-		return fleet.Outcome{}, HostError("the summary of the run cannot be read", err)
+		return fleet.Outcome{}, HostError("the summary of cannot read the run", err)
 	}
 	if s := strings.TrimSpace(driver.Clean(summary)); s != "" {
 		o.Summary = shorten(s)
@@ -39,7 +39,7 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		}
 		kept, err := run.Keep(name, host.config.MaxOutput)
 		if err != nil {
-			return fleet.Outcome{}, HostError("the payload of the run cannot be read", err)
+			return fleet.Outcome{}, HostError("cannot read the run's payload", err)
 		}
 		if len(kept.Data) > 0 {
 			o.Payload, o.Gap = kept.Data, fleet.Gap{Offset: kept.GapOffset, Size: kept.GapSize}

@@ -21,7 +21,7 @@ func (w Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int)
 	switch {
 	case errors.Is(err, agentfile.ErrReplaced): // it was claimed, and the agent has replaced the claim
 	case err != nil && !gone(err):
-		return fleet.OutputPage{}, HostError("the run cannot be read", err)
+		return fleet.OutputPage{}, HostError("cannot read the run", err)
 	case claim == nil || claim.Void:
 		return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no run of the task %s", w.name, r.TaskID)
 	}
@@ -29,7 +29,7 @@ func (w Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int)
 	p, ok, err := run.Page("output", offset, int64(min(limit, maxPage)))
 	switch {
 	case err != nil:
-		return fleet.OutputPage{}, HostError("the output of the run cannot be read", err)
+		return fleet.OutputPage{}, HostError("cannot read the run's output", err)
 	case !ok && ended != nil:
 		return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonOutputNotFound,
 			"the agent %q does not keep the output of the task %s any more: it keeps that of its last %d runs", w.name, r.TaskID, keptRuns)

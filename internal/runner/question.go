@@ -59,12 +59,12 @@ func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	case errors.Is(err, shim.ErrClosed):
 		return fleet.Errorf(fleet.ReasonQuestionClosed, "the agent %q does not wait for the answer any more", w.name)
 	case !errors.Is(err, shim.ErrEnded) && !os.IsNotExist(err):
-		return HostError("the answer cannot be given", err)
+		return HostError("cannot send the answer", err)
 	}
 	exit, err := run.Settle()
 	switch {
 	case err != nil:
-		return HostError("the end of the run cannot be read", err)
+		return HostError("cannot read the run's end", err)
 	case exit == nil:
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer")
 	}
@@ -101,14 +101,14 @@ func (j *journal) read() ([]fleet.Question, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, HostError("the questions of the run cannot be read", err)
+		return nil, HostError("cannot read the run's questions", err)
 	}
 	defer func() { _ = f.Close() }()
 	var news []string
 	for {
 		b, err := io.ReadAll(io.NewSectionReader(f, j.offset, maxJournal))
 		if err != nil {
-			return nil, HostError("the questions of the run cannot be read", err)
+			return nil, HostError("cannot read the run's questions", err)
 		}
 		end := bytes.LastIndexByte(b, '\n') + 1
 		if end == 0 {

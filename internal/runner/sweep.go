@@ -95,7 +95,7 @@ func (h Home) sweep() error {
 func (host *Host) End(ctx context.Context, h Home, reason string) error {
 	runs, err := h.runs()
 	if err != nil {
-		return HostError("the agent's runs cannot be read", err)
+		return HostError("cannot read the agent's runs", err)
 	}
 	for _, run := range runs {
 		if given, err := settleClaim(run); err != nil {

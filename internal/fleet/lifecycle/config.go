@@ -64,11 +64,11 @@ func (c Config) Validate() error {
 	case c.MaxRunning < 0:
 		return fmt.Errorf("lifecycle.max_running is %d: use a positive number, or 0 for %d", c.MaxRunning, DefaultMaxRunning)
 	case c.Timeout < 0:
-		return fmt.Errorf("lifecycle.timeout is %s: it is more than 0, or 0 for the server's task_timeout", c.Timeout)
+		return fmt.Errorf("lifecycle.timeout is %s: it must be more than 0, or 0 for the server's task_timeout", c.Timeout)
 	case c.Project != "" && c.Driver != "":
 		return fmt.Errorf("lifecycle.project is %q and lifecycle.driver %q: give one of the two", c.Project, c.Driver)
 	case c.AskTimeout < 0:
-		return fmt.Errorf("lifecycle.ask_timeout is %s: it is more than 0, or 0 for 1 h", c.AskTimeout)
+		return fmt.Errorf("lifecycle.ask_timeout is %s: it must be more than 0, or 0 for 1 h", c.AskTimeout)
 	case c.Ask != nil && (c.Project != "" || c.Backend != "" && c.Backend != "local" || c.Driver != "" && c.Driver != "claude"):
 		return fmt.Errorf("lifecycle.ask is for the driver claude of this machine: a project says in its roles what its agents may ask")
 	case c.Driver == "command" && len(c.Command) == 0:

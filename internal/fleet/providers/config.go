@@ -79,17 +79,17 @@ var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$
 func (s Settings) Validate() error {
 	switch {
 	case s.Timeout < 0 || s.Timeout > MaxTimeout:
-		return fmt.Errorf("providers.timeout is %s: it is more than 0 and at most %s", s.Timeout, MaxTimeout)
+		return fmt.Errorf("providers.timeout is %s: it must be more than 0 and at most %s", s.Timeout, MaxTimeout)
 	case s.MaxConcurrent < 0:
-		return fmt.Errorf("providers.max_concurrent is %d: it is more than 0", s.MaxConcurrent)
+		return fmt.Errorf("providers.max_concurrent is %d: it must be more than 0", s.MaxConcurrent)
 	case s.PerMinute < 0:
-		return fmt.Errorf("providers.per_minute is %d: it is more than 0", s.PerMinute)
+		return fmt.Errorf("providers.per_minute is %d: it must be more than 0", s.PerMinute)
 	case s.MaxTools < 0:
-		return fmt.Errorf("providers.max_tools is %d: it is more than 0", s.MaxTools)
+		return fmt.Errorf("providers.max_tools is %d: it must be more than 0", s.MaxTools)
 	}
 	for _, v := range s.ToolEnv {
 		if !variablePattern.MatchString(v) {
-			return fmt.Errorf("providers.tool_env has %q, which is no name of an environment variable", show(v))
+			return fmt.Errorf("providers.tool_env has %q, which is not a valid name of an environment variable", show(v))
 		}
 		if reserved(v) {
 			return fmt.Errorf("providers.tool_env has %q, which is Fleet's own and never given to tools", v)
@@ -114,7 +114,7 @@ func (s Settings) table() ([]Provider, error) {
 			at += fmt.Sprintf(" %q", show(e.Name))
 		}
 		if seen[e.Name] {
-			return nil, fmt.Errorf("%s: there are two of that name: give one another name", at)
+			return nil, fmt.Errorf("%s: there are two of that name: rename one of them", at)
 		}
 		seen[e.Name] = true
 		known := slices.IndexFunc(all, func(p Provider) bool { return p.Name == e.Name })

@@ -99,7 +99,7 @@ agents:
 func TestSettingsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`timeout: -1s`:                                   `providers.timeout is -1s: it is more than 0 and at most 24h0m0s`,
+		`timeout: -1s`:                                   `providers.timeout is -1s: it must be more than 0 and at most 24h0m0s`,
 		`timeout: 25h`:                                   `providers.timeout is 25h0m0s`,
 		`max_concurrent: -1`:                             `providers.max_concurrent is -1`,
 		`per_minute: -1`:                                 `providers.per_minute is -1`,

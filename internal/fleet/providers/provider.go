@@ -169,7 +169,7 @@ func (p *Provider) complete() error {
 	for _, k := range p.Keys {
 		switch {
 		case !variablePattern.MatchString(k):
-			return fmt.Errorf("keys has %q, which is no name of an environment variable; the key itself belongs into the environment", show(k))
+			return fmt.Errorf("keys has %q, which is not a valid name of an environment variable; the key itself belongs into the environment", show(k))
 		case reserved(k):
 			return fmt.Errorf("keys has %q, which is Fleet's own and never given to agents", k)
 		}

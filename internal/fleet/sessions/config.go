@@ -54,11 +54,11 @@ func (s Settings) Validate() error {
 	}
 	switch {
 	case s.TurnTimeout < 0:
-		return fmt.Errorf("sessions.turn_timeout is %s: it is more than 0, or 0 for the default of 10m", s.TurnTimeout)
+		return fmt.Errorf("sessions.turn_timeout is %s: it must be more than 0, or 0 for the default of 10m", s.TurnTimeout)
 	case s.Pulled.Login != "" && s.Pulled.Login != "docker" && s.Pulled.Login != "none":
 		return fmt.Errorf("sessions.pulled.login is %q: it is docker or none", s.Pulled.Login)
 	case s.Pulled.Timeout < 0:
-		return fmt.Errorf("sessions.pulled.timeout is %s: it is more than 0, or 0 for the default", s.Pulled.Timeout)
+		return fmt.Errorf("sessions.pulled.timeout is %s: it must be more than 0, or 0 for the default", s.Pulled.Timeout)
 	}
 	return nil
 }

@@ -181,7 +181,7 @@ func (d *Definition) checkServers(h header) error {
 		}
 		for key := range s.Env {
 			if !variablePattern.MatchString(key) || strings.HasSuffix(key, "*") {
-				return fail("env: %q is no name of an environment variable", shorten(key, 64))
+				return fail("env: %q is not a valid name of an environment variable", shorten(key, 64))
 			}
 		}
 		d.MCPServers = append(d.MCPServers, fleet.MCPServer(s))

@@ -1,6 +1,6 @@
-// Package agentfile reads and appends to files that an agent can replace. An agent could put a named pipe, a device, a
-// socket or a symbolic link in the place of such a file, and opening that could block for ever or lead elsewhere. The
-// functions of this package never block, and take regular files and directories only.
+// Package agentfile reads and appends to files that an agent can replace. An agent could replace such a file with a
+// named pipe, a device, a socket or a symbolic link, so that opening it would block forever or open another file. The
+// functions of this package never block, and accept only regular files and directories.
 package agentfile
 
 import (
@@ -13,17 +13,17 @@ import (
 	"syscall"
 )
 
-// ErrReplaced is the error of a path that is there and is not what it should be: a regular file, or a directory.
-var ErrReplaced = errors.New("the file was replaced by something that cannot be read")
+// ErrReplaced means that the path exists but is not the expected kind of file.
+var ErrReplaced = errors.New("not a regular file")
 
-// flags never block, and follow no symbolic link.
+// flags prevent blocking and following symbolic links.
 const flags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
 
-// Open opens a regular file for reading. It returns fs.ErrNotExist when nothing is there, ErrReplaced when something else
-// than a regular file is.
+// Open opens a regular file for reading. It returns fs.ErrNotExist if the path does not exist, and ErrReplaced if it is
+// not a regular file.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
-// Read returns the content of a regular file, at most limit bytes of it; a longer file is an error.
+// Read returns the content of a regular file. It fails if the file is longer than limit bytes.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func ReadDir(path string) ([]os.DirEntry, error) {
 	return entries, err
 }
 
-// Append adds data to the end of a regular file that exists.
+// Append appends data to an existing regular file.
 func Append(path string, data []byte) error {
 	f, err := open(path, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
@@ -59,7 +59,7 @@ func Append(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Create makes the file when it does not exist, and opens it for appending.
+// Create opens a regular file for appending, and creates it if necessary.
 func Create(path string) (*os.File, error) { return open(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE) }
 
 func open(path string, mode int) (*os.File, error) {
@@ -78,8 +78,8 @@ func open(path string, mode int) (*os.File, error) {
 	return f, nil
 }
 
-// replaced returns ErrReplaced for the errors that the system has for something of another kind: a symbolic link, a pipe
-// that nobody reads, a socket, a file in the place of a directory or the other way round.
+// replaced adds ErrReplaced to errors that the system returns for another kind of file: a symbolic link, a pipe without
+// a reader, a socket, or a file in place of a directory and the reverse.
 func replaced(path string, err error) error {
 	for _, other := range []error{syscall.ELOOP, syscall.ENXIO, syscall.ENOTDIR, syscall.EISDIR, syscall.ENODEV, syscall.EOPNOTSUPP} {
 		if errors.Is(err, other) {

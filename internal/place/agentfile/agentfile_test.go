@@ -13,7 +13,7 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// TestReplaced checks that what an agent can put in the place of a file is refused at once. Without that, the test hangs.
+// TestReplaced checks that every replacement that an agent can make is refused at once. A wrong implementation hangs.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -88,7 +88,7 @@ func (c *Catalog) Files(ctx context.Context) ([]sessions.Definition, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, hostError("the agents directory cannot be read", err)
+		return nil, hostError("cannot read the agents directory", err)
 	}
 	defer func() { _ = dir.Close() }()
 	var all []sessions.Definition

@@ -51,7 +51,7 @@ func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 	}
 	run, err := b.begin(context.WithoutCancel(ctx), x, r)
 	if err != nil {
-		return hostError("the run cannot be written down", err)
+		return hostError("cannot write the run's record", err)
 	}
 	x.run, begun = run, true
 	x.home.log(b.config.Now(), "task %s: begun", r.TaskID)
@@ -125,7 +125,7 @@ func (l *live) execute(prompt string) {
 		l.trouble = e
 	}
 	if l.trouble != nil {
-		l.trouble = hostError("the run's outcome cannot be written down", l.trouble)
+		l.trouble = hostError("cannot write the run's outcome", l.trouble)
 	}
 	l.outcome = o
 	l.agent.home.log(l.engine.config.Now(), "task %s: %s %s", l.ID, o.Status, o.Reason)
@@ -185,7 +185,7 @@ func (b *Place) outcome(h home) (fleet.Outcome, error) {
 		err = h.write("outcome.json", o)
 	}
 	if err != nil {
-		return fleet.Outcome{}, hostError("the run's outcome cannot be read", err)
+		return fleet.Outcome{}, hostError("cannot read the run's outcome", err)
 	}
 	return o, nil
 }

@@ -112,7 +112,7 @@ func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	case errors.Is(err, fs.ErrNotExist):
 		f = nil // the run ended before it could begin
 	case err != nil:
-		return fleet.Outcome{}, hostError("the run's output cannot be read", err)
+		return fleet.Outcome{}, hostError("cannot read the run's output", err)
 	default:
 		defer func() { _ = f.Close() }()
 	}
@@ -170,7 +170,7 @@ func (f *follower) read(ctx context.Context) error {
 		return nil
 	}
 	if _, err := f.file.Seek(f.at, io.SeekStart); err != nil {
-		return hostError("the run's output cannot be read", err)
+		return hostError("cannot read the run's output", err)
 	}
 	for r := bufio.NewReaderSize(f.file, 64<<10); ; {
 		line, err := r.ReadBytes('\n')
@@ -178,14 +178,14 @@ func (f *follower) read(ctx context.Context) error {
 			return nil // a line that has no end yet comes later, or was cut off by a crash
 		}
 		if err != nil {
-			return hostError("the run's output cannot be read", err)
+			return hostError("cannot read the run's output", err)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var p driver.Said
 		if err := json.Unmarshal(line, &p); err != nil {
-			return hostError("the run's output cannot be read", err)
+			return hostError("cannot read the run's output", err)
 		}
 		at := f.at + int64(len(line))
 		if err := f.sink(fleet.Output{Cursor: strconv.FormatInt(at, 10), Step: p.Step, Text: p.Text, Data: p.Data, Open: p.Open}); err != nil {

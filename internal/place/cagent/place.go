@@ -165,7 +165,7 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	}
 	lines, more, err := x.home.lines(n)
 	if err != nil {
-		return nil, false, hostError("the agent's log cannot be read", err)
+		return nil, false, hostError("cannot read the agent's log", err)
 	}
 	return lines, more, nil
 }

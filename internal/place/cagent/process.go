@@ -52,10 +52,10 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	}
 	t, err := b.task(x, r)
 	if err != nil {
-		return runner.Work{}, hostError("the agent's memories cannot be prepared", err)
+		return runner.Work{}, hostError("cannot prepare the agent's memories", err)
 	}
 	if err := workDir(t.Work); err != nil {
-		return runner.Work{}, hostError("the agent's directory cannot be made", err)
+		return runner.Work{}, hostError("cannot create the agent's directory", err)
 	}
 	d, err := parse([]byte(x.rec.document()))
 	if err != nil {
@@ -66,7 +66,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 		return runner.Work{}, err
 	}
 	if err := runner.Introduce(x.home.path("home"), b.gitEnviron()); err != nil {
-		return runner.Work{}, hostError("the agent's git cannot be configured", err)
+		return runner.Work{}, hostError("cannot configure the agent's git", err)
 	}
 	user := b.skills(d)
 	if policy != nil && user != "" {

@@ -31,7 +31,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	dir := filepath.Join(b.config.Dir, "agents")
 	made, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
-		return fleet.Workspace{}, hostError("the agent's directory cannot be made", err)
+		return fleet.Workspace{}, hostError("cannot create the agent's directory", err)
 	}
 	h := home(filepath.Join(dir, fileName(a.UID)))
 	err = home(made).fill(rec)
@@ -53,7 +53,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	}
 	if err != nil {
 		_ = os.RemoveAll(made)
-		return fleet.Workspace{}, hostError("the agent's directory cannot be made", err)
+		return fleet.Workspace{}, hostError("cannot create the agent's directory", err)
 	}
 	b.agents[a.UID] = x
 	h.log(rec.CreatedAt, "the agent was made")
@@ -181,7 +181,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 		return nil
 	}
 	if err := os.Remove(x.home.path("stopped")); err != nil && !os.IsNotExist(err) {
-		return hostError("the agent cannot be started", err)
+		return hostError("cannot start the agent", err)
 	}
 	x.stopped = false
 	x.home.log(b.config.Now(), "started")
@@ -201,7 +201,7 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	if !x.stopped {
 		if err := writeFile(x.home.path("stopped"), nil); err != nil {
 			x.mu.Unlock()
-			return hostError("the agent cannot be stopped", err)
+			return hostError("cannot stop the agent", err)
 		}
 		x.stopped = true
 		x.home.log(b.config.Now(), "stopped")
@@ -245,7 +245,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		err = worktree.RemoveAll(gone) // programs may have left directories that nobody may write to
 	}
 	if err != nil {
-		return "", hostError("the agent's directory cannot be removed", err)
+		return "", hostError("cannot remove the agent's directory", err)
 	}
 	x.mu.Lock()
 	x.gone = true

@@ -57,7 +57,7 @@ func (c *Catalog) Pull(ctx context.Context, reference string) (sessions.Pulled, 
 	}
 	a.Owner = who.Name
 	if err := c.keep(a); err != nil {
-		return sessions.Pulled{}, hostError("the agent cannot be kept", err)
+		return sessions.Pulled{}, hostError("cannot keep the agent", err)
 	}
 	return sessions.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
 }

@@ -194,7 +194,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	}
 	talk, items, err := openConversation(r.State.path("conversation.jsonl"))
 	if err != nil {
-		return "", hostError("the agent's conversation cannot be read", err)
+		return "", hostError("cannot read the agent's conversation", err)
 	}
 	c, err := r.crew(ctx)
 	if err != nil {
@@ -218,7 +218,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	}
 	talk.save(s)
 	if talk.err != nil {
-		return "", hostError("the agent's conversation cannot be written down", talk.err)
+		return "", hostError("cannot write the agent's conversation", talk.err)
 	}
 	return lastSaid(s.Messages[begin:]), w.err
 }

@@ -71,7 +71,7 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 	}
 	files, err := os.ReadDir(c.config.StoreDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, hostError("the store of agents cannot be read", err)
+		return nil, hostError("cannot read the store of agents", err)
 	}
 	var all []*artifact
 	for _, f := range files {
@@ -90,7 +90,7 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 			err = json.Unmarshal(b, a)
 		}
 		if err != nil {
-			return nil, hostError("the store of agents cannot be read", err)
+			return nil, hostError("cannot read the store of agents", err)
 		}
 		if who.MaySee(a.Owner) {
 			all = append(all, a)
@@ -153,7 +153,7 @@ func (c *Catalog) Remove(ctx context.Context, reference string) (sessions.Pulled
 		return sessions.Pulled{}, err
 	}
 	if err := os.Remove(c.artifactPath(a)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return sessions.Pulled{}, hostError("the agent cannot be removed", err)
+		return sessions.Pulled{}, hostError("cannot remove the agent", err)
 	}
 	return sessions.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
 }

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// batchThreshold is how many workspaces may be looked at one by one within batchWindow; when it is more, one list of all
-	// answers for each of them.
+	// batchThreshold is the number of lookups of single workspaces within batchWindow above which one list of all
+	// workspaces answers them.
 	batchThreshold = 20
 	batchWindow    = 2 * time.Second
 )
 
-// batch is the list that answers when many workspaces are looked at at a time, as after many were made.
+// batch caches a list of all workspaces for times with many lookups, for example after many agents were created.
 type batch struct {
 	mu      sync.Mutex
-	looks   []time.Time             // of the newest looks at single workspaces
-	changed map[uuid.UUID]time.Time // when a build of a workspace was asked for: what is older does not count
+	looks   []time.Time             // times of the latest lookups of single workspaces
+	changed map[uuid.UUID]time.Time // when a build of a workspace was requested; an older list is outdated for it
 
-	list sync.Mutex // held by who lists
-	at   time.Time  // when the list was asked for
+	list sync.Mutex // held while listing
+	at   time.Time  // when the list was requested
 	byID map[uuid.UUID]codersdk.Workspace
 }
 
 func (c *batch) init() { c.changed = map[uuid.UUID]time.Time{} }
 
-// wrote notes that the workspace changes.
+// wrote records that the workspace changes.
 func (c *batch) wrote(id uuid.UUID, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *batch) wrote(id uuid.UUID, now time.Time) {
 	c.changed[id] = now
 }
 
-// tooMany notes a look at a workspace, and says whether there are too many of them.
+// tooMany records a lookup, and reports whether there were too many of them lately.
 func (c *batch) tooMany(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,8 +61,8 @@ func (c *batch) tooMany(now time.Time) bool {
 	return false
 }
 
-// fromList returns the workspace from a list of all, when so many are looked at that this is cheaper, and the list is
-// not older than what is known of the workspace.
+// fromList returns the workspace from a list of all workspaces. It returns nil if there are few lookups, or if the list
+// is older than the last known change of the workspace.
 func (b *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
 	c := &b.batch
 	if b.config.Owner != OwnerSelf || !c.tooMany(b.config.Now()) {

@@ -2,10 +2,10 @@ package coder
 
 import "slices"
 
-// promptParameters are the parameters that are by their names the prompt that an agent is started with.
+// promptParameters are parameters whose name says that they hold the prompt with which an agent starts.
 var promptParameters = []string{"AI Prompt", "ai_prompt"}
 
-// begins reports whether an agent of the template begins to work on its specification as soon as it is there.
+// begins reports whether an agent of the template starts to work on its specification without being told.
 func (s Settings) begins(v *version) bool {
 	spec := s.spec(v)
 	if spec == nil || s.SpecIsTask != nil {

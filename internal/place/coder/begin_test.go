@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestStartedOnItsCommandLine has an agent that was started with its prompt: the conversation does not have it as a
-// message, but the agent's screen shows it.
+// TestStartedOnItsCommandLine runs an agent that got its prompt on its command line. The prompt is not a message of the
+// conversation, but it is on the agent's screen.
 func TestStartedOnItsCommandLine(t *testing.T) {
 	x := newWorld(t)
 	b := x.backend()
@@ -35,7 +35,7 @@ func TestStartedOnItsCommandLine(t *testing.T) {
 	require.Equal(t, "It is built.", o.Summary)
 	require.Equal(t, 1, strings.Count(said.String(), "It is built."))
 
-	// Another process follows what is over, from where the first one was.
+	// Another process follows the completed run from the first one's cursor.
 	o, err = x.backend().Connect(x.agent()).Follow(t.Context(), r, cursor, func(out fleet.Output) error {
 		require.Empty(t, out.Text)
 		return nil
@@ -46,10 +46,10 @@ func TestStartedOnItsCommandLine(t *testing.T) {
 	require.Zero(t, x.count("POST message"))
 }
 
-// TestBeginsNothing waits for an agent that rests: it is told so, and given nothing.
+// TestBeginsNothing waits for an agent that is idle, and checks that it gets no message.
 func TestBeginsNothing(t *testing.T) {
 	x := newWorld(t)
-	r := x.run("Ready.") // is on its screen, and too short to be known by that
+	r := x.run("Ready.") // on its screen, but too short to be recognised there
 	r.SelfStarted = true
 	err := x.backend().Connect(x.agent()).Dispatch(t.Context(), r)
 	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err))

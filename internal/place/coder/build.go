@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// buildPause is how long to wait before looking again at a build that goes on.
+// buildPause is the interval for polling a build.
 const buildPause = 500 * time.Millisecond
 
 // Start implements fleet.Place.
@@ -53,7 +53,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	}
 }
 
-// Stop implements fleet.Place. A start that goes on is canceled, where that is allowed.
+// Stop implements fleet.Place. It cancels a running start, if Coder allows that.
 func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	at, err := b.find(ctx, a)
 	if err != nil {
@@ -87,13 +87,13 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	}
 }
 
-// Delete implements fleet.Place. It returns when the workspace is gone.
+// Delete implements fleet.Place. It returns when the workspace has been deleted.
 func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	at, err := b.find(ctx, a)
 	if err != nil {
 		return "", err
 	}
-	asked := uuid.Nil // the build that this call asked for
+	asked := uuid.Nil // the build that this call requested
 	for at != nil {
 		build := at.ws.LatestBuild
 		active := build.Status == codersdk.WorkspaceStatusPending || build.Status == codersdk.WorkspaceStatusStarting ||
@@ -126,13 +126,13 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return "", nil
 }
 
-// forget drops what is remembered of a workspace that is gone.
+// forget removes the cached state of a deleted workspace.
 func (b *Place) forget(id uuid.UUID) {
 	b.known.forget(id)
 	b.verdict.forget(id)
 }
 
-// build asks for a build; false means that another one goes on and must end first.
+// build requests a build. It returns false if another build is active and must end first.
 func (b *Place) build(ctx context.Context, at *place, r codersdk.CreateWorkspaceBuildRequest) (bool, error) {
 	_, err := b.start(ctx, at, r)
 	if conflict(err) {
@@ -150,7 +150,7 @@ func (b *Place) start(ctx context.Context, at *place, r codersdk.CreateWorkspace
 	return build.ID, err
 }
 
-// cancel ends the build that goes on. Coder may not allow it, and it may have ended by itself: the caller looks again.
+// cancel cancels the active build. Coder may refuse that, and the build may have ended, so the caller checks again.
 func (b *Place) cancel(ctx context.Context, at *place) error {
 	_, err := ask(ctx, "canceling a build of "+at.ws.Name, func(ctx context.Context) (struct{}, error) {
 		err := at.account.sdk.CancelWorkspaceBuild(ctx, at.ws.LatestBuild.ID, codersdk.CancelWorkspaceBuildParams{})
@@ -163,7 +163,7 @@ func (b *Place) cancel(ctx context.Context, at *place) error {
 	return err
 }
 
-// later looks at the workspace again, after a while; nil means that it is gone.
+// later waits and reads the workspace again; nil means that it is gone.
 func (b *Place) later(ctx context.Context, at *place) (*place, error) {
 	if err := b.wait(ctx, buildPause); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// shell returns an agent that runs already, in a workspace with a fleet-runner. Its tasks are scripts.
+// shell returns a running agent in a workspace with a fleet-runner. Its tasks are shell scripts.
 func (x *rig) shell(suffix string) fleet.Agent {
 	a := x.agentOf("Runner", suffix)
 	x.prepare(func() {
@@ -23,7 +23,7 @@ func (x *rig) shell(suffix string) fleet.Agent {
 	return a
 }
 
-// script returns a run with a time limit, which runners want, of an age that fits any recording.
+// script returns a run with a time limit, which runners require, and a start time that fits any recording.
 func script(id, text string) fleet.Run {
 	return fleet.Run{TaskID: "task-" + id, Prompt: text, Timeout: time.Hour, Started: time.Unix(1, 0)}
 }
@@ -34,7 +34,7 @@ func (x *rig) completes(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	return x.follow(a, r)
 }
 
-// runnerCreate makes an agent whose workspace takes Fleet's public key.
+// runnerCreate creates an agent whose workspace gets Fleet's public key.
 func runnerCreate(x *rig) {
 	a := x.agentOf("Runner", "made")
 	w, err := x.b.Provision(x.ctx, a)
@@ -73,7 +73,7 @@ func runnerFails(x *rig) {
 	x.Equal("exit code 3: no compiler", o.Reason)
 }
 
-// runnerWorks follows a run for longer than one stream.
+// runnerWorks follows a run across several streams.
 func runnerWorks(x *rig) {
 	a := x.shell("long")
 	text, o := x.completes(a, script("works", "for i in $(seq 6); do echo step $i; sleep 0.5; done"))
@@ -120,7 +120,7 @@ func runnerNeverGiven(x *rig) {
 	x.reason(err, fleet.ReasonTaskNotFound)
 }
 
-// runnerChanges asks what a run changed, and has its work checked.
+// runnerChanges reads the changes of a run, and runs a check.
 func runnerChanges(x *rig) {
 	a := x.shell("git")
 	r := script("changes", "echo one line >made")
@@ -139,7 +139,7 @@ func runnerChanges(x *rig) {
 	x.Equal(fleet.CheckPassed, res.Status)
 }
 
-// runnerCrashed kills the runner while it has a run: the next one knows of the run, and wants another handshake.
+// runnerCrashed kills the runner during a run. The next runner knows the run, and requires a new handshake.
 func runnerCrashed(x *rig) {
 	a := x.shell("crash")
 	r := script("survives", "echo before; sleep 5; echo after")
@@ -172,7 +172,7 @@ func runnerStopped(x *rig) {
 	x.Equal("its workspace was stopped", o.Reason)
 }
 
-// runnerOtherKey is another Fleet's: the runner takes no request of it.
+// runnerOtherKey signs requests with another key: the runner must refuse them.
 func runnerOtherKey(x *rig) {
 	a := x.shell("safe")
 	config := x.config

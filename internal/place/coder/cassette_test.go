@@ -15,8 +15,7 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// TestCassettes replays what a real Coder deployment has answered, one cassette for each case; with -record it makes
-// them anew.
+// TestCassettes replays the answers of a real Coder deployment, one cassette per case. With -record it records them.
 func TestCassettes(t *testing.T) {
 	for name, c := range map[string]struct {
 		run    func(*rig)
@@ -123,7 +122,7 @@ func adminToken(c *coder.Config) {
 	}
 }
 
-// forOwners has workspaces belong to the owners of their agents, with an admin's token.
+// forOwners gives workspaces to the owners of their agents. It needs an admin's token.
 func forOwners(c *coder.Config) {
 	adminToken(c)
 	prefix := "own-"
@@ -190,7 +189,7 @@ func rolesOfPresets(x *rig) {
 
 func create(x *rig) {
 	a := x.agent("create")
-	a.Role = "Manager" // another case
+	a.Role = "Manager" // with another case
 	w, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
@@ -207,7 +206,7 @@ func create(x *rig) {
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
-// later is after any recording: what is in Coder is older.
+// later is after the time of any recording.
 var later = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func createTaken(x *rig) {
@@ -262,7 +261,7 @@ func createByPreset(x *rig) {
 	w, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
-	x.b.ForgetTemplates() // a replay has another time than the recording
+	x.b.ForgetTemplates() // the clock of a replay differs from that of the recording
 	all, err := x.b.List(x.ctx)
 	x.NoError(err)
 	x.Equal("Operations Engineer", only(x, all, "cas-preset").Role)
@@ -293,7 +292,7 @@ func createFails(x *rig) {
 	x.NoError(err)
 }
 
-// projectOf is the name of the template's project.
+// projectOf returns the name of the template's project.
 func (x *rig) projectOf(template string) string {
 	all, err := x.b.Projects(x.ctx)
 	x.NoError(err)
@@ -370,7 +369,7 @@ func metadata(x *rig) {
 	}, w.Metadata)
 }
 
-// stoppedAgent returns an agent whose workspace was stopped.
+// stoppedAgent returns an agent whose workspace is stopped.
 func (x *rig) stoppedAgent(suffix string) fleet.Agent {
 	a := x.ready(suffix)
 	x.prepare(func() {
@@ -464,7 +463,7 @@ func deletedInCoder(x *rig) {
 	x.NotEmpty(w.Reason)
 }
 
-// stateDeleting looks at a workspace while somebody deletes it in Coder.
+// stateDeleting inspects a workspace that is deleted in Coder at the same time.
 func stateDeleting(x *rig) {
 	a := x.ready("going")
 	w, err := x.b.Inspect(x.ctx, a)
@@ -472,7 +471,7 @@ func stateDeleting(x *rig) {
 	a.WorkspaceID = w.ID
 	x.prepare(func() {
 		x.request(http.MethodPost, "/api/v2/workspaces/"+a.WorkspaceID+"/builds", `{"transition":"delete"}`)
-		time.Sleep(600 * time.Millisecond) // until a provisioner has taken it
+		time.Sleep(600 * time.Millisecond) // until a provisioner has accepted it
 	})
 	w, err = x.b.Inspect(x.ctx, a)
 	x.NoError(err)
@@ -494,7 +493,8 @@ func stoppedInCoder(x *rig) {
 	x.Equal("its workspace was stopped", o.Reason)
 }
 
-// statesOfHanging has more builds hang than Coder works on at a time, so that the last one waits; then all are canceled.
+// statesOfHanging starts more builds than Coder runs at a time, so that the last one stays pending, and then cancels
+// all.
 func statesOfHanging(x *rig) {
 	project := x.projectOf("hang-echo")
 	var agents []fleet.Agent
@@ -556,7 +556,7 @@ func stateUnhealthy(x *rig) {
 	x.Contains(w.Reason, "lost its connection")
 }
 
-// signal signals a process of a workspace of the test bed, by the file with its id.
+// signal sends a signal to a process of a workspace of the test bed, whose id is in the file.
 func (x *rig) signal(workspace, file string, s syscall.Signal) {
 	b, err := os.ReadFile(filepath.Join(os.Getenv("TESTBED_DIR"), "ws", "by-name", "bob", workspace, file))
 	x.NoError(err)
@@ -565,12 +565,12 @@ func (x *rig) signal(workspace, file string, s syscall.Signal) {
 	x.NoError(syscall.Kill(pid, s))
 }
 
-// run returns a run without a time limit, of an age that fits any recording.
+// run returns a run without a time limit, and with a start time that fits any recording.
 func run(prompt string) fleet.Run {
 	return fleet.Run{TaskID: "task-" + strings.ReplaceAll(prompt, " ", "-"), Prompt: prompt, Started: time.Unix(1, 0)}
 }
 
-// follow follows the run from its beginning to its end.
+// follow follows the run from its start to its end.
 func (x *rig) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	var text strings.Builder
 	o, err := x.b.Connect(a).Follow(x.ctx, r, "", func(out fleet.Output) error {
@@ -609,7 +609,7 @@ func taskReports(x *rig) {
 	a := x.ready("report")
 	r := run("done with the refactoring")
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
-	x.prepare(func() { time.Sleep(8 * time.Second) }) // until the watcher of its screen has reported "idle" too
+	x.prepare(func() { time.Sleep(8 * time.Second) }) // until the screen watcher has reported "idle" too
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("[coder] Done: done with the refactoring", o.Summary)
@@ -672,7 +672,7 @@ func taskWithSpec(x *rig) {
 	x.Equal("two", o.Summary)
 }
 
-// taskOfItsOwn is an agent of a template that takes the prompt itself: it begins to work on it at once.
+// taskOfItsOwn creates an agent whose template passes the prompt itself, so that it starts to work at once.
 func taskOfItsOwn(x *rig) {
 	all, err := x.b.Roles(x.ctx, "Prompt first")
 	x.NoError(err)
@@ -698,7 +698,7 @@ func taskOfItsOwn(x *rig) {
 	x.Equal("what next", o.Summary)
 }
 
-// taskNotBegun is an agent that is said to begin by itself, and does not.
+// taskNotBegun creates an agent that is configured to start by itself but does not.
 func taskNotBegun(x *rig) {
 	a := x.ready("rests")
 	r := run(a.Spec)
@@ -738,7 +738,7 @@ func interruptIdle(x *rig) {
 	x.Equal(o, same)
 }
 
-// messageToBusy sends an agent that works a message: it gets it when it has come to rest, and its run goes on with it.
+// messageToBusy sends a message to a busy agent. The agent gets it when it is idle, and the run continues.
 func messageToBusy(x *rig) {
 	a := x.ready("told")
 	r := run("sleep 4")
@@ -754,8 +754,8 @@ func messageToBusy(x *rig) {
 	x.reason(x.b.Connect(a).Send(x.ctx, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
-// messageOfAnother has a server die that has sent a message, and the next one go on: with the same message, of which
-// nobody knows whether it was given, and with another one of the same words.
+// messageOfAnother simulates a server that stopped after it had sent a message. The next server sends the same message,
+// whose delivery is unknown, and another one with the same text.
 func messageOfAnother(x *rig) {
 	a := x.ready("heir")
 	r := run("sleep 2")
@@ -802,7 +802,7 @@ func tokenRefused(x *rig) {
 	x.NotContains(x.reason(err, fleet.ReasonPermissionDenied).Error(), "0123456789")
 }
 
-// hiddenWorkspace asks for a workspace that is not there or, which Coder does not tell apart, not to be seen.
+// hiddenWorkspace inspects a workspace that does not exist or is not visible. Coder does not distinguish these.
 func hiddenWorkspace(x *rig) {
 	a := x.agent("others")
 	a.WorkspaceID = "00000000-0000-4000-8000-000000000001"
@@ -813,7 +813,8 @@ func hiddenWorkspace(x *rig) {
 	x.reason(x.b.Start(x.ctx, a), fleet.ReasonProvisioningFailed)
 }
 
-// othersAgent uses the token of an admin, who can see all workspaces: they are not the admin's all the same.
+// othersAgent uses the token of an admin, who can see all workspaces. Those of other users must not be the admin's
+// agents.
 func othersAgent(x *rig) {
 	a := x.ready("not-mine")
 	all, err := x.b.List(x.ctx)
@@ -840,7 +841,8 @@ func othersAgent(x *rig) {
 	x.prepare(func() { x.awaitLive(x.agent("not-mine"), fleet.StateRunning) })
 }
 
-// ownerPrincipal makes an agent whose workspace belongs to its owner, with a token that is made for that, and ended.
+// ownerPrincipal creates an agent whose workspace belongs to its owner, with a token that is created and revoked for
+// that.
 func ownerPrincipal(x *rig) {
 	a := fleet.Agent{UID: "uid-of-hers", Name: "hers", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec."}
 	w, err := x.b.Provision(x.ctx, a)
@@ -866,7 +868,7 @@ func ownerPrincipal(x *rig) {
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
-// ownerUnknown is an owner whom Coder does not know.
+// ownerUnknown creates an agent for an owner who is not a Coder user.
 func ownerUnknown(x *rig) {
 	a := fleet.Agent{UID: "uid-of-his", Name: "his", Owner: "nobody-here", Project: "Setup", Role: "coder", Spec: "A spec."}
 	_, err := x.b.Provision(x.ctx, a)

@@ -14,42 +14,42 @@ import (
 	"fleet/internal/fleet"
 )
 
-// catalogAge is how old the list of templates may be when workspaces are listed.
+// catalogAge is the maximum age of the list of templates when workspaces are listed.
 const catalogAge = 30 * time.Second
 
-// catalog is what is known of templates.
+// catalog caches templates and their versions.
 type catalog struct {
 	mu       sync.Mutex
 	at       time.Time
 	projects []*project
-	versions map[uuid.UUID]*version // they never change
-	unread   map[uuid.UUID]unread   // versions that Coder did not show, or not all of
+	versions map[uuid.UUID]*version // versions never change
+	unread   map[uuid.UUID]unread   // versions that Coder returned incompletely or not at all
 }
 
 func (c *catalog) init() {
 	c.versions, c.unread = map[uuid.UUID]*version{}, map[uuid.UUID]unread{}
 }
 
-// unread is what Coder did not show.
+// unread records a failed read.
 type unread struct {
 	err   error
-	at    time.Time // of the last try
+	at    time.Time // of the last attempt
 	tries int
-	known *version // what it did show of a version; nil: nothing
+	known *version // the part that could be read; nil: nothing
 }
 
-// project is a template that can host an agent.
+// project is a template that can host agents.
 type project struct {
 	fleet.Project
 	Settings
 	template codersdk.Template
-	unsure   bool // its version cannot be read, so nobody knows whether it hosts agents
+	unsure   bool // its version cannot be read, so it is unknown whether it hosts agents
 }
 
-// version is what is to be known of a template version.
+// version is the cached part of a template version.
 type version struct {
 	parameters []codersdk.TemplateVersionParameter
-	presets    []codersdk.Preset // with names, by name
+	presets    []codersdk.Preset // those with names, sorted by name
 }
 
 // Projects implements fleet.Place.
@@ -80,7 +80,7 @@ func (b *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 	return p.roles(v), nil
 }
 
-// project returns the project of the name.
+// project finds the project by name.
 func (b *Place) project(ctx context.Context, name string) (*project, error) {
 	all, err := b.projects(ctx, 0)
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *Place) project(ctx context.Context, name string) (*project, error) {
 		}
 		names = append(names, p.Name)
 	}
-	for _, p := range all { // its display name may have been another one when the agent was made
+	for _, p := range all { // the display name may have changed since the agent was created
 		if p.Matches(name) {
 			return p, nil
 		}
@@ -106,7 +106,7 @@ func (b *Place) project(ctx context.Context, name string) (*project, error) {
 	return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "Coder has no template for the project %q: %s", name, list)
 }
 
-// projects returns all projects, by name; from memory when that is not older than age.
+// projects returns all projects, sorted by name. It uses the cache unless that is older than age.
 func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, error) {
 	c := &b.catalog
 	c.mu.Lock()
@@ -136,7 +136,7 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if v == nil { // gone meanwhile, not for this user, or broken: others are not
+		if v == nil { // deleted meanwhile, not visible for this user, or broken: return the others
 			v, p.unsure = &version{}, !named
 		}
 		inUse[t.ActiveVersionID] = true
@@ -163,7 +163,7 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 	return found, nil
 }
 
-// configured returns the name that the configuration gives the template.
+// configured returns the configured name of the template.
 func (b *Place) configured(t codersdk.Template) (string, bool) {
 	for name, p := range b.config.Projects {
 		if strings.EqualFold(p.Template, t.Name) {
@@ -173,8 +173,8 @@ func (b *Place) configured(t codersdk.Template) (string, bool) {
 	return "", false
 }
 
-// tellApart gives each project a name of its own, and sorts them by it: a display name is free text, and a template's
-// name is its own in its organization only.
+// tellApart makes the names of projects unique and sorts the projects. Display names are free text, and names of
+// templates are unique only within an organization.
 func tellApart(all []*project) {
 	for _, rename := range []func(*project) string{
 		func(p *project) string { return p.template.Name },
@@ -193,8 +193,8 @@ func tellApart(all []*project) {
 	slices.SortFunc(all, func(a, b *project) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// knownVersion returns what is known of the template version, for a listing: one that Coder did not show lately is not
-// asked for again. With an error it returns what Coder did show, or nil.
+// knownVersion returns the template version for a listing. It does not repeat a recent failed read. With an error it
+// returns the part that could be read, or nil.
 func (b *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error) {
 	c := &b.catalog
 	c.mu.Lock()
@@ -220,8 +220,7 @@ func (b *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error
 	return v, err
 }
 
-// version returns what is to be known of the template version. With an error it returns nil, or what is known without
-// its presets.
+// version returns the template version. With an error it returns nil, or the version without presets.
 func (b *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
 	c := &b.catalog
 	c.mu.Lock()
@@ -244,7 +243,7 @@ func (b *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
 	if err != nil {
 		return v, err
 	}
-	for _, p := range presets { // Coder gives them in no order, and some without a name
+	for _, p := range presets { // Coder returns them unordered, and some without a name
 		if strings.TrimSpace(p.Name) != "" {
 			v.presets = append(v.presets, p)
 		}
@@ -260,7 +259,7 @@ func (b *Place) version(ctx context.Context, id uuid.UUID) (*version, error) {
 	return v, nil
 }
 
-// parameter returns the first parameter of one of the names.
+// parameter returns the first parameter that has one of the names.
 func (v *version) parameter(names ...string) *codersdk.TemplateVersionParameter {
 	for _, name := range names {
 		for i := range v.parameters {
@@ -272,7 +271,7 @@ func (v *version) parameter(names ...string) *codersdk.TemplateVersionParameter 
 	return nil
 }
 
-// role returns the parameter that takes the agent's role; nil when there is none.
+// role returns the parameter for the agent's role; nil if there is none.
 func (s Settings) role(v *version) *codersdk.TemplateVersionParameter {
 	p := v.parameter(orList(s.RoleParameter, roleParameters)...)
 	if p == nil || len(p.Options) == 0 {
@@ -281,17 +280,17 @@ func (s Settings) role(v *version) *codersdk.TemplateVersionParameter {
 	return p
 }
 
-// spec returns the parameter that takes the agent's specification; nil when there is none.
+// spec returns the parameter for the agent's specification; nil if there is none.
 func (s Settings) spec(v *version) *codersdk.TemplateVersionParameter {
 	return v.parameter(orList(s.SpecParameter, specParameters)...)
 }
 
-// hosts reports whether a template of that version can host an agent.
+// hosts reports whether a template of the version can host agents.
 func (s Settings) hosts(v *version) bool {
 	return s.spec(v) != nil || v.parameter(orList(s.RoleParameter, roleParameters)...) != nil || v.parameter(hostParameters...) != nil
 }
 
-// defaultRole is the name of the default role, and of the only one where there are none.
+// defaultRole is the name of the default role, and of the only role of templates without roles.
 const defaultRole = "coder"
 
 // roles returns the roles of the project.
@@ -325,7 +324,7 @@ func (p *project) roles(v *version) []fleet.Role {
 	return roles
 }
 
-// asRole returns how a workspace is made one of the role.
+// asRole returns the build parameters and the preset for a workspace with the role.
 func (p *project) asRole(v *version, name string) (values []codersdk.WorkspaceBuildParameter, preset uuid.UUID, err error) {
 	if param := p.role(v); param != nil {
 		for _, o := range param.Options {
@@ -350,8 +349,9 @@ func (p *project) asRole(v *version, name string) (values []codersdk.WorkspaceBu
 	return nil, uuid.Nil, fleet.Errorf(fleet.ReasonRoleNotFound, "the project %q has no role %q: its roles are %s", p.Name, name, strings.Join(names, ", "))
 }
 
-// usePreset returns how a workspace is made one of the preset. A preset's value would win over one in the same request,
-// so a preset that sets the specification is not named: its other values are given one by one.
+// usePreset returns the build parameters and the preset for a workspace with that preset. The values of a preset
+// override those of the request, so a preset that sets the specification is not used: its other values are sent as
+// parameters.
 func (p *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
 	spec := p.spec(v)
 	if spec == nil || !slices.ContainsFunc(preset.Parameters, func(q codersdk.PresetParameter) bool { return q.Name == spec.Name }) {
@@ -366,7 +366,7 @@ func (p *project) usePreset(v *version, preset codersdk.Preset) ([]codersdk.Work
 	return values, uuid.Nil, nil
 }
 
-// roleOf returns the role of a workspace that was built with the values and the preset; "" when it cannot be told.
+// roleOf returns the role of a workspace that was built with the values and the preset; empty if unknown.
 func (p *project) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, preset *uuid.UUID) string {
 	if param := p.role(v); param != nil {
 		return valueOf(values, param.Name)

@@ -15,57 +15,59 @@ import (
 	"time"
 )
 
-// Config configures a Place. URL and Token are needed.
+// Config configures a Place. URL and Token are required.
 type Config struct {
-	URL string `yaml:"url"` // of the Coder deployment, as a person opens it
+	URL string `yaml:"url"` // of the Coder deployment
 
-	// Owner says to which Coder user the workspaces of agents belong: self, the user of Fleet's own token (the default),
-	// or principal, the user with the name of the agent's owner. The latter needs a token of Coder's owner role.
+	// Owner sets which Coder user owns the workspaces of agents: self (default) is the user of Fleet's token, principal
+	// is the user with the name of the agent's owner. The latter requires a token with Coder's owner role.
 	Owner string `yaml:"owner"`
 
-	// TokenFile is a file with the session token, for FindToken; empty means the environment, or Coder's own login.
+	// TokenFile is the path of a file with the session token, for FindToken; empty: the environment, or Coder's own
+	// login.
 	TokenFile string `yaml:"token_file"`
 
 	Settings `yaml:",inline"`
 
-	// Projects names templates, and says what is special about them, by the project's name. Templates that can host an
-	// agent are projects without being named here.
+	// Projects configures templates, by project name. Templates that can host agents are projects even if they are not
+	// listed here.
 	Projects map[string]Project `yaml:"projects"`
 
-	// Metadata says which metadata item of an agent's template is shown under which key of Fleet; what is missing here
-	// is as in DefaultMetadata, and an empty item means none.
+	// Metadata maps keys of Fleet to metadata items of a template. Missing keys have the value of DefaultMetadata; an
+	// empty value turns the key off.
 	Metadata map[string]string `yaml:"metadata"`
 
-	PollInterval time.Duration `yaml:"poll_interval"` // how often all workspaces are listed; 0: 3 s
+	PollInterval time.Duration `yaml:"poll_interval"` // how often workspaces are listed; 0: 3 s
 
-	// Token returns the session token. It is asked before every request, so that it can change. Its errors are shown.
+	// Token returns the session token. It is called before every request, so that the token can change. Its errors are
+	// shown to users.
 	Token func(context.Context) (string, error) `yaml:"-"`
-	// RunnerKey signs requests to fleet-runner in workspaces; nil: workspaces with a fleet-runner cannot be used.
+	// RunnerKey signs requests to fleet-runner; nil: workspaces with a fleet-runner cannot be used.
 	RunnerKey ed25519.PrivateKey `yaml:"-"`
-	// Transport carries the requests; nil means one of the backend's own.
+	// Transport sends the requests; nil: a transport of the place's own.
 	Transport http.RoundTripper `yaml:"-"`
-	Logger    *slog.Logger      `yaml:"-"` // nil: none
+	Logger    *slog.Logger      `yaml:"-"` // nil: no logging
 	Now       func() time.Time  `yaml:"-"` // nil: time.Now
 }
 
-// Settings say how agents are hosted by a template. The zero value means the defaults.
+// Settings configures how a template hosts agents. The zero value means the defaults.
 type Settings struct {
-	RoleParameter string `yaml:"role_parameter"` // none: the first there is of role, agent_role and fleet_role
-	SpecParameter string `yaml:"spec_parameter"` // none: the first there is of spec, fleet_spec, AI Prompt and ai_prompt
-	App           string `yaml:"app"`            // slug of the app to speak to; none: the first there is of fleet-runner and, for AgentAPI, agentapi, ccw and claude-code
-	// SpecIsTask says that the spec's parameter is the prompt itself, on which the agent begins to work at once; none:
-	// where it is AI Prompt or ai_prompt.
+	RoleParameter string `yaml:"role_parameter"` // empty: the first one found of role, agent_role and fleet_role
+	SpecParameter string `yaml:"spec_parameter"` // empty: the first one found of spec, fleet_spec, AI Prompt and ai_prompt
+	App           string `yaml:"app"`            // slug of the app to connect to; empty: the first one found of fleet-runner and, for AgentAPI, agentapi, ccw and claude-code
+	// SpecIsTask says that the specification is the agent's prompt, on which it starts to work at once; nil: true if
+	// the parameter is AI Prompt or ai_prompt.
 	SpecIsTask *bool   `yaml:"spec_is_task"`
-	Prefix     *string `yaml:"prefix"` // how the names of agents' workspaces begin; none: agent-
+	Prefix     *string `yaml:"prefix"` // prefix of the names of agents' workspaces; nil: agent-
 }
 
-// Project is a template that is named in the configuration.
+// Project configures a template.
 type Project struct {
-	Template string `yaml:"template"` // name of the template; none: the name of the project
+	Template string `yaml:"template"` // name of the template; empty: the name of the project
 	Settings `yaml:",inline"`
 }
 
-// UnmarshalYAML also takes the name of the template alone: `Setup: setup-devcontainer`.
+// UnmarshalYAML also accepts the name of the template alone: `Setup: setup-devcontainer`.
 func (p *Project) UnmarshalYAML(unmarshal func(any) error) error {
 	var name string
 	if err := unmarshal(&name); err == nil {
@@ -76,19 +78,19 @@ func (p *Project) UnmarshalYAML(unmarshal func(any) error) error {
 	return unmarshal((*plain)(p))
 }
 
-// The values of Config.Owner.
+// Values of Config.Owner.
 const (
 	OwnerSelf      = "self"
 	OwnerPrincipal = "principal"
 )
 
-// DefaultPrefix is how the names of agents' workspaces begin.
+// DefaultPrefix is the default prefix of the names of agents' workspaces.
 const DefaultPrefix = "agent-"
 
 const defaultPollInterval = 3 * time.Second
 
-// Parameters and apps that are looked for when the configuration names none. A template with one of hostParameters, or
-// of the others, can host an agent.
+// Defaults for the names of parameters and apps. A template that has one of hostParameters, or one of the apps, can
+// host agents.
 var (
 	roleParameters = []string{"role", "agent_role", "fleet_role"}
 	specParameters = []string{"spec", "fleet_spec", "AI Prompt", "ai_prompt"}
@@ -96,11 +98,11 @@ var (
 	appSlugs       = []string{runnerSlug, "agentapi", "ccw", "claude-code"}
 )
 
-// ownerParameter takes the name of the agent's owner, where all workspaces belong to one Coder user: who an agent belongs to
-// can then be told from Coder alone.
+// ownerParameter holds the name of the agent's owner where one Coder user owns all workspaces, so that Coder alone
+// tells whose agent it is.
 const ownerParameter = "fleet_owner"
 
-// DefaultMetadata returns which metadata item is shown under which key.
+// DefaultMetadata returns the default mapping of metadata.
 func DefaultMetadata() map[string]string {
 	return map[string]string{
 		keySpec:                               "agent_spec",
@@ -115,28 +117,28 @@ const keySpec = "fleet_mcp_agent_spec"
 
 var prefixPattern = regexp.MustCompile(`^([A-Za-z0-9]+-)*[A-Za-z0-9]*$`)
 
-// check completes the configuration and says what is wrong with it.
+// check validates the configuration, fills in the defaults, and returns the parsed URL.
 func (c *Config) check() (*url.URL, error) {
 	if c.URL == "" {
-		return nil, errors.New("the coder backend needs the URL of a Coder deployment: set url below coder: in the configuration, or CODER_URL")
+		return nil, errors.New("coder.url is not set: set it in the configuration, or CODER_URL")
 	}
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("coder.url is %q: it is like https://coder.example.com", redacted(c.URL))
+		return nil, fmt.Errorf("coder.url is %q: write it like https://coder.example.com", redacted(c.URL))
 	}
 	if u.User != nil || u.RawQuery != "" {
 		return nil, fmt.Errorf("coder.url is %q: leave out everything but scheme, host and path", u.Redacted())
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	if c.Token == nil {
-		return nil, errors.New("the coder backend needs a session token: set CODER_SESSION_TOKEN, coder.token_file, or log in with `coder login`")
+		return nil, errors.New("there is no Coder session token: set CODER_SESSION_TOKEN, coder.token_file, or log in with `coder login`")
 	}
 	switch c.Owner {
 	case "":
 		c.Owner = OwnerSelf
 	case OwnerSelf, OwnerPrincipal:
 	default:
-		return nil, fmt.Errorf("coder.owner is %q: it is self or principal", c.Owner)
+		return nil, fmt.Errorf("coder.owner must be self or principal, not %q", c.Owner)
 	}
 	if err := c.Settings.check(); err != nil {
 		return nil, fmt.Errorf("coder: %w", err)
@@ -148,7 +150,7 @@ func (c *Config) check() (*url.URL, error) {
 	maps.Copy(metadata, c.Metadata)
 	c.Metadata = metadata
 	if c.PollInterval < 0 {
-		return nil, fmt.Errorf("coder.poll_interval is %s: it is more than 0", c.PollInterval)
+		return nil, fmt.Errorf("coder.poll_interval is %s: it must be more than 0", c.PollInterval)
 	}
 	if c.PollInterval == 0 {
 		c.PollInterval = defaultPollInterval
@@ -175,7 +177,7 @@ func (c *Config) checkProjects() error {
 		}
 		key := strings.ToLower(p.Template)
 		if other, taken := templates[key]; taken {
-			return fmt.Errorf("coder.projects: %s and %s are the same template, %s: leave one out", other, name, p.Template)
+			return fmt.Errorf("coder.projects: %s and %s name the same template, %s: leave one out", other, name, p.Template)
 		}
 		templates[key] = name
 		if err := p.check(); err != nil {
@@ -190,12 +192,12 @@ func (c *Config) checkProjects() error {
 
 func (s Settings) check() error {
 	if s.Prefix != nil && !prefixPattern.MatchString(*s.Prefix) {
-		return fmt.Errorf("prefix is %q: it is letters and digits with single hyphens between or after them, like agent-", *s.Prefix)
+		return fmt.Errorf("prefix must consist of letters, digits and single hyphens, and start with a letter or digit, like agent-; got %q", *s.Prefix)
 	}
 	return nil
 }
 
-// or fills what is not set from d.
+// or returns s with unset fields taken from d.
 func (s Settings) or(d Settings) Settings {
 	if s.RoleParameter == "" {
 		s.RoleParameter = d.RoleParameter
@@ -231,7 +233,7 @@ func orList(one string, list []string) []string {
 	return list
 }
 
-// redacted is an address without what may be secret in it.
+// redacted returns the address without its secrets.
 func redacted(address string) string {
 	if u, err := url.Parse(address); err == nil {
 		return u.Redacted()

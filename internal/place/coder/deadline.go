@@ -10,20 +10,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// warning is an output about the run that is not the agent's own.
+// warning returns a warning of Fleet for the output of a run.
 func warning(words string) fleet.Output {
-	data, _ := json.Marshal(map[string]string{"type": "warning", "message": words}) // strings always can be
+	data, _ := json.Marshal(map[string]string{"type": "warning", "message": words}) // strings can always be encoded
 	return fleet.Output{Step: true, Text: words, Data: data}
 }
 
 const (
-	keepEvery = 5 * time.Minute  // how often the deadline of a workspace is looked at while a task runs in it
-	keepLeft  = 45 * time.Minute // how little time must be left for it to be extended
-	keepAhead = 90 * time.Minute // how long it is extended to
+	keepEvery = 5 * time.Minute  // how often the deadline of a workspace is checked during a task
+	keepLeft  = 45 * time.Minute // the deadline is extended if less time than this is left
+	keepAhead = 90 * time.Minute // the time from now to which it is extended
 )
 
-// keepUp extends the deadline of a workspace until ctx is done: requests to an app do not count as activity, so Coder would
-// stop the workspace below a task. warn gets what it could not do, once.
+// keepUp extends the deadline of a workspace until ctx is done. Requests to an app do not count as activity, so Coder
+// would stop the workspace during a task. keepUp calls warn once for each reason why it could not.
 func (b *Place) keepUp(ctx context.Context, a fleet.Agent, at place, warn func(string)) {
 	for warned := false; ; {
 		if words := b.extend(ctx, &at); words != "" && !warned && ctx.Err() == nil {
@@ -40,7 +40,7 @@ func (b *Place) keepUp(ctx context.Context, a fleet.Agent, at place, warn func(s
 	}
 }
 
-// extend extends the deadline of a workspace that is to be stopped soon. It returns in words why it could not.
+// extend extends the deadline of a workspace if it is near. It returns the reason if it could not.
 func (b *Place) extend(ctx context.Context, at *place) string {
 	build, now := at.ws.LatestBuild, b.config.Now().Add(b.gate.ahead())
 	if !build.Deadline.Valid || build.Deadline.Time.Sub(now) > keepLeft || !build.Deadline.Time.After(now) {

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// translate makes an error of Coder, or of the way to it, one of Fleet. what says in words what was wanted.
+// translate converts an error of Coder, or of the connection to it, to an error of Fleet. what names the operation.
 func translate(what string, err error) error {
 	var known *fleet.Error
 	var throttled *throttledError
@@ -44,7 +44,7 @@ func translateAnswer(what string, e *codersdk.Error) error {
 		return fleet.Errorf(fleet.ReasonPermissionDenied,
 			"%s failed: the Coder token is not accepted: log in again, or set CODER_SESSION_TOKEN to a valid one", what).WithCause(cause)
 	case code == http.StatusForbidden:
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: the Coder token may not do that%s", what, words).WithCause(cause)
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s failed: the Coder token does not permit it%s", what, words).WithCause(cause)
 	case code == http.StatusBadRequest && len(e.Validations) > 0:
 		v := e.Validations[0]
 		details := make([]string, 0, len(e.Validations))
@@ -53,34 +53,34 @@ func translateAnswer(what string, e *codersdk.Error) error {
 		}
 		return fleet.Invalid(fleet.ReasonInvalidArgument, v.Field, "%s failed: Coder does not accept %s", what, strings.Join(details, "; ")).WithCause(cause)
 	case code == http.StatusBadRequest:
-		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder does not accept it%s", what, words).WithCause(cause)
+		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder refused it%s", what, words).WithCause(cause)
 	case code == http.StatusConflict:
 		return unavailable("%s failed: Coder is busy with something else%s", what, words).WithCause(errors.Join(errConflict, cause))
 	case gone(e):
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: it is not there, or not for the Coder user of Fleet's token%s", what, words).WithCause(cause)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s failed: it does not exist, or the Coder user of Fleet's token may not see it%s", what, words).WithCause(cause)
 	}
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), words).WithCause(cause)
 }
 
-// noAnswerError says that Coder has not answered.
+// noAnswerError means that Coder did not answer.
 type noAnswerError struct{ error }
 
 func (e noAnswerError) Unwrap() error { return e.error }
 
-// isAnswer reports whether err is something that Coder answered.
+// isAnswer reports whether Coder answered with err.
 func isAnswer(err error) bool {
 	_, none := errors.AsType[noAnswerError](err)
 	return !none
 }
 
-// isThrottled reports whether Coder wants to be left alone for a while, which is about no single thing.
+// isThrottled reports whether err is a rate limit of Coder, which concerns all requests.
 func isThrottled(err error) bool {
 	e, ok := errors.AsType[*fleet.Error](err)
 	_, throttled := errors.AsType[*throttledError](err)
 	return ok && throttled && e.Reason == fleet.ReasonBackendUnavailable
 }
 
-// statusOf is the HTTP status of Coder's answer; 0 when it has not answered.
+// statusOf returns the HTTP status of Coder's answer; 0 if there was no answer.
 func statusOf(err error) int {
 	var answer *codersdk.Error
 	if errors.As(err, &answer) {
@@ -89,13 +89,13 @@ func statusOf(err error) int {
 	return 0
 }
 
-// gone reports whether err means that a thing is not there. Coder also says so of what the user may not see.
+// gone reports whether err means that something does not exist. Coder returns the same for what the user may not see.
 func gone(err error) bool {
 	code := statusOf(err)
 	return code == http.StatusNotFound || code == http.StatusGone
 }
 
-// wordsOf is what Coder says for people, to be put behind other words; nothing when it answers with a page.
+// wordsOf returns Coder's message, formatted for appending to another message; empty if the answer is a web page.
 func wordsOf(e *codersdk.Error) string {
 	m := strings.TrimRight(plain(e.Message), ". ")
 	if m == "" || strings.Contains(m, "non-JSON") || strings.Contains(m, "<") {
@@ -104,7 +104,7 @@ func wordsOf(e *codersdk.Error) string {
 	return ": " + m
 }
 
-// causeOf is what the log needs to know of an answer, without its body.
+// causeOf returns an error for the log, without the body of the answer.
 func causeOf(e *codersdk.Error) error {
 	path := e.URL()
 	if u, err := url.Parse(path); err == nil {
@@ -117,7 +117,7 @@ func causeOf(e *codersdk.Error) error {
 	return fmt.Errorf("%s %s: status %d%s %s", e.Method(), path, e.StatusCode(), wordsOf(e), detail)
 }
 
-// connectionError is err without the query of the address.
+// connectionError returns err without the query of the URL.
 func connectionError(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -126,10 +126,10 @@ func connectionError(err error) error {
 	return err
 }
 
-// maxWords is the longest text of Coder's that is passed on, in bytes.
+// maxWords limits texts of Coder in messages, in bytes.
 const maxWords = 500
 
-// plain is a text of Coder's on one line, and not too long.
+// plain returns the text on one line, shortened.
 func plain(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > maxWords {
@@ -138,7 +138,7 @@ func plain(s string) string {
 	return s
 }
 
-// unavailable is an error of something that will be tried again.
+// unavailable returns an error of an operation that is retried.
 func unavailable(format string, args ...any) *fleet.Error {
 	e := fleet.Errorf(fleet.ReasonBackendUnavailable, format, args...)
 	e.RetryAfter = 2 * time.Second

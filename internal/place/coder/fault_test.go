@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
 
-// TestFaults has Coder answer every request with one fault.
+// TestFaults makes Coder answer every request with one fault.
 func TestFaults(t *testing.T) {
 	type want struct {
 		reason fleet.Reason
@@ -26,9 +26,9 @@ func TestFaults(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		answer func(http.ResponseWriter)
-		read   want // of a request that reads
+		read   want // expected for reading requests
 		create want
-		tries  int // of a request that reads
+		tries  int // attempts for reading requests
 	}{
 		"401": {
 			answer: func(w http.ResponseWriter) { problem(w, 401, "You are signed out or your session has expired.") },
@@ -37,14 +37,14 @@ func TestFaults(t *testing.T) {
 		},
 		"403": {
 			answer: func(w http.ResponseWriter) { problem(w, 403, "Unauthorized to create workspace.") },
-			read:   want{fleet.ReasonPermissionDenied, "the Coder token may not do that: Unauthorized"},
+			read:   want{fleet.ReasonPermissionDenied, "the Coder token does not permit it: Unauthorized"},
 			create: want{fleet.ReasonPermissionDenied, "Unauthorized to create workspace"}, tries: 1,
 		},
 		"403 as 404": {
 			answer: func(w http.ResponseWriter) {
 				problem(w, 404, "Resource not found or you do not have access to this resource")
 			},
-			read:   want{fleet.ReasonProvisioningFailed, "not for the Coder user of Fleet's token"},
+			read:   want{fleet.ReasonProvisioningFailed, "the Coder user of Fleet's token may not see it"},
 			create: want{fleet.ReasonProvisioningFailed, "do not have access"}, tries: 1,
 		},
 		"409": {
@@ -115,7 +115,7 @@ func TestFaults(t *testing.T) {
 				require.Equal(t, 1, x.count("GET templates"), "Coder is left alone for as long as it said")
 			}
 
-			// Reading works, and making does not.
+			// Reads succeed, and writes fail.
 			x.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodGet {
 					c.answer(w)
@@ -140,7 +140,7 @@ func TestNobodyThere(t *testing.T) {
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(b.Connect(x.agent()).Dispatch(t.Context(), x.run("hello"))))
 }
 
-// TestMessageThatArrived has the answer to a message get lost: it is not given again.
+// TestMessageThatArrived loses the answer to a message. The message must not be sent again.
 func TestMessageThatArrived(t *testing.T) {
 	for name, lose := range map[string]func(http.ResponseWriter){
 		"502": func(w http.ResponseWriter) { page(w, 502) },
@@ -150,7 +150,7 @@ func TestMessageThatArrived(t *testing.T) {
 			t.Parallel()
 			x := newWorld(t)
 			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-				if r.Method != http.MethodPost || x.count("POST message") < 2 { // the first only clears the input line
+				if r.Method != http.MethodPost || x.count("POST message") < 2 { // the first one only clears the input line
 					return false
 				}
 				x.take(discard{w}, r)
@@ -167,14 +167,14 @@ func TestMessageThatArrived(t *testing.T) {
 	}
 }
 
-// discard takes an answer that nobody gets.
+// discard is a ResponseWriter whose answer is lost.
 type discard struct{ http.ResponseWriter }
 
 func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
-// TestMessageThatDidNotArrive has a message get lost on its way, as the first one does after an agent's restart.
+// TestMessageThatDidNotArrive loses a message on its way, which happens after the restart of an agent.
 func TestMessageThatDidNotArrive(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -189,7 +189,7 @@ func TestMessageThatDidNotArrive(t *testing.T) {
 	require.Len(t, x.prompts(), 1)
 }
 
-// TestBusyForAMoment has AgentAPI refuse messages until the agent has come to rest.
+// TestBusyForAMoment makes AgentAPI refuse messages until the agent is idle.
 func TestBusyForAMoment(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -240,7 +240,7 @@ func TestFollowStream(t *testing.T) {
 	text := <-outputs
 	x.Equal("first\nsecond\n", text.Text)
 
-	// Another server goes on from there.
+	// Another server continues from there.
 	other, otherDone := x.follow(x.backend(), r, text.Cursor)
 	x.says("first\nsecond\nthird", "stable")
 	for _, f := range []struct {
@@ -255,7 +255,7 @@ func TestFollowStream(t *testing.T) {
 	}
 }
 
-// TestFollowCutStreams cuts every stream of events after a moment.
+// TestFollowCutStreams interrupts every event stream after a short time.
 func TestFollowCutStreams(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -282,7 +282,7 @@ func TestFollowCutStreams(t *testing.T) {
 	x.Equal(fleet.TaskCompleted, o.Status)
 }
 
-// TestStuckAgentAPI has an agent answer what it answered before: AgentAPI takes that for no answer, and waits.
+// TestStuckAgentAPI has an agent repeat its previous answer. AgentAPI treats that as no answer, and waits.
 func TestStuckAgentAPI(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -370,11 +370,11 @@ func TestAgentGoesAway(t *testing.T) {
 	}
 }
 
-// TestReports tells the agent's own reports from those of the watcher of its screen.
+// TestReports distinguishes the agent's own reports from those of the screen watcher.
 func TestReports(t *testing.T) {
 	type s = codersdk.WorkspaceAppStatus
 	for name, c := range map[string]struct {
-		statuses []s // the oldest first
+		statuses []s // oldest first
 		status   fleet.TaskStatus
 		reason   string
 	}{
@@ -416,7 +416,7 @@ func (x *world) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 	x.fault = f
 }
 
-// TestManyLooks has many workspaces looked at at a time: Coder is asked for all of them at once, and not about each.
+// TestManyLooks inspects many workspaces at the same time. Coder gets one list request instead of many single ones.
 func TestManyLooks(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	pollPause    = time.Second     // between two tries to reach a runner
-	patienceLost = 2 * time.Minute // how long a runner may be out of reach before its run counts as failed
+	pollPause    = time.Second     // between attempts to reach a runner
+	patienceLost = 2 * time.Minute // how long a runner may be unreachable before its run fails
 )
 
-// follower follows a run that a fleet-runner has.
+// follower follows a run in a fleet-runner.
 type follower struct {
 	b     *Place
 	agent fleet.Agent
 	run   fleet.Run
 	sink  func(fleet.Output) error
 	at    *place
-	lost  time.Time // since when the runner cannot be reached
+	lost  time.Time // when the runner became unreachable
 }
 
 func failed(reason string) fleet.Outcome {
@@ -41,7 +41,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 		if out.Cursor != "" {
 			cursor = out.Cursor
 		}
-		if out.Question == nil { // which is no part of what cursors count
+		if out.Question == nil { // cursors do not count it
 			out.Cursor = cursorMark + cursor
 		}
 		return f.sink(out)
@@ -98,8 +98,8 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 	}
 }
 
-// withoutRunner is why a run ends whose workspace has AgentAPI now.
-const withoutRunner = "its workspace was started anew, without " + runnerSlug
+// withoutRunner is the reason for the end of a run whose workspace now has AgentAPI instead.
+const withoutRunner = "its workspace was restarted without " + runnerSlug
 
-// isRemote reports whether the cursor is of a run that a fleet-runner has, and returns it as the runner knows it.
+// isRemote reports whether the cursor belongs to a run in a fleet-runner, and returns the runner's own cursor.
 func isRemote(cursor string) (string, bool) { return strings.CutPrefix(cursor, cursorMark) }

@@ -13,24 +13,24 @@ import (
 	"fleet/internal/runner/agentapi"
 )
 
-// verdicts are what the backend found out about workspaces that Coder does not tell in its list.
+// verdicts caches facts about workspaces that Coder's list does not contain.
 type verdicts struct {
 	mu     sync.Mutex
 	byID   map[uuid.UUID]*verdict
 	values map[uuid.UUID][]codersdk.WorkspaceBuildParameter // of builds; they never change
-	unread map[uuid.UUID]unread                             // builds whose values Coder did not show
+	unread map[uuid.UUID]unread                             // builds whose parameters could not be read
 }
 
-// verdict is about the latest build of one workspace.
+// verdict holds the facts about the latest build of one workspace.
 type verdict struct {
 	build uuid.UUID
-	ready bool // its agent was ready once, so what keeps AgentAPI busy is work
+	ready bool // its agent was ready before, so if AgentAPI is busy, the agent works
 
-	probed time.Time // when AgentAPI was asked last
+	probed time.Time // when AgentAPI was last asked
 	state  fleet.State
 	reason string
 
-	read     time.Time // when the metadata were read last
+	read     time.Time // when the metadata were last read
 	metadata map[string]string
 }
 
@@ -40,7 +40,7 @@ func (v *verdicts) init() {
 	v.unread = map[uuid.UUID]unread{}
 }
 
-// of returns a copy of what is known of the workspace's latest build.
+// of returns a copy of the facts about the workspace's latest build.
 func (v *verdicts) of(ws codersdk.Workspace) verdict {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -50,7 +50,7 @@ func (v *verdicts) of(ws codersdk.Workspace) verdict {
 	return verdict{build: ws.LatestBuild.ID}
 }
 
-// change changes what is known of the workspace's latest build.
+// change modifies the facts about the workspace's latest build.
 func (v *verdicts) change(ws codersdk.Workspace, change func(*verdict)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -68,7 +68,7 @@ func (v *verdicts) forget(id uuid.UUID) {
 	delete(v.byID, id)
 }
 
-// keep forgets everything about workspaces and builds that are not in use.
+// keep removes all facts about other workspaces and builds.
 func (v *verdicts) keep(workspaces, builds map[uuid.UUID]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -112,7 +112,7 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 	return b.inspect(ctx, a, at)
 }
 
-// inspect tells how the agent's workspace is, and asks AgentAPI too.
+// inspect returns the state of the agent's workspace. It also asks AgentAPI.
 func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Workspace, error) {
 	w := fleet.Workspace{
 		ID: at.ws.ID.String(), AgentUID: a.UID, Name: a.Name, Owner: at.ws.OwnerName, Project: a.Project, Role: a.Role, Spec: a.Spec,
@@ -133,9 +133,9 @@ func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Wo
 	return w, ctx.Err()
 }
 
-// probe asks AgentAPI how a workspace is of which Coder says that it runs.
+// probe asks AgentAPI for the state of a running workspace.
 func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, error) {
-	if at.hasRunner() { // Coder itself asks it how it is
+	if at.hasRunner() { // Coder checks the health of fleet-runner itself
 		b.verdict.change(at.ws, func(v *verdict) {
 			v.probed, v.state, v.reason, v.ready = b.config.Now(), fleet.StateRunning, "", true
 		})
@@ -182,8 +182,8 @@ func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (
 	return "", "", translate("asking AgentAPI of "+at.ws.Name, err)
 }
 
-// firstTask reports whether what the workspace's agent began by itself is the agent's first task. After a later start it is
-// no task of anybody's: the agent is getting ready by it.
+// firstTask reports whether the work that the agent started by itself is its first task. After a later start it is not
+// a task: the agent only prepares itself.
 func (b *Place) firstTask(ctx context.Context, at *place) bool {
 	if at.ws.LatestBuild.BuildNumber != 1 {
 		return false
@@ -192,7 +192,7 @@ func (b *Place) firstTask(ctx context.Context, at *place) bool {
 	return err == nil && at.begins(v)
 }
 
-// values returns the parameters that the build was made with.
+// values returns the parameters of the build.
 func (b *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
 	b.verdict.mu.Lock()
 	values, known := b.verdict.values[build]

@@ -14,20 +14,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// What one List may ask beyond the list itself, so that Coder is not flooded however many agents there are. What does
-// not fit is asked the next time, the oldest knowledge first.
+// Limits for one List, besides the list request itself, so that Coder is not overloaded by many agents. Further
+// requests are left for the next List; the oldest facts are refreshed first.
 const (
-	listProbes   = 16               // AgentAPIs asked whether they are there; these do not count against Coder's rate limit
-	listMetadata = 4                // metadata read
-	listValues   = 40               // parameters of builds read
-	metadataAge  = 10 * time.Second // how old metadata may get before they are read again
-	quietPause   = 30 * time.Second // between two readings of those of agents that only wait for work
-	quietAfter   = time.Minute      // how long after its last run an agent counts as one of them
-	valueTries   = 3                // how often parameters are asked for that Coder does not answer about
+	listProbes   = 16               // requests to AgentAPIs; these do not count against Coder's rate limit
+	listMetadata = 4                // reads of metadata
+	listValues   = 40               // reads of build parameters
+	metadataAge  = 10 * time.Second // maximum age of metadata
+	quietPause   = 30 * time.Second // between two reads of the metadata of idle agents
+	quietAfter   = time.Minute      // how long after its last run an agent counts as idle
+	valueTries   = 3                // attempts to read build parameters while Coder does not answer
 	listParallel = 8
 )
 
-// List implements fleet.Place: with one request for all workspaces, and few others.
+// List implements fleet.Place. It makes one request for all workspaces, and few others.
 func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	return out, ctx.Err()
 }
 
-// lodging is a workspace of a project.
+// lodging is a workspace that hosts an agent.
 type lodging struct {
 	*place
 	project *project
@@ -93,7 +93,7 @@ func (b *Place) places(ctx context.Context) ([]*lodging, error) {
 		}
 		acc, err := b.accountOf(ws.OwnerName)
 		if err != nil {
-			b.config.Logger.WarnContext(ctx, "workspace without an owner ignored", "workspace", ws.Name, "error", err)
+			b.config.Logger.WarnContext(ctx, "workspace without an owner, ignoring it", "workspace", ws.Name, "error", err)
 			continue
 		}
 		l := &lodging{place: &place{ws: ws, account: acc, Settings: p.Settings}, project: p, name: name}
@@ -113,7 +113,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// lookAround finds out what the list does not tell, of those of which least is known.
+// lookAround refreshes facts that the list does not contain, the oldest first.
 func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
 	now := b.config.Now()
 	var running, stale, quiet, missing []*lodging
@@ -193,7 +193,8 @@ func oldest(list []*lodging, at func(*lodging) time.Time) {
 	slices.SortStableFunc(list, func(a, b *lodging) int { return cmp.Compare(at(a).UnixNano(), at(b).UnixNano()) })
 }
 
-// unreadValues returns why the parameters of the build are not known; nil if they are. What was never tried has no error.
+// unreadValues returns why the parameters of the build could not be read; nil if they are known. The error is nil if no
+// attempt was made yet.
 func (b *Place) unreadValues(build uuid.UUID) *unread {
 	b.verdict.mu.Lock()
 	defer b.verdict.mu.Unlock()
@@ -204,8 +205,8 @@ func (b *Place) unreadValues(build uuid.UUID) *unread {
 	return &u
 }
 
-// notRead records that Coder did not show the parameters of the build. When it did not answer at all, it is asked again
-// by the next listings before that counts.
+// notRead records a failed read of the build's parameters. If Coder did not answer at all, the next listings try again
+// before the failure counts.
 func (v *verdicts) notRead(build uuid.UUID, err error, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -216,8 +217,8 @@ func (v *verdicts) notRead(build uuid.UUID, err error, now time.Time) {
 	v.unread[build] = u
 }
 
-// listed is the workspace as the port shows it. One whose parameters were not asked for yet has no name, so that it is
-// not taken in before. One whose parameters Coder does not show has no role, and a reason.
+// listed returns the workspace for List. It has no name until its parameters were read, so that it is not imported
+// before. If they cannot be read, it has no role, and a reason.
 func (b *Place) listed(ctx context.Context, l *lodging) fleet.Workspace {
 	w := fleet.Workspace{
 		ID: l.ws.ID.String(), AgentUID: b.known.agent(l.ws.ID), Owner: l.ws.OwnerName, Project: l.project.Name,
@@ -237,7 +238,7 @@ func (b *Place) listed(ctx context.Context, l *lodging) fleet.Workspace {
 	} else {
 		w.Role, w.Spec, err = b.roleAndSpec(ctx, l.place)
 		if b.config.Owner == OwnerSelf {
-			values, _ := b.values(ctx, l.account, l.ws.LatestBuild.ID) // they are known
+			values, _ := b.values(ctx, l.account, l.ws.LatestBuild.ID) // they are cached
 			w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
 		}
 	}

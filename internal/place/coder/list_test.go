@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestListJudgesEachWorkspaceByItself has Coder not show something of one of two workspaces: both are listed, the other
-// one is whole, and what was not shown is said and found out later.
+// TestListJudgesEachWorkspaceByItself makes Coder hide a part of one of two workspaces. Both are listed, the other one
+// is complete, and the missing part is reported and read later.
 func TestListJudgesEachWorkspaceByItself(t *testing.T) {
 	t.Parallel()
 	badTemplate, badVersion := uuid.New(), uuid.New()

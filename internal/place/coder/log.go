@@ -14,7 +14,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Log implements fleet.Place: the log of the newest build, then that of the workspace's agent.
+// Log implements fleet.Place. It returns the log of the latest build, followed by that of the workspace's agent.
 func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
 	at, err := b.find(ctx, a)
 	if err != nil || at == nil {
@@ -64,10 +64,10 @@ func agentLog(ctx context.Context, at *place, agent *codersdk.WorkspaceAgent) ([
 	return lines, err
 }
 
-// escapes finds what makes a terminal change its colors or move its cursor.
+// escapes matches terminal escape sequences.
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9])`)
 
-// visible drops characters that control a terminal.
+// visible drops control characters.
 func visible(r rune) rune {
 	if unicode.IsControl(r) && r != '\t' {
 		return -1
@@ -75,7 +75,7 @@ func visible(r rune) rune {
 	return r
 }
 
-// logLines are the lines of an entry, with where they come from, and without what would color them.
+// logLines splits a log entry into lines, with its source and without escape sequences.
 func logLines(source, text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -88,7 +88,7 @@ func logLines(source, text string) []string {
 	return lines
 }
 
-// readLog reads a log as it is now.
+// readLog reads a log without following it.
 func readLog[T any](ctx context.Context, at *place, path string) ([]T, error) {
 	return ask(ctx, "reading the log of "+at.ws.Name, func(ctx context.Context) ([]T, error) {
 		res, err := at.account.sdk.Request(ctx, http.MethodGet, path, nil)

@@ -14,15 +14,15 @@ import (
 	"fleet/internal/runner/agentapi"
 )
 
-// metadataTime is how long Coder may take to send a workspace's metadata.
+// metadataTime limits how long reading a workspace's metadata may take.
 const metadataTime = 4 * time.Second
 
-// readMetadata reads the metadata of the workspace's agent. Coder has them as a stream only, whose first event has them
-// all. Not getting them is no error: they are an extra, and are read again.
+// readMetadata reads the metadata of the workspace's agent. Coder provides them only as a stream, whose first event
+// contains all of them. Errors are only logged, since metadata are optional and are read again.
 func (b *Place) readMetadata(ctx context.Context, at *place) {
 	items, err := b.askMetadata(ctx, at)
 	if err != nil && ctx.Err() == nil {
-		b.config.Logger.DebugContext(ctx, "metadata were not read", "workspace", at.ws.Name, "error", err)
+		b.config.Logger.DebugContext(ctx, "reading metadata failed", "workspace", at.ws.Name, "error", err)
 	}
 	found := map[string]string{}
 	for _, item := range items {
@@ -65,8 +65,8 @@ func (b *Place) askMetadata(ctx context.Context, at *place) ([]codersdk.Workspac
 	}
 }
 
-// metadata are the agent's metadata under Fleet's keys, only from what Coder says, so that they do not depend on who
-// asks; nil when they are not known yet.
+// metadata returns the agent's metadata under Fleet's keys; nil if they are unknown. They depend only on Coder's
+// answers, so that every caller sees the same.
 func (b *Place) metadata(ctx context.Context, at *place) map[string]string {
 	found := b.verdict.of(at.ws).metadata
 	if found == nil {
@@ -82,18 +82,19 @@ func (b *Place) metadata(ctx context.Context, at *place) map[string]string {
 			out[key] = value
 		}
 	}
-	spec := "" // unknown: the metadata are as Coder has them
+	spec := "" // if unknown, return the metadata as Coder has them
 	if u := b.unreadValues(at.ws.LatestBuild.ID); u == nil || u.err == nil {
 		_, spec, _ = b.roleAndSpec(ctx, at)
 	}
-	// Coder cuts metadata off; the parameter has all of it.
+	// Coder truncates metadata. The parameter has the complete text.
 	if spec != "" && strings.HasPrefix(strings.TrimSpace(spec), out[keySpec]) {
 		out[keySpec] = spec
 	}
 	return out
 }
 
-// roleAndSpec returns what the workspace's parameters say. With an error it returns what is known all the same.
+// roleAndSpec returns the role and specification from the workspace's parameters. With an error it returns what is
+// known.
 func (b *Place) roleAndSpec(ctx context.Context, at *place) (role, spec string, err error) {
 	values, err := b.values(ctx, at.account, at.ws.LatestBuild.ID)
 	if err != nil {
@@ -108,7 +109,7 @@ func (b *Place) roleAndSpec(ctx context.Context, at *place) (role, spec string, 
 		spec = valueOf(values, param.Name)
 	}
 	if err != nil && p.role(v) == nil {
-		return "", spec, err // the presets would tell
+		return "", spec, err // the presets would tell the role
 	}
 	return p.roleOf(v, values, at.ws.LatestBuild.TemplateVersionPresetID), spec, nil
 }

@@ -14,21 +14,21 @@ import (
 	"fleet/internal/fleet"
 )
 
-// How long the tokens live that Fleet makes for owners, and how long before their end they are renewed.
+// Lifetimes of the tokens that Fleet creates for owners.
 const (
 	mintedLife  = time.Hour
 	mintedRenew = 15 * time.Minute
-	revokeTime  = 5 * time.Second // for revoking all of them, at the end
+	revokeTime  = 5 * time.Second // for revoking all of them when the place is closed
 )
 
-// owners are the Coder users that Fleet acts as.
+// owners holds the Coder users on whose behalf Fleet acts.
 type owners struct {
 	mu     sync.Mutex
-	me     string // name of the user of Fleet's own token; empty: not asked yet
+	me     string // name of the user of Fleet's own token; empty: not known yet
 	minted map[string]*minted
 }
 
-// minted is a token that Fleet made for an owner. It is in memory only.
+// minted is a token that Fleet created for an owner. It is kept in memory only.
 type minted struct {
 	mu      sync.Mutex
 	account *account
@@ -58,7 +58,7 @@ func (b *Place) whoami(ctx context.Context) (string, error) {
 	return u.Username, nil
 }
 
-// owner returns the Coder user that the agent's workspace belongs to, and the account to act as that one.
+// owner returns the Coder user who owns the agent's workspace, and an account of that user.
 func (b *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, error) {
 	me, err := b.whoami(ctx)
 	if err != nil || b.config.Owner == OwnerSelf || strings.EqualFold(me, a.Owner) {
@@ -68,7 +68,7 @@ func (b *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, err
 	return a.Owner, account, err
 }
 
-// accountOf returns the account to act as the Coder user.
+// accountOf returns an account of the Coder user.
 func (b *Place) accountOf(user string) (*account, error) {
 	o := &b.owners
 	o.mu.Lock()
@@ -88,7 +88,7 @@ func (b *Place) accountOf(user string) (*account, error) {
 	return m.account, nil
 }
 
-// mint returns a token of the user, a new one when there is none that lives long enough.
+// mint returns a token of the user. It creates a new one if the old one expires soon.
 func (b *Place) mint(ctx context.Context, user string, m *minted) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,11 +114,11 @@ func (b *Place) mint(ctx context.Context, user string, m *minted) (string, error
 	return m.key, nil
 }
 
-// revoke ends a token; one that cannot be ended now ends by itself soon.
+// revoke revokes a token. If that fails, the token expires soon.
 func (b *Place) revoke(ctx context.Context, user, key string) {
 	id, _, _ := strings.Cut(key, "-")
 	if err := b.self.sdk.DeleteAPIKey(ctx, user, id); err != nil && !gone(err) {
-		b.config.Logger.WarnContext(ctx, "a token made for an agent's owner was not revoked, and runs out", "user", user)
+		b.config.Logger.WarnContext(ctx, "revoking an owner's token failed, it expires soon", "user", user)
 	}
 }
 

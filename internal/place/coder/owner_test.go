@@ -16,8 +16,8 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// TestOwnerPrincipal has Fleet, with an admin's token, make agents that belong to their owners in Coder. It needs the
-// test bed.
+// TestOwnerPrincipal uses an admin's token to create agents that belong to their owners in Coder. It needs the test
+// bed.
 func TestOwnerPrincipal(t *testing.T) {
 	admin := os.Getenv("TESTBED_ADMIN_TOKEN")
 	if os.Getenv("FLEET_E2E") == "" || admin == "" {
@@ -57,7 +57,7 @@ func TestOwnerPrincipal(t *testing.T) {
 	require.Error(t, err)
 }
 
-// minted counts the tokens of alice that Fleet made.
+// minted returns the number of alice's tokens that Fleet created.
 func minted(t *testing.T, admin string) int {
 	r, err := http.NewRequest(http.MethodGet, os.Getenv("CODER_URL")+"/api/v2/users/alice/keys/tokens", nil)
 	require.NoError(t, err)

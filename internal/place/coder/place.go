@@ -13,7 +13,7 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// Place is a fleet.Place on a Coder deployment.
+// Place runs agents in a Coder deployment. It implements fleet.Place.
 type Place struct {
 	config Config
 	url    *url.URL
@@ -30,16 +30,16 @@ type Place struct {
 	remotes remote.Clients    // of fleet-runners in workspaces
 	screens *agentapi.Runners // of workspaces without fleet-runner
 
-	// bound is how long a stream of a runner may be, whose messages are then JSON; 0 except in tests that record and replay.
+	// bound limits the streams of runners, which then use JSON; 0 except in tests that record or replay.
 	bound time.Duration
 
-	// wait waits for something to change that tells nobody. Tests that replay do not wait.
+	// wait waits between two polls. Tests that replay do not wait.
 	wait func(context.Context, time.Duration) error
 }
 
 var _ fleet.Place = (*Place)(nil)
 
-// New makes a backend from a configuration, or says what is wrong with that. It asks Coder nothing yet. Close it.
+// New validates the configuration and creates a Place. It makes no request. The caller must close it.
 func New(c Config) (*Place, error) {
 	u, err := c.check()
 	if err != nil {
@@ -68,11 +68,11 @@ func (b *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "coder", PollInterval: b.config.PollInterval, StopGrace: stopGrace,
 		StopEndsRuns: true, Adopts: true, UniqueNames: b.config.Owner == OwnerSelf,
-		Asks: true, Changes: true, Checks: true, Bundles: true, Output: true, // where the workspace has fleet-runner
+		Asks: true, Changes: true, Checks: true, Bundles: true, Output: true, // in workspaces that have fleet-runner
 	}
 }
 
-// stopGrace is how long an interrupted agent gets to come to rest. AgentAPI takes two seconds to notice.
+// stopGrace is how long an interrupted agent may take to become idle. AgentAPI needs two seconds to notice.
 const stopGrace = 6 * time.Second
 
 // Close implements fleet.Place.
@@ -82,8 +82,8 @@ func (b *Place) Close() error {
 	return nil
 }
 
-// known is what the backend remembers of the workspaces that it has made or found for agents. It saves looking for
-// them, and tells them from those of others.
+// known caches which workspaces belong to which agents. It saves searches, and prevents an agent from taking another
+// agent's workspace.
 type known struct {
 	mu     sync.Mutex
 	byUID  map[string]uuid.UUID
@@ -101,7 +101,7 @@ func (k *known) set(uid string, id uuid.UUID) {
 	k.byUID[uid], k.agents[id] = id, uid
 }
 
-// forget drops what is known of a workspace that is gone. Whose it was stays known.
+// forget removes a deleted workspace from the cache. Its agent stays known.
 func (k *known) forget(id uuid.UUID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

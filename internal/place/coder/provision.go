@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Provision implements fleet.Place. A workspace of the agent's name, owner and project that is not older than the
-// agent was made by a call that was cut off, and is taken.
+// Provision implements fleet.Place. If an interrupted call has created the workspace, it is used: it has the agent's
+// name, owner and project, and is not older than the agent.
 func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
@@ -44,7 +44,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	switch {
 	case err == nil:
 		b.known.set(a.UID, ws.ID)
-		b.config.Logger.InfoContext(ctx, "workspace made", "workspace", ws.Name, "owner", ws.OwnerName)
+		b.config.Logger.InfoContext(ctx, "workspace created", "workspace", ws.Name, "owner", ws.OwnerName)
 		return b.inspect(ctx, a, b.place(ws, acc))
 	case conflict(err):
 		return b.taken(ctx, a, p, user, acc, err)
@@ -52,7 +52,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	return fleet.Workspace{}, b.blame(ctx, p, err)
 }
 
-// blame names the field of the agent where Coder names the parameter that was made of it.
+// blame adds the agent's field to an error in which Coder names the parameter that was set from it.
 func (b *Place) blame(ctx context.Context, p *project, err error) error {
 	var e *fleet.Error
 	if !errors.As(err, &e) || e.Field == "" {
@@ -73,8 +73,8 @@ func (b *Place) blame(ctx context.Context, p *project, err error) error {
 	return c.With("field", field)
 }
 
-// createRequest says how the agent's workspace is made. Only what the template declares is sent: Coder would take, and
-// lose, anything.
+// createRequest returns the request that creates the agent's workspace. It has only parameters that the template
+// declares, because Coder accepts and ignores others.
 func (b *Place) createRequest(ctx context.Context, a fleet.Agent, p *project) (codersdk.CreateWorkspaceRequest, error) {
 	request := codersdk.CreateWorkspaceRequest{TemplateID: p.template.ID, Name: p.prefix() + a.Name}
 	if err := codersdk.NameValid(request.Name); err != nil {
@@ -97,7 +97,7 @@ func (b *Place) createRequest(ctx context.Context, a fleet.Agent, p *project) (c
 	return request, nil
 }
 
-// taken deals with a workspace that has the name already.
+// taken handles a name that another workspace already has.
 func (b *Place) taken(ctx context.Context, a fleet.Agent, p *project, user string, acc *account, cause error) (fleet.Workspace, error) {
 	name := p.prefix() + a.Name
 	ws, err := b.byName(ctx, user, acc, name)
@@ -116,21 +116,22 @@ func (b *Place) taken(ctx context.Context, a fleet.Agent, p *project, user strin
 		"Coder has a workspace %s already, which was not made for this agent: choose another name, or delete that workspace first", name).With("field", "name")
 }
 
-// conflict reports whether Coder refused because of what is there already.
+// conflict reports whether Coder refused because something already exists or is in progress.
 func conflict(err error) bool {
 	var e *fleet.Error
 	return errors.As(err, &e) && errors.Is(e.Cause, errConflict)
 }
 
-// errConflict is in the cause of errors about what is there already, or goes on.
+// errConflict is the cause of errors about something that already exists or is in progress.
 var errConflict = errors.New(http.StatusText(http.StatusConflict))
 
-// roleNow returns what a start must say so that the workspace is one of the agent's role; nothing when it is already.
+// roleNow returns the build parameters and preset that give a started workspace the agent's role; none if it has it
+// already.
 func (b *Place) roleNow(ctx context.Context, a fleet.Agent, at *place) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
 	p, err := b.project(ctx, a.Project)
 	if err != nil {
 		if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound {
-			return nil, uuid.Nil, nil // its template is hidden by now, and the workspace can start all the same
+			return nil, uuid.Nil, nil // its template is hidden now, but the workspace can still start
 		}
 		return nil, uuid.Nil, err
 	}

@@ -30,18 +30,19 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// With -record the cassettes are made anew from a test bed (testdata/coder-testbed) whose environment is set
-// (`eval "$(env.sh bob)"`); the user's workspaces agent-cas-... are made and deleted. Otherwise they are replayed.
+// With -record, TestCassettes records the cassettes from a test bed (testdata/coder-testbed) whose environment is set
+// (`eval "$(env.sh bob)"`). It creates and deletes the user's workspaces agent-cas-.... Otherwise it replays the
+// cassettes.
 var record = flag.Bool("record", false, "record the cassettes from a real Coder deployment")
 
 const (
 	cassettes = "../../../testdata/cassettes"
 	testbed   = "../../../testdata/coder-testbed"
 	hostName  = "http://coder.test"
-	bound     = time.Second // of streams of runners: a recorder reads bodies to their end
+	bound     = time.Second // length of a runner's streams: a recorder reads bodies to their end
 )
 
-// rig is a backend whose requests are recorded or replayed.
+// rig is a place whose requests are recorded or replayed.
 type rig struct {
 	*testing.T
 	*require.Assertions
@@ -49,12 +50,12 @@ type rig struct {
 	b    *coder.Place
 	live fleet.Place // of the same deployment, not recorded; nil in a replay
 
-	config coder.Config // that b was made with
+	config coder.Config // of b
 
 	clock *replayClock
 }
 
-// newRig returns a backend on the cassette of the test's name.
+// newRig returns a place that uses the cassette with the test's name.
 func newRig(t *testing.T, change func(*coder.Config)) *rig {
 	x := &rig{T: t, Assertions: require.New(t), ctx: t.Context()}
 	name := t.Name()[strings.Index(t.Name(), "/")+1:]
@@ -96,7 +97,7 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 	x.b.SetBound(bound)
 	if !*record {
 		x.b.SetWait(func(ctx context.Context, d time.Duration) error {
-			if d >= time.Minute { // a later look at something that does not end
+			if d >= time.Minute { // a repeated poll of something that does not end
 				<-ctx.Done()
 			}
 			return ctx.Err()
@@ -109,7 +110,7 @@ func newRig(t *testing.T, change func(*coder.Config)) *rig {
 	return x
 }
 
-// agent returns the agent of the test. In a recording, its workspace is deleted at the end.
+// agent returns the agent of the test. A recording deletes its workspace at the end.
 func (x *rig) agent(suffix string) fleet.Agent { return x.agentOf("Setup", suffix) }
 
 func (x *rig) agentOf(project, suffix string) fleet.Agent {
@@ -124,7 +125,7 @@ func (x *rig) agentOf(project, suffix string) fleet.Agent {
 	return a
 }
 
-// ready returns an agent that runs already.
+// ready returns a running agent.
 func (x *rig) ready(suffix string) fleet.Agent {
 	a := x.agent(suffix)
 	x.prepare(func() {
@@ -135,7 +136,7 @@ func (x *rig) ready(suffix string) fleet.Agent {
 	return a
 }
 
-// prepare does something to the real world before, or between, what is recorded.
+// prepare runs a function while recording only, for changes in the real Coder that are not recorded.
 func (x *rig) prepare(do func()) {
 	if *record {
 		do()
@@ -149,12 +150,12 @@ func (x *rig) awaitLive(a fleet.Agent, want fleet.State) {
 		if w.State == want {
 			return
 		}
-		time.Sleep(200 * time.Millisecond) // recording only: Coder tells nobody
+		time.Sleep(200 * time.Millisecond) // recording only: Coder sends no signal
 	}
 	x.FailNow("stuck", "agent %s is not %s", a.Name, want)
 }
 
-// await inspects until the agent is in the state. Each look is recorded.
+// await inspects the agent until it is in the state. Each inspection is recorded.
 func (x *rig) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	for range 120 {
 		w, err := x.b.Inspect(x.ctx, a)
@@ -176,7 +177,7 @@ func (x *rig) script(name string, args ...string) {
 	x.NoError(err, "%s", out)
 }
 
-// request asks Coder something, unrecorded.
+// request sends a request to Coder that is not recorded.
 func (x *rig) request(method, path, body string) string {
 	r, err := http.NewRequestWithContext(x.ctx, method, os.Getenv("CODER_URL")+path, strings.NewReader(body))
 	x.NoError(err)
@@ -190,7 +191,7 @@ func (x *rig) request(method, path, body string) string {
 	return string(b)
 }
 
-// reason wants err to be of the reason, and fit to be shown.
+// reason requires that err has the reason and can be shown to users.
 func (x *rig) reason(err error, want fleet.Reason) *fleet.Error {
 	x.Helper()
 	e, ok := errors.AsType[*fleet.Error](err)
@@ -200,7 +201,7 @@ func (x *rig) reason(err error, want fleet.Reason) *fleet.Error {
 	return e
 }
 
-// matches compares requests on everything but the host.
+// matches compares all parts of a request except the host.
 func matches(r *http.Request, i cassette.Request) bool {
 	u, err := url.Parse(i.URL)
 	if err != nil || r.Method != i.Method || r.URL.Path != u.Path || r.URL.RawQuery != u.RawQuery {
@@ -220,15 +221,15 @@ func matches(r *http.Request, i cassette.Request) bool {
 	return tokenName.ReplaceAllString(string(b), sameName) == i.Body
 }
 
-// runnerService is in the paths of calls of runners.
+// runnerService is the path prefix of calls to runners.
 const runnerService = "/fleet.runner.v1.RunnerService/"
 
-// sameMessage compares what is in messages of the Connect protocol: the spaces between are another program's each time. Fields
-// that were not known when it was recorded do not count.
+// sameMessage compares messages of the Connect protocol. It ignores white space, which differs between programs, and
+// fields that did not exist when the message was recorded.
 func sameMessage(got, recorded []byte) bool {
 	var a, b map[string]any
 	for into, body := range map[*map[string]any][]byte{&a: got, &b: recorded} {
-		if i := bytes.IndexByte(body, '{'); i > 0 { // the envelope of a message in a stream
+		if i := bytes.IndexByte(body, '{'); i > 0 { // skip the envelope of a message in a stream
 			body = body[i:]
 		}
 		if json.Unmarshal(body, into) != nil {
@@ -254,7 +255,7 @@ func has(got, recorded map[string]any) bool {
 	return true
 }
 
-// onlyRecorded says at once that a call of a runner was not recorded, which would be repeated like one that was cut off.
+// onlyRecorded fails a runner's call that was not recorded, which would otherwise be retried as an interrupted call.
 type onlyRecorded struct{ http.RoundTripper }
 
 func (o onlyRecorded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -265,7 +266,7 @@ func (o onlyRecorded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// A token that Fleet makes has another name and another secret each time.
+// Tokens that Fleet creates have another name and secret each time.
 var (
 	tokenName = regexp.MustCompile(`"token_name":"fleet-[0-9a-f]{8}"`)
 	keyPath   = regexp.MustCompile(`/keys/[A-Za-z0-9]{10}$`)
@@ -276,7 +277,7 @@ const (
 	sameKey  = "minted-token"
 )
 
-// scrub removes from a recording what is secret, and what is of the place and the hour.
+// scrub removes secrets, and values that differ between recordings.
 func scrub(i *cassette.Interaction) error {
 	i.Request.Headers, i.Request.Host, i.Request.RemoteAddr, i.Request.Form = nil, "", "", nil
 	i.Request.URL = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), hostName, 1)
@@ -304,7 +305,7 @@ func scrub(i *cassette.Interaction) error {
 	return nil
 }
 
-// firstEvents ends streams of events behind the first event with data, since a recorder reads bodies to their end.
+// firstEvents ends event streams after the first event with data, because a recorder reads bodies to their end.
 type firstEvents struct{ http.RoundTripper }
 
 func (f firstEvents) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -330,7 +331,7 @@ func (f firstEvents) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// noStream refuses AgentAPI's stream of events, so that conversations are followed by asking.
+// noStream refuses AgentAPI's event stream, so that conversations are polled.
 type noStream struct{ http.RoundTripper }
 
 func (n noStream) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -340,7 +341,7 @@ func (n noStream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return n.RoundTripper.RoundTrip(r)
 }
 
-// replayClock is the time of a replay: that of the newest thing seen in it.
+// replayClock is the clock of a replay. It shows the latest time in the recording so far.
 type replayClock struct {
 	mu sync.Mutex
 	at time.Time
@@ -354,14 +355,14 @@ func (c *replayClock) now() time.Time {
 	return c.at.Add(time.Second)
 }
 
-// passes lets time go by.
+// passes advances the clock.
 func (c *replayClock) passes(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// reads makes the clock go by what is answered.
+// reads advances the clock to the times in answers.
 func (c *replayClock) reads(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		res, err := next.RoundTrip(r)
@@ -388,13 +389,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What must not be in a recording: in any case, and in the form of a token of Coder's.
+// Texts that must not be in a recording, in any case, and the pattern of Coder's tokens.
 var (
 	secretWords  = []string{"coder-session-token", "set-cookie", "authorization", "bearer ", "-----begin", "sk-ant-", "ghp_", "\n                date:", "/root/", "/home/"}
 	tokenPattern = regexp.MustCompile(`\b[A-Za-z0-9]{10}-[A-Za-z0-9]{22}\b`)
 )
 
-// TestCassettesHaveNoSecrets reads every cassette for what must not be in one.
+// TestCassettesHaveNoSecrets searches every cassette for secrets.
 func TestCassettesHaveNoSecrets(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(cassettes, "*.yaml"))

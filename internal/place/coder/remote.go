@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// runnerSlug is the app of a workspace in which fleet-runner serves.
+	// runnerSlug is the slug of the app that fleet-runner serves.
 	runnerSlug = "fleet-runner"
-	// keyParameter takes Fleet's public key, so that the runner takes requests of this Fleet alone.
+	// keyParameter holds Fleet's public key, so that the runner accepts requests of this Fleet only.
 	keyParameter = "fleet_public_key"
-	// remotePatience is how long a runner may be out of reach before its workspace is looked at.
+	// remotePatience is how long a runner may be unreachable before its workspace is inspected.
 	remotePatience = 10 * time.Second
-	// cursorMark begins the cursors of runs that a fleet-runner has, which tells them from those of AgentAPI.
+	// cursorMark is the prefix of cursors of runs in a fleet-runner. Those of AgentAPI do not have it.
 	cursorMark = "r"
 )
 
-// hasRunner reports whether Fleet speaks to the workspace's fleet-runner, and not to AgentAPI.
+// hasRunner reports whether the workspace has a fleet-runner.
 func (p *place) hasRunner() bool {
 	_, app := p.agent()
 	return app != nil && app.Slug == runnerSlug
 }
 
-// isBare reports whether Coder shows no app of the workspace that Fleet could speak to, as while it is off.
+// isBare reports whether Coder shows no usable app of the workspace, for example while it is stopped.
 func (p *place) isBare() bool {
 	_, app := p.agent()
 	return app == nil
 }
 
-// remote returns the agent's runner in its workspace, if that is on. It need not be in order: when Coder's agent was started
-// again, runs go on while its startup script runs.
+// remote returns the agent's runner if its workspace is started. The workspace need not be ready: after a restart of
+// Coder's agent, runs continue while the startup script runs.
 func (b *Place) remote(a fleet.Agent, at *place) (fleet.Runner, error) {
 	if at == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
@@ -57,7 +57,7 @@ func (b *Place) remote(a fleet.Agent, at *place) (fleet.Runner, error) {
 	}).Connect(a), nil
 }
 
-// appProxy carries requests to a runner through Coder's app proxy, and translates what the proxy itself answers.
+// appProxy sends requests to a runner through Coder's app proxy, and translates the proxy's own errors.
 type appProxy struct {
 	account   *account
 	workspace string
@@ -88,13 +88,13 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable,
 			"Coder does not know the app %s of %s, or does not show it to the user of Fleet's token: only a workspace's owner reaches its apps", runnerSlug, p.workspace)
 	default:
-		return res, nil // a proxy on the way; the client tries again
+		return res, nil // from another proxy; the client retries
 	}
 	drain(res.Body)
 	return nil, err
 }
 
-// withKey adds Fleet's public key to the parameters of a build, where the template takes it and does not have it.
+// withKey adds Fleet's public key to the build parameters if the template has the parameter and the value is missing.
 func (b *Place) withKey(v *version, had, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
 	if len(b.config.RunnerKey) == 0 || v.parameter(keyParameter) == nil {
 		return values

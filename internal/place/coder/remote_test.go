@@ -20,13 +20,13 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// scripted is the runner of a workspace. Its run says two lines, waits for a message, and ends.
+// scripted is a runner whose runs print two lines, wait for a message, and end.
 type scripted struct {
 	fleet.Runner
 	mu      sync.Mutex
 	runs    []fleet.Run
 	cursors []string
-	ends    map[string]chan fleet.Outcome // by task; each has one outcome, which stays in it
+	ends    map[string]chan fleet.Outcome // by task; each channel keeps its one outcome
 }
 
 func (s *scripted) Connect(fleet.Agent) fleet.Runner { return s }
@@ -38,7 +38,7 @@ func (s *scripted) Dispatch(_ context.Context, r fleet.Run) error {
 	return nil
 }
 
-// end is where the outcome of the run is.
+// end returns the channel with the outcome of the run.
 func (s *scripted) end(task string) chan fleet.Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *scripted) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	end := s.end(r.TaskID)
 	select {
 	case o := <-end:
-		end <- o // also for a Follow that comes later
+		end <- o // for a later Follow
 		return o, nil
 	case <-ctx.Done():
 		return fleet.Outcome{}, ctx.Err()
@@ -99,12 +99,12 @@ func (s *scripted) Bundle(_ context.Context, w io.Writer) error {
 	return err
 }
 
-// table is what a terminal of 80 columns cannot show as it is.
+// table is a text that a terminal of 80 columns would change.
 var table = "| a |\n|---|\n```go\nfmt.Println(\"hi\")\n```\n" + strings.Repeat("long ", 40) + "\n"
 
 const runnerPath = "/@fleet/agent-papi.main/apps/fleet-runner"
 
-// withRunner puts a fleet-runner into the world's workspace, beside AgentAPI.
+// withRunner adds a fleet-runner to the world's workspace, in addition to AgentAPI.
 func (x *world) withRunner() *scripted {
 	public, key, err := ed25519.GenerateKey(nil)
 	x.NoError(err)
@@ -125,7 +125,7 @@ func (x *world) withRunner() *scripted {
 	return s
 }
 
-// TestRunner speaks to a workspace's fleet-runner rather than to its AgentAPI.
+// TestRunner checks that fleet-runner is preferred to AgentAPI.
 func TestRunner(t *testing.T) {
 	x := newWorld(t)
 	s := x.withRunner()
@@ -148,7 +148,7 @@ func TestRunner(t *testing.T) {
 	x.ErrorIs(err, context.Canceled)
 	x.Equal([]fleet.Output{{Cursor: "r17", Text: table}}, seen)
 
-	b.ForgetRuns() // as another process
+	b.ForgetRuns() // as another process would start
 	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "message-1", "Raw\x1b text."))
 	o, err := b.Connect(x.agent()).Follow(t.Context(), r, "r17", func(fleet.Output) error { return nil })
 	x.NoError(err)
@@ -167,7 +167,7 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestRunnerTells asks a workspace's fleet-runner what an agent has made, as long as there is one to ask.
+// TestRunnerTells reads an agent's work from fleet-runner while that is reachable.
 func TestRunnerTells(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
@@ -200,7 +200,7 @@ func TestRunnerTells(t *testing.T) {
 	x.Equal(fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 }
 
-// TestScreenTellsNothing says of an agent that is read from its terminal that it cannot be asked.
+// TestScreenTellsNothing checks the errors for an agent that is read from its terminal.
 func TestScreenTellsNothing(t *testing.T) {
 	x := newWorld(t)
 	a, r := x.backend().Connect(x.agent()), x.run("Say it.")
@@ -214,7 +214,7 @@ func TestScreenTellsNothing(t *testing.T) {
 	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(a.Answer(t.Context(), r, fleet.Question{})))
 }
 
-// TestPathAppsDisabled says what to do about a Coder that does not serve apps by path.
+// TestPathAppsDisabled checks that the error for a Coder without path apps says what to do.
 func TestPathAppsDisabled(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
@@ -233,7 +233,7 @@ func TestPathAppsDisabled(t *testing.T) {
 	x.Contains(err.Error(), "--disable-path-apps")
 }
 
-// TestRunnerGone ends a run whose workspace was stopped meanwhile.
+// TestRunnerGone checks that a run ends when its workspace is stopped.
 func TestRunnerGone(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
@@ -257,7 +257,7 @@ func TestRunnerGone(t *testing.T) {
 	x.Contains(o.Reason, "stopped")
 }
 
-// TestRunnerOff asks for the runner of a workspace that is off. Coder then shows no apps of it.
+// TestRunnerOff connects to a stopped workspace, of which Coder shows no apps.
 func TestRunnerOff(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
@@ -281,7 +281,7 @@ func TestRunnerOff(t *testing.T) {
 	}
 }
 
-// TestRunnerWhileStarting has the startup script run again, as after a crash of Coder's agent: runs go on meanwhile.
+// TestRunnerWhileStarting runs the startup script again, as a crash of Coder's agent does. Runs continue meanwhile.
 func TestRunnerWhileStarting(t *testing.T) {
 	x := newWorld(t)
 	s := x.withRunner()
@@ -304,7 +304,7 @@ func TestRunnerWhileStarting(t *testing.T) {
 	x.Len(s.runs, 2)
 }
 
-// TestIdle lists a hundred agents that wait for work for a minute: that costs few requests, and yet each is looked at.
+// TestIdle lists a hundred idle agents for a minute, and checks that this costs few requests and refreshes each agent.
 func TestIdle(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()
@@ -347,14 +347,14 @@ func TestIdle(t *testing.T) {
 		}
 		return requests
 	}
-	for range 2 { // until each was looked at once
+	for range 2 { // until each was read once
 		minute()
 	}
 	x.LessOrEqual(minute(), 25)
 	x.Positive(metadata)
 }
 
-// TestDeadline extends the deadline of a workspace while a run is under way, and warns where it cannot.
+// TestDeadline checks that a run extends the deadline of its workspace, and warns if that fails.
 func TestDeadline(t *testing.T) {
 	for name, latest := range map[string]time.Duration{"extended": 0, "as far as it goes": 50 * time.Minute, "not at all": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -419,7 +419,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestPublicKey gives a workspace the key of Fleet, where its template takes it.
+// TestPublicKey checks that a workspace gets Fleet's key if its template has the parameter.
 func TestPublicKey(t *testing.T) {
 	x := newWorld(t)
 	x.withRunner()

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/runner/agentapi"
 )
 
-// runner runs the tasks of one agent: its workspace's fleet-runner does, or AgentAPI in a workspace without one.
+// runner runs the tasks of one agent, through fleet-runner or, in a workspace without one, through AgentAPI.
 type runner struct {
 	place *Place
 	agent fleet.Agent
@@ -17,7 +17,7 @@ type runner struct {
 // Connect implements fleet.Place.
 func (b *Place) Connect(a fleet.Agent) fleet.Runner { return runner{b, a} }
 
-// find returns the runner of the agent's workspace; AGENT_OFFLINE when it has none.
+// find returns the runner of the agent's workspace; AGENT_OFFLINE if there is none.
 func (w runner) find(ctx context.Context) (fleet.Runner, error) {
 	at, err := w.place.find(ctx, w.agent)
 	if err != nil {
@@ -29,7 +29,7 @@ func (w runner) find(ctx context.Context) (fleet.Runner, error) {
 	return w.screen(at), nil
 }
 
-// screen returns the runner that speaks to AgentAPI. at is the workspace if it was read just now.
+// screen returns the runner that uses AgentAPI. at is the workspace if it was just read.
 func (w runner) screen(at *place) fleet.Runner {
 	return w.place.screens.Connect(w.agent, func(ctx context.Context) (agentapi.Workspace, error) {
 		there := at
@@ -52,7 +52,8 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	return next.Dispatch(ctx, r)
 }
 
-// Follow implements fleet.Runner. A run whose screen was read goes on there, since what was read of it is remembered.
+// Follow implements fleet.Runner. A run that started with AgentAPI continues with it, because its screen's history is
+// needed.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
@@ -80,11 +81,11 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	return w.screen(at).Follow(ctx, r, cursor, sink)
 }
 
-// Interrupt implements fleet.Runner. An agent that cannot be reached is for the caller to end, by stopping its workspace.
+// Interrupt implements fleet.Runner. If the agent cannot be reached, the caller can stop its workspace.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	next, err := w.find(ctx)
 	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
-		return nil // a workspace that does not run has ended its runs
+		return nil // runs end with their workspace
 	}
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/runner/agentapi"
 )
 
-// screen is a workspace for a runner that speaks to AgentAPI in it.
+// screen implements agentapi.Workspace.
 type screen struct {
 	b     *Place
 	agent fleet.Agent
@@ -23,7 +23,7 @@ func (s screen) Facts() agentapi.Facts {
 	return f
 }
 
-// facts are what AgentAPI's client needs to know of the workspace.
+// facts returns what package agentapi needs to know about the workspace.
 func (b *Place) facts(at *place) agentapi.Facts {
 	build := at.ws.LatestBuild
 	f := agentapi.Facts{
@@ -36,7 +36,7 @@ func (b *Place) facts(at *place) agentapi.Facts {
 	if app == nil {
 		return f
 	}
-	if at.hasRunner() { // a newer version of its template
+	if at.hasRunner() { // the template was updated
 		f.Ended = "its workspace was started anew, with " + runnerSlug
 		return f
 	}
@@ -62,8 +62,8 @@ func (s screen) Spec(ctx context.Context) (string, error) {
 // Translate implements agentapi.Workspace.
 func (screen) Translate(what string, err error) error { return translate(what, err) }
 
-// agentProxy carries requests to AgentAPI through Coder's app proxy. Which answers are the proxy's own is for the client to
-// tell, except that Coder does not accept the token.
+// agentProxy sends requests to AgentAPI through Coder's app proxy. The client recognises the proxy's own answers,
+// except the one for a token that Coder does not accept.
 type agentProxy struct{ account *account }
 
 // RoundTrip implements http.RoundTripper.

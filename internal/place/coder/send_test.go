@@ -10,7 +10,7 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// send sends the run a message in the background, and returns when it waits for the agent.
+// send sends the run a message in the background. It returns when the message is waiting for the agent.
 func (x *world) send(b *coder.Place, r fleet.Run, id, text string) (sent chan error) {
 	sent = make(chan error, 1)
 	go func() { sent <- b.Connect(x.agent()).Send(x.Context(), r, id, text) }()
@@ -18,7 +18,7 @@ func (x *world) send(b *coder.Place, r fleet.Run, id, text string) (sent chan er
 	return sent
 }
 
-// given waits until the agent was given so many prompts.
+// given waits until the agent got n prompts.
 func (x *world) given(n int) {
 	x.Eventually(func() bool { return len(x.prompts()) == n }, 10*time.Second, time.Millisecond)
 }
@@ -38,7 +38,7 @@ func TestMessagesWait(t *testing.T) {
 	x.NoError(<-sent)
 	x.Len(x.prompts(), 2)
 	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m1", "use tabs"), "it has that")
-	sent = x.send(b, r, "m2", "use tabs") // the same words, meant twice
+	sent = x.send(b, r, "m2", "use tabs") // the same text, on purpose
 	x.says("answer ii", "stable")
 	x.NoError(<-sent)
 	x.says("the end", "stable")
@@ -52,8 +52,8 @@ func TestMessagesWait(t *testing.T) {
 	x.NoError(b.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs"), "it had that")
 }
 
-// TestMessagesOfAnotherProcess has a process die that has given an agent messages: the next one knows which they were by
-// their order, though their words are the same, and that the agent rests does not end the run before it has the others.
+// TestMessagesOfAnotherProcess stops a process that has delivered messages. The next process recognises them by their
+// order although their texts are equal, and does not end the run before the remaining messages are delivered.
 func TestMessagesOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -63,7 +63,7 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	x.says("answer i", "stable")
 	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m1", "go on"))
 	x.says("answer ii", "stable")
-	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m2", "go on")) // of which nobody has written down that it was given
+	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m2", "go on")) // its delivery was not recorded
 
 	second := x.backend()
 	r.Again, r.Messages = true, []fleet.Message{{ID: "m1", Text: "go on"}}
@@ -89,8 +89,8 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	x.Equal("answer i\nanswer ii\nanswer iii\nanswer iv\nthe end", string(o.Payload))
 }
 
-// TestMessageAfterALongRest gives an agent that has rested for long a message of its run, which has not been followed to
-// its end: what comes of it belongs to the run, also for a process that comes later.
+// TestMessageAfterALongRest sends a message to an agent that was idle for long, in a run that was not followed to its
+// end. The answer belongs to the run, also for a later process.
 func TestMessageAfterALongRest(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)
@@ -112,7 +112,7 @@ func TestMessageAfterALongRest(t *testing.T) {
 	x.Equal("done too", o.Summary)
 }
 
-// TestMessageGivenUp has messages wait for agents that never take them.
+// TestMessageGivenUp sends messages to agents that never accept them.
 func TestMessageGivenUp(t *testing.T) {
 	t.Parallel()
 	x := newWorld(t)

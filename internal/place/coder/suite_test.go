@@ -14,7 +14,7 @@ import (
 	"fleet/internal/place/placetest"
 )
 
-// screens is the place with workspaces that have AgentAPI alone.
+// screens is a place whose workspaces have only AgentAPI.
 type screens struct{ fleet.Place }
 
 func (s screens) Traits() fleet.Traits {
@@ -23,8 +23,8 @@ func (s screens) Traits() fleet.Traits {
 	return t
 }
 
-// TestSuite runs the suite against a real Coder deployment: that of CODER_URL, as the user of CODER_SESSION_TOKEN. It
-// makes and deletes workspaces whose names begin with e2e-, of the template setup-devcontainer, which has AgentAPI.
+// TestSuite runs the suite against the Coder deployment of CODER_URL, as the user of CODER_SESSION_TOKEN. It creates
+// and deletes workspaces with the prefix e2e-, of the template setup-devcontainer, which has AgentAPI.
 func TestSuite(t *testing.T) {
 	real := realPlace(t)
 	open := func(t *testing.T) fleet.Place { return screens{real(t)} }
@@ -46,7 +46,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// TestSuiteRunner does the same with workspaces that have a fleet-runner, of the template runner.
+// TestSuiteRunner runs the suite with the template runner, whose workspaces have a fleet-runner.
 func TestSuiteRunner(t *testing.T) {
 	open := realPlace(t)
 	placetest.Run(t, placetest.Harness{
@@ -78,7 +78,8 @@ func TestSuiteRunner(t *testing.T) {
 	})
 }
 
-// realPlace opens places on the real Coder. Each has the same key for runners. Without a Coder the test is skipped.
+// realPlace returns a function that opens places on a real Coder, all with the same key for runners. It skips the test
+// without a Coder.
 func realPlace(t *testing.T) func(t *testing.T) fleet.Place {
 	if os.Getenv("FLEET_E2E") == "" {
 		t.Skip("set FLEET_E2E=1, CODER_URL and CODER_SESSION_TOKEN to run against a real Coder deployment")

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// FindToken returns where the session token comes from: the file, when one is named; else the environment variable
-// CODER_SESSION_TOKEN; else Coder's own login (`coder login`), below CODER_CONFIG_DIR or in the configuration directory
-// of the user whose home directory is home. It is read again for each request, so a new login counts at once.
+// FindToken returns a function that reads the session token from the file if one is named, else from the environment
+// variable CODER_SESSION_TOKEN, else from Coder's own login (`coder login`) in CODER_CONFIG_DIR or the configuration
+// directory of home. It is read for each request, so that a new login takes effect at once.
 func FindToken(getenv func(string) string, home, file string) func(context.Context) (string, error) {
 	if file == "" {
 		if token := strings.TrimSpace(getenv("CODER_SESSION_TOKEN")); token != "" {
@@ -32,8 +32,8 @@ func FindToken(getenv func(string) string, home, file string) func(context.Conte
 	}
 }
 
-// FindURL returns the address of the Coder deployment: the environment variable CODER_URL, else that of Coder's own
-// login, else "".
+// FindURL returns the URL of the Coder deployment from the environment variable CODER_URL or from Coder's own login;
+// empty if there is none.
 func FindURL(getenv func(string) string, home string) string {
 	if u := strings.TrimSpace(getenv("CODER_URL")); u != "" {
 		return u
@@ -45,7 +45,7 @@ func FindURL(getenv func(string) string, home string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// loginDir is where the coder command keeps its login.
+// loginDir returns the directory of Coder's own login.
 func loginDir(getenv func(string) string, home string) string {
 	if dir := getenv("CODER_CONFIG_DIR"); dir != "" {
 		return dir

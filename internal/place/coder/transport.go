@@ -17,26 +17,26 @@ import (
 	"fleet/internal/runner/agentapi"
 )
 
-// How long things may take.
+// Time limits.
 const (
-	requestTime = 20 * time.Second // one request and its answer
+	requestTime = 20 * time.Second // for one request and its answer
 	retryPause  = 250 * time.Millisecond
-	maxThrottle = time.Minute // the longest that Fleet believes a Retry-After
+	maxThrottle = time.Minute // the longest Retry-After that Fleet accepts
 )
 
-// throttledError says that Coder wants to be left alone for a while.
+// throttledError means that Coder's rate limit is reached.
 type throttledError struct{ after time.Duration }
 
 func (e *throttledError) Error() string {
 	return fmt.Sprintf("Coder's rate limit is reached, for %s", e.after.Round(time.Second))
 }
 
-// tokenError says that there is no token to send.
+// tokenError means that there is no valid token.
 type tokenError struct{ error }
 
 func (e tokenError) Unwrap() error { return e.error }
 
-// gate is what all requests to a deployment go through: it respects its rate limit, and tells its clock.
+// gate passes all requests to a deployment. It respects the rate limit, and measures the difference between the clocks.
 type gate struct {
 	base http.RoundTripper
 	now  func() time.Time
@@ -60,7 +60,7 @@ func newTransport() *http.Transport {
 	}
 }
 
-// roundTrip sends the request. One that only reads is sent once more when nobody that matters has answered.
+// roundTrip sends the request. It retries a read once if there was no answer.
 func (g *gate) roundTrip(r *http.Request) (*http.Response, error) {
 	if err := g.open(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (g *gate) open() error {
 	return nil
 }
 
-// close keeps requests back for as long as Coder said.
+// close stops requests for the time that Coder asked for.
 func (g *gate) close(retryAfter string) error {
 	after := 5 * time.Second
 	if n, err := strconv.Atoi(retryAfter); err == nil && n > 0 {
@@ -121,10 +121,10 @@ func (g *gate) close(retryAfter string) error {
 	return &throttledError{after: after}
 }
 
-// read takes in what the clock at the other end says.
+// read updates the skew from the answer's date.
 func (g *gate) read(res *http.Response) {
 	if strings.HasPrefix(res.Request.URL.Path, "/@") {
-		return // an agent's clock
+		return // the date is from an agent's clock
 	}
 	skew := agentapi.ClockSkew(res, g.now())
 	g.mu.Lock()
@@ -132,14 +132,14 @@ func (g *gate) read(res *http.Response) {
 	g.skew = skew
 }
 
-// ahead is how far Coder's clock is ahead of Fleet's.
+// ahead returns how far Coder's clock is ahead of Fleet's.
 func (g *gate) ahead() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.skew
 }
 
-// account is a Coder user that Fleet can act as.
+// account is a Coder user as whom Fleet sends requests.
 type account struct {
 	gate  *gate
 	token func(context.Context) (string, error)
@@ -151,14 +151,14 @@ func (b *Place) newAccount(token func(context.Context) (string, error)) *account
 	a := &account{gate: b.gate, token: token}
 	a.http = &http.Client{
 		Transport: a,
-		// Coder answers a request without a good token with the way to its login page.
+		// Without a valid token Coder redirects to its login page.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	a.sdk = codersdk.New(b.url, codersdk.WithHTTPClient(a.http))
 	return a
 }
 
-// RoundTrip implements http.RoundTripper: it adds the token.
+// RoundTrip implements http.RoundTripper. It adds the token.
 func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	token, err := a.token(r.Context())
 	if err != nil {
@@ -169,7 +169,7 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.gate.roundTrip(r)
 }
 
-// drain reads the rest of an answer, within reason, so that its connection can be used again.
+// drain reads a limited rest of an answer, so that its connection can be reused.
 func drain(body io.ReadCloser) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(body, 64<<10))
 	_ = body.Close()
@@ -187,7 +187,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ask makes one call of the API, in bounded time, and translates its error. what says in words what was wanted.
+// ask makes one API call with a time limit, and translates its error. what names the operation.
 func ask[T any](ctx context.Context, what string, call func(context.Context) (T, error)) (T, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

@@ -7,13 +7,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// working knows which workspaces have a run that is followed. What is shown of the others does not change much, so it is read
-// rarely: hundreds of agents that wait for work cost few requests.
+// working tracks which workspaces have a followed run. The others are refreshed rarely, so that hundreds of idle agents
+// cost few requests.
 type working struct {
 	mu     sync.Mutex
 	runs   map[uuid.UUID]int
-	ended  map[uuid.UUID]time.Time // the last run of those without one
-	looked time.Time               // when one of those that rest was last read
+	ended  map[uuid.UUID]time.Time // end of the last run, of idle workspaces
+	looked time.Time               // when an idle workspace was last read
 }
 
 func (w *working) begin(ws uuid.UUID) {
@@ -35,7 +35,7 @@ func (w *working) end(ws uuid.UUID, now time.Time) {
 	}
 }
 
-// rests reports whether the workspace has had no run for a while.
+// rests reports whether the workspace is idle.
 func (w *working) rests(ws uuid.UUID, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *working) rests(ws uuid.UUID, now time.Time) bool {
 	return true
 }
 
-// looks reports whether it is time to read what is shown of a workspace that rests.
+// looks reports whether it is time to refresh an idle workspace.
 func (w *working) looks(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,17 +12,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// createSkew is how much older than its agent a workspace may be by Coder's clock, and still have been made for it.
+// createSkew is how much older than its agent a workspace may be, by Coder's clock, and still be its workspace.
 const createSkew = 30 * time.Second
 
-// place is where an agent lives: its workspace, and the account that Coder lets speak to it.
+// place is the workspace of an agent, with the account that may access it.
 type place struct {
 	ws      codersdk.Workspace
 	account *account
 	Settings
 }
 
-// find returns the agent's workspace, nil when it has none.
+// find returns the agent's workspace; nil if it has none.
 func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	id, known := b.known.workspace(a.UID)
 	if a.WorkspaceID != "" {
 		if id, err = uuid.Parse(a.WorkspaceID); err != nil {
-			return nil, nil // of another backend: not Coder's
+			return nil, nil // it belongs to another kind of place
 		}
 		known = true
 	}
@@ -47,7 +47,7 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	}
 	if !strings.EqualFold(ws.OwnerName, user) {
 		if b.config.Owner == OwnerSelf {
-			return nil, nil // another person's, which an admin's token may see
+			return nil, nil // another user's, visible for an admin's token
 		}
 		if acc, err = b.accountOf(ws.OwnerName); err != nil {
 			return nil, err
@@ -57,7 +57,7 @@ func (b *Place) find(ctx context.Context, a fleet.Agent) (*place, error) {
 	return b.place(*ws, acc), nil
 }
 
-// findByName looks for a workspace that was made for the agent without anybody having written that down.
+// findByName looks for a workspace that was created for the agent but not recorded.
 func (b *Place) findByName(ctx context.Context, a fleet.Agent, user string, acc *account) (*place, error) {
 	p, err := b.project(ctx, a.Project)
 	if err != nil {
@@ -74,8 +74,8 @@ func (b *Place) findByName(ctx context.Context, a fleet.Agent, user string, acc 
 	return b.place(*ws, acc), nil
 }
 
-// madeFor reports whether the workspace, which has the agent's name and owner, was made for the agent, as far as can be
-// told: it is of its project, not older, and not known to be another agent's.
+// madeFor reports whether a workspace with the agent's name and owner was created for the agent: it has the agent's
+// project, is not older than the agent, and does not belong to another agent.
 func (b *Place) madeFor(a fleet.Agent, p *project, ws codersdk.Workspace) bool {
 	if other := b.known.agent(ws.ID); other != "" {
 		return other == a.UID
@@ -94,7 +94,7 @@ func (b *Place) byName(ctx context.Context, user string, acc *account, name stri
 	return &ws, nil
 }
 
-// getWorkspace returns the workspace, nil when it is gone.
+// getWorkspace returns the workspace; nil if it is gone.
 func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Workspace, error) {
 	ws, err := ask(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.Workspace(ctx, id)
@@ -106,7 +106,7 @@ func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Wo
 	return &ws, nil
 }
 
-// ifGone is err, or nil when it says that a thing is gone.
+// ifGone returns nil if err means that something is gone, else err.
 func ifGone(err error) error {
 	if gone(err) {
 		return nil
@@ -114,7 +114,7 @@ func ifGone(err error) error {
 	return err
 }
 
-// place returns where the agent of the workspace lives.
+// place combines the workspace and the account.
 func (b *Place) place(ws codersdk.Workspace, acc *account) *place {
 	return &place{ws: ws, account: acc, Settings: b.settingsOf(ws)}
 }
@@ -129,7 +129,7 @@ func (b *Place) settingsOf(ws codersdk.Workspace) Settings {
 	return b.config.Settings
 }
 
-// refresh reads the workspace again; false means that it is gone.
+// refresh reads the workspace again. It returns false if the workspace is gone.
 func (p *place) refresh(ctx context.Context) (bool, error) {
 	ws, err := getWorkspace(ctx, p.account, p.ws.ID)
 	if err != nil || ws == nil {
@@ -139,7 +139,8 @@ func (p *place) refresh(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// agent returns the agent in the workspace that has AgentAPI as an app; without such a one the first agent, and no app.
+// agent returns the workspace's agent that has a usable app, and the app. If there is none, it returns the first agent
+// and no app.
 func (p *place) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
 	var first *codersdk.WorkspaceAgent
 	for _, slug := range p.slugs() {
@@ -161,16 +162,16 @@ func (p *place) agent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
 	return first, nil
 }
 
-// location is the workspace's page in Coder.
+// location returns the URL of the workspace's page in Coder.
 func (b *Place) location(ws codersdk.Workspace) string {
 	return b.url.JoinPath("@"+ws.OwnerName, ws.Name).String()
 }
 
-// neverConnected is how long a workspace's agent may take to connect, and its app to answer, before that counts as
-// failed; its template can allow more.
+// neverConnected is how long a workspace's agent may take to connect, and its app to answer, before it counts as
+// failed. A template can allow more.
 const neverConnected = 2 * time.Minute
 
-// state is what Coder says of the workspace: its build, then its agent, then the app.
+// state returns the state of the workspace, from its build, its agent and the app.
 func (b *Place) state(p *place) (fleet.State, string) {
 	build := p.ws.LatestBuild
 	switch build.Status {
@@ -201,7 +202,7 @@ func (b *Place) state(p *place) (fleet.State, string) {
 	return fleet.StateUnhealthy, fmt.Sprintf("Coder calls it %q, which Fleet does not know", plain(string(build.Status)))
 }
 
-// ended says that the workspace does not run any more, and the runs in it with it, and why.
+// ended reports whether the workspace, and with it all its runs, has ended, and why.
 func (b *Place) ended(p *place) (why string, ended bool) {
 	switch state, reason := b.state(p); state {
 	case fleet.StateRunning, fleet.StateStarting, fleet.StateUnhealthy:
@@ -223,13 +224,13 @@ func (b *Place) ended(p *place) (why string, ended bool) {
 	}
 }
 
-// offline says why the agent cannot be reached; nil if it can.
+// offline returns why the agent cannot be reached; nil if it can.
 func (b *Place) offline(a fleet.Agent, at *place) error {
 	state, reason := b.state(at)
 	return fleet.Workspace{State: state, Reason: reason}.Offline(a.Name)
 }
 
-// speaker is what the app is called in texts.
+// speaker returns the name of the app's program for messages.
 func speaker(app *codersdk.WorkspaceApp) string {
 	if app.Slug == runnerSlug {
 		return runnerSlug
@@ -244,7 +245,7 @@ func jobError(j codersdk.ProvisionerJob) string {
 	return "Coder does not say why; its log may"
 }
 
-// agentState is the state of a workspace whose build has succeeded.
+// agentState returns the state of a workspace whose build has succeeded.
 func (b *Place) agentState(p *place) (fleet.State, string) {
 	agent, app := p.agent()
 	if agent == nil {

@@ -23,17 +23,17 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// world is as much of Coder and AgentAPI as is needed to have one agent speak, fail and be cut off as a case says: what
-// a real server does not do on demand, and what cannot be replayed, since a stream has no end.
+// world simulates as much of Coder and AgentAPI as one agent needs. It can produce faults that a real server does not
+// produce on demand, and endless streams, which cannot be replayed.
 type world struct {
 	*testing.T
 	*require.Assertions
 	server *httptest.Server
 	ws     codersdk.Workspace
 	key    ed25519.PrivateKey
-	clock  atomic.Int64 // what was added to the time
+	clock  atomic.Int64 // added to the time
 
-	// fault answers a request in the place of the world, when it returns true.
+	// fault handles a request instead of the world if it returns true.
 	fault func(w http.ResponseWriter, r *http.Request) bool
 
 	mu       sync.Mutex
@@ -42,7 +42,7 @@ type world struct {
 	raw      []string
 	statuses []codersdk.WorkspaceAppStatus
 	gone     bool
-	changed  chan struct{} // closed and made anew with every change
+	changed  chan struct{} // closed and replaced with every change
 	requests map[string]int
 }
 
@@ -70,7 +70,7 @@ func newWorld(t *testing.T) *world {
 	return x
 }
 
-// backend returns a backend on the world.
+// backend returns a place that uses the world.
 func (x *world) backend() *coder.Place {
 	b, err := coder.New(coder.Config{
 		URL: x.server.URL, Token: func(context.Context) (string, error) { return "the-secret-token", nil },
@@ -82,7 +82,7 @@ func (x *world) backend() *coder.Place {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(d / 50): // the world's time is quick
+		case <-time.After(d / 50): // the world's clock is faster
 			return nil
 		}
 	})
@@ -98,7 +98,7 @@ func (x *world) run(prompt string) fleet.Run {
 	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Hour, Started: time.Now()}
 }
 
-// change changes the world, and tells everybody.
+// change changes the world and notifies all watchers.
 func (x *world) change(do func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -107,7 +107,7 @@ func (x *world) change(do func()) {
 	x.changed = make(chan struct{})
 }
 
-// says has the agent's screen show the text.
+// says shows the text on the agent's screen.
 func (x *world) says(text, status string) {
 	x.change(func() {
 		if last := x.messages[len(x.messages)-1]; last["role"] == "user" {
@@ -119,7 +119,7 @@ func (x *world) says(text, status string) {
 	})
 }
 
-// prompts are what the agent was given.
+// prompts returns the prompts that the agent got.
 func (x *world) prompts() (prompts []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -152,7 +152,7 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	x.mu.Lock()
 	ws := x.ws
-	if len(ws.LatestBuild.Resources) > 0 { // else it is off
+	if len(ws.LatestBuild.Resources) > 0 { // empty if the workspace is stopped
 		ws.LatestBuild.Resources = []codersdk.WorkspaceResource{x.resource()}
 	}
 	gone, status := x.gone, x.status
@@ -189,7 +189,7 @@ func (x *world) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// resource is a copy of the workspace's one resource, with what the agent has reported by now.
+// resource returns a copy of the workspace's resource, with the latest reports of the agent.
 func (x *world) resource() codersdk.WorkspaceResource {
 	r := x.ws.LatestBuild.Resources[0]
 	r.Agents = slices.Clone(r.Agents)
@@ -204,21 +204,21 @@ func problem(w http.ResponseWriter, status int, message string) {
 	_ = json.NewEncoder(w).Encode(codersdk.Response{Message: message})
 }
 
-// refuse answers as AgentAPI does when it does not take a message.
+// refuse answers as AgentAPI does when it refuses a message.
 func refuse(w http.ResponseWriter, words string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(http.StatusInternalServerError)
 	_, _ = fmt.Fprintf(w, `{"title":"Internal Server Error","status":500,"detail":"unexpected error occurred","errors":[{"message":%q}]}`, words)
 }
 
-// page answers as a proxy does, with a page.
+// page answers with a web page, as a proxy does.
 func page(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, "<!doctype html><html><body>the inside of a proxy</body></html>")
 }
 
-// take takes a message for the agent.
+// take accepts a message for the agent.
 func (x *world) take(w http.ResponseWriter, r *http.Request) {
 	var m struct{ Type, Content string }
 	_ = json.NewDecoder(r.Body).Decode(&m)
@@ -242,7 +242,7 @@ func (x *world) take(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"ok":true}`)
 }
 
-// stream tells the conversation whenever it changes.
+// stream sends the conversation whenever it changes.
 func (x *world) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for id := 0; ; id++ {

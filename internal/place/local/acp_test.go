@@ -15,7 +15,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// acpProjects are projects whose program is the scripted one of the name.
+// acpProjects adds projects that run the scripted program with the given name.
 func acpProjects(t *testing.T, roles ...local.Role) func(*local.Config) {
 	t.Helper()
 	return func(c *local.Config) {
@@ -41,12 +41,12 @@ func TestACP(t *testing.T) {
 	require.Equal(t, fleet.Usage{InputTokens: 15, OutputTokens: 2, ToolCalls: 3}, o.Usage)
 	require.Equal(t, 1, o.Turns)
 
-	// The next task continues the session, and has a cost of its own.
+	// The next task continues the session and reports its own cost.
 	output, o = w.do(a, "say Go on.\ncost 0.75")
 	require.Equal(t, "Go on.\n", output)
 	require.InDelta(t, 0.5, o.CostUSD, 1e-9)
 
-	// A session that is gone is said to be, and what the agent is told is told again.
+	// A lost session is reported, and the agent gets its instructions again.
 	require.NoError(t, os.WriteFile(w.home(a, "session"), []byte("lost 0 0.75"), 0o600))
 	output, o = w.do(a, "say Anew.\ncost 0.1")
 	require.Equal(t, "<the conversation begins anew: no such session>\nAnew.\n", output)
@@ -65,7 +65,7 @@ func TestACP(t *testing.T) {
 	require.Contains(t, o.Reason, "speaks version 2 of the Agent Client Protocol, and Fleet speaks version 1")
 }
 
-// TestACPRecipe holds an agent without a project to what its recipe allows and denies.
+// TestACPRecipe checks that an agent without a project may do only what its recipe allows.
 func TestACPRecipe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -78,7 +78,7 @@ func TestACPRecipe(t *testing.T) {
 		"yes yes no no": {Allow: []string{"Bash(ls *)"}},
 	} {
 		recipe.Driver, recipe.Command = "acp", command
-		output, o := w.do(w.provision(made(recipe)), script)
+		output, o := w.do(w.provision(recipeAgent(recipe)), script)
 		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 		var answers []string
 		for line := range strings.Lines(output) {
@@ -96,7 +96,7 @@ func TestACPMessages(t *testing.T) {
 	a := w.agent("plain")
 	r := w.start(a, "say First.\npause\npause")
 	w.until(a, r, "First.")
-	for range 2 { // the same message is given once
+	for range 2 { // the second message has the same id and is not delivered again
 		require.NoError(t, w.Connect(a).Send(w.ctx, r, "m1", "say Second,\nsay  on two lines."))
 	}
 	output, o := w.follow(a, r)
@@ -125,8 +125,8 @@ func TestACPStop(t *testing.T) {
 	}
 }
 
-// TestACPOpen checks that a follower knows which calls of tools are under way, also one that comes later.
-func TestACPOpen(t *testing.T) {
+// TestACPOpenToolCalls checks that every follower learns which tool calls are open, even one that connects later.
+func TestACPOpenToolCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t))
 	a := w.agent("plain")
@@ -142,8 +142,8 @@ func TestACPOpen(t *testing.T) {
 	require.True(t, strings.HasSuffix(said(outputs), "Over.\n"))
 }
 
-// TestACPOpenAgain checks that a follower that begins in the midst of a call knows of it.
-func TestACPOpenAgain(t *testing.T) {
+// TestACPOpenToolCallOnReconnect checks that a follower that connects during a tool call learns of it.
+func TestACPOpenToolCallOnReconnect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t))
 	a := w.agent("plain")
@@ -168,7 +168,7 @@ func TestACPOpenAgain(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, o.Status)
 }
 
-// TestACPSecrets checks that the headers of MCP servers go with the run.
+// TestACPSecrets checks that the headers of MCP servers are removed with the run.
 func TestACPSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -189,8 +189,9 @@ func TestACPSecrets(t *testing.T) {
 	require.NoFileExists(t, w.runDir(a, r, "acp.json"))
 }
 
-// TestACPAsks has a program ask for permissions, also for an agent that it started itself: people answer, or the role does.
-func TestACPAsks(t *testing.T) {
+// TestACPQuestions runs a program that asks for permissions, for itself and for an agent that it started. People or the role
+// answer.
+func TestACPQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t, local.Role{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"execute(ls *)"}, Deny: []string{"Bash(rm *)"}, Timeout: time.Minute,
@@ -232,7 +233,7 @@ func TestACPAsks(t *testing.T) {
 	require.JSONEq(t, `{"command":"make install"}`, string(asked["4"].Input))
 	require.Equal(t, []string{"execute", "make install"}, []string{asked["4"].Tool, asked["4"].Text})
 
-	// One that is stopped while it waits is cancelled, and its question withdrawn.
+	// Stopping a run that waits for an answer cancels it and withdraws its question.
 	r = w.start(a, "say Working.\nask t1 execute make\nsay Never.")
 	var last fleet.Question
 	o, err = w.Connect(a).Follow(w.ctx, r, "", func(out fleet.Output) error {

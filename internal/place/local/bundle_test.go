@@ -12,8 +12,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestNothingIsLost has an agent leave work behind in every way, deletes it, and finds all of it in its bundle.
-func TestNothingIsLost(t *testing.T) {
+// TestBundleHasAllWork deletes an agent that left work behind in every possible way, and finds all of it in the bundle.
+func TestBundleHasAllWork(t *testing.T) {
 	t.Parallel()
 	repository := t.TempDir()
 	git(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")

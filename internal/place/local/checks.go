@@ -6,11 +6,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Checks say how the work of tasks is checked.
+// Checks configures how the work of tasks is checked.
 type Checks struct {
-	Commands []string      `yaml:"checks"`        // for a shell, in the agent's tree; a task completes only when all pass
-	Timeout  time.Duration `yaml:"check_timeout"` // of each command; 0: 10 min
-	Retries  *int          `yaml:"retries"`       // how often the agent may try again when they fail; nil: once
+	Commands []string      `yaml:"checks"`        // shell commands, run in the agent's tree; a task completes only if all pass
+	Timeout  time.Duration `yaml:"check_timeout"` // per command; 0: 10 min
+	Retries  *int          `yaml:"retries"`       // further attempts after a failed check; nil: 1
 }
 
 func (c Checks) plan() fleet.Checks {

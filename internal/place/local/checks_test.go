@@ -40,7 +40,7 @@ roles:
 	require.ErrorContains(t, err, "check 1 is empty")
 }
 
-// TestCheckIsConfined checks that a check may do no more than its agent's programs, and finds what it needs.
+// TestCheckIsConfined checks that a check runs in the sandbox of its agent and finds what it needs there.
 func TestCheckIsConfined(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -63,7 +63,7 @@ func TestCheckIsConfined(t *testing.T) {
 	}
 }
 
-// TestFeedbackOfChecks checks that a script finds what checks found wrong, and runs as it is.
+// TestFeedbackOfChecks checks that a script can read the results of failed checks and is run unchanged.
 func TestFeedbackOfChecks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

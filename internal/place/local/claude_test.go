@@ -15,8 +15,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// fakeClaude is a program that writes down how it was called and then says what $SCRIPT says, in the form that Claude
-// Code has for programs.
+// fakeClaude records how it was called, and prints $SCRIPT in the stream format of Claude Code.
 const fakeClaude = `#!/usr/bin/env bash
 { printf '%s\0' "$@"; } >"$HOME/argv"
 env >"$HOME/environment"
@@ -54,13 +53,13 @@ func newClaudeWorldWith(t *testing.T, role local.Role, change func(*local.Config
 	w := newWorld(t, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "ANTHROPIC_API_KEY=key", "OPENAI_API_KEY=other", "FLEET_TOKEN=secret"}
 		c.Projects = []local.Project{{Name: "claude", Driver: "claude", Roles: []local.Role{role}}}
-		c.Sandbox = sandbox.None // the fake reads its script from the home that these tests share
+		c.Sandbox = sandbox.None // the fake reads its script from a home directory that these tests share
 		change(c)
 	})
 	return &claudeWorld{world: w, homeDir: dir}
 }
 
-// script makes claude say the lines, as the session, and then do as the shell commands say.
+// script makes the fake print the lines with the session id, and then run the shell commands.
 func (w *claudeWorld) script(session, then string, lines ...string) {
 	w.t.Helper()
 	s := "cat <<'END'\n" + strings.ReplaceAll(strings.Join(lines, "\n"), "SESSION", session) + "\nEND\n" + then + "\n"
@@ -106,7 +105,7 @@ func TestClaude(t *testing.T) {
 	require.NotContains(t, env, "OPENAI_API_KEY")
 	require.NotContains(t, env, "FLEET_TOKEN")
 
-	// Every cursor leads to the rest, also those between two pieces of one event.
+	// Reading from any cursor returns the remaining output, even from a cursor between two pieces of one event.
 	outputs, _ := w.outputs(a, r, "")
 	for i, out := range outputs {
 		rest, same := w.outputs(a, r, out.Cursor)
@@ -161,9 +160,9 @@ func TestClaudeResumes(t *testing.T) {
 	require.Contains(t, fleet.PublicMessage(err), "start another one")
 }
 
-// TestClaudeIsToldOfAChange checks that an agent in another role knows of it, though Claude Code keeps the system prompt
-// that a conversation began with.
-func TestClaudeIsToldOfAChange(t *testing.T) {
+// TestClaudeRoleChange checks that an agent learns of its new role. Claude Code keeps the system prompt with which
+// a conversation started.
+func TestClaudeRoleChange(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
 	a := w.agent("claude")
@@ -187,8 +186,8 @@ func TestClaudeIsToldOfAChange(t *testing.T) {
 
 func last(list []string) string { return list[len(list)-1] }
 
-// TestClaudeCost checks that a task costs what it costs: not what its conversation cost so far, and not only what came
-// after the first of several results.
+// TestClaudeCost checks that a task reports its own cost: not the cost of the whole conversation, and not only the cost
+// since the first of several results.
 func TestClaudeCost(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
@@ -239,7 +238,7 @@ func TestClaudeOutcomes(t *testing.T) {
 	}
 }
 
-// TestClaudeLongTexts gives claude texts that are too long for an argument.
+// TestClaudeLongTexts passes texts that are too long for a command-line argument.
 func TestClaudeLongTexts(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{Tools: []string{}})
@@ -260,7 +259,7 @@ func TestClaudeLongTexts(t *testing.T) {
 	require.NotContains(t, w.argv(), "--append-system-prompt")
 }
 
-// TestClaudeLimit checks that a result is found behind output that is too long to be kept.
+// TestClaudeLimit checks that the result is found after output that is too long to keep.
 func TestClaudeLimit(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})

@@ -19,66 +19,67 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// Config configures a Place. Dir and ShimCommand are needed.
+// Config configures a Place. Dir and ShimCommand are required.
 type Config struct {
-	Dir          string        // where everything is kept; made when it is not there, for the user alone
-	Projects     []Project     // what agents can work on; Discover makes a list
-	ShimCommand  []string      // starts ShimMain, with the directory of a run as one more argument
-	ACPCommand   []string      // starts ACPMain, with the file of its job as one more argument; none: no agents of the driver acp
-	AskCommand   []string      // starts AskMain, with the directory of a run and what to do as more arguments; none: agents ask nobody
-	PassEnv      []string      // variables of the server that all agents get too; one that ends in * means all that begin so
-	Sandbox      sandbox.Mode  // how the programs of projects are confined that do not say; empty: sandbox.Auto
-	Read         []string      // what programs of all agents may read besides the system and their own files
-	Write        []string      // what they may write besides their own files; each must exist
-	MaxOutput    int64         // bytes of output that the payload of a run has at most; 0: 16 MiB
-	OutputMax    int64         // bytes of raw output that are kept of a run; 0: 256 MiB; never less than MaxOutput
-	StopGrace    time.Duration // how long a run gets to end by itself before it is killed; 0: 5 s
+	Dir          string        // where the place keeps everything; created with access for the user only
+	Projects     []Project     // the projects that agents can work on; see Discover
+	ShimCommand  []string      // runs ShimMain; the directory of the run is appended
+	ACPCommand   []string      // runs ACPMain; the path of the job file is appended; empty: the driver acp is unavailable
+	AskCommand   []string      // runs AskMain; the run's directory and a verb are appended; empty: agents cannot ask questions
+	PassEnv      []string      // server variables that all agents get; a trailing * matches any suffix
+	Sandbox      sandbox.Mode  // the default for projects; empty: sandbox.Auto
+	Read         []string      // paths that programs may read besides the system and their own files
+	Write        []string      // paths that programs may write besides their own files; each must exist
+	MaxOutput    int64         // the most output in the payload of a run, in bytes; 0: 16 MiB
+	OutputMax    int64         // the most raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
+	StopGrace    time.Duration // how long a run may take to stop before it is killed; 0: 5 s
 	Environ      []string      // the server's environment; nil: os.Environ()
 	PollInterval time.Duration // see fleet.Traits; 0: the reconciler's default
-	Logger       *slog.Logger  // nil: none
+	Logger       *slog.Logger  // nil: no logging
 }
 
-// Project is what agents work on, and how they work.
+// Project configures what agents work on, and how.
 type Project struct {
 	Name        string `yaml:"name"`
 	DisplayName string `yaml:"display_name"`
 	Description string `yaml:"description"`
 
-	// Repository is a path or a URL of a git repository, of which each agent gets a working copy. None: an empty directory.
+	// Repository is the path or URL of a git repository. Each agent gets a working copy. Empty: an empty directory.
 	Repository string `yaml:"repository"`
-	// Branch is where the branches of agents begin: a branch, tag or commit. None: what the repository has checked out.
+	// Branch is the branch, tag or commit at which the branches of agents start. Empty: the one that the repository has
+	// checked out.
 	Branch string `yaml:"branch"`
 
-	Driver  string        `yaml:"driver"`  // shell, claude, acp or command; none: shell
-	Command []string      `yaml:"command"` // the program and its arguments; for the driver command, templates
-	Stdin   string        `yaml:"stdin"`   // command: template of what the program reads
-	Output  string        `yaml:"output"`  // command: text or jsonl; none: text
-	Fields  driver.Fields `yaml:"fields"`  // command: where things are in JSON lines
+	Driver  string        `yaml:"driver"`  // shell, claude, acp or command; empty: shell
+	Command []string      `yaml:"command"` // the program and its arguments; templates if the driver is command
+	Stdin   string        `yaml:"stdin"`   // driver command: template of the standard input
+	Output  string        `yaml:"output"`  // driver command: text or jsonl; empty: text
+	Fields  driver.Fields `yaml:"fields"`  // driver command: where fields are in JSON lines
 
-	Env     map[string]string `yaml:"env"`      // variables for its agents
-	PassEnv []string          `yaml:"pass_env"` // variables of the server that its agents get too
-	Timeout time.Duration     `yaml:"timeout"`  // the longest a task may take here; 0: what the task says
+	Env     map[string]string `yaml:"env"`      // variables for the project's agents
+	PassEnv []string          `yaml:"pass_env"` // server variables that the project's agents also get
+	Timeout time.Duration     `yaml:"timeout"`  // the longest time for a task of this project; 0: the task's own limit
 
-	Sandbox sandbox.Mode    `yaml:"sandbox"` // how its programs are confined; none: Config.Sandbox
-	Network sandbox.Network `yaml:"network"` // what its programs may connect to; none: full
-	Read    []string        `yaml:"read"`    // what its programs may read besides the system and their own files
-	Write   []string        `yaml:"write"`   // what they may write besides their own files; each must exist
+	Sandbox sandbox.Mode    `yaml:"sandbox"` // how programs are confined; empty: Config.Sandbox
+	Network sandbox.Network `yaml:"network"` // what programs may connect to; empty: full
+	Read    []string        `yaml:"read"`    // paths that programs may read besides the system and their own files
+	Write   []string        `yaml:"write"`   // paths that programs may write besides their own files; each must exist
 
-	Checks `yaml:",inline"` // of all tasks
+	Checks `yaml:",inline"` // for all tasks
 
-	Roles []Role `yaml:"roles"` // none: coder, operator and manager
+	Roles []Role `yaml:"roles"` // empty: coder, operator and manager
 }
 
-// Role is how an agent behaves.
+// Role configures how an agent behaves.
 type Role struct {
 	Name        string `yaml:"name"`
 	DisplayName string `yaml:"display_name"`
 	Description string `yaml:"description"`
-	Default     bool   `yaml:"default"`     // none has it: the first one is the default
+	Default     bool   `yaml:"default"`     // if no role sets it, the first one is the default
 	Prompt      string `yaml:"prompt"`      // what the agent is told about its role
-	PromptFile  string `yaml:"prompt_file"` // a file with that; read for each task
+	PromptFile  string `yaml:"prompt_file"` // a file with the prompt; it is read for each task
 
-	Checks `yaml:",inline"` // of all tasks of agents in the role, besides those of the project
+	Checks `yaml:",inline"` // for all tasks of agents in the role, after the checks of the project
 
 	Model           string                      `yaml:"model"`
 	Tools           []string                    `yaml:"tools"`
@@ -87,7 +88,7 @@ type Role struct {
 	PermissionMode  string                      `yaml:"permission_mode"`
 	MCPServers      map[string]driver.MCPServer `yaml:"mcp_servers"`
 
-	// Permissions let the agent ask. None: it asks nobody, and what needs a permission is denied.
+	// Permissions let the agent ask for permissions. Nil: it cannot ask, and tools that need a permission are denied.
 	Permissions *driver.Permissions `yaml:"permissions"`
 }
 
@@ -96,19 +97,19 @@ var (
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
 )
 
-// project is a project that is ready for use.
+// project is a validated project.
 type project struct {
 	Project
 	driver driver.Driver
-	dir    string // where its agents work; empty: in directories of their own
-	// results says that dir is one of Place.results.
+	dir    string // where its agents work; empty: each agent has its own directory
+	// results is true if dir is the one of Place.results.
 	results bool
 }
 
-// check completes the configuration and says what is wrong with it.
+// check validates the configuration and fills in the defaults.
 func (c *Config) check() ([]project, error) {
 	if c.Dir == "" || len(c.ShimCommand) == 0 {
-		return nil, errors.New("the local backend needs a directory and the command that runs its shim")
+		return nil, errors.New("Dir and ShimCommand are required")
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
@@ -144,7 +145,7 @@ func (c *Config) check() ([]project, error) {
 			return nil, fmt.Errorf("project %d %q: %w", i+1, p.Name, err)
 		}
 		if slices.ContainsFunc(ready, func(o project) bool { return strings.EqualFold(o.Name, p.Name) }) {
-			return nil, fmt.Errorf("project %d: there are two projects named %q: give one another name", i+1, p.Name)
+			return nil, fmt.Errorf("project %d: there are two projects named %q: rename one of them", i+1, p.Name)
 		}
 		ready = append(ready, r)
 	}
@@ -165,10 +166,10 @@ func (p Project) check() (project, error) {
 		return project{}, err
 	}
 	if strings.HasPrefix(p.Branch, "-") {
-		return project{}, fmt.Errorf("branch is a branch, tag or commit, not %q", p.Branch)
+		return project{}, fmt.Errorf("branch must be a branch, tag or commit, not %q", p.Branch)
 	}
 	if p.Timeout < 0 {
-		return project{}, fmt.Errorf("timeout must not be negative, and is %s", p.Timeout)
+		return project{}, fmt.Errorf("timeout must not be negative, got %s", p.Timeout)
 	}
 	if p.Repository, err = resolve(p.Repository); err != nil {
 		return project{}, err
@@ -207,7 +208,7 @@ func checkRoles(roles []Role) error {
 		}
 		for _, o := range roles[:i] {
 			if strings.EqualFold(o.Name, r.Name) {
-				return fmt.Errorf("there are two roles named %q: give one another name", r.Name)
+				return fmt.Errorf("there are two roles named %q: rename one of them", r.Name)
 			}
 		}
 		if err := r.plan().Valid(); err != nil {
@@ -238,36 +239,36 @@ func checkRoles(roles []Role) error {
 		roles[0].Default = true
 	case 1:
 	default:
-		return fmt.Errorf("%d roles are the default: only one can be", defaults)
+		return fmt.Errorf("%d roles have default set: keep it on one", defaults)
 	}
 	return nil
 }
 
-// checkPermissions checks what a role may ask for.
+// checkPermissions validates the permissions of a role.
 func checkPermissions(r *Role) error {
 	if _, taken := r.MCPServers[driver.AskServer]; taken {
-		return fmt.Errorf("an MCP server cannot have the name %q: it is Fleet's own", driver.AskServer)
+		return fmt.Errorf("an MCP server cannot have the name %q: Fleet uses it for its own server", driver.AskServer)
 	}
 	if p := r.Permissions; p != nil && p.Timeout < 0 {
-		return fmt.Errorf("timeout of permissions must not be negative, and is %s", p.Timeout)
+		return fmt.Errorf("timeout of permissions must not be negative, got %s", p.Timeout)
 	}
 	return nil
 }
 
-// checkVariables checks names of environment variables that agents are to get.
+// checkVariables validates names of environment variables for agents.
 func checkVariables(option string, names []string) error {
 	for _, n := range names {
 		if !variablePattern.MatchString(n) || option == "env" && strings.HasSuffix(n, "*") {
-			return fmt.Errorf("%s: %q is no name of an environment variable", option, n)
+			return fmt.Errorf("%s: %q is not a valid name of an environment variable", option, n)
 		}
 		if runner.Reserved(n) {
-			return fmt.Errorf("%s: %q is Fleet's own and never given to agents: leave it out", option, n)
+			return fmt.Errorf("%s: %q is reserved for Fleet and never passed to agents: leave it out", option, n)
 		}
 	}
 	return nil
 }
 
-// resolve returns a path as an absolute one, with ~ as the home directory; a URL stays as it is.
+// resolve returns the absolute path. It expands ~ to the home directory, and does not change URLs.
 func resolve(path string) (string, error) {
 	if path == "" || isRemote(path) {
 		return path, nil
@@ -282,7 +283,7 @@ func resolve(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// resolveAll resolves the paths of the lists.
+// resolveAll resolves all paths in the lists.
 func resolveAll(lists ...*[]string) (err error) {
 	for _, list := range lists {
 		*list = slices.Clone(*list)

@@ -19,29 +19,29 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	one := func(p local.Project) []local.Project { p.Name = "p"; return []local.Project{p} }
 	for want, c := range map[string]local.Config{
-		"needs a directory":                      {ShimCommand: nil, Projects: nil},
-		"needs a name":                           {Projects: []local.Project{{Name: "../p"}}},
-		"two projects named":                     {Projects: []local.Project{{Name: "p"}, {Name: "P"}}},
-		`no driver "perl"`:                       {Projects: one(local.Project{Driver: "perl"})},
-		"needs the option command":               {Projects: one(local.Project{Driver: "command"})},
-		"command[1] is not a good template":      {Projects: one(local.Project{Driver: "command", Command: []string{"x", "{{.Promt}}"}})},
-		"stdin is not a good template":           {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Stdin: "{{"})},
-		"output is text or jsonl":                {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "xml"})},
-		"fields are for output: jsonl":           {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Fields: driver.Fields{Text: "a"}})},
-		"needs fields.text":                      {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "jsonl"})},
-		"fields.text: the path":                  {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "jsonl", Fields: driver.Fields{Text: "a..b"}})},
-		`options of the driver "command"`:        {Projects: one(local.Project{Driver: "shell", Stdin: "x"})},
-		"branch is a branch":                     {Projects: one(local.Project{Branch: "--force"})},
-		"timeout must not be negative":           {Projects: one(local.Project{Timeout: -1})},
-		"role 1 needs a name":                    {Projects: one(local.Project{Roles: []local.Role{{}}})},
-		`two roles named "A"`:                    {Projects: one(local.Project{Roles: []local.Role{{Name: "a"}, {Name: "A"}}})},
-		"2 roles are the default":                {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Default: true}, {Name: "b", Default: true}}})},
-		"both prompt and prompt_file":            {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Prompt: "x", PromptFile: "y"}}})},
-		"prompt_file of role":                    {Projects: one(local.Project{Roles: []local.Role{{Name: "a", PromptFile: "/no/such/file"}}})},
-		`pass_env: "FLEET_TOKEN" is Fleet's own`: {PassEnv: []string{"FLEET_TOKEN"}},
-		`pass_env: "A B" is no name`:             {Projects: one(local.Project{PassEnv: []string{"A B"}})},
-		`env: "CODER_URL" is Fleet's own`:        {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},
-		`env: "A*" is no name`:                   {Projects: one(local.Project{Env: map[string]string{"A*": "x"}})},
+		"needs a directory":                             {ShimCommand: nil, Projects: nil},
+		"needs a name":                                  {Projects: []local.Project{{Name: "../p"}}},
+		"two projects named":                            {Projects: []local.Project{{Name: "p"}, {Name: "P"}}},
+		`no driver "perl"`:                              {Projects: one(local.Project{Driver: "perl"})},
+		"needs the option command":                      {Projects: one(local.Project{Driver: "command"})},
+		"command[1] is not a good template":             {Projects: one(local.Project{Driver: "command", Command: []string{"x", "{{.Promt}}"}})},
+		"stdin is not a good template":                  {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Stdin: "{{"})},
+		"output is text or jsonl":                       {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "xml"})},
+		"fields are for output: jsonl":                  {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Fields: driver.Fields{Text: "a"}})},
+		"needs fields.text":                             {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "jsonl"})},
+		"fields.text: the path":                         {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "jsonl", Fields: driver.Fields{Text: "a..b"}})},
+		`options of the driver "command"`:               {Projects: one(local.Project{Driver: "shell", Stdin: "x"})},
+		"branch must be a branch":                       {Projects: one(local.Project{Branch: "--force"})},
+		"timeout must not be negative":                  {Projects: one(local.Project{Timeout: -1})},
+		"role 1 needs a name":                           {Projects: one(local.Project{Roles: []local.Role{{}}})},
+		`two roles named "A"`:                           {Projects: one(local.Project{Roles: []local.Role{{Name: "a"}, {Name: "A"}}})},
+		"2 roles are the default":                       {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Default: true}, {Name: "b", Default: true}}})},
+		"both prompt and prompt_file":                   {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Prompt: "x", PromptFile: "y"}}})},
+		"prompt_file of role":                           {Projects: one(local.Project{Roles: []local.Role{{Name: "a", PromptFile: "/no/such/file"}}})},
+		`pass_env: "FLEET_TOKEN" is reserved for Fleet`: {PassEnv: []string{"FLEET_TOKEN"}},
+		`pass_env: "A B" is not a valid name`:           {Projects: one(local.Project{PassEnv: []string{"A B"}})},
+		`env: "CODER_URL" is reserved for Fleet`:        {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},
+		`env: "A*" is not a valid name`:                 {Projects: one(local.Project{Env: map[string]string{"A*": "x"}})},
 	} {
 		if want != "needs a directory" {
 			c.Dir, c.ShimCommand = t.TempDir(), []string{"shim"}
@@ -77,7 +77,7 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestYAML reads what a fleet.yaml says of projects.
+// TestYAML reads the projects of a fleet.yaml.
 func TestYAML(t *testing.T) {
 	t.Parallel()
 	prompt := filepath.Join(t.TempDir(), "role.md")

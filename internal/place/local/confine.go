@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// logins are the files in a user's home with which programs log in to their services, by the name of the program. A
-// program renews its login, so it may write them too.
+// logins lists, for each program, the files in a user's home that hold its login. A program may write them, because it
+// renews its login.
 var logins = map[string][]string{
 	"claude":   {".claude/.credentials.json"},
 	"codex":    {".codex/auth.json"},
@@ -24,13 +24,13 @@ var logins = map[string][]string{
 	"opencode": {".local/share/opencode/auth.json"},
 }
 
-// confinement is how the programs of an agent are confined.
+// confinement describes how the programs of an agent are confined.
 type confinement struct {
 	policy sandbox.Policy
-	env    map[string]string // variables that keep programs within it
+	env    map[string]string // variables that make programs use the directories that they may write
 }
 
-// sandboxOf returns how the programs of the project are confined: sandbox.Landlock or sandbox.None.
+// sandboxOf returns sandbox.Landlock or sandbox.None for the programs of the project.
 func (b *Place) sandboxOf(p project) (sandbox.Mode, error) {
 	mode := p.Sandbox
 	if mode == "" {
@@ -43,7 +43,7 @@ func (b *Place) sandboxOf(p project) (sandbox.Mode, error) {
 func (b *Place) Unconfined(a fleet.Agent) string {
 	p, err := b.kind(a)
 	if err != nil {
-		return "" // there is nothing to run
+		return "" // no such project: nothing can run
 	}
 	mode, err := b.sandboxOf(p)
 	switch {
@@ -58,8 +58,8 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 	return fmt.Sprintf("the configuration says sandbox: none for the project %q: its operator can change that to auto", p.Name)
 }
 
-// confine makes what the agent has of its own and returns how its programs are confined; nil if they are not. env is the
-// environment that they would have otherwise.
+// confine creates the agent's own directories and files, and returns how its programs are confined; nil if they are
+// not. env is the environment that the programs would otherwise have.
 func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	mode, err := b.sandboxOf(p)
 	if err != nil {
@@ -92,29 +92,29 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	c.policy.Write = slices.Concat(c.policy.Write, b.config.Write, p.Write)
 	for _, dir := range []string{own, tmp, filepath.Join(own, ".claude")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, runner.HostError("the agent's own directory cannot be made", err)
+			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
 	}
 	if err := runner.Introduce(own, gitEnviron(b.config)); err != nil {
-		return nil, runner.HostError("the agent's git cannot be configured", err)
+		return nil, runner.HostError("cannot configure the agent's git", err)
 	}
 	if f, ok := p.driver.(driver.Furnisher); ok {
-		if err := furnish(own, f.Furnish()); err != nil {
-			return nil, runner.HostError("the agent's own directory cannot be made", err)
+		if err := createMissing(own, f.Furnish()); err != nil {
+			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
 	}
 	for _, login := range logins[filepath.Base(p.driver.Program())] {
-		shared, err := b.lend(own, login)
+		shared, err := b.linkLogin(own, login)
 		if err != nil {
-			return nil, runner.HostError("the agent cannot be given the login of its program", err)
+			return nil, runner.HostError("cannot link the login of the agent's program", err)
 		}
 		c.policy.Write = append(c.policy.Write, shared...)
 	}
 	return c, nil
 }
 
-// Reach returns what programs that work in the agent's directory may reach; nil: all that the user may. It is for programs of
-// other places that are given the directory.
+// Reach returns what programs in the agent's directory may access; nil: everything that the user may. Other places use
+// it for programs that work in the directory.
 func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
 	p, err := b.kind(a)
 	if err != nil {
@@ -123,7 +123,7 @@ func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
 	h := b.home(a.UID)
 	r, err := h.record()
 	if err != nil {
-		return nil, runner.HostError("the record of the agent cannot be read", err)
+		return nil, runner.HostError("cannot read the agent's record", err)
 	}
 	if err := (workspace{b, a, h}).migrate(r); err != nil {
 		return nil, err
@@ -135,9 +135,9 @@ func (b *Place) Reach(a fleet.Agent) (*sandbox.Policy, error) {
 	return &c.policy, nil
 }
 
-// furnish writes the files that are not there into the home, and nothing outside it, wherever symbolic links lead: agents can
-// make them.
-func furnish(own string, files map[string]string) error {
+// createMissing writes those of the files that do not exist into the home. It follows no symbolic link out of the home,
+// because agents can create links.
+func createMissing(own string, files map[string]string) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -165,8 +165,8 @@ func furnish(own string, files map[string]string) error {
 	return nil
 }
 
-// lend links a file of the user's home into the agent's, and returns the file if the user has it.
-func (b *Place) lend(own, name string) ([]string, error) {
+// linkLogin links a file of the user's home into the agent's home. It returns the file if the user has it.
+func (b *Place) linkLogin(own, name string) ([]string, error) {
 	from := filepath.Join(b.variable("HOME"), name)
 	if info, err := os.Stat(from); err != nil || !info.Mode().IsRegular() || b.variable("HOME") == "" {
 		return nil, nil

@@ -27,7 +27,8 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-// TestAttacks has an agent attack what is not its own. Each line of its script is one attack, and must fail.
+// TestAttacks runs an agent that attacks files and processes that are not its own. Each line of the script is one
+// attack, and must fail.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -98,9 +99,9 @@ func TestAttacks(t *testing.T) {
 	require.NoError(t, w.Connect(other).Interrupt(w.ctx, working, true))
 }
 
-// TestOwnPlaces checks that an agent has a home and a directory for temporary files of its own, and that its commits are
-// from the user who runs the server.
-func TestOwnPlaces(t *testing.T) {
+// TestOwnDirectories checks that an agent has its own home and temporary directory, and that its commits have the author
+// configured by the user who runs the server.
+func TestOwnDirectories(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	user := t.TempDir()
@@ -120,9 +121,8 @@ func TestOwnPlaces(t *testing.T) {
 	require.NotContains(t, said, "secret")
 }
 
-// TestLateIdentity checks that a user who gives git a name only after an agent was made, with the server running, has commits
-// of it from then on.
-func TestLateIdentity(t *testing.T) {
+// TestGitAuthorConfiguredLater checks that agents use the git author of the user even if it is configured after they were created.
+func TestGitAuthorConfiguredLater(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	user := t.TempDir()
@@ -138,7 +138,8 @@ func TestLateIdentity(t *testing.T) {
 	require.Equal(t, `Ada "Countess" L`, o.Summary, "%+v", o)
 }
 
-// TestNetworkNone checks that a project without a network has none, and that a project may list what its agents can read.
+// TestNetworkNone checks that programs of a project without network cannot connect, and can read what the project
+// lists.
 func TestNetworkNone(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -166,7 +167,8 @@ func TestNetworkNone(t *testing.T) {
 	require.Equal(t, "read me", o.Summary)
 }
 
-// TestNetworkAllow checks that a project may list what its agents reach, and that the run ends as soon as one without a proxy.
+// TestNetworkAllow checks that programs reach only the hosts that the project lists, and that the proxy does not delay
+// the end of a run.
 func TestNetworkAllow(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -211,7 +213,7 @@ func TestNetworkAllow(t *testing.T) {
 	}), "the proxy runs after its program")
 }
 
-// TestUnconfined checks that a place says of which agents it does not confine the programs.
+// TestUnconfined checks that Unconfined tells which agents are not confined.
 func TestUnconfined(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *local.Config) {
@@ -227,7 +229,7 @@ func TestUnconfined(t *testing.T) {
 	require.ErrorContains(t, err, "network none needs a sandbox")
 }
 
-// BenchmarkStart measures a run of a program that does nothing, in a directory and in a repository.
+// BenchmarkStart measures runs of a program that does nothing, with and without a repository.
 func BenchmarkStart(b *testing.B) {
 	repo := b.TempDir()
 	git(b, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
@@ -253,8 +255,9 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// TestFurnishedHome gives Gemini CLI its settings in the agent's own home, and writes nowhere else when the agent leads elsewhere.
-func TestFurnishedHome(t *testing.T) {
+// TestHomeSettings checks that Gemini CLI gets its settings in the agent's home, and that nothing is written through a
+// symbolic link of the agent.
+func TestHomeSettings(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	dir, elsewhere := t.TempDir(), t.TempDir()

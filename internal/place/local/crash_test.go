@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These tests leave a call at a point where a server could be killed in it, and look at what the next one makes of it.
+// These tests interrupt a call where a server could be killed, and check that the next call completes it.
 
 func crashed(t *testing.T) (*Place, fleet.Agent, context.Context) {
 	t.Helper()
@@ -94,7 +94,7 @@ func TestCrashInDelete(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestReadOnlyWork deletes an agent that has left directories nobody may write to, as caches of modules are.
+// TestReadOnlyWork deletes an agent that left read-only directories, as module caches have.
 func TestReadOnlyWork(t *testing.T) {
 	t.Parallel()
 	b, a, ctx := crashed(t)

@@ -15,9 +15,9 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Delete implements fleet.Place. What is in a worktree and not committed is kept, in a directory that the text
-// names; commits that no other branch has are kept on the agent's branch. Without a repository nothing is kept, unless
-// the agent's recipe says how long.
+// Delete implements fleet.Place. It keeps uncommitted work of a worktree in a directory that the returned text names,
+// and commits that are on no other branch on the agent's branch. Without a repository it keeps nothing, unless the
+// agent's recipe says for how long.
 func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -25,14 +25,14 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	h := b.home(a.UID)
 	trash := home(filepath.Join(filepath.Dir(string(h)), ".deleted-"+filepath.Base(string(h))))
 	if !h.exists() {
-		return b.empty(ctx, trash)
+		return b.deleteHome(ctx, trash)
 	}
 	if err := b.host.End(ctx, runner.Home(h), "its agent was deleted"); err != nil {
 		return "", err
 	}
 	r, err := h.record()
 	if err != nil {
-		b.config.Logger.WarnContext(ctx, "deleting an agent whose record cannot be read", "agent", a.Name, "error", err)
+		b.config.Logger.WarnContext(ctx, "agent record unreadable, deleting without it", "agent", a.Name, "error", err)
 	}
 	if r != nil && r.Results && a.Recipe != nil {
 		if err := b.keepResults(a, h, r); err != nil {
@@ -40,38 +40,39 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		}
 	}
 	if r != nil && r.Repository != "" {
-		if err := b.part(ctx, h, r); err != nil {
+		if err := b.removeWorktree(ctx, h, r); err != nil {
 			return "", err
 		}
 	}
 	b.forget(ctx, a, h)
-	// Moved away first, the home is there as a whole or not at all.
-	if _, err := b.empty(ctx, trash); err != nil {
+	// The rename makes the removal atomic: the home is either complete or gone.
+	if _, err := b.deleteHome(ctx, trash); err != nil {
 		return "", err
 	}
 	if err := os.Rename(string(h), string(trash)); err != nil {
-		return "", runner.HostError("the directory of the agent cannot be removed", err)
+		return "", runner.HostError("the directory of cannot remove the agent", err)
 	}
-	return b.empty(ctx, trash)
+	return b.deleteHome(ctx, trash)
 }
 
-// part takes the worktree out of the home, and keeps what is not to be lost.
-func (b *Place) part(ctx context.Context, h home, r *record) error {
+// removeWorktree moves the worktree out of the home, and keeps unsaved work.
+func (b *Place) removeWorktree(ctx context.Context, h home, r *record) error {
 	t := h.tree(r)
 	if err := b.git.Migrate(ctx, t); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		b.config.Logger.WarnContext(ctx, "a worktree of an earlier version cannot be migrated", "agent", r.Name, "error", err)
+		b.config.Logger.WarnContext(ctx, "worktree migration failed", "agent", r.Name, "error", err)
 	}
 	if !r.Deleting {
-		if err := b.decide(ctx, h, r); err != nil {
+		if err := b.decideKept(ctx, h, r); err != nil {
 			return err
 		}
 		r.Deleting = true
-		// So that a call after a crash keeps the same, and says so. On a full disk deleting matters more.
+		// The record makes a repeated call, after a crash, keep and report the same. On a full disk, deletion matters
+		// more.
 		if err := h.write(r); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
-			return runner.HostError("the record of the agent cannot be written", err)
+			return runner.HostError("cannot write the agent's record", err)
 		}
 	}
 	usable := b.git.Check(ctx, r.Repository) == nil
@@ -83,25 +84,25 @@ func (b *Place) part(ctx context.Context, h home, r *record) error {
 		if err := b.git.Move(ctx, t, r.KeptDir); err == nil || ctx.Err() != nil {
 			return err
 		}
-		fallthrough // git does not know the worktree any more; its files are what counts
+		fallthrough // git no longer knows the worktree, but its files are still there
 	case r.KeptDir != "":
 		if err := t.Abandon(r.KeptDir); err != nil {
-			return runner.HostError("the agent's work cannot be kept", err)
+			return runner.HostError("cannot keep the agent's work", err)
 		}
 	case usable:
 		if err := b.git.Remove(ctx, t); err != nil {
-			return gitError(ctx, "the worktree of the agent cannot be removed", err)
+			return gitError(ctx, "the worktree of cannot remove the agent", err)
 		}
 	}
 	return nil
 }
 
-// decide says in the record what is kept of the agent's work.
-func (b *Place) decide(ctx context.Context, h home, r *record) error {
+// decideKept writes into the record what is kept of the agent's work.
+func (b *Place) decideKept(ctx context.Context, h home, r *record) error {
 	t := h.tree(r)
 	entries, err := agentfile.ReadDir(t.Dir)
 	if !r.Ready || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil // nobody has worked in it
+		return nil // the agent never worked in it
 	}
 	keep := filepath.Join(b.config.Dir, "kept", label(r.Name, r.UID))
 	broken := t.Trouble() != ""
@@ -111,7 +112,7 @@ func (b *Place) decide(ctx context.Context, h home, r *record) error {
 		return nil
 	}
 	var w worktree.Work
-	if broken { // without files, all there can be is on the branch
+	if broken { // without files, work can only be on the branch
 		w.Commits, _ = b.git.Commits(ctx, t)
 		err = nil
 	} else {
@@ -120,7 +121,7 @@ func (b *Place) decide(ctx context.Context, h home, r *record) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil: // rather too much than too little
+	case err != nil: // when in doubt, keep the files
 		r.KeptDir = keep
 		r.Kept = fmt.Sprintf("git cannot tell what agent %q has changed, so its files are kept in %s", r.Name, keep)
 	case w.Uncommitted:
@@ -132,14 +133,14 @@ func (b *Place) decide(ctx context.Context, h home, r *record) error {
 	return nil
 }
 
-// empty removes a home that was moved away, its record last, and returns what was kept.
-func (b *Place) empty(ctx context.Context, trash home) (string, error) {
+// deleteHome deletes a home after it was moved away, its record last. It returns what was kept.
+func (b *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 	entries, err := agentfile.ReadDir(string(trash))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
-		return "", runner.HostError("the directory of the agent cannot be removed", err)
+		return "", runner.HostError("the directory of cannot remove the agent", err)
 	}
 	kept := ""
 	if r, err := trash.record(); err == nil && r != nil {
@@ -153,16 +154,16 @@ func (b *Place) empty(ctx context.Context, trash home) (string, error) {
 			return "", err
 		}
 		if err := worktree.RemoveAll(trash.path(e.Name())); err != nil {
-			return "", runner.HostError("the directory of the agent cannot be removed", err)
+			return "", runner.HostError("the directory of cannot remove the agent", err)
 		}
 	}
 	if err := worktree.RemoveAll(string(trash)); err != nil {
-		return "", runner.HostError("the directory of the agent cannot be removed", err)
+		return "", runner.HostError("the directory of cannot remove the agent", err)
 	}
 	return kept, nil
 }
 
-// gitError is an error of git's, in its own words.
+// gitError returns an error with the message of git.
 func gitError(ctx context.Context, what string, cause error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// Discover returns the projects there are without any configuration: "shell", which needs nothing but bash, and one
-// for each agent CLI that lookPath finds (exec.LookPath will do).
+// Discover returns the projects that need no configuration: "shell", which needs only bash, and one for each agent CLI
+// that lookPath finds. Callers usually pass exec.LookPath.
 func Discover(lookPath func(program string) (string, error)) []Project {
 	projects := []Project{{
 		Name: "shell", DisplayName: "Shell", Driver: "shell", Roles: DefaultRoles(),
@@ -34,7 +34,7 @@ func Discover(lookPath func(program string) (string, error)) []Project {
 	return projects
 }
 
-// DefaultRoles are the roles of a project that names none.
+// DefaultRoles returns the roles of a project that configures none.
 func DefaultRoles() []Role {
 	return []Role{
 		{
@@ -61,7 +61,7 @@ func DefaultRoles() []Role {
 	}
 }
 
-// withKnown adds what is known of the program, if it is one that is known.
+// withKnown adds the default options of the program if Fleet knows it.
 func withKnown(o driver.Options) driver.Options {
 	if len(o.Command) == 0 {
 		return o

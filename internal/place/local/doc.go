@@ -1,14 +1,14 @@
-// Package local hosts agents on this machine: a directory each, with a git worktree in it when the project names a
-// repository, and a process for each task.
+// Package local runs agents on this machine. Each agent has a directory, with a git worktree in it if the project has a
+// repository. Each task is a process.
 //
-// Agents run as the user that runs the server. What keeps them apart is tidiness, not walls: a clean environment, a
-// directory and a branch of their own. For walls, run the server in a container, or use another backend.
+// Agents run as the user who runs the server. Without a sandbox they are separated by convention only: a clean
+// environment, and a directory and a branch of their own. See package sandbox for confinement.
 //
-// An agent with a recipe belongs to no project: its recipe names the driver and what that needs. It is held to the tools
-// that its recipe allows, and settings that lie where it works do not count. The values of variables that its MCP
-// servers need go into a file of the run, which ends with the run, and nowhere else.
+// An agent with a recipe has no project: its recipe names the driver and its options. The agent can use only the tools
+// that the recipe allows, and settings files in its working directory are ignored. The values of variables for its MCP
+// servers are written only into a file of the run, which is removed with the run.
 //
-// Everything the backend knows is under Config.Dir, so that a server that was killed finds it all again:
+// The place keeps all its state under Config.Dir, so that a restarted server finds it:
 //
 //	agents/UID/agent.json   who the agent is, and where it works
 //	agents/UID/log          what happened to it

@@ -9,9 +9,9 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestClaudeTriesAgain checks that what checks found is the next turn of the conversation, and that an agent that has lost
-// its conversation is told its task again.
-func TestClaudeTriesAgain(t *testing.T) {
+// TestClaudeRetriesFailedChecks checks that the next turn of the conversation gets the results of failed checks, and that an
+// agent that lost its conversation gets its task again.
+func TestClaudeRetriesFailedChecks(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
 	a := w.agent("claude")

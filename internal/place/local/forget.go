@@ -12,8 +12,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// forget removes the conversations that the agent's program keeps outside the agent's directory. Those held in a
-// directory that is not the agent's own stay: others may work there too. It is an effort: the deletion goes on without.
+// forget removes the conversations that the agent's program stores outside the agent's directory. It leaves those of
+// shared working directories, which other programs may use. Errors are logged, and the deletion continues.
 func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 	p, err := b.kind(a)
 	if err != nil || p.dir != "" {
@@ -32,11 +32,11 @@ func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 		return
 	}
 	if err := removeBelow(root, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.config.Logger.WarnContext(ctx, "conversations of a deleted agent were not removed", slog.String("agent", a.Name), slog.Any("error", err))
+		b.config.Logger.WarnContext(ctx, "removing conversations failed", slog.String("agent", a.Name), slog.Any("error", err))
 	}
 }
 
-// removeBelow removes the path, and nothing outside the directory, wherever symbolic links lead: agents can make them.
+// removeBelow removes the path. It follows no symbolic link out of dir, because agents can create links.
 func removeBelow(dir, path string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

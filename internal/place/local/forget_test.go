@@ -10,7 +10,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// keepTranscript is what Claude Code does with what was said, in shell.
+// keepTranscript is a shell script that stores a transcript as Claude Code does.
 const keepTranscript = `dir="$HOME/.claude/projects/$(pwd -P | tr -c 'A-Za-z0-9\n' -)"; mkdir -p "$dir"; echo said >"$dir/s-1.jsonl"`
 
 func transcripts(t *testing.T, w *claudeWorld) []string {
@@ -20,7 +20,7 @@ func transcripts(t *testing.T, w *claudeWorld) []string {
 	return found
 }
 
-func TestTranscriptsGoWithTheirAgent(t *testing.T) {
+func TestDeleteRemovesTranscripts(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
 	a, other := w.agent("claude"), w.agent("claude")
@@ -35,7 +35,7 @@ func TestTranscriptsGoWithTheirAgent(t *testing.T) {
 	require.Contains(t, left[0], other.UID)
 }
 
-func TestTranscriptsElsewhereStay(t *testing.T) {
+func TestDeleteKeepsForeignTranscripts(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
 	a := w.agent("claude")
@@ -43,7 +43,7 @@ func TestTranscriptsElsewhereStay(t *testing.T) {
 	w.follow(a, w.start(a, "one"))
 	projects, elsewhere := filepath.Join(w.homeDir, ".claude", "projects"), filepath.Join(t.TempDir(), "elsewhere")
 	require.NoError(t, os.Rename(projects, elsewhere))
-	require.NoError(t, os.Symlink(elsewhere, projects)) // as an agent could
+	require.NoError(t, os.Symlink(elsewhere, projects)) // an agent could do this
 	_, err := w.Delete(t.Context(), a)
 	require.NoError(t, err, "what cannot be removed does not keep the agent")
 	require.Len(t, transcripts(t, w), 1)

@@ -12,7 +12,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// attack has the agent make each attack, a line of shell, and fails the test for those that succeed. Variables are set by prepare.
+// attack has the agent run each attack, a line of shell, and fails the test for each that succeeds. prepare sets
+// variables.
 func (w *world) attack(a fleet.Agent, prepare string, attacks []string) {
 	w.t.Helper()
 	script := "set +e\n" + prepare + "\n"
@@ -30,7 +31,7 @@ func (w *world) attack(a fleet.Agent, prepare string, attacks []string) {
 	}
 }
 
-// TestGitAttacks has an agent attack the repository of its project, and the git directory of another agent.
+// TestGitAttacks runs an agent that attacks the repository of its project and the git directory of another agent.
 func TestGitAttacks(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -81,7 +82,7 @@ func TestGitAttacks(t *testing.T) {
 	})
 	require.True(t, before == state(), "something has changed")
 
-	// What it can change is its own, and does nothing to others: what Fleet takes from there, Fleet checks.
+	// The agent can change its own files. That must not affect others: Fleet checks everything that it reads there.
 	_, o := w.do(a, `printf '#!/bin/sh\ntouch `+w.home(a, "work", "ran")+`\n' >hook; chmod +x hook
 		for h in reference-transaction post-checkout post-index-change; do cp hook ../git/hooks/$h; done
 		git config core.fsmonitor $PWD/hook; git config core.alternateRefsCommand $PWD/hook; git config uploadpack.packObjectsHook $PWD/hook
@@ -96,8 +97,9 @@ func TestGitAttacks(t *testing.T) {
 	require.Equal(t, "one\nevil", git(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
 }
 
-// TestStolenTree has an agent make its tree that of another one, in all ways that git knows. Fleet looks at the agent's own.
-func TestStolenTree(t *testing.T) {
+// TestRedirectedWorktree runs an agent that points its worktree at that of another agent, in every way that git has. Fleet must
+// read its own.
+func TestRedirectedWorktree(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	w, repo := repoWorld(t, false)
@@ -136,8 +138,8 @@ func TestStolenTree(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestOlderWorktree checks that an agent of an earlier version, whose worktree writes into the repository, works on in a git
-// directory of its own, and that its work is kept.
+// TestOlderWorktree checks that an agent whose worktree was created by an earlier version continues in its own git
+// directory, and that its work is kept.
 func TestOlderWorktree(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*world, fleet.Agent){
@@ -175,8 +177,8 @@ func TestOlderWorktree(t *testing.T) {
 	}
 }
 
-// TestOutlives checks that what a run does to outlive a stop, a kill and the deletion of its agent ends with them.
-func TestOutlives(t *testing.T) {
+// TestProcessesEndWithRun checks that programs that try to outlive a stop, a kill or a deletion are ended too.
+func TestProcessesEndWithRun(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	for name, script := range map[string]string{
@@ -212,7 +214,7 @@ func TestOutlives(t *testing.T) {
 				}
 				_, err = w.Delete(w.ctx, a)
 				require.NoError(t, err)
-				gone(t, string(pids))
+				requireGone(t, string(pids))
 				require.Empty(t, within(t, w.dir))
 			})
 		}

@@ -17,14 +17,14 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// home is the directory of an agent.
+// home is the path of an agent's directory.
 type home string
 
-// maxFile is the longest file of an agent's home that is read, in bytes. Each is a few lines; the longest is the record, which
-// has the agent's spec.
+// maxFile is the size limit, in bytes, for reading a file of an agent's home. The largest is the record, which holds
+// the agent's spec.
 const maxFile = 16 << 20
 
-// record is what is written of an agent into its home.
+// record is the content of agent.json in the agent's home.
 type record struct {
 	UID       string    `json:"uid"`
 	Name      string    `json:"name"`
@@ -34,13 +34,14 @@ type record struct {
 	Spec      string    `json:"spec"`
 	CreatedAt time.Time `json:"created_at"`
 
-	Dir        string `json:"dir,omitempty"`        // where it works, when that is not its own directory
+	Dir        string `json:"dir,omitempty"`        // where it works, unless in its own directory
 	Results    bool   `json:"results,omitempty"`    // Dir is one of results: see keepResults
-	Repository string `json:"repository,omitempty"` // where the worktree belongs to; empty: the agent has none
+	Repository string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
 	Branch     string `json:"branch,omitempty"`
-	Ready      bool   `json:"ready"` // everything was made
+	Ready      bool   `json:"ready"` // provisioning is complete
 
-	// Deleting says that it was decided what is kept; Kept says it to people, and KeptDir is where the work goes.
+	// Deleting is true once it is decided what is kept. Kept describes that to people, and KeptDir is where the work is
+	// moved.
 	Deleting bool   `json:"deleting,omitempty"`
 	Kept     string `json:"kept,omitempty"`
 	KeptDir  string `json:"kept_dir,omitempty"`
@@ -61,7 +62,7 @@ func (h home) exists() bool {
 	return err == nil && info.IsDir()
 }
 
-// record returns what is written of the agent; nil when nothing is.
+// record reads the agent's record; nil if there is none.
 func (h home) record() (*record, error) {
 	b, err := agentfile.Read(h.path("agent.json"), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +90,7 @@ func (h home) tree(r *record) worktree.Tree {
 	return worktree.Tree{Repository: r.Repository, Dir: h.work(), GitDir: h.path("git"), Branch: r.Branch, UID: r.UID}
 }
 
-// stopped returns why the agent is stopped, and whether it is.
+// stopped returns whether the agent is stopped, and why.
 func (h home) stopped() (string, bool) {
 	b, err := agentfile.Read(h.path("stopped"), maxFile)
 	return strings.TrimSpace(string(b)), err == nil
@@ -99,7 +100,7 @@ func (h home) log(format string, args ...any) {
 	shim.AppendLog(h.path("log"), fmt.Sprintf(format, args...))
 }
 
-// workspace says how the agent's workspace is.
+// workspace returns the state of the agent's workspace.
 func (h home) workspace() (fleet.Workspace, error) {
 	w := fleet.Workspace{ID: filepath.Base(string(h)), AgentUID: filepath.Base(string(h)), Location: h.work()}
 	if !h.exists() {
@@ -141,7 +142,7 @@ func (h home) workspace() (fleet.Workspace, error) {
 	return w, nil
 }
 
-// trouble says in words why the agent cannot work; empty when it can.
+// trouble returns why the agent cannot work; empty if it can.
 func (h home) trouble(r *record) string {
 	if r.Repository != "" {
 		return h.tree(r).Trouble()
@@ -154,7 +155,7 @@ func (h home) trouble(r *record) string {
 	return ""
 }
 
-// label names what an agent leaves behind: unlike its name, no other agent ever has the same.
+// label returns a name for what an agent leaves behind. Unlike the agent's name, it is never used again.
 func label(name, uid string) string {
 	const tail = 8
 	short := runner.FileName(uid)
@@ -164,5 +165,5 @@ func label(name, uid string) string {
 	return runner.FileName(name) + "-" + strings.ToLower(short)
 }
 
-// isRemote reports whether a repository is elsewhere.
+// isRemote reports whether the repository is on another machine.
 func isRemote(source string) bool { return worktree.Remote(source) }

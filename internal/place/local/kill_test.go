@@ -11,7 +11,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// handover is what a server tells before it is killed: the run it has under way, and what it has seen of it.
+// handover is what the killed server reports: its run, and the output that it has read.
 type handover struct {
 	Agent  fleet.Agent
 	Run    fleet.Run
@@ -19,7 +19,7 @@ type handover struct {
 	Text   string
 }
 
-// serve is a server that makes an agent, gives it a run, follows that for a while, and then waits to be killed.
+// serve starts a server that creates an agent, dispatches and follows a run, and then waits to be killed.
 func serve(dir string) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -48,7 +48,7 @@ func serve(dir string) {
 		if err := json.NewEncoder(os.Stdout).Encode(h); err != nil {
 			panic(err)
 		}
-		select {} // a sink that hangs, until the end
+		select {} // the sink never returns
 	})
 	panic(fmt.Sprint("the run has ended: ", err))
 }

@@ -19,7 +19,7 @@ import (
 	"fleet/internal/runner/acp/acptest"
 )
 
-// TestMain makes the test binary its own shim, and a server that can be killed.
+// TestMain lets the test binary also act as the shim, and as a server that can be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 			serve(os.Args[2])
 		}
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once, also under the race detector
 	goleak.VerifyTestMain(m)
 }
 
@@ -48,7 +48,7 @@ func shimCommand(t testing.TB) []string {
 	return []string{exe, "shim"}
 }
 
-// newBackend returns a backend over the directory, with the project "shell" unless change says otherwise.
+// newBackend creates a place in dir, with the project "shell" unless change configures others.
 func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Place {
 	t.Helper()
 	c := local.Config{
@@ -64,7 +64,7 @@ func newBackend(t testing.TB, dir string, change func(*local.Config)) *local.Pla
 	return b
 }
 
-// world is a backend with its directory, both of which end with the test; nothing may be left of it then.
+// world is a place with its directory. Both end with the test, which fails if a process is left.
 type world struct {
 	*local.Place
 	t   *testing.T
@@ -91,12 +91,12 @@ func newWorld(t *testing.T, change func(*local.Config)) *world {
 	return w
 }
 
-// within returns the command lines of the processes whose environment names the directory, or that work in it.
+// within returns the command lines of processes that work in dir, or have its path in their environment.
 func within(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil // not on this system
+		return nil // not available on this system
 	}
 	var found []string
 	for _, e := range entries {
@@ -105,7 +105,7 @@ func within(t testing.TB, dir string) []string {
 		cwd, _ := os.Readlink(filepath.Join(proc, "cwd"))
 		if strings.Contains(string(env), dir) || strings.HasPrefix(cwd, dir) {
 			line, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
-			if len(line) > 0 { // a zombie has none
+			if len(line) > 0 { // zombies have no command line
 				found = append(found, e.Name()+" "+strings.ReplaceAll(string(line), "\x00", " "))
 			}
 		}
@@ -113,7 +113,7 @@ func within(t testing.TB, dir string) []string {
 	return found
 }
 
-// children is within, without shims, which end a moment after their runs.
+// children returns the same as within, without shims, which end shortly after their runs.
 func children(t testing.TB, dir string) []string {
 	return slices.DeleteFunc(within(t, dir), func(line string) bool {
 		args := strings.Fields(line)
@@ -144,7 +144,7 @@ func newRun(prompt string) fleet.Run {
 	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Minute}
 }
 
-// follow returns what the run said and did, and what it came to.
+// follow returns the output of the run and its outcome.
 func (w *world) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	w.t.Helper()
 	outputs, o := w.outputs(a, r, "")
@@ -162,7 +162,7 @@ func (w *world) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Outp
 	return outputs, o
 }
 
-// said is the text of the outputs, with steps in angle brackets.
+// said returns the text of the outputs, with steps in angle brackets.
 func said(outputs []fleet.Output) string {
 	var b strings.Builder
 	for _, o := range outputs {
@@ -175,13 +175,13 @@ func said(outputs []fleet.Output) string {
 	return b.String()
 }
 
-// do runs a task to its end.
+// do runs a task and waits for its end.
 func (w *world) do(a fleet.Agent, prompt string) (string, fleet.Outcome) {
 	w.t.Helper()
 	return w.follow(a, w.start(a, prompt))
 }
 
-// until follows the run until it has said the line, and leaves it running.
+// until follows the run until it prints the line. The run goes on.
 func (w *world) until(a fleet.Agent, r fleet.Run, line string) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -196,7 +196,7 @@ func (w *world) until(a fleet.Agent, r fleet.Run, line string) {
 	require.ErrorIs(w.t, err, context.Canceled, "the run ended before it said %q: %s", line, all)
 }
 
-// home is the agent's directory.
+// home returns a path in the agent's directory.
 func (w *world) home(a fleet.Agent, parts ...string) string {
 	return filepath.Join(append([]string{w.dir, "agents", a.UID}, parts...)...)
 }

@@ -17,9 +17,9 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// TestNothingIsLeft checks that whatever a program leaves behind ends with its run. That nothing is left, newWorld
-// checks; here the pids that the programs name are looked at.
-func TestNothingIsLeft(t *testing.T) {
+// TestNoProcessIsLeft checks that every process that a program leaves behind ends with the run. newWorld looks for
+// processes; this test also checks the pids that the programs print.
+func TestNoProcessIsLeft(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux gives orphans to the shim")
@@ -39,13 +39,13 @@ func TestNothingIsLeft(t *testing.T) {
 			output, o := w.do(w.agent("shell"), script)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 			require.Equal(t, "done", o.Summary)
-			gone(t, output)
+			requireGone(t, output)
 		})
 	}
 }
 
-// gone wants that none of the pids in lines "pid N" is of a process that runs.
-func gone(t *testing.T, output string) {
+// requireGone fails the test if a process that the output names as "pid N" still runs.
+func requireGone(t *testing.T, output string) {
 	t.Helper()
 	for line := range strings.Lines(output) {
 		for i, field := range strings.Fields(line) {
@@ -60,7 +60,7 @@ func TestForkStorm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a := w.agent("shell")
-	// A hundred families that beget each other as fast as they can, in groups of their own; at most so many at a time.
+	// A hundred process families fork as fast as they can, each in its own process group.
 	r := w.start(a, `
 		f() { local n=$1; while [ $n -gt 0 ]; do ( exec sleep 0.02 ); n=$((n-1)); done; }
 		for i in $(seq 40); do ( set -m; trap '' TERM; while true; do f 3 & wait; done ) & done
@@ -72,7 +72,7 @@ func TestForkStorm(t *testing.T) {
 	require.Empty(t, children(t, w.dir))
 }
 
-// TestShimKilled checks that a run whose supervisor is killed is over, and nothing of it is left.
+// TestShimKilled checks that a run whose supervisor was killed has ended, with all its processes.
 func TestShimKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -94,7 +94,7 @@ func TestShimKilled(t *testing.T) {
 	require.Equal(t, "next", o.Summary)
 }
 
-// TestShimHangs checks that a run can be killed whose supervisor does nothing any more.
+// TestShimHangs checks that a run can be killed when its supervisor hangs.
 func TestShimHangs(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -122,7 +122,7 @@ func (w *world) suspend(a fleet.Agent, r fleet.Run) {
 	}
 }
 
-// TestShimTerminated is a machine that is shut down: supervisors get TERM, and end their runs in order.
+// TestShimTerminated simulates a shutdown of the machine: supervisors get SIGTERM and end their runs cleanly.
 func TestShimTerminated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -131,7 +131,7 @@ func TestShimTerminated(t *testing.T) {
 	w.until(a, r, "begun")
 	require.NoError(t, syscall.Kill(shimOf(t, shim.Run(w.runDir(a, r))), syscall.SIGTERM))
 	output, o := w.follow(a, r)
-	require.Equal(t, "begun\ntidied up\n", strings.ReplaceAll(output, "Terminated\n", "")) // which bash says of its sleep
+	require.Equal(t, "begun\ntidied up\n", strings.ReplaceAll(output, "Terminated\n", "")) // bash prints it for its sleep
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	require.Contains(t, o.Reason, "shut")
 }
@@ -144,7 +144,7 @@ func shimOf(t *testing.T, run shim.Run) int {
 	return c.Shim.PID
 }
 
-// TestServerKilled kills a server while a run is under way: the next one takes over, and no output is lost or doubled.
+// TestServerKilled kills a server during a run. The next server takes over, and no output is lost or repeated.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -158,7 +158,7 @@ func TestServerKilled(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 
-	rest, _ := w.outputs2(said.Agent, said.Run, said.Cursor)
+	rest, _ := w.followFrom(said.Agent, said.Run, said.Cursor)
 	var want strings.Builder
 	for i := range 3000 {
 		want.WriteString("line " + strconv.Itoa(i+1) + "\n")
@@ -173,8 +173,8 @@ func TestServerKilled(t *testing.T) {
 	require.Equal(t, whole, again, "and is not given again")
 }
 
-// outputs2 follows the run from the cursor and, once it is followed, lets it go on.
-func (w *world) outputs2(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
+// followFrom follows the run from the cursor, and lets the run continue once it is followed.
+func (w *world) followFrom(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
 	w.t.Helper()
 	require.NoError(w.t, w.Connect(a).Send(w.ctx, r, "go", "go on"))
 	outputs, o := w.outputs(a, r, cursor)

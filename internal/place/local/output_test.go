@@ -15,7 +15,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestHugeOutput runs a program that puts out far more than is kept.
+// TestHugeOutput runs a program that prints far more than is kept.
 func TestHugeOutput(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -46,8 +46,8 @@ func TestHugeOutput(t *testing.T) {
 	require.LessOrEqual(t, len(again), limit+limit/4)
 }
 
-// TestLongOutput runs a program that puts out more than its payload has, and less than is kept: all of it can be followed,
-// and the payload is as without the rest.
+// TestLongOutput runs a program that prints more than fits into the payload, and less than is kept. All of it can be
+// followed, and the payload has its usual size.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -72,8 +72,8 @@ func TestLongOutput(t *testing.T) {
 	require.True(t, bytes.Equal(payloads[0], payloads[1]))
 }
 
-// TestGarbage runs a program that puts out bytes that are no text.
-func TestGarbage(t *testing.T) {
+// TestInvalidUTF8 runs a program that prints invalid UTF-8.
+func TestInvalidUTF8(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a := w.agent("shell")
@@ -92,8 +92,8 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestStuckSink checks that a reader that takes nothing does not slow the program.
-func TestStuckSink(t *testing.T) {
+// TestHangingReader checks that a reader that hangs does not slow the program.
+func TestHangingReader(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	a := w.agent("shell")
@@ -124,7 +124,7 @@ func TestCursors(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent("shell")
 	r := w.start(a, "echo one; printf two; read -r x <$FLEET_MESSAGES; echo three")
-	w.until(a, r, "two") // half a line, with a cursor of its own
+	w.until(a, r, "two") // half a line, with its own cursor
 	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "go"))
 	w.follow(a, r)
 	for cursor, want := range map[string]string{
@@ -140,7 +140,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestOldRuns checks that of old runs only the output goes.
+// TestOldRuns checks that old runs lose their output only.
 func TestOldRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Place is a fleet.Place on this machine.
+// Place runs agents on this machine. It implements fleet.Place.
 type Place struct {
 	config   Config
 	projects []project
@@ -25,30 +25,30 @@ var (
 	_ fleet.Confiner = (*Place)(nil)
 )
 
-// New makes a backend from a configuration, or says what is wrong with that. Close it.
+// New validates the configuration and creates a Place. The caller must close it.
 func New(c Config) (*Place, error) {
 	projects, err := c.check()
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o700); err != nil {
-		return nil, fmt.Errorf("the directory for agents cannot be made: %w", err)
+		return nil, fmt.Errorf("cannot create the directory for agents: %w", err)
 	}
 	return &Place{config: c, projects: projects, git: worktree.New(gitEnviron(c)), host: runner.New(runner.Config{
 		ShimCommand: c.ShimCommand, ACPCommand: c.ACPCommand, AskCommand: c.AskCommand, MaxOutput: c.MaxOutput, OutputMax: c.OutputMax, StopGrace: c.StopGrace, Logger: c.Logger,
 	})}, nil
 }
 
-// ShimMain is the program that supervises a run. The server's binary runs it when it is started as Config.ShimCommand
-// says; it must be called from main's own goroutine. It returns the exit code.
+// ShimMain supervises a run. The server's binary calls it when it is started with Config.ShimCommand. It must be called
+// from main's goroutine. It returns the exit code.
 func ShimMain(args ...string) int { return runner.ShimMain(args...) }
 
-// ACPMain is the client of agent programs that speak the Agent Client Protocol. The server's binary runs it when it is
-// started as Config.ACPCommand says; it must be called from main's own goroutine. It returns the exit code.
+// ACPMain is a client for agent programs that speak the Agent Client Protocol. The server's binary calls it when it is
+// started with Config.ACPCommand. It must be called from main's goroutine. It returns the exit code.
 func ACPMain(args ...string) int { return runner.ACPMain(args...) }
 
-// AskMain lets the program of an agent ask. The server's binary runs it when it is started as Config.AskCommand says. It
-// returns the exit code.
+// AskMain lets an agent's program ask questions. The server's binary calls it when it is started with
+// Config.AskCommand. It returns the exit code.
 func AskMain(args ...string) int { return runner.AskMain(args...) }
 
 // Traits implements fleet.Place.
@@ -111,7 +111,7 @@ func (b *Place) project(name string) (project, error) {
 	return project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: %s", name, list)
 }
 
-// role returns the role of the project, compared without case.
+// role finds a role of the project by name, ignoring case.
 func (p project) role(name string) (Role, error) {
 	var known []string
 	for _, r := range p.Roles {

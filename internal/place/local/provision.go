@@ -15,7 +15,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Provision implements fleet.Place. What an earlier call left unfinished, it finishes.
+// Provision implements fleet.Place. It completes what an interrupted call left unfinished.
 func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
@@ -23,7 +23,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	h := b.home(a.UID)
 	r, err := h.record()
 	if err != nil {
-		return fleet.Workspace{}, runner.HostError("the record of the agent cannot be read", err)
+		return fleet.Workspace{}, runner.HostError("cannot read the agent's record", err)
 	}
 	if r == nil || !r.Ready || r.Deleting {
 		if err := b.make(ctx, a, h); err != nil {
@@ -33,7 +33,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	return h.workspace()
 }
 
-// make makes the agent's home.
+// make creates the agent's home.
 func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	p, err := b.kind(a)
 	if err == nil {
@@ -59,7 +59,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 		err = h.write(r)
 	}
 	if err != nil {
-		return runner.HostError("the directory of the agent cannot be made", err)
+		return runner.HostError("cannot create the agent's directory", err)
 	}
 	if err := b.makeWork(ctx, p, h, r); err != nil {
 		if ctx.Err() == nil {
@@ -69,7 +69,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	r.Ready = true
 	if err := h.write(r); err != nil {
-		return runner.HostError("the directory of the agent cannot be made", err)
+		return runner.HostError("cannot create the agent's directory", err)
 	}
 	if r.Repository != "" {
 		h.log("made the worktree %s of %s on the branch %s", h.work(), worktree.Scrub(p.Repository), r.Branch)
@@ -79,7 +79,7 @@ func (b *Place) make(ctx context.Context, a fleet.Agent, h home) error {
 	return nil
 }
 
-// makeWork makes the directory that the agent works in. Nobody has worked in what may be there of it.
+// makeWork creates the working directory of a new agent. It replaces what an interrupted call left there.
 func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) error {
 	if r.Repository == "" {
 		err := os.MkdirAll(h.work(), 0o700)
@@ -87,26 +87,25 @@ func (b *Place) makeWork(ctx context.Context, p project, h home, r *record) erro
 			err = os.MkdirAll(p.dir, 0o700)
 		}
 		if err != nil {
-			return runner.HostError("the directory of the agent cannot be made", err)
+			return runner.HostError("cannot create the agent's directory", err)
 		}
 		return nil
 	}
 	if isRemote(p.Repository) {
 		if err := b.git.Fetch(ctx, p.Repository, r.Repository); err != nil {
-			return gitError(ctx, "the repository of the project cannot be fetched", err)
+			return gitError(ctx, "cannot fetch the project's repository", err)
 		}
 	} else if err := b.git.Check(ctx, r.Repository); err != nil {
-		return gitError(ctx, "the repository of the project cannot be used", err)
+		return gitError(ctx, "cannot use the project's repository", err)
 	}
 	_, err := os.Stat(h.work())
 	if err := b.git.Add(ctx, h.tree(r), p.Branch, err == nil); err != nil {
-		return gitError(ctx, "the worktree of the agent cannot be made", err)
+		return gitError(ctx, "cannot create the agent's worktree", err)
 	}
 	return nil
 }
 
-// Start implements fleet.Place. A workspace that could not be made is tried again, and a worktree whose directory is
-// gone is made again from its branch.
+// Start implements fleet.Place. It retries a failed provisioning, and restores a missing worktree from its branch.
 func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -115,7 +114,7 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 	r, err := h.record()
 	switch {
 	case err != nil:
-		return runner.HostError("the record of the agent cannot be read", err)
+		return runner.HostError("cannot read the agent's record", err)
 	case r == nil || !r.Ready || r.Deleting:
 		return b.make(ctx, a, h)
 	}
@@ -129,31 +128,31 @@ func (b *Place) Start(ctx context.Context, a fleet.Agent) error {
 			err = b.git.Add(ctx, h.tree(r), r.Branch, false)
 		}
 		if err != nil {
-			return gitError(ctx, "the directory of the agent cannot be made again", err)
+			return gitError(ctx, "cannot create the agent's directory again", err)
 		}
 	}
 	if r.Role != a.Role || r.Spec != a.Spec {
 		r.Role, r.Spec = a.Role, a.Spec
 		if err := h.write(r); err != nil {
-			return runner.HostError("the record of the agent cannot be written", err)
+			return runner.HostError("cannot write the agent's record", err)
 		}
 	}
 	switch err := os.Remove(h.path("stopped")); {
 	case err == nil:
 		h.log("started")
 	case !errors.Is(err, fs.ErrNotExist):
-		return runner.HostError("the agent cannot be started", err)
+		return runner.HostError("cannot start the agent", err)
 	}
 	return ctx.Err()
 }
 
-// migrate gives the worktree of an earlier version a git directory of its own.
+// migrate gives the worktree of an earlier version of Fleet its own git directory.
 func (b *Place) migrate(ctx context.Context, h home, r *record) error {
 	if r == nil || r.Repository == "" {
 		return nil
 	}
 	if err := b.git.Migrate(ctx, h.tree(r)); err != nil {
-		return gitError(ctx, "the worktree of the agent, which an earlier version of Fleet made, cannot be given a git directory of its own", err)
+		return gitError(ctx, "cannot migrate the agent's worktree, which an earlier version of Fleet created", err)
 	}
 	return nil
 }
@@ -168,9 +167,9 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 		return nil
 	}
 	if _, stopped := h.stopped(); !stopped {
-		// Before the run ends, so that none begins behind it.
+		// This comes before the run is ended, so that no new run starts.
 		if err := shim.WriteFile(h.path("stopped"), nil, 0o600); err != nil {
-			return runner.HostError("the agent cannot be stopped", err)
+			return runner.HostError("cannot stop the agent", err)
 		}
 		h.log("stopped")
 	}
@@ -189,7 +188,7 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	entries, err := os.ReadDir(filepath.Join(b.config.Dir, "agents"))
 	if err != nil {
-		return nil, runner.HostError("the directory of agents cannot be read", err)
+		return nil, runner.HostError("cannot read the directory of agents", err)
 	}
 	all := make([]fleet.Workspace, 0, len(entries))
 	for _, e := range entries {
@@ -203,7 +202,7 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.State != fleet.StateDeleted { // gone since the directory was read
+		if w.State != fleet.StateDeleted { // deleted after the directory was read
 			all = append(all, w)
 		}
 	}

@@ -16,14 +16,14 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// asking is a project whose agents may ask.
+// asking configures a project whose agents may ask questions.
 func asking(c *local.Config) {
 	c.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"Bash(echo *)", "Write"}, Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)"}, Timeout: time.Minute,
 	}}}}}
 }
 
-// forge is an agent that answers a question of its own over the control socket of its run.
+// forge acts as an agent that answers its own question over the control socket of its run.
 func forge(run, id string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -34,7 +34,7 @@ func forge(run, id string) int {
 	return 0
 }
 
-// answering follows the run, answers what waits, and returns what the run said and what became of its questions.
+// answering follows the run and answers its questions. It returns the output and the outcomes of the questions.
 func (w *world) answering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
 	w.t.Helper()
 	said, asked := "", map[string]fleet.Question{}
@@ -59,7 +59,7 @@ func (w *world) answering(a fleet.Agent, r fleet.Run, answer func(fleet.Question
 	return said, asked, o
 }
 
-// TestPolicy has the rules of a role answer: deny before ask, ask before allow, and what none names is asked.
+// TestPolicy checks the rules of a role: deny before ask, ask before allow, and ask if no rule matches.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking)
@@ -86,8 +86,9 @@ for input in '{"command":"echo one"}' '{"command":"rm x"}' '{"command":"echo $(r
 	require.Contains(t, string(asked["6"].Input), "(100000 bytes)")
 }
 
-// TestAnswersItsOwnQuestion has an agent try to answer what it asked. Fleet is told of no answer that it did not give.
-func TestAnswersItsOwnQuestion(t *testing.T) {
+// TestAgentCannotAnswerItself runs an agent that tries to answer its own question. Only answers from Fleet may be
+// reported.
+func TestAgentCannotAnswerItself(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	exe := shimCommand(t)[0]
@@ -125,8 +126,8 @@ until [ -s "$RUN/questions" ]; do sleep 0.01; done
 	require.Empty(t, asked["1"].AnsweredBy)
 }
 
-// TestHostileQuestions has an agent put into the directory of its questions what it likes: the supervisor takes no harm, and
-// answers real questions as before.
+// TestHostileQuestions runs an agent that writes arbitrary files into the directory of its questions. The supervisor
+// must keep working and answer valid questions.
 func TestHostileQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking)
@@ -148,7 +149,7 @@ printf '{"kind":"question","text":"\377 \\u0000 odd"}' >odd.json; echo "ask odd"
 	require.Contains(t, asked["1"].Text, "odd")
 }
 
-// TestTooManyQuestions bounds how many questions wait at a time.
+// TestTooManyQuestions checks the limit of open questions.
 func TestTooManyQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asking)
@@ -176,8 +177,8 @@ for i in $(seq 20); do echo "drop q$i" >"$ASKS/pipe"; done
 	require.Equal(t, 20, withdrawn)
 }
 
-// TestUnconfinedForger checks that an agent which nothing confines deceives itself alone: Fleet is not told that somebody
-// answered when the agent writes an answer to itself.
+// TestUnconfinedForger checks that an unconfined agent can deceive only itself: if it writes an answer to its own
+// question, Fleet does not report an answer.
 func TestUnconfinedForger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *local.Config) {

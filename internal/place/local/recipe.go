@@ -13,7 +13,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// kinds are the facts about drivers, by kind.
+// kinds describes the drivers, by kind.
 var kinds = map[string]fleet.Driver{
 	"claude":  {Tools: true, Asks: true, MCPServers: true, Reports: true, Remembers: true},
 	"codex":   {Remembers: true},
@@ -22,7 +22,7 @@ var kinds = map[string]fleet.Driver{
 	"shell":   {Scripts: true},
 }
 
-// recipeDrivers are what a recipe can name as its driver: the kinds of drivers, and the agent CLIs that are known.
+// recipeDrivers returns the drivers that a recipe can name: the kinds, and the agent CLIs that Fleet knows.
 func recipeDrivers() []fleet.Driver {
 	var all []fleet.Driver
 	add := func(name, kind string) {
@@ -41,13 +41,13 @@ func recipeDrivers() []fleet.Driver {
 	return all
 }
 
-// byRecipe reports whether the agent's recipe says how it works, and not its project.
-func byRecipe(a fleet.Agent) bool { return a.Recipe != nil && a.Recipe.Driver != "" }
+// hasRecipe reports whether the agent works by its recipe and not by its project.
+func hasRecipe(a fleet.Agent) bool { return a.Recipe != nil && a.Recipe.Driver != "" }
 
-// kind is how the agent works: as its project says, or its recipe.
+// kind returns how the agent works, from its recipe or its project.
 func (b *Place) kind(a fleet.Agent) (project, error) {
 	p, err := project{}, error(nil)
-	if byRecipe(a) {
+	if hasRecipe(a) {
 		p, err = recipeProject(a)
 	} else {
 		p, err = b.project(a.Project)
@@ -67,14 +67,14 @@ func (b *Place) kind(a fleet.Agent) (project, error) {
 	return p, nil
 }
 
-// allowEdits lets Claude Code change files in its directory, if nothing else says what it may do. Programs it may not run.
+// allowEdits lets Claude Code edit files in its directory unless other permissions are set. It does not allow commands.
 func (r *Role) allowEdits() {
 	if r.PermissionMode == "" && r.Tools == nil && len(r.AllowedTools) == 0 {
 		r.PermissionMode = "acceptEdits"
 	}
 }
 
-// recipeProject is a recipe as a project with one role, the agent's.
+// recipeProject converts a recipe to a project with one role.
 func recipeProject(a fleet.Agent) (project, error) {
 	r := a.Recipe
 	refuse := func(format string, args ...any) (project, error) {
@@ -86,24 +86,24 @@ func recipeProject(a fleet.Agent) (project, error) {
 	}
 	d, err := driver.New(o)
 	if err != nil {
-		return refuse("the recipe of the agent is not good: %s", err)
+		return refuse("the agent's recipe is invalid: %s", err)
 	}
 	can := kinds[o.Kind]
 	if r.Ask != nil && !can.Asks {
 		return refuse("the driver %q does not ask for permissions: leave ask out, or use claude", r.Driver)
 	}
 	if !can.Tools && (r.Allow != nil || len(r.Deny) > 0) || !can.MCPServers && len(r.MCPServers) > 0 {
-		return refuse("the driver %q cannot hold an agent to tools, or give it MCP servers: leave these out, or use claude", r.Driver)
+		return refuse("the driver %q cannot restrict tools or provide MCP servers: leave these out, or use claude", r.Driver)
 	}
 	if len(r.Tools) > 0 {
-		return refuse("the driver claude takes tools from MCP servers only: register the tool for another agent")
+		return refuse("the driver claude supports only tools from MCP servers: register the tool for another agent")
 	}
 	if err := checkVariables("pass_env", r.PassEnv); err != nil {
-		return refuse("the recipe of the agent is not good: %s", err)
+		return refuse("the agent's recipe is invalid: %s", err)
 	}
 	if r.Dir != "" {
 		if info, err := os.Stat(r.Dir); !filepath.IsAbs(r.Dir) || err != nil || !info.IsDir() {
-			return refuse("%q is no directory of this machine for the agent to work in: give the full path of one", r.Dir)
+			return refuse("%q is not a directory on this machine: give the full path of the agent's working directory", r.Dir)
 		}
 	}
 	role := Role{Name: a.Role, Default: true, Prompt: r.System, Model: r.Model, DisallowedTools: r.Deny}
@@ -114,13 +114,13 @@ func recipeProject(a fleet.Agent) (project, error) {
 	if r.Ask != nil {
 		role.Permissions = &driver.Permissions{Deny: r.Deny, Ask: r.Ask, Timeout: r.AskTimeout}
 	}
-	if o.Kind == "acp" { // these programs work on files, and ask before they change one
+	if o.Kind == "acp" { // these programs ask before they change files
 		if r.Allow == nil {
 			role.PermissionMode = acp.AcceptEdits
 		}
-		role.Tools = nil // which tools there are is theirs to choose; what they ask for is allowed or denied
+		role.Tools = nil // the program chooses its own tools; their calls are allowed or denied
 		if rule := acp.Unasked(r.Deny); rule != "" {
-			return refuse("the driver %q cannot be held to deny: %s, since its program asks nobody before it reads: leave it out, or use claude", r.Driver, rule)
+			return refuse("the driver %q cannot enforce deny: %s, because its program does not ask before it reads: leave it out, or use claude", r.Driver, rule)
 		}
 	}
 	return project{
@@ -128,8 +128,8 @@ func recipeProject(a fleet.Agent) (project, error) {
 	}, nil
 }
 
-// recipeOptions are the options of the recipe's driver. A command that says nowhere where the task goes reads it, after
-// what holds for all tasks, from its input.
+// recipeOptions returns the options of the recipe's driver. If no argument of a command contains the task, the command
+// reads the standing instructions and the task from its standard input.
 func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
 	for _, k := range driver.CLIs() {
 		if k.Name == r.Driver && k.Options.Kind != k.Name {
@@ -142,7 +142,7 @@ func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
 		}
 	}
 	o = withKnown(driver.Options{Kind: r.Driver, Command: r.Command})
-	if r.Driver == "codex" { // what the recipe names is given to it besides
+	if r.Driver == "codex" { // adds the servers of the recipe to those of the user
 		o.Command = append([]string{"codex"}, r.Command...)
 	}
 	if r.Driver == "command" && !slices.ContainsFunc(r.Command, func(a string) bool { return strings.Contains(a, "{{") }) {
@@ -151,9 +151,9 @@ func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
 	return o, slices.Contains(driver.Kinds, r.Driver)
 }
 
-// toolbox is what of Claude Code's own tools there is for the agent, and which need no permission. It has those alone
-// that it may use or ask for. The tools of its own MCP servers it may use, as far as its list does not
-// name some of them; an empty list is no tools at all.
+// toolbox returns which of Claude Code's own tools the agent has, and which tools need no permission. The agent has
+// only those tools that it may use or ask for. It may use the tools of its MCP servers, unless its list names some of
+// them. An empty list means no tools.
 func toolbox(r *fleet.Recipe) (tools, allowed []string) {
 	allowed = slices.Clone(r.Allow)
 	if r.Allow == nil || len(r.Allow) > 0 {
@@ -177,7 +177,7 @@ func toolbox(r *fleet.Recipe) (tools, allowed []string) {
 	return tools, allowed
 }
 
-// recipeServers are the recipe's MCP servers by name, with the variables in them as they were written.
+// recipeServers returns the recipe's MCP servers by name. References to variables in them are not expanded.
 func recipeServers(r *fleet.Recipe) (map[string]driver.MCPServer, error) {
 	servers := map[string]driver.MCPServer{}
 	for _, s := range r.MCPServers {
@@ -194,20 +194,20 @@ func recipeServers(r *fleet.Recipe) (map[string]driver.MCPServer, error) {
 	return servers, nil
 }
 
-// servers are the MCP servers of a run. Those of a recipe name variables of the server's environment, whose values are
-// put in now and go nowhere but into the run's own file.
+// servers returns the MCP servers of a run. References to variables of the server's environment are expanded here.
+// Their values are written only into the run's own file.
 func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
-	if !byRecipe(a) {
+	if !hasRecipe(a) {
 		return role.MCPServers, nil
 	}
 	filled := map[string]driver.MCPServer{}
 	for _, name := range slices.Sorted(maps.Keys(role.MCPServers)) {
 		s := role.MCPServers[name]
 		var err error
-		if s.Env, err = b.fill(name, s.Env); err != nil {
+		if s.Env, err = b.expandAll(name, s.Env); err != nil {
 			return nil, err
 		}
-		if s.Headers, err = b.fill(name, s.Headers); err != nil {
+		if s.Headers, err = b.expandAll(name, s.Headers); err != nil {
 			return nil, err
 		}
 		filled[name] = s
@@ -215,8 +215,8 @@ func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, 
 	return filled, nil
 }
 
-// fill puts the values of variables into the texts of the MCP server.
-func (b *Place) fill(server string, texts map[string]string) (map[string]string, error) {
+// expandAll expands the variables in the texts of an MCP server.
+func (b *Place) expandAll(server string, texts map[string]string) (map[string]string, error) {
 	if texts == nil {
 		return nil, nil
 	}
@@ -231,12 +231,12 @@ func (b *Place) fill(server string, texts map[string]string) (map[string]string,
 	return filled, nil
 }
 
-// lookup returns a variable of the server's environment that agents may be given.
+// lookup returns a variable of the server's environment, if agents may have it.
 func (b *Place) lookup(name string) (string, bool) {
 	if runner.Reserved(name) {
 		return "", false
 	}
-	for _, v := range slices.Backward(b.config.Environ) { // of two, the last one counts
+	for _, v := range slices.Backward(b.config.Environ) { // the last of several values counts
 		if key, value, ok := strings.Cut(v, "="); ok && key == name {
 			return value, true
 		}

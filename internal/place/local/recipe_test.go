@@ -16,8 +16,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// made returns an agent by the recipe, in no project.
-func made(r fleet.Recipe) fleet.Agent {
+// recipeAgent returns an agent with the recipe and no project.
+func recipeAgent(r fleet.Recipe) fleet.Agent {
 	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Recipe: &r}
 }
 
@@ -33,7 +33,7 @@ func TestRecipe(t *testing.T) {
 	t.Parallel()
 	const secret = "brave-s3cret"
 	w := newClaudeWorld(t, local.Role{}, "BRAVE_API_KEY="+secret, "EXTRA=passed on", "NOT_NAMED=stays")
-	a := made(fleet.Recipe{
+	a := recipeAgent(fleet.Recipe{
 		Driver: "claude", System: "You search the web.", SystemOnly: true, Model: "haiku",
 		Allow: []string{"Bash(curl:*)", "Bash(wget:*)", "Read"}, Deny: []string{"Bash(rm:*)"}, PassEnv: []string{"EXTRA"},
 		MCPServers: []fleet.MCPServer{
@@ -67,7 +67,7 @@ func TestRecipe(t *testing.T) {
 	require.NotContains(t, w.file("environment"), "NOT_NAMED")
 	require.NotContains(t, w.file("environment"), secret)
 
-	// The secret was in that file alone, and went with it.
+	// The secret was only in that file, which was removed with the run.
 	require.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			b, err := os.ReadFile(path)
@@ -90,7 +90,7 @@ func TestRecipeTools(t *testing.T) {
 		name           string
 		allow          []string
 		report         bool
-		tools, allowed string // "-": the flag is not there
+		tools, allowed string // "-": the flag is absent
 	}{
 		{"no list leaves it to claude", nil, false, "-", "mcp__a,mcp__b"},
 		{"an empty list is no tools", []string{}, false, "", "-"},
@@ -102,7 +102,7 @@ func TestRecipeTools(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := newClaudeWorld(t, local.Role{})
-			a := w.provision(made(fleet.Recipe{Driver: "claude", Allow: tc.allow, MCPServers: servers}))
+			a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", Allow: tc.allow, MCPServers: servers}))
 			w.script("s-1", "", claudeDone)
 			r := newRun("go")
 			if tc.report {
@@ -140,18 +140,18 @@ func TestRecipeIsRefused(t *testing.T) {
 		{`there is no project ""`, fleet.Recipe{Reports: true}},
 		{`needs the option command`, fleet.Recipe{Driver: "command"}},
 		{`is not a good template`, fleet.Recipe{Driver: "command", Command: []string{"x", "{{.Nothing}}"}}},
-		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "shell", Allow: []string{}}},
-		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "shell", Deny: []string{"Bash"}}},
-		{`cannot be held to deny: Read(*.env)`, fleet.Recipe{Driver: "acp", Command: []string{"true"}, Deny: []string{"Bash", "Read(*.env)"}}},
-		{`cannot hold an agent to tools`, fleet.Recipe{Driver: "command", Command: []string{"true"}, MCPServers: []fleet.MCPServer{{Name: "a"}}}},
+		{`cannot restrict tools or provide MCP servers`, fleet.Recipe{Driver: "shell", Allow: []string{}}},
+		{`cannot restrict tools or provide MCP servers`, fleet.Recipe{Driver: "shell", Deny: []string{"Bash"}}},
+		{`cannot enforce deny: Read(*.env)`, fleet.Recipe{Driver: "acp", Command: []string{"true"}, Deny: []string{"Bash", "Read(*.env)"}}},
+		{`cannot restrict tools or provide MCP servers`, fleet.Recipe{Driver: "command", Command: []string{"true"}, MCPServers: []fleet.MCPServer{{Name: "a"}}}},
 		{`cannot have the name "fleet"`, fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "fleet"}}}},
 		{`cannot have the name "a"`, fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a"}, {Name: "a"}}}},
-		{`"FLEET_TOKEN" is Fleet's own`, fleet.Recipe{Driver: "shell", PassEnv: []string{"FLEET_TOKEN"}}},
-		{`is no directory of this machine`, fleet.Recipe{Driver: "shell", Dir: "relative"}},
-		{`is no directory of this machine`, fleet.Recipe{Driver: "shell", Dir: "/nowhere/at/all"}},
+		{`"FLEET_TOKEN" is reserved for Fleet`, fleet.Recipe{Driver: "shell", PassEnv: []string{"FLEET_TOKEN"}}},
+		{`is not a directory on this machine`, fleet.Recipe{Driver: "shell", Dir: "relative"}},
+		{`is not a directory on this machine`, fleet.Recipe{Driver: "shell", Dir: "/nowhere/at/all"}},
 		{`was not found on the server's PATH`, fleet.Recipe{Driver: "command", Command: []string{"no-such-program"}}},
 	} {
-		_, err := w.Provision(w.ctx, made(tc.recipe))
+		_, err := w.Provision(w.ctx, recipeAgent(tc.recipe))
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
 		require.Contains(t, fleet.PublicMessage(err), tc.want)
 	}
@@ -160,14 +160,14 @@ func TestRecipeIsRefused(t *testing.T) {
 	require.Empty(t, all, "nothing was made")
 }
 
-// TestRecipeVariables checks that a variable which is missing, or is not for agents, is found before anything starts.
+// TestRecipeVariables checks that a variable that is missing or forbidden is reported before anything starts.
 func TestRecipeVariables(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
 	for text, want := range map[string]string{
 		"${MISSING}": "MISSING is not set", "${FLEET_TOKEN}": "FLEET_TOKEN is not set", "${": "is not followed by", "${A-b}": "is not followed by",
 	} {
-		a := w.provision(made(fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a", Command: "a", Env: map[string]string{"KEY": text}}}}))
+		a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a", Command: "a", Env: map[string]string{"KEY": text}}}}))
 		r := newRun("go")
 		err := w.Connect(a).Dispatch(w.ctx, r)
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
@@ -180,7 +180,7 @@ func TestRecipeVariables(t *testing.T) {
 func TestRecipeConversation(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
-	a := w.provision(made(fleet.Recipe{Driver: "claude", System: "You review."}))
+	a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", System: "You review."}))
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
 	w.do(a, "one")
 	require.NotContains(t, w.argv(), "--resume")
@@ -188,8 +188,8 @@ func TestRecipeConversation(t *testing.T) {
 	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review.")
 	require.Contains(t, strings.Join(w.argv(), " "), "--resume s-1 -- two")
 
-	// What is both its specification and its system prompt it is told once.
-	both := made(fleet.Recipe{Driver: "claude", System: "You review."})
+	// A text that is both the specification and the system prompt is passed once.
+	both := recipeAgent(fleet.Recipe{Driver: "claude", System: "You review."})
 	both.Spec = "You review."
 	w.do(w.provision(both), "three")
 	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review. --mcp-config")
@@ -200,7 +200,7 @@ func TestRecipeOfCommand(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, nil)
 	report := &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
-	a := w.provision(made(fleet.Recipe{Driver: "shell", Dir: dir}))
+	a := w.provision(recipeAgent(fleet.Recipe{Driver: "shell", Dir: dir}))
 	r := newRun(`pwd; echo "$FLEET_REPORT_URL"; stat -c %a "$FLEET_REPORT_TOKEN_FILE"; cat "$FLEET_REPORT_TOKEN_FILE"; env | grep -c t0ken || true`)
 	r.Report = report
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
@@ -215,19 +215,19 @@ func TestRecipeOfCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.DirExists(t, dir, "a directory that is not its own stays")
 
-	cat := w.provision(made(fleet.Recipe{Driver: "command", Command: []string{"cat"}, System: "You are a cat."}))
+	cat := w.provision(recipeAgent(fleet.Recipe{Driver: "command", Command: []string{"cat"}, System: "You are a cat."}))
 	output, _ = w.do(cat, "Purr.")
 	require.Equal(t, "You are a cat.\n\nYour task now:\n\nPurr.", output, "what it is not told in arguments it reads")
-	echo := w.provision(made(fleet.Recipe{Driver: "command", Command: []string{"printf", "%s|", "{{.Model}}", "{{.Prompt}}"}, Model: "m"}))
+	echo := w.provision(recipeAgent(fleet.Recipe{Driver: "command", Command: []string{"printf", "%s|", "{{.Model}}", "{{.Prompt}}"}, Model: "m"}))
 	output, _ = w.do(echo, "--Hi")
 	require.Equal(t, "m|--Hi|", output)
 }
 
-// TestRecipeThatOnlyReports has an agent of a project that reports.
-func TestRecipeThatOnlyReports(t *testing.T) {
+// TestReportingRecipe checks that a recipe that only reports keeps the settings of the project.
+func TestReportingRecipe(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{Prompt: "You write code."})
-	a := made(fleet.Recipe{Reports: true})
+	a := recipeAgent(fleet.Recipe{Reports: true})
 	a.Project, a.Role = "claude", "coder"
 	w.provision(a)
 	w.script("s-1", "", claudeDone)
@@ -241,7 +241,7 @@ func TestRecipeThatOnlyReports(t *testing.T) {
 	require.Contains(t, w.file("mcp.json"), "t0ken")
 }
 
-// TestRecipeOfKnownCLI runs an agent CLI that is known by its name alone.
+// TestRecipeOfKnownCLI runs an agent CLI that the recipe only names.
 func TestRecipeOfKnownCLI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -249,14 +249,14 @@ func TestRecipeOfKnownCLI(t *testing.T) {
 printf '{"type":"item.completed","item":{"type":"agent_message","text":"%s"}}\n{"type":"turn.completed"}\n' "$*, $(cat)"
 `), 0o700))
 	w := newWorld(t, func(c *local.Config) { c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir} })
-	a := w.provision(made(fleet.Recipe{Driver: "codex", Model: "o9"}))
+	a := w.provision(recipeAgent(fleet.Recipe{Driver: "codex", Model: "o9"}))
 	_, o := w.do(a, "go")
 	require.Regexp(t, "^exec --json --skip-git-repo-check --sandbox [a-z-]+ --model o9 -, go$", o.Summary)
 	require.Contains(t, w.Traits().DriverNames(), "codex")
 }
 
-// asks is a script in which claude asks its model, answers with the call of a tool when the test opens the gate, and asks
-// again when the tool has answered.
+// asks is a script for claude: a request to the model, a tool call when the test opens the gate, and another request
+// after the tool's result.
 const asks = `
 say() { printf '%s\n' "$@"; }
 trap 'say "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"got TERM\"}]},\"session_id\":\"s\"}"; exit 143' TERM
@@ -271,12 +271,12 @@ say '{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id"
 say '{"type":"result","subtype":"success","result":"all done","session_id":"s"}'
 `
 
-// TestSoftInterrupt checks that an agent which reports is stopped between two requests to its model.
+// TestSoftInterrupt checks that an interrupt waits until the agent is between two requests to its model.
 func TestSoftInterrupt(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, grace time.Duration, stop string, report bool) (*claudeWorld, fleet.Agent, fleet.Run) {
 		w := newClaudeWorldWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = grace })
-		a := w.provision(made(fleet.Recipe{Driver: "claude"}))
+		a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude"}))
 		w.script("s", "STOP="+stop+"\n"+asks)
 		r := newRun("go")
 		if report {
@@ -377,11 +377,12 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 }
 
-// TestRecipeAsks checks that an agent whose recipe says so has the tools that it may ask for, and a server to ask with.
-func TestRecipeAsks(t *testing.T) {
+// TestRecipeQuestions checks that an agent whose recipe allows questions has the tools that need a permission, and a server
+// for asking.
+func TestRecipeQuestions(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
-	a := w.provision(made(fleet.Recipe{Driver: "claude", Allow: []string{"Read"}, Ask: []string{"Bash(git *)", "Edit"}, Deny: []string{"Bash(rm *)"}, AskTimeout: time.Minute}))
+	a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", Allow: []string{"Read"}, Ask: []string{"Bash(git *)", "Edit"}, Deny: []string{"Bash(rm *)"}, AskTimeout: time.Minute}))
 	w.script("s-1", "", claudeDone)
 	_, o := w.follow(a, w.start(a, "go"))
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -397,8 +398,8 @@ func TestRecipeAsks(t *testing.T) {
 	}
 }
 
-// TestDriversRemember checks that the facts about drivers say which of them keep one conversation.
-func TestDriversRemember(t *testing.T) {
+// TestDriverConversations checks that the facts about drivers tell which ones continue a conversation.
+func TestDriverConversations(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, t.TempDir(), nil)
 	traits := b.Traits()

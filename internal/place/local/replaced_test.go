@@ -21,8 +21,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// TestReplacedFiles has an agent put a pipe, a link to a device, or a directory in the place of every file that Fleet reads
-// from its directories, while a task runs. The task ends, and all that Fleet does to the agent returns.
+// TestReplacedFiles runs an agent that replaces each file that Fleet reads from its directories, with a pipe, a link to
+// a device or a directory. The task must end, and all calls for the agent must return.
 func TestReplacedFiles(t *testing.T) {
 	t.Parallel()
 	for how, script := range map[string]string{
@@ -40,7 +40,7 @@ func TestReplacedFiles(t *testing.T) {
 			}
 			t.Run(how+" "+file, func(t *testing.T) {
 				t.Parallel()
-				// An agent that is confined cannot; the sandbox is not the only defence.
+				// A confined agent cannot do this. The sandbox is not the only defence.
 				w := newWorld(t, func(c *local.Config) { c.Sandbox = sandbox.None })
 				a := w.agent("shell")
 				marker := filepath.Join(t.TempDir(), "replaced")
@@ -74,8 +74,8 @@ func TestReplacedFiles(t *testing.T) {
 	}
 }
 
-// TestSuspendedSupervisor checks that a run whose supervisor is suspended obeys its time limit, and that all it ran is ended,
-// also what cannot be recognised any more.
+// TestSuspendedSupervisor checks that a run whose supervisor is suspended ends at its time limit, with all processes
+// that it started, even those that cannot be recognised.
 func TestSuspendedSupervisor(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -95,10 +95,10 @@ func TestSuspendedSupervisor(t *testing.T) {
 	pid, err := strconv.Atoi(strings.Fields(after)[0])
 	require.NoError(t, err)
 	id, err := process.Of(pid)
-	require.True(t, err != nil || !id.Alive(), "process %d runs", pid) // init may not have waited for it yet
+	require.True(t, err != nil || !id.Alive(), "process %d runs", pid) // init may not have reaped it yet
 }
 
-// TestKilledSupervisor checks that what is not known to have ended is not said to have.
+// TestKilledSupervisor checks that a run is not reported as ended while that is uncertain.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

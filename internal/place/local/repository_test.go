@@ -13,7 +13,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// git runs a script in a directory, as an author that git knows.
+// git runs a shell script in the directory, with a configured author.
 func git(t testing.TB, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-ec", script)
@@ -24,7 +24,7 @@ func git(t testing.TB, dir, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// repoWorld has a project over a repository with one commit.
+// repoWorld returns a place with a project whose repository has one commit.
 func repoWorld(t *testing.T, remote bool) (*world, string) {
 	t.Helper()
 	repo := t.TempDir()
@@ -52,7 +52,7 @@ func TestRepository(t *testing.T) {
 			require.Equal(t, branch+"\none\n", string(o.Payload))
 			_, o = w.do(a, "echo two >>file; git commit -qam two; git status --porcelain; git log --oneline | wc -l")
 			require.Equal(t, "2", strings.TrimSpace(o.Summary))
-			_, o = w.do(b, "cat file") // the other works on its own branch
+			_, o = w.do(b, "cat file") // the other agent works on its own branch
 			require.Equal(t, "one", o.Summary)
 			require.Equal(t, "main", git(t, repo, "git branch --show-current"))
 
@@ -89,7 +89,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 			a := w.agent("repo")
 			_, o := w.do(a, tc.script)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
-			w.until(a, w.start(a, "echo at work; sleep 3600"), "at work") // which does not keep it from being deleted
+			w.until(a, w.start(a, "echo at work; sleep 3600"), "at work") // a running task does not prevent the deletion
 
 			kept, err := w.Delete(w.ctx, a)
 			require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestDeleteKeepsWork(t *testing.T) {
 	}
 }
 
-// TestDeleteWithoutRepository deletes agents whose repository was deleted before, or whose worktree is none any more.
+// TestDeleteWithoutRepository deletes agents whose repository is gone or whose worktree is broken.
 func TestDeleteWithoutRepository(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
@@ -163,12 +163,12 @@ func TestRestoreWorktree(t *testing.T) {
 
 func TestProvisionFailures(t *testing.T) {
 	t.Parallel()
-	empty := t.TempDir()
-	git(t, empty, "git init -q")
+	emptyRepo := t.TempDir()
+	git(t, emptyRepo, "git init -q")
 	w := newWorld(t, func(c *local.Config) {
 		c.Projects = []local.Project{
-			{Name: "nowhere", Repository: filepath.Join(empty, "no")},
-			{Name: "no commit", Repository: empty},
+			{Name: "nowhere", Repository: filepath.Join(emptyRepo, "no")},
+			{Name: "no commit", Repository: emptyRepo},
 			{Name: "unreachable", Repository: "file://user:secret@/no/such/repo"},
 			{Name: "no program", Driver: "command", Command: []string{"no-such-program", "{{.Prompt}}"}},
 			{Name: "no claude", Driver: "claude", Env: map[string]string{"PATH": "/nowhere"}},
@@ -178,7 +178,7 @@ func TestProvisionFailures(t *testing.T) {
 	for _, tc := range []struct{ project, role, want string }{
 		{"nowhere", "coder", "there is no directory"},
 		{"no commit", "coder", "no commit to begin at"},
-		{"unreachable", "coder", "cannot be fetched"},
+		{"unreachable", "coder", "cannot fetch"},
 		{"no program", "coder", `the program "no-such-program" was not found`},
 		{"no claude", "coder", "npm install -g @anthropic-ai/claude-code"},
 		{"wrong path", "coder", "/no/such/program is not there"},
@@ -194,11 +194,11 @@ func TestProvisionFailures(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	// What was wrong is put right, and the agent is started.
+	// The cause is removed, and the agent is started.
 	a := fleet.Agent{UID: "uid-again", Name: "papi", Project: "no commit", Role: "coder"}
 	_, err := w.Provision(w.ctx, a)
 	require.Error(t, err)
-	git(t, empty, "git commit -q --allow-empty -m one")
+	git(t, emptyRepo, "git commit -q --allow-empty -m one")
 	require.NoError(t, w.Start(w.ctx, a))
 	_, o := w.do(a, "git log -1 --format=%s")
 	require.Equal(t, "one", o.Summary)

@@ -16,45 +16,46 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// untilSuffix ends the name of the file that says until when a directory of results is kept, beside the directory.
+// untilSuffix is the suffix of the file, next to a directory of results, with the time until which the directory is
+// kept.
 const untilSuffix = ".until"
 
-// results is the directory of an agent whose files outlive it: see fleet.Recipe.Keep. It is where the agent works from
-// the beginning, so nothing has to be moved.
+// results returns the directory of an agent whose files outlive it: see fleet.Recipe.Keep. The agent works there from
+// the start, so that nothing has to be moved.
 func (b *Place) results(uid string) string {
 	return filepath.Join(b.config.Dir, "results", runner.FileName(uid))
 }
 
-// keepResults decides what becomes of the results of an agent that is being deleted: files are kept for a while, and an
-// empty directory is not. The path follows from the agent's uid, never from a file that the agent could have changed.
+// keepResults decides what happens to the results of an agent that is deleted. It keeps files for a time and removes an
+// empty directory. The path is derived from the agent's uid, because the agent could have changed any file.
 func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 	dir := b.results(a.UID)
 	if !r.Deleting {
-		made, err := hasFiles(dir)
+		found, err := hasFiles(dir)
 		if err != nil {
-			return runner.HostError("the agent's files cannot be looked at", err)
+			return runner.HostError("cannot read the agent's files", err)
 		}
-		if made {
+		if found {
 			until := time.Now().Add(a.Recipe.Keep).UTC().Truncate(time.Second).Format(time.RFC3339)
 			if err := shim.WriteFile(dir+untilSuffix, []byte(until), 0o600); err != nil {
-				return runner.HostError("the agent's files cannot be kept", err)
+				return runner.HostError("cannot keep the agent's files", err)
 			}
 			r.Kept = fmt.Sprintf("its files are kept in %s until %s", dir, until)
 		}
 		r.Deleting = true
-		if err := h.write(r); err != nil { // so that a call after a crash keeps the same, and says so
-			return runner.HostError("the record of the agent cannot be written", err)
+		if err := h.write(r); err != nil { // a repeated call, after a crash, keeps and reports the same
+			return runner.HostError("cannot write the agent's record", err)
 		}
 	}
 	if _, err := os.Lstat(dir + untilSuffix); errors.Is(err, fs.ErrNotExist) {
 		if err := worktree.RemoveAll(dir); err != nil {
-			return runner.HostError("the directory of the agent cannot be removed", err)
+			return runner.HostError("the directory of cannot remove the agent", err)
 		}
 	}
 	return nil
 }
 
-// hasFiles reports whether there is anything but directories in the directory. One that is gone has none.
+// hasFiles reports whether the directory contains anything but directories. A missing directory contains nothing.
 func hasFiles(dir string) (found bool, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -69,18 +70,18 @@ func hasFiles(dir string) (found bool, err error) {
 		}
 		return nil
 	})
-	if errors.Is(err, fs.ErrPermission) { // there may be files in what cannot be read
+	if errors.Is(err, fs.ErrPermission) { // there may be files in a directory that cannot be read
 		return true, nil
 	}
 	return found, err
 }
 
-// Tidy implements fleet.Tidier: it removes the results that were kept long enough.
+// Tidy implements fleet.Tidier. It removes results whose time is over.
 func (b *Place) Tidy(ctx context.Context, now time.Time) error {
 	dir := filepath.Join(b.config.Dir, "results")
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return runner.HostError("the directory of results cannot be read", err)
+		return runner.HostError("cannot read the directory of results", err)
 	}
 	var errs []error
 	for _, e := range entries {
@@ -95,7 +96,7 @@ func (b *Place) Tidy(ctx context.Context, now time.Time) error {
 			continue
 		}
 		until, err := time.Parse(time.RFC3339, string(text))
-		if err != nil || now.Before(until) { // one that cannot be parsed is a person's to look at
+		if err != nil || now.Before(until) { // files with an unreadable time are left for an administrator
 			continue
 		}
 		if err = worktree.RemoveAll(filepath.Join(dir, name)); err == nil {

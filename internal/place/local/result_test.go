@@ -13,11 +13,11 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestResults checks that what an agent without a repository made outlives it for as long as its recipe says.
+// TestResults checks that the files of an agent without a repository are kept for as long as its recipe says.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	a := w.provision(made(fleet.Recipe{Driver: "shell", Keep: time.Hour}))
+	a := w.provision(recipeAgent(fleet.Recipe{Driver: "shell", Keep: time.Hour}))
 	ws, err := w.Inspect(w.ctx, a)
 	require.NoError(t, err)
 	dir := ws.Location
@@ -29,11 +29,11 @@ func TestResults(t *testing.T) {
 	_, o := w.do(a, "pwd; mkdir sub; echo made >sub/file; chmod 500 sub")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "made\n", text(filepath.Join(dir, "sub", "file")))
-	// The agent's record is not trusted: it could have been changed to name what is not the agent's.
+	// The agent could have changed its record, so the record is not trusted.
 	other := t.TempDir()
 	record := w.home(a, "agent.json")
 	require.NoError(t, os.WriteFile(record, []byte(strings.ReplaceAll(text(record), dir, other)), 0o600))
-	for range 2 { // the second time as after a crash
+	for range 2 { // the second call is one after a crash
 		kept, err := w.Delete(w.ctx, a)
 		require.NoError(t, err)
 		if kept != "" {
@@ -48,7 +48,7 @@ func TestResults(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 
-	a = w.provision(made(fleet.Recipe{Driver: "shell", Keep: time.Hour}))
+	a = w.provision(recipeAgent(fleet.Recipe{Driver: "shell", Keep: time.Hour}))
 	w.do(a, "mkdir -p an/empty/tree")
 	kept, err := w.Delete(w.ctx, a)
 	require.NoError(t, err)
@@ -58,8 +58,8 @@ func TestResults(t *testing.T) {
 	require.Empty(t, left, "nothing was made, so nothing is kept")
 }
 
-// TestEdits checks that an agent which may edit may change files, and gets nothing beyond what its role or its list says.
-func TestEdits(t *testing.T) {
+// TestEditPermissions checks that an agent that may edit files gets no other permission than those of its role or its list.
+func TestEditPermissions(t *testing.T) {
 	t.Parallel()
 	const flag = "--permission-mode acceptEdits"
 	for name, tc := range map[string]struct {
@@ -79,7 +79,7 @@ func TestEdits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newClaudeWorld(t, tc.role)
-			a := made(tc.recipe)
+			a := recipeAgent(tc.recipe)
 			if tc.recipe.Driver == "" {
 				a.Project, a.Role = "claude", "coder"
 			}

@@ -16,7 +16,7 @@ func (b *Place) Connect(a fleet.Agent) fleet.Runner {
 	return b.host.Agent(a.Name, runner.Home(h), workspace{b, a, h})
 }
 
-// workspace is what the place decides about the runs of an agent.
+// workspace implements runner.Workspace for an agent of this place.
 type workspace struct {
 	place *Place
 	agent fleet.Agent
@@ -48,7 +48,7 @@ func (s workspace) Work(fleet.Run) (runner.Work, error) {
 	}
 	record, err := s.home.record()
 	if err != nil {
-		return runner.Work{}, runner.HostError("the record of the agent cannot be read", err)
+		return runner.Work{}, runner.HostError("cannot read the agent's record", err)
 	}
 	if err := s.migrate(record); err != nil {
 		return runner.Work{}, err
@@ -67,7 +67,7 @@ func (s workspace) Work(fleet.Run) (runner.Work, error) {
 	return w, nil
 }
 
-// migrateTime is how long a worktree of an earlier version may take to get a git directory of its own.
+// migrateTime limits the migration of a worktree of an earlier version of Fleet.
 const migrateTime = time.Minute
 
 func (s workspace) migrate(r *record) error {
@@ -76,7 +76,7 @@ func (s workspace) migrate(r *record) error {
 	return s.place.migrate(ctx, s.home, r)
 }
 
-// job is the agent as the driver sees it.
+// job returns the agent's task options for the driver.
 func (b *Place) job(p project, a fleet.Agent) (driver.Job, error) {
 	role, err := p.role(a.Role)
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *Place) job(p project, a fleet.Agent) (driver.Job, error) {
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
 			Permissions: role.Permissions,
-			Sealed:      byRecipe(a), Alone: byRecipe(a) && a.Recipe.SystemOnly,
+			Sealed:      hasRecipe(a), Alone: hasRecipe(a) && a.Recipe.SystemOnly,
 		},
 	}, nil
 }

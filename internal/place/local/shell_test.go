@@ -61,7 +61,7 @@ func TestShellWorksInItsDirectory(t *testing.T) {
 	a, other := w.agent("shell"), w.agent("shell")
 	_, o := w.do(a, "echo hello >file; pwd -P")
 	require.Equal(t, w.home(a, "work"), o.Summary)
-	_, o = w.do(a, "cat file") // the next task finds what the last one left
+	_, o = w.do(a, "cat file") // the next task finds the files of the last one
 	require.Equal(t, "hello", o.Summary)
 	_, o = w.do(other, "ls -A | wc -l")
 	require.Equal(t, "0", strings.TrimSpace(o.Summary))
@@ -70,7 +70,7 @@ func TestShellWorksInItsDirectory(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 }
 
-// TestSignals checks that programs start with the signals that a terminal would start them with.
+// TestSignals checks that programs start with the default signal handling, as in a terminal.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -78,7 +78,7 @@ func TestSignals(t *testing.T) {
 	}
 	w := newWorld(t, nil)
 	_, o := w.do(w.agent("shell"), "grep -E 'Sig(Ign|Blk)' /proc/self/status; yes | head -1")
-	// Signals from 32 on are the C library's own: whoever started this test may have them ignored.
+	// Signals from 32 on belong to the C library. The parent of this test may have ignored them.
 	require.Regexp(t, `^SigBlk:\t0{16}\nSigIgn:\t0{7}[0-9a-f]{1}[08]0{7}\ny\n$`, string(o.Payload))
 }
 
@@ -87,11 +87,12 @@ func TestShellMessages(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent("shell")
 	r := w.start(a, `printf 'name? '; read -r name <"$FLEET_MESSAGES"; echo "hello $name"; cat "$FLEET_MESSAGES"`)
-	w.until(a, r, "name? ") // a question without a newline is seen all the same
+	w.until(a, r, "name? ") // a question without a newline is read too
 	require.NoError(t, w.Connect(a).Send(w.ctx, r, "1", "world"))
 	w.until(a, r, "hello world")
 
-	// One that does not read has room for some, and then says so; its own work goes on.
+	// A program that does not read its messages gets a limited number of them. Further ones are refused, and the
+	// program continues.
 	deaf := w.agent("shell")
 	d := w.start(deaf, "echo up; sleep 3600")
 	w.until(deaf, d, "up")
@@ -110,7 +111,7 @@ func TestShellMessages(t *testing.T) {
 	require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(err), "%v", err)
 }
 
-// TestEnvironment checks that agents get what programs need and what was configured, and nothing of the server's.
+// TestEnvironment checks that agents get the basic and the configured variables, and no others of the server.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *local.Config) {
@@ -156,7 +157,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	require.NotContains(t, env("codex", "x"), "ANTHROPIC_API_KEY", "env is no agent CLI, whatever its project is called")
 
-	// Nothing of it is written anywhere.
+	// No variable is written to a file.
 	a := w.agent("shell")
 	r := w.start(a, "true")
 	w.follow(a, r)
@@ -178,12 +179,12 @@ func TestTimeout(t *testing.T) {
 		c.Projects = []local.Project{{Name: "shell", Timeout: 300 * time.Millisecond}}
 	})
 	a := w.agent("shell")
-	_, o := w.do(a, "echo begun; sleep 3600") // the task itself has a minute
+	_, o := w.do(a, "echo begun; sleep 3600") // the task's own limit is one minute
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Equal(t, "it ran longer than its time limit of 300ms", o.Reason)
 	require.Equal(t, "begun", o.Summary)
 
-	// Asked to stop and deaf, it is ended at its limit all the same.
+	// A program that ignores SIGTERM is ended at its limit too.
 	r := newRun("trap '' TERM; echo begun; while true; do sleep 0.1; done")
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))

@@ -68,7 +68,7 @@ func (d *directory) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspa
 		err = shim.WriteFile(d.path(a, "agent.json"), record, 0o600) // whole, or not at all
 	}
 	if err != nil {
-		return fleet.Workspace{}, runner.HostError("the directory of the agent cannot be made", err)
+		return fleet.Workspace{}, runner.HostError("cannot create the agent's directory", err)
 	}
 	return d.Inspect(ctx, a)
 }
@@ -77,7 +77,7 @@ func (d *directory) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspa
 func (d *directory) Start(ctx context.Context, a fleet.Agent) error {
 	err := os.Remove(d.path(a, "stopped"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return runner.HostError("the agent cannot be started", err)
+		return runner.HostError("cannot start the agent", err)
 	}
 	return ctx.Err()
 }
@@ -92,7 +92,7 @@ func (d *directory) Stop(ctx context.Context, a fleet.Agent) error {
 		return nil
 	}
 	if err != nil {
-		return runner.HostError("the agent cannot be stopped", err)
+		return runner.HostError("cannot stop the agent", err)
 	}
 	return d.host.End(ctx, runner.Home(d.path(a)), "its agent was stopped")
 }
@@ -103,7 +103,7 @@ func (d *directory) Delete(ctx context.Context, a fleet.Agent) (kept string, err
 		return "", err
 	}
 	if err := os.RemoveAll(d.path(a)); err != nil {
-		return "", runner.HostError("the directory of the agent cannot be removed", err)
+		return "", runner.HostError("the directory of cannot remove the agent", err)
 	}
 	return "", nil
 }
@@ -133,7 +133,7 @@ func (d *directory) Inspect(ctx context.Context, a fleet.Agent) (w fleet.Workspa
 func (d *directory) List(ctx context.Context) (all []fleet.Workspace, err error) {
 	entries, err := os.ReadDir(d.root)
 	if err != nil {
-		return nil, runner.HostError("the agents cannot be listed", err)
+		return nil, runner.HostError("cannot list the agents", err)
 	}
 	for _, e := range entries {
 		w, err := d.Inspect(ctx, fleet.Agent{UID: e.Name()})

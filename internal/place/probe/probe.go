@@ -1,5 +1,5 @@
-// Package probe looks at what providers are made of: addresses on the network and programs on this machine. It is the
-// providers.Outside of a server. What a look means is decided there.
+// Package probe examines what providers consist of: URLs, and programs on this machine. It implements
+// providers.Outside, which interprets the results.
 package probe
 
 import (
@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// maxBody is how much of an answer is read, in bytes.
+// maxBody limits how much of an answer is read, in bytes.
 const maxBody = 1 << 20
 
-// Outside looks at the network and at the programs on this machine. All its methods are safe for concurrent use.
+// Outside requests URLs and runs programs on this machine. Its methods are safe for concurrent use.
 type Outside struct {
 	client  *http.Client
 	path    string
@@ -39,7 +39,7 @@ func New(c Config) *Outside {
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext, DisableKeepAlives: true,
 			TLSHandshakeTimeout: 2 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 		},
-		// What a header of ours holds is for the address that was asked alone.
+		// Headers may hold secrets, which must not be sent to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	for _, v := range o.environ {
@@ -50,11 +50,11 @@ func New(c Config) *Outside {
 	return o
 }
 
-// Get asks the URL.
+// Get requests the URL.
 func (o *Outside) Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, nil, errors.New("the address cannot be used")
+		return 0, nil, errors.New("invalid address")
 	}
 	r.Header.Set("User-Agent", "fleet")
 	r.Header.Set("Accept", "application/json")
@@ -73,16 +73,16 @@ func (o *Outside) Get(ctx context.Context, url string, header map[string]string)
 	return resp.StatusCode, body, nil
 }
 
-// words is what may be told of an error of the network: not the whole request, which the error of the client names.
+// words returns a short error that does not contain the request, which may hold secrets.
 func words(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
-			return errors.New("its name is not known")
+			return errors.New("unknown host")
 		}
-		return errors.New("its name cannot be looked up")
+		return errors.New("cannot look up the host")
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
 		if op.Op == "dial" {
@@ -91,18 +91,18 @@ func words(err error) error {
 		return fmt.Errorf("the connection broke: %w", cause(op.Err))
 	}
 	if strings.Contains(err.Error(), "malformed HTTP") {
-		return errors.New("what answers there does not speak HTTP")
+		return errors.New("the server does not speak HTTP")
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the connection was closed before an answer")
 	}
 	if strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "x509:") {
-		return errors.New("there is no safe connection: its certificate is not good, or it does not speak TLS")
+		return errors.New("no secure connection: the certificate is invalid, or the server does not speak TLS")
 	}
-	return errors.New("there was no answer that can be read")
+	return errors.New("unreadable answer")
 }
 
-// cause is the innermost error: what the operating system says.
+// cause returns the innermost error, usually that of the operating system.
 func cause(err error) error {
 	for {
 		inner := errors.Unwrap(err)

@@ -23,7 +23,7 @@ import (
 
 var _ providers.Outside = (*probe.Outside)(nil)
 
-// programs makes executables and returns an Outside that has them on its PATH, with a key in the environment.
+// programs creates executables. It returns an Outside that has them in its PATH, and a key in its environment.
 func programs(t *testing.T, scripts map[string]string) (o *probe.Outside, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -79,7 +79,7 @@ func TestVersion(t *testing.T) {
 	require.Len(t, output, 4096)
 }
 
-// TestVersionLeavesNothingBehind asks programs that do not end, and that leave children behind which hold their output.
+// TestVersionLeavesNothingBehind runs programs that do not end, and whose children hold their output open.
 func TestVersionLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -107,7 +107,7 @@ func TestVersionLeavesNothingBehind(t *testing.T) {
 				line, _ := bufio.NewReader(f).ReadString('\n')
 				pid, _ := strconv.Atoi(strings.TrimSpace(line))
 				started <- pid
-				_, _ = bufio.NewReader(f).ReadString(0) // until nobody of the group holds the other end
+				_, _ = bufio.NewReader(f).ReadString(0) // until all processes of the group have closed the pipe
 				close(started)
 			}()
 			ended := make(chan error, 1)
@@ -120,7 +120,7 @@ func TestVersionLeavesNothingBehind(t *testing.T) {
 			} else {
 				require.NoError(t, <-ended)
 			}
-			_, open := <-started // everybody who was of the group is gone
+			_, open := <-started // all processes of the group have ended
 			require.False(t, open)
 		})
 	}
@@ -166,7 +166,7 @@ func TestGet(t *testing.T) {
 	require.EqualError(t, err, "the connection was closed before an answer")
 }
 
-// TestGetTrouble has servers that do not answer as they should: the error says why, and nothing that was sent.
+// TestGetTrouble uses broken servers. The error must say why, and must not contain the request.
 func TestGetTrouble(t *testing.T) {
 	t.Parallel()
 	listen := func(answer func(net.Conn)) string {
@@ -195,14 +195,14 @@ func TestGetTrouble(t *testing.T) {
 		reached <- struct{}{}
 		<-t.Context().Done()
 	})
-	const nobody = "http://127.0.0.1:1" // a port that nobody is given by chance
+	const nobody = "http://127.0.0.1:1" // a port that is never assigned by chance
 	o := probe.New(probe.Config{})
 	for url, want := range map[string]string{
-		garbage: "what answers there does not speak HTTP",
+		garbage: "the server does not speak HTTP",
 		nobody:  "no connection: connection refused",
 		strings.Replace(closed, "http://", "https://", 1): "the connection ",
-		"http://name.invalid":                             "its name",
-		"http://\x7f":                                     "the address cannot be used",
+		"http://name.invalid":                             "host",
+		"http://\x7f":                                     "invalid address",
 	} {
 		_, _, err := o.Get(t.Context(), url, map[string]string{"Authorization": "Bearer sk-secret-value"})
 		require.ErrorContains(t, err, want, url)

@@ -14,13 +14,13 @@ import (
 	"fleet/internal/fleet/providers"
 )
 
-// maxOutput is how much of a program's output is kept, in bytes.
+// maxOutput limits how much of a program's output is kept, in bytes.
 const maxOutput = 4 << 10
 
-// basics are the variables that programs need to start at all, and that hold no secrets.
+// basics are the variables that programs need to start, and that hold no secrets.
 var basics = []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"}
 
-// harmless returns the variables that a program gets which is only asked for its version.
+// harmless returns the environment for a program that only prints its version.
 func harmless(environ []string) (env []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")
@@ -33,7 +33,7 @@ func harmless(environ []string) (env []string) {
 	return append(env, "NO_COLOR=1", "CI=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1")
 }
 
-// Version runs the program with --version, in a process group of its own that is killed in the end.
+// Version runs the program with --version, in its own process group, which is killed afterwards.
 func (o *Outside) Version(ctx context.Context, program string) (path, output string, err error) {
 	if path = o.find(program); path == "" {
 		return "", "", providers.ErrNoProgram
@@ -47,12 +47,12 @@ func (o *Outside) Version(ctx context.Context, program string) (path, output str
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = kill
-	cmd.WaitDelay = 100 * time.Millisecond // for what it has started and what holds its output
+	cmd.WaitDelay = 100 * time.Millisecond // for children that hold its output open
 	if err := cmd.Start(); err != nil {
-		return path, "", errors.New("it cannot be started: " + cause(err).Error())
+		return path, "", errors.New("cannot start: " + cause(err).Error())
 	}
 	err = cmd.Wait()
-	_ = kill() // what it left behind; that there is nothing is no error
+	_ = kill() // kills remaining children; an error means that there are none
 	output = out.kept.String()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -68,8 +68,7 @@ func (o *Outside) Version(ctx context.Context, program string) (path, output str
 	return path, output, nil
 }
 
-// find returns the file of the program; empty when there is none. A directory of the PATH that depends on where one is
-// does not count.
+// find returns the path of the program; empty if it is not found. Relative directories in PATH are ignored.
 func (o *Outside) find(program string) string {
 	if strings.ContainsRune(program, '/') {
 		if filepath.IsAbs(program) {
@@ -89,9 +88,9 @@ func (o *Outside) find(program string) string {
 	return ""
 }
 
-// head keeps the beginning of what is written, and takes the rest.
+// head keeps the start of what is written, and discards the rest.
 type head struct {
-	kept bytes.Buffer // not embedded: its ReadFrom would go by the limit
+	kept bytes.Buffer // not embedded, because its ReadFrom would bypass the limit
 	left int
 }
 

@@ -39,7 +39,7 @@ func parsePath(s string) (path, error) {
 			for c := range strings.SplitSeq(inside, ",") {
 				name, value, ok := strings.Cut(c, "=")
 				if !ok || name == "" {
-					return nil, fmt.Errorf("in the path %q, %q is no condition: write [name=value]", s, c)
+					return nil, fmt.Errorf("in the path %q, %q is not a condition: write [name=value]", s, c)
 				}
 				seg.wanted = append(seg.wanted, condition{strings.TrimSpace(name), strings.TrimSpace(value)})
 			}

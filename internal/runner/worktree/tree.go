@@ -122,7 +122,7 @@ func (t Tree) Trouble() string {
 	}
 	dir := readLink(t.Dir)
 	if dir == "" {
-		return "its directory " + t.Dir + " is no git worktree any more"
+		return "its directory " + t.Dir + " is no longer a git worktree"
 	}
 	if commonDir(t.Repository) == "" {
 		return "its repository " + t.Repository + " is gone"
