@@ -69,7 +69,7 @@ fmt: ## format Go and proto files
 	$(LINT) fmt
 	$(BUF) format -w proto
 
-bench: ## calls a second of each face beside bare peers, as ratios of one run
+bench: ## each face beside bare peers, a large fleet, and the goals; downloads 30 MB of npm packages the first time
 	$(GO) run ./internal/app/bench $(FLAGS)
 
 conformance: ## the MCP conformance suite, the npm clients and the Inspector; downloads 340 MB
@@ -107,7 +107,7 @@ chaos: ## mixed load through a proxy that slows, cuts and refuses, then under ra
 	@$(CODER_ENV) && FLEET_E2E=1 FLEET_CHAOS=$(CHAOS) $(GO) test -count=1 -timeout 60m -run TestChaos -v $(FLAGS) ./internal/app/e2e
 
 bench-coder: ## list_agents of 300 agents beside Coder's own lists
-	@$(CODER_ENV) && $(GO) run ./internal/app/benchcoder $(FLAGS)
+	@$(CODER_ENV) && $(GO) run ./internal/app/bench -coder $(FLAGS)
 
 .PHONY: coder-up coder-down e2e record chaos bench-coder
 .PHONY: help build fleet-runner run demo test vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude test-agents fuzz

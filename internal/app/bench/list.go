@@ -4,159 +4,223 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
-	"time"
+	"regexp"
 
 	"google.golang.org/grpc"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// listRows are the ways to list the agents, each face of the fleet followed by its bare peer. end closes the
-// connections, of which there is one a client.
-func listRows(ctx context.Context, t *testbed, p *peers, clients int) (rows []*row, end func(), err error) {
-	bare, err := dial(p.grpcAddr)
-	if err != nil {
-		return nil, nil, err
-	}
-	h := &caller{authorization: t.authorization, client: &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: clients, MaxConnsPerHost: clients, DisableCompression: true,
-	}}}
-	rows = []*row{
-		{name: "gRPC", call: listOverGRPC(t.outgoing(ctx), t.conn, len(t.payload.GetAgents()))},
-		{name: "bare grpc-go", call: listOverGRPC(ctx, bare, len(t.payload.GetAgents()))},
-		{name: "REST", call: h.get(ctx, t.server.HTTPAddr())},
-		{name: "bare net/http", call: h.get(ctx, p.httpAddr)},
-		{name: "MCP", call: h.callTool(ctx, t.server.HTTPAddr())},
-		{name: "bare mcp-go", call: h.callTool(ctx, p.httpAddr)},
-	}
-	for i := 0; i < len(rows); i += 2 {
-		rows[i].peer = rows[i+1]
-	}
-	end = func() {
-		h.client.CloseIdleConnections()
-		_ = bare.Close() // nobody calls any more
-	}
-	if err := h.check(ctx, t, p); err != nil {
-		end()
-		return nil, nil, err
-	}
-	return rows, end, nil
-}
-
-func listOverGRPC(ctx context.Context, conn *grpc.ClientConn, agents int) func(int) error {
-	client := fleetv1.NewFleetServiceClient(conn)
-	return func(int) error {
-		r, err := client.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
-		if err == nil && len(r.GetAgents()) != agents {
-			err = fmt.Errorf("%d agents came over gRPC, and there are %d", len(r.GetAgents()), agents)
-		}
-		return err
-	}
-}
-
-// caller calls over HTTP. It reads answers to their end, and looks at their status alone.
-type caller struct {
-	client        *http.Client
-	authorization string
-}
-
 const (
-	jsonType = "application/json, text/event-stream" // which of the two is the server's choice, see the protocol
-	toolCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`
+	listTool   = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`
+	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 )
 
-func (c *caller) get(ctx context.Context, addr string) func(int) error {
-	return func(int) error {
-		return c.do(ctx, http.MethodGet, "http://"+addr+"/v1/agents", "", jsonType, io.Discard)
-	}
-}
-
-func (c *caller) callTool(ctx context.Context, addr string) func(int) error {
-	return func(int) error {
-		return c.do(ctx, http.MethodPost, "http://"+addr+"/mcp", toolCall, jsonType, io.Discard)
-	}
-}
-
-func (c *caller) do(ctx context.Context, method, url, body, accept string, into io.Writer) error {
-	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+// lists measures list_agents on each face, for one client and for many.
+func (r *report) lists(ctx context.Context) (err error) {
+	t, err := newTestbed(ctx, r.listed)
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Accept", accept)
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	defer t.close()
+	if err := t.serve(nil); err != nil {
+		return err
 	}
-	if c.authorization != "" {
-		r.Header.Set("Authorization", c.authorization)
-	}
-	resp, err := c.client.Do(r)
+	list, err := t.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(into, resp.Body)
-	if resp.StatusCode != http.StatusOK && err == nil {
-		err = fmt.Errorf("%s %s: %s", method, url, resp.Status)
+	p, err := newPeers(list)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, resp.Body.Close())
-}
-
-// check calls each of the HTTP servers once and fails when they do not answer the same.
-func (c *caller) check(ctx context.Context, t *testbed, p *peers) error {
-	for _, addr := range []string{t.server.HTTPAddr(), p.httpAddr} {
-		var got bytes.Buffer
-		if err := c.do(ctx, http.MethodGet, "http://"+addr+"/v1/agents", "", jsonType, &got); err != nil {
+	defer p.close()
+	if r.peers == "" {
+		fmt.Fprintln(r.out, "The TypeScript peer is left out.")
+	} else if err := p.serveScript(ctx, r.peers); err != nil {
+		fmt.Fprintf(r.out, "The TypeScript peer is left out: %v.\n", err)
+	}
+	for _, n := range []int{1, r.clients} {
+		if err := r.listsOf(ctx, t, p, n); err != nil {
 			return err
-		}
-		if err := same(p.json, got.Bytes(), "REST"); err != nil {
-			return err
-		}
-		got.Reset()
-		if err := c.do(ctx, http.MethodPost, "http://"+addr+"/mcp", toolCall, jsonType, &got); err != nil {
-			return err
-		}
-		var m struct {
-			Result struct {
-				Content           []struct{ Text string }
-				StructuredContent json.RawMessage
-			}
-		}
-		if err := json.Unmarshal(got.Bytes(), &m); err != nil || len(m.Result.Content) != 1 {
-			return fmt.Errorf("the tool at %s answers %.200q", addr, got.String())
-		}
-		for _, part := range [][]byte{[]byte(m.Result.Content[0].Text), m.Result.StructuredContent} {
-			if err := same(p.json, part, "MCP"); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// same returns an error unless two answers are equal, apart from the times of the last listing.
-func same(want, got []byte, face string) error {
-	var w, g answer
-	if err := errors.Join(json.Unmarshal(want, &w), json.Unmarshal(got, &g)); err != nil {
-		return err
-	}
-	for _, x := range []*answer{&w, &g} {
-		x.ObservedAt = time.Time{}
-		for i := range x.Places {
-			x.Places[i].ObservedAt = time.Time{}
-		}
-	}
-	a, err := json.Marshal(w)
+func (r *report) listsOf(ctx context.Context, t *testbed, p *peers, clients int) error {
+	bareConn, err := dial(p.grpcAddr)
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(g)
-	if err == nil && !bytes.Equal(a, b) {
-		err = fmt.Errorf("over %s the answer is another one:\n%s\n%s", face, b, a)
+	defer bareConn.Close()
+	h := &callers{clients: clients}
+	defer h.close()
+
+	bareGRPC := &row{name: "bare grpc-go", call: r.overGRPC(ctx, bareConn)}
+	bareREST := &row{name: "bare net/http", call: h.repeat(p.httpAddr, get("/v1/agents"), p.json)}
+	bareMCP := &row{name: "bare mcp-go", call: h.repeat(p.httpAddr, post("/mcp", listTool), p.json)}
+	tag, err := h.tag(t.server.HTTPAddr())
+	if err != nil {
+		return err
 	}
-	return err
+	rows := []*row{
+		{name: "gRPC", call: r.overGRPC(ctx, t.conn), peers: []*row{bareGRPC}}, bareGRPC,
+		{name: "REST", call: h.repeat(t.server.HTTPAddr(), get("/v1/agents"), p.json), peers: []*row{bareREST}}, bareREST,
+		{name: "REST, 304", call: h.repeat(t.server.HTTPAddr(), get("/v1/agents", "If-None-Match: "+tag), nil), peers: []*row{bareREST}},
+		{name: "bare net/http, 304", call: h.repeat(p.httpAddr, get("/unchanged"), nil), peers: []*row{bareREST}},
+		{name: "MCP", call: h.repeat(t.server.HTTPAddr(), post("/mcp", listTool), p.json), peers: []*row{bareMCP}}, bareMCP,
+	}
+	if p.scriptAddr != "" {
+		script := &row{name: "TypeScript SDK", call: h.session(p.scriptAddr, p.json)}
+		rows[6].peers = append(rows[6].peers, script)
+		rows = append(rows, script)
+	}
+	if clients == 1 { // many would wait for the store
+		rows = append(rows,
+			&row{name: "gRPC, changed", before: t.change, call: r.overGRPC(ctx, t.conn), peers: []*row{bareGRPC}},
+			&row{name: "REST, changed", before: t.change, call: h.repeat(t.server.HTTPAddr(), get("/v1/agents"), nil), peers: []*row{bareREST}},
+			&row{name: "MCP, changed", before: t.change, call: h.repeat(t.server.HTTPAddr(), post("/mcp", listTool), nil), peers: []*row{bareMCP}})
+	}
+	got, err := r.measure(ctx, fmt.Sprintf("list_agents, %d agents, %d bytes of JSON", r.listed, len(p.json)), clients, rows...)
+	if err != nil {
+		return err
+	}
+	script := map[int]float64{1: 1.5}[clients]
+	if script == 0 {
+		script = 3
+	}
+	for _, g := range []struct {
+		row, peer string
+		bound     float64
+	}{{"gRPC", "bare grpc-go", 0.95}, {"REST", "bare net/http", 1}, {"REST, 304", "bare net/http", 5}, {"MCP", "bare mcp-go", 1.3}, {"MCP", "TypeScript SDK", script}} {
+		if a, b := got[g.row], got[g.peer]; a != nil && b != nil {
+			r.goal(fmt.Sprintf("list_agents over %s, of %s, clients: %d", g.row, g.peer, clients), "at least", g.bound, a.ratio(b))
+		}
+	}
+	for _, name := range []string{"gRPC", "REST", "MCP"} {
+		if x := got[name]; x != nil && clients > 1 {
+			r.goal(fmt.Sprintf("list_agents over %s, p99 of p50, clients: %d", name, clients), "at most", 4, x.quantile(0.99)/x.quantile(0.5))
+		}
+	}
+	return nil
+}
+
+func (r *report) overGRPC(ctx context.Context, conn *grpc.ClientConn) func(int) error {
+	client := fleetv1.NewFleetServiceClient(conn)
+	return func(int) error {
+		list, err := client.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
+		if err == nil && len(list.GetAgents()) != r.listed {
+			err = fmt.Errorf("%d agents came over gRPC, and there are %d", len(list.GetAgents()), r.listed)
+		}
+		return err
+	}
+}
+
+// callers are HTTP clients, one connection each to each server.
+type callers struct {
+	clients int
+	open    []*httpClient
+}
+
+func (h *callers) close() {
+	for _, c := range h.open {
+		_ = c.conn.Close()
+	}
+}
+
+func (h *callers) dial(addr string) (*httpClient, error) {
+	c, err := dialHTTP(addr)
+	if err == nil {
+		h.open = append(h.open, c)
+	}
+	return c, err
+}
+
+// repeat sends the request on a connection of the client's own. The first call of all checks the answer: it must have
+// the list, if one is given.
+func (h *callers) repeat(addr, request string, list []byte) func(int) error {
+	return h.each(addr, func(*httpClient) (string, error) { return request, nil }, list)
+}
+
+// session does the same with list_agents of an MCP server that wants a session.
+func (h *callers) session(addr string, list []byte) func(int) error {
+	return h.each(addr, func(c *httpClient) (string, error) {
+		r, err := c.do(post("/mcp", initialize), io.Discard)
+		if err != nil {
+			return "", err
+		}
+		return post("/mcp", listTool, "Mcp-Session-Id: "+r.Header.Get("Mcp-Session-Id")), nil
+	}, list)
+}
+
+func (h *callers) each(addr string, begin func(*httpClient) (string, error), list []byte) func(int) error {
+	conns, requests := make([]*httpClient, h.clients), make([]string, h.clients)
+	var failed error
+	for i := range conns {
+		if conns[i], failed = h.dial(addr); failed != nil {
+			break
+		}
+		if requests[i], failed = begin(conns[i]); failed != nil {
+			break
+		}
+	}
+	if failed == nil && list != nil {
+		var body bytes.Buffer
+		if _, failed = conns[0].do(requests[0], &body); failed == nil {
+			failed = check(body.Bytes(), list)
+		}
+	}
+	return func(client int) error {
+		if failed != nil {
+			return failed
+		}
+		r, err := conns[client].do(requests[client], io.Discard)
+		if err == nil && r.StatusCode != http.StatusOK && r.StatusCode != http.StatusNotModified {
+			err = fmt.Errorf("%s answers %s", addr, r.Status)
+		}
+		return err
+	}
+}
+
+// tag returns the entity tag of the fleet's list.
+func (h *callers) tag(addr string) (string, error) {
+	c, err := h.dial(addr)
+	if err != nil {
+		return "", err
+	}
+	r, err := c.do(get("/v1/agents"), io.Discard)
+	if err != nil {
+		return "", err
+	}
+	return r.Header.Get("ETag"), nil
+}
+
+var times = regexp.MustCompile(`"observed_at":"[^"]*"`)
+
+// check returns an error unless the answer is the list, or a tool's result with the list as text and as structured
+// content. The times of the last poll may differ.
+func check(got, list []byte) error {
+	var m struct {
+		Result struct {
+			Content           []struct{ Text string }
+			StructuredContent json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(got, &m); err != nil {
+		return err
+	}
+	parts := [][]byte{bytes.TrimSpace(got)}
+	if len(m.Result.Content) == 1 {
+		parts = [][]byte{[]byte(m.Result.Content[0].Text), m.Result.StructuredContent}
+	}
+	for _, part := range parts {
+		if a, b := times.ReplaceAll(part, nil), times.ReplaceAll(list, nil); !bytes.Equal(a, b) {
+			return fmt.Errorf("the servers answer differently:\n%s\n%s", a, b)
+		}
+	}
+	return nil
 }

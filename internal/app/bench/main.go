@@ -1,10 +1,12 @@
 // Program bench measures a whole fleet, its three faces on real sockets, beside bare peers that answer the same: grpc-go
-// without interceptors, net/http with encoding/json, and a tool written by hand for mcp-go. All of them run in this one
-// process and take turns, so that what else the machine does hits them alike. Trust the ratios, not the numbers.
+// without interceptors, net/http with encoding/json, and a tool written by hand for mcp-go or for the TypeScript SDK. The
+// rows of a table take turns, so that whatever else the machine does affects all of them. Trust the ratios, not the
+// numbers.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,8 +14,6 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime/pprof"
-	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/grpclog"
@@ -21,121 +21,70 @@ import (
 
 // options say what is measured.
 type options struct {
-	agents  int
-	clients []int
-	each    time.Duration // that a row is measured
-	rounds  int           // that each is divided into
-	only    *regexp.Regexp
-	auth    string
-	events  int // that a watched task makes, and that are read out of the log in one call
+	each     time.Duration // how long each row is measured
+	rounds   int           // how many turns that time is divided into
+	only     *regexp.Regexp
+	listed   int    // agents in the lists
+	agents   int    // agents in the large fleet
+	watchers int    // of the large fleet
+	events   int    // that the watchers are sent, one after the other
+	clients  int    // at a time; every list is also measured with one
+	peers    string // directory with the TypeScript peer; empty for none
 }
 
 func main() {
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // calls tell of their errors
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // calls return their errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := command(ctx, os.Args[1:], os.Stdout); err != nil {
+	o := options{listed: 100, agents: 10000, watchers: 1000, events: 100, clients: 32, peers: "testdata/npm/bench"}
+	flag.DurationVar(&o.each, "time", 4*time.Second, "how long each row is measured")
+	flag.IntVar(&o.rounds, "rounds", 16, "how many turns a row takes in that time")
+	only := flag.String("only", "", "measure only rows whose name matches this `regexp`")
+	profile := flag.String("cpuprofile", "", "write a CPU profile to `file`")
+	coder := flag.Bool("coder", false, "measure beside the Coder that CODER_URL and CODER_SESSION_TOKEN name; see make bench-coder")
+	flag.Parse()
+	var err error
+	if o.only, err = regexp.Compile(*only); err == nil {
+		err = profiled(*profile, func() error {
+			if *coder {
+				return besideCoder(ctx, &report{options: o, out: os.Stdout})
+			}
+			return run(ctx, o, os.Stdout)
+		})
+	}
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		stop()
 		os.Exit(1)
 	}
 }
 
-func command(ctx context.Context, args []string, out io.Writer) error {
-	var o options
-	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.IntVar(&o.agents, "agents", 100, "how many agents the fleet has; at least twice the clients")
-	f.DurationVar(&o.each, "time", 2*time.Second, "how long each row is measured")
-	f.IntVar(&o.rounds, "rounds", 8, "how many turns a row takes in that time")
-	f.StringVar(&o.auth, "auth", "none", "none, or tokens: the fleet's callers show one")
-	f.IntVar(&o.events, "events", 10000, "how many events a watched task makes, and a call reads out of the log; at most 10000")
-	clients := f.String("clients", "1,32", "how many callers there are at a time, one table each")
-	only := f.String("only", "", "measure only rows whose name matches this `regexp`")
-	profile := f.String("cpuprofile", "", "write a CPU profile to `file`")
-	if err := f.Parse(args); err != nil {
-		return err
+// profiled calls f and writes a CPU profile of it to the file, unless the name is empty.
+func profiled(name string, f func() error) (err error) {
+	if name == "" {
+		return f()
 	}
-	for s := range strings.SplitSeq(*clients, ",") {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > o.agents/2 {
-			return fmt.Errorf("-clients has %q: give numbers from 1 to half the agents, with commas between", s)
-		}
-		o.clients = append(o.clients, n)
-	}
-	if o.rounds < 1 || o.each <= 0 || o.events < 1 || o.events > 10000 {
-		return fmt.Errorf("-rounds, -time and -events must be more than 0, and -events at most 10000")
-	}
-	var err error
-	if o.only, err = regexp.Compile(*only); err != nil {
-		return fmt.Errorf("-only: %w", err)
-	}
-	if *profile == "" {
-		return run(ctx, o, out)
-	}
-	file, err := os.Create(*profile)
+	file, err := os.Create(name)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, file.Close()) }()
 	if err := pprof.StartCPUProfile(file); err != nil {
 		return err
 	}
-	err = run(ctx, o, out)
-	pprof.StopCPUProfile()
-	if closing := file.Close(); err == nil {
-		err = closing
-	}
-	return err
+	defer pprof.StopCPUProfile()
+	return f()
 }
 
-// run measures and prints one table for each number of clients.
-func run(ctx context.Context, o options, out io.Writer) (err error) {
-	t, err := newTestbed(ctx, o)
-	if err != nil {
+// run measures everything, and prints the goals beside what was measured.
+func run(ctx context.Context, o options, out io.Writer) error {
+	r := &report{options: o, out: out}
+	fmt.Fprintf(out, "Each row is measured for %s in %d turns. A ratio is the median over the turns of the row's calls/s to its peer's.\n", o.each, o.rounds)
+	if err := r.lists(ctx); err != nil {
 		return err
 	}
-	defer func() {
-		if closing := t.close(); err == nil {
-			err = closing
-		}
-	}()
-	p, err := newPeers(t.payload)
-	if err != nil {
+	if err := r.large(ctx); err != nil {
 		return err
 	}
-	defer p.close()
-
-	fmt.Fprintf(out, "list_agents: %d agents, %d bytes of JSON, over loopback TCP, -auth %s.\n", o.agents, len(p.json), o.auth)
-	fmt.Fprintf(out, "%s a row in %d turns. The ratio is the median over the turns of this row's calls/s to its bare peer's;\n", o.each, o.rounds)
-	fmt.Fprintln(out, "CPU, memory and allocations are a call's, on both sides of the connection.")
-	for _, n := range o.clients {
-		rows, end, err := listRows(ctx, t, p, n)
-		if err != nil {
-			return err
-		}
-		rows = matching(rows, o.only)
-		err = measure(ctx, rows, n, o.each, o.rounds)
-		end()
-		if err != nil {
-			return err
-		}
-		printCalls(out, fmt.Sprintf("list_agents, %s", callers(n)), "call", rows)
-	}
-	for _, n := range o.clients {
-		rows := matching(taskRows(ctx, t), o.only)
-		if err := measure(ctx, rows, n, o.each, 1); err != nil {
-			return err
-		}
-		printCalls(out, fmt.Sprintf("start_agent_task until wait_tasks says completed, %s, an agent each", callers(n)), "task", rows)
-	}
-	if err := printEvents(ctx, out, t, o); err != nil {
-		return err
-	}
-	return printContracts(ctx, out, o)
-}
-
-func callers(n int) string {
-	if n == 1 {
-		return "1 client"
-	}
-	return fmt.Sprintf("%d clients", n)
+	r.printGoals()
+	return nil
 }

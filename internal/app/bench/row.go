@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"regexp"
 	"runtime"
 	"slices"
 	"text/tabwriter"
@@ -15,56 +14,34 @@ import (
 
 // row is something that is called, with what was measured of it.
 type row struct {
-	name string
-	call func(client int) error // by client number client, from 0
-	peer *row                   // that it is compared with; nil: none
+	name   string
+	before func() error           // called before each call, not measured; may be nil
+	call   func(client int) error // by client number client, from 0
+	peers  []*row                 // that it is compared with
 
-	took   []time.Duration // by each call
-	rates  []float64       // calls a second in each turn
-	spent  time.Duration
-	cpu    time.Duration
-	bytes  uint64
-	allocs uint64
+	took  []time.Duration // by each call
+	rates []float64       // calls per second in each turn
 }
 
-func matching(rows []*row, only *regexp.Regexp) []*row {
-	return slices.DeleteFunc(rows, func(r *row) bool { return !only.MatchString(r.name) })
-}
-
-// measure calls the rows by so many clients at a time: each row for a turn, and again, until each was called that long.
-func measure(ctx context.Context, rows []*row, clients int, each time.Duration, rounds int) error {
-	for _, r := range rows {
-		if err := (&row{call: r.call}).turn(ctx, clients, each/20); err != nil { // connections are made, pools filled
-			return fmt.Errorf("%s: %w", r.name, err)
-		}
-	}
-	for range rounds {
-		for _, r := range rows {
-			if err := r.turn(ctx, clients, each/time.Duration(rounds)); err != nil {
-				return fmt.Errorf("%s: %w", r.name, err)
-			}
-		}
-	}
-	return nil
-}
-
-// turn calls the row by all clients until the time is over, each at least once.
+// turn has every client call the row until the time is over, each at least once.
 func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
-	runtime.GC() // garbage is paid for by who made it
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	cpu, begun := cpuTime(), time.Now()
+	runtime.GC() // whoever makes garbage pays for it
 	took := make([][]time.Duration, clients)
 	g, ctx := errgroup.WithContext(ctx)
+	begun := time.Now()
 	for c := range clients {
 		g.Go(func() error {
-			for last := begun; last.Sub(begun) < d; {
-				if err := r.call(c); err != nil {
-					return err
+			for len(took[c]) == 0 || time.Since(begun) < d && ctx.Err() == nil {
+				if r.before != nil {
+					if err := r.before(); err != nil {
+						return err
+					}
 				}
-				now := time.Now()
-				took[c] = append(took[c], now.Sub(last))
-				last = now
+				start := time.Now()
+				if err := r.call(c); err != nil {
+					return fmt.Errorf("%s: %w", r.name, err)
+				}
+				took[c] = append(took[c], time.Since(start))
 			}
 			return ctx.Err()
 		})
@@ -72,51 +49,93 @@ func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	spent := time.Since(begun)
-	runtime.ReadMemStats(&after)
 	all := slices.Concat(took...)
+	var busy time.Duration
+	for _, t := range all {
+		busy += t
+	}
 	r.took = append(r.took, all...)
-	r.rates = append(r.rates, float64(len(all))/spent.Seconds())
-	r.spent += spent
-	r.cpu += cpuTime() - cpu
-	r.bytes += after.TotalAlloc - before.TotalAlloc
-	r.allocs += after.Mallocs - before.Mallocs
+	r.rates = append(r.rates, float64(len(all))/(busy.Seconds()/float64(clients)))
 	return nil
 }
 
-// ratio is the row's rate to its peer's, turn by turn, in the middle.
-func (r *row) ratio() string {
-	if r.peer == nil || len(r.peer.rates) != len(r.rates) {
-		return ""
-	}
-	var ratios []float64
+// ratio returns the median over the turns of the row's rate to the peer's.
+func (r *row) ratio(peer *row) float64 {
+	ratios := make([]float64, len(r.rates))
 	for i, rate := range r.rates {
-		ratios = append(ratios, rate/r.peer.rates[i])
+		ratios[i] = rate / peer.rates[i]
 	}
-	slices.Sort(ratios)
-	return fmt.Sprintf("%.2f", (ratios[len(ratios)/2]+ratios[(len(ratios)-1)/2])/2)
+	return median(ratios)
 }
 
-// quantile returns how long the call took that so many of all were quicker than.
-func (r *row) quantile(q float64) time.Duration {
-	return r.took[int(q*float64(len(r.took)-1))]
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return (values[len(values)/2] + values[(len(values)-1)/2]) / 2
 }
 
-// printCalls prints the rows. unit is what one call does.
-func printCalls(out io.Writer, title, unit string, rows []*row) {
+// quantile returns the time in which this part of all calls was done, in milliseconds.
+func (r *row) quantile(q float64) float64 {
+	slices.Sort(r.took)
+	return r.took[int(q*float64(len(r.took)-1))].Seconds() * 1e3
+}
+
+// report measures rows, prints them, and collects the goals.
+type report struct {
+	options
+	out   io.Writer
+	goals [][4]string
+}
+
+// measure measures the rows that were chosen, in turns, and prints them. It returns which were.
+func (r *report) measure(ctx context.Context, title string, clients int, rows ...*row) (map[string]*row, error) {
+	chosen := map[string]*row{}
+	rows = slices.DeleteFunc(rows, func(row *row) bool { return !r.only.MatchString(row.name) })
 	if len(rows) == 0 {
-		return
+		return chosen, nil
 	}
-	fmt.Fprintf(out, "\n%s\n", title)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%s\t%ss/s\tratio\tp50 ms\tp99 ms\tCPU us\tKB\tallocs\t\n", "", unit)
-	for _, r := range rows {
-		slices.Sort(r.took)
-		n := len(r.took)
-		fmt.Fprintf(w, "%s\t%.0f\t%s\t%.2f\t%.2f\t%.0f\t%.1f\t%d\t\n", r.name, float64(n)/r.spent.Seconds(), r.ratio(),
-			ms(r.quantile(0.5)), ms(r.quantile(0.99)), float64(r.cpu.Nanoseconds())/1e3/float64(n), float64(r.bytes)/1024/float64(n), r.allocs/uint64(n))
+	for _, row := range rows {
+		warm := *row // connections are made, pools and caches filled
+		if err := warm.turn(ctx, clients, r.each/20); err != nil {
+			return nil, err
+		}
+		chosen[row.name] = row
 	}
-	_ = w.Flush() // as little as an error of out is told
+	for range r.rounds {
+		for _, row := range rows {
+			if err := row.turn(ctx, clients, r.each/time.Duration(r.rounds)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	fmt.Fprintf(r.out, "\n%s, clients: %d\n", title, clients)
+	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\tcalls/s\tp50 ms\tp99 ms\tratio to\t\n")
+	for _, row := range rows {
+		fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%.2f\t", row.name, median(slices.Clone(row.rates)), row.quantile(0.5), row.quantile(0.99))
+		for _, peer := range row.peers {
+			if chosen[peer.name] != nil {
+				fmt.Fprintf(w, " %s %.2f ", peer.name, row.ratio(peer))
+			}
+		}
+		fmt.Fprintln(w, "\t")
+	}
+	return chosen, w.Flush()
 }
 
-func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+// goal notes that the value should be at least, or at most, the bound.
+func (r *report) goal(name, relation string, bound, value float64) {
+	met := "met"
+	if relation == "at least" && value < bound || relation == "at most" && value > bound {
+		met = "not met"
+	}
+	r.goals = append(r.goals, [4]string{name, fmt.Sprintf("%s %g", relation, bound), fmt.Sprintf("%.2f", value), met})
+}
+
+func (r *report) printGoals() {
+	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "\ngoal\twanted\tmeasured\t\n")
+	for _, g := range r.goals {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g[0], g[1], g[2], g[3])
+	}
+	_ = w.Flush() // nobody could be told
+}

@@ -5,33 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 	"fleet/internal/fleet"
+	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/place/fake"
+	"fleet/internal/store/sqlite"
 )
 
-// testbed is a real server over the fake backend, with its agents: a third of them busy, so that the list has tasks.
+// testbed is a real server over the fake place, with agents that are there from the beginning.
 type testbed struct {
-	world         *fake.Place
-	data          string
-	server        *app.Server
-	stop          func() error
-	authorization string // of each call; "" for none
-	conn          *grpc.ClientConn
-	fleet         fleetv1.FleetServiceClient
-	idle          []string // names of the agents without a task
-	payload       *fleetv1.ListAgentsResponse
+	world  *fake.Place
+	store  *sqlite.Store // the server's file, opened a second time
+	data   string
+	server *app.Server
+	stop   func() error
+	conn   *grpc.ClientConn
+	fleet  fleetv1.FleetServiceClient
 }
 
-func newTestbed(ctx context.Context, o options) (_ *testbed, err error) {
+func newTestbed(ctx context.Context, agents int) (_ *testbed, err error) {
 	t := &testbed{world: fake.New(fake.Config{}), stop: func() error { return nil }}
 	defer func() {
 		if err != nil {
@@ -41,48 +40,57 @@ func newTestbed(ctx context.Context, o options) (_ *testbed, err error) {
 	if t.data, err = os.MkdirTemp("", "fleet-bench-"); err != nil {
 		return nil, err
 	}
+	if t.store, err = sqlite.Open(ctx, filepath.Join(t.data, "fleet.db"), sqlite.Config{}); err != nil {
+		return nil, err
+	}
+	return t, t.fill(ctx, agents)
+}
+
+// fill adds idle agents and their workspaces, and as many agents whose contracts have ended.
+func (t *testbed) fill(ctx context.Context, agents int) error {
+	now := time.Now().UTC().Truncate(time.Second)
+	return t.store.Update(ctx, func(tx fleet.Tx) error {
+		for i := range agents {
+			a := &fleet.Agent{
+				UID: fmt.Sprintf("10000000-0000-4000-8000-%012d", i), Name: agentName(i), Owner: fleet.LocalPrincipal, Place: "fake",
+				Project: []string{"Setup", "DataOne"}[i%2], Role: []string{"coder", "operator", "manager"}[i%3],
+				Spec: "Keep the build of the payment service green, and say what you did.", WorkspaceID: fmt.Sprintf("workspace-of-%d", i),
+				Location: "fake:" + agentName(i), State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,
+			}
+			t.world.AddWorkspace(fleet.Workspace{
+				ID: a.WorkspaceID, AgentUID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Location: a.Location, CreatedAt: now,
+			})
+			ended := &fleet.Agent{
+				UID: contractID(i), Name: contractID(i), Owner: fleet.LocalPrincipal, Toolset: fleet.ToolsetLifecycle, Project: "Setup", OneTask: true,
+				Spec: "You are an agent that works on one contract.", Recipe: &fleet.Recipe{Reports: true},
+				State: fleet.StateDeleted, Desired: fleet.DesiredDeleted, CreatedAt: now, UpdatedAt: now, DeletedAt: now,
+			}
+			task := &fleet.Task{
+				ID: "task-" + ended.UID, AgentUID: ended.UID, AgentName: ended.Name, Owner: ended.Owner, Description: "Say hello.", Source: fleet.SourceHuman,
+				Status: fleet.TaskCompleted, CreatedAt: now, StartedAt: now, EndedAt: now, Summary: "Said hello.",
+			}
+			if err := errors.Join(tx.InsertAgent(a), tx.InsertAgent(ended), tx.InsertTask(task)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func agentName(i int) string  { return fmt.Sprintf("agent-%05d", i) }
+func contractID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
+
+// serve starts the server, over the fake place unless change says otherwise, and connects to it.
+func (t *testbed) serve(change func(*app.Config)) error {
 	cfg := app.DefaultConfig()
 	cfg.Limits = fleet.Limits{} // measure without refusals
-	cfg.HTTP, cfg.GRPC, cfg.Data = "127.0.0.1:0", "127.0.0.1:0", t.data
-	if o.auth != app.AuthNone {
-		if t.authorization, err = t.makeToken(ctx, cfg); err != nil {
-			return nil, err
-		}
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Lifecycle = "127.0.0.1:0", "127.0.0.1:0", t.data, lifecycle.Config{Project: "Setup"}
+	o := app.Options{Places: []fleet.Place{t.world}}
+	if change != nil {
+		change(&cfg)
+		o.Places = nil
 	}
-	cfg.Auth = o.auth
-	if err := t.serve(cfg); err != nil {
-		return nil, err
-	}
-	if t.conn, err = dial(t.server.GRPCAddr()); err != nil {
-		return nil, err
-	}
-	t.fleet = fleetv1.NewFleetServiceClient(t.conn)
-	if err := t.makeAgents(ctx, o.agents); err != nil {
-		return nil, err
-	}
-	t.payload, err = t.fleet.ListAgents(t.outgoing(ctx), &fleetv1.ListAgentsRequest{})
-	return t, err
-}
-
-// makeToken makes a token in the data that the server will be started on.
-func (t *testbed) makeToken(ctx context.Context, cfg app.Config) (string, error) {
-	a, err := app.Open(ctx, cfg, app.Options{Places: []fleet.Place{t.world}})
-	if err != nil {
-		return "", err
-	}
-	r, err := fleetv1.NewTokenServiceClient(a.Conn()).CreateToken(ctx, &fleetv1.CreateTokenRequest{Name: "bench", Kind: fleetv1.Token_human, Admin: true})
-	if err := errors.Join(err, a.Close()); err != nil {
-		return "", err
-	}
-	return "Bearer " + r.GetSecret(), nil
-}
-
-// serve starts the server.
-func (t *testbed) serve(cfg app.Config) error {
-	if err := cfg.Validate(); err != nil {
-		return err
-	}
-	a, err := app.Open(context.Background(), cfg, app.Options{Places: []fleet.Place{t.world}})
+	a, err := app.Open(context.Background(), cfg, o)
 	if err != nil {
 		return err
 	}
@@ -93,44 +101,31 @@ func (t *testbed) serve(cfg app.Config) error {
 	served := make(chan error, 1)
 	go func() { served <- t.server.Serve(ctx) }()
 	t.stop = func() error { cancel(); return <-served }
+	if t.conn, err = dial(t.server.GRPCAddr()); err != nil {
+		return err
+	}
+	t.fleet = fleetv1.NewFleetServiceClient(t.conn)
 	return nil
 }
 
-// gate is what the busy agents wait for.
-const gate = "the-end"
-
-func (t *testbed) makeAgents(ctx context.Context, n int) error {
-	g, ctx := errgroup.WithContext(t.outgoing(ctx))
-	g.SetLimit(16)
-	for i := range n {
-		name := fmt.Sprintf("agent-%03d", i)
-		busy := i%3 == 2
-		if !busy {
-			t.idle = append(t.idle, name)
-		}
-		g.Go(func() error {
-			_, err := t.fleet.CreateAgent(ctx, &fleetv1.CreateAgentRequest{
-				Name: name, Project: []string{"Setup", "DataOne"}[i%2], Role: []string{"coder", "operator", "manager"}[i%3],
-				Spec: "Keep the build of the payment service green, and say what you did.",
-			})
-			if err != nil || !busy {
-				return err
-			}
-			_, err = t.fleet.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{
-				AgentName: name, TaskDescription: "step Find out why the nightly build of the payment service fails, and fix it\nwait " + gate,
-			})
+// change changes an agent of the list.
+func (t *testbed) change() error {
+	return t.store.Update(context.Background(), func(tx fleet.Tx) error {
+		a, err := tx.Agent("10000000-0000-4000-8000-000000000000")
+		if err != nil {
 			return err
+		}
+		a.Role = map[string]string{"coder": "operator"}[a.Role]
+		if a.Role == "" {
+			a.Role = "coder"
+		}
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+		return tx.Append(&fleet.Event{
+			Time: time.Now(), Type: fleet.EventAgentChanged, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Status: string(a.State),
 		})
-	}
-	return g.Wait()
-}
-
-// outgoing returns a context whose gRPC calls carry the token.
-func (t *testbed) outgoing(ctx context.Context) context.Context {
-	if t.authorization == "" {
-		return ctx
-	}
-	return metadata.AppendToOutgoingContext(ctx, "authorization", t.authorization)
+	})
 }
 
 func (t *testbed) close() error {
@@ -139,10 +134,14 @@ func (t *testbed) close() error {
 		errs = append(errs, t.conn.Close())
 	}
 	errs = append(errs, t.stop())
+	if t.store != nil {
+		errs = append(errs, t.store.Close())
+	}
 	t.world.Destroy()
 	return errors.Join(append(errs, os.RemoveAll(t.data))...)
 }
 
 func dial(addr string) (*grpc.ClientConn, error) {
-	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(time.Hour))
+	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(time.Hour),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 }

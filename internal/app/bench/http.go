@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// httpClient is a client with one connection. It does less than an http.Client does: a client's work is the same in all
+// rows, and would hide how they differ.
+type httpClient struct {
+	addr string
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func dialHTTP(addr string) (*httpClient, error) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &httpClient{addr: addr, conn: c, in: bufio.NewReaderSize(c, 64<<10)}, nil
+}
+
+// do sends the request and returns its answer, with the whole body in into.
+func (c *httpClient) do(request string, into io.Writer) (*http.Response, error) {
+	if _, err := io.WriteString(c.conn, request); err != nil {
+		return nil, err
+	}
+	r, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = io.Copy(into, r.Body); err != nil {
+		return nil, err
+	}
+	return r, r.Body.Close()
+}
+
+func get(path string, header ...string) string {
+	return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n%s\r\n", path, lines(header))
+}
+
+func post(path, body string, header ...string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"+
+		"Mcp-Protocol-Version: 2025-11-25\r\nContent-Length: %d\r\n%s\r\n%s", path, len(body), lines(header), body)
+}
+
+func lines(header []string) string {
+	var b strings.Builder
+	for _, h := range header {
+		b.WriteString(h + "\r\n")
+	}
+	return b.String()
+}

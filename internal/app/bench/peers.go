@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"google.golang.org/grpc"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/wire"
+)
+
+// peers are servers that answer what the fleet answers to list_agents, as the libraries alone do it: each makes its
+// answer from the same values, anew for each call.
+type peers struct {
+	json               []byte // the answer
+	grpcAddr, httpAddr string
+	scriptAddr         string // of the TypeScript server; empty if there is none
+	stop               []func()
+}
+
+// bareFleet is the service of the bare gRPC peer.
+type bareFleet struct {
+	fleetv1.UnimplementedFleetServiceServer
+	answer *fleetv1.ListAgentsResponse
+}
+
+func (b bareFleet) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
+	return b.answer, nil
+}
+
+// answer is the answer as somebody would write it for encoding/json.
+type answer struct {
+	Agents []struct {
+		Name          string  `json:"name"`
+		Status        string  `json:"status"`
+		CurrentTask   *string `json:"current_task"`
+		State         string  `json:"state"`
+		Role          string  `json:"role"`
+		Project       string  `json:"project"`
+		CurrentTaskID *string `json:"current_task_id"`
+		Owner         string  `json:"owner"`
+		Place         string  `json:"place"`
+	} `json:"agents"`
+	TotalCount int       `json:"total_count"`
+	ObservedAt time.Time `json:"observed_at"`
+	Places     []struct {
+		Name       string    `json:"name"`
+		OK         bool      `json:"ok"`
+		ObservedAt time.Time `json:"observed_at"`
+	} `json:"places"`
+}
+
+func newPeers(list *fleetv1.ListAgentsResponse) (_ *peers, err error) {
+	p := &peers{}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if p.json, err = wire.Marshal(list); err != nil {
+		return nil, err
+	}
+	var values answer
+	if err := json.Unmarshal(p.json, &values); err != nil {
+		return nil, err
+	}
+	if again, err := json.Marshal(values); err != nil || !bytes.Equal(again, p.json) {
+		return nil, errors.Join(err, fmt.Errorf("the bare peers would not answer what the fleet answers:\n%s\n%s", again, p.json))
+	}
+	g := grpc.NewServer()
+	fleetv1.RegisterFleetServiceServer(g, bareFleet{answer: list})
+	if p.grpcAddr, err = p.serve(g.Serve, g.Stop); err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/agents", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(values) // the client may be gone
+	})
+	mux.HandleFunc("GET /unchanged", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
+	s := server.NewMCPServer("bare", "1", server.WithToolCapabilities(false))
+	s.AddTool(mcp.NewTool("list_agents", mcp.WithDescription("List all agents.")), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultJSON(values)
+	})
+	mux.Handle("/mcp", server.NewStreamableHTTPServer(s, server.WithStateLess(true)))
+	h := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	p.httpAddr, err = p.serve(h.Serve, func() { _ = h.Close() })
+	return p, err
+}
+
+// serve serves on a free port until the peers are closed.
+func (p *peers) serve(serve func(net.Listener) error, stop func()) (addr string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	p.stop = append(p.stop, stop)
+	go func() { _ = serve(l) }() // calls fail if it does
+	return l.Addr().String(), nil
+}
+
+// serveScript starts the TypeScript peer, whose directory is source. It installs the packages under .build first, unless
+// they are there.
+func (p *peers) serveScript(ctx context.Context, source string) error {
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%s is not on PATH", program)
+		}
+	}
+	dir := filepath.Join(".build", "npm", filepath.Base(source))
+	script, err := os.ReadFile(filepath.Join(source, "server.mjs"))
+	if err != nil {
+		return err
+	}
+	lock, err := os.ReadFile(filepath.Join(source, "package-lock.json"))
+	if err != nil {
+		return err
+	}
+	done := filepath.Join(dir, "installed") // a copy of the lock file once everything is there
+	if have, err := os.ReadFile(done); errors.Is(err, fs.ErrNotExist) || !bytes.Equal(have, lock) {
+		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(source))); err != nil {
+			return err
+		}
+		npm := exec.CommandContext(ctx, "npm", "ci", "--loglevel=error")
+		npm.Dir = dir
+		if out, err := npm.CombinedOutput(); err != nil {
+			return fmt.Errorf("npm ci: %w: %s", err, out)
+		}
+		if err := os.WriteFile(done, lock, 0o600); err != nil {
+			return err
+		}
+	}
+	node := exec.CommandContext(ctx, "node", "--input-type=module", "--eval", string(script))
+	node.Dir, node.Stdin, node.Stderr = dir, bytes.NewReader(p.json), os.Stderr
+	out, err := node.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := node.Start(); err != nil {
+		return err
+	}
+	p.stop = append(p.stop, func() { _ = node.Process.Kill(); _ = node.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	p.scriptAddr = strings.TrimSpace(line)
+	return err
+}
+
+func (p *peers) close() {
+	for _, stop := range p.stop {
+		stop()
+	}
+}
