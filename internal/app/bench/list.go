@@ -68,11 +68,14 @@ func (r *report) listsOf(ctx context.Context, t *testbed, p *peers, clients int)
 		return err
 	}
 	rows := []*row{
-		{name: "gRPC", call: r.overGRPC(ctx, t.conn), peers: []*row{bareGRPC}}, bareGRPC,
-		{name: "REST", call: h.repeat(t.server.HTTPAddr(), get("/v1/agents"), p.json), peers: []*row{bareREST}}, bareREST,
+		{name: "gRPC", call: r.overGRPC(ctx, t.conn), peers: []*row{bareGRPC}},
+		bareGRPC,
+		{name: "REST", call: h.repeat(t.server.HTTPAddr(), get("/v1/agents"), p.json), peers: []*row{bareREST}},
+		bareREST,
 		{name: "REST, 304", call: h.repeat(t.server.HTTPAddr(), get("/v1/agents", "If-None-Match: "+tag), nil), peers: []*row{bareREST}},
 		{name: "bare net/http, 304", call: h.repeat(p.httpAddr, get("/unchanged"), nil), peers: []*row{bareREST}},
-		{name: "MCP", call: h.repeat(t.server.HTTPAddr(), post("/mcp", listTool), p.json), peers: []*row{bareMCP}}, bareMCP,
+		{name: "MCP", call: h.repeat(t.server.HTTPAddr(), post("/mcp", listTool), p.json), peers: []*row{bareMCP}},
+		bareMCP,
 	}
 	if p.scriptAddr != "" {
 		script := &row{name: "TypeScript SDK", call: h.session(p.scriptAddr, p.json)}
