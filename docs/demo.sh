@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, from nothing: a server, two agents in two roles, real work in a real git repository, a task stopped
-# half-way, and the history through the CLI, REST and MCP. Leaves nothing behind.
+# Runs the main job from nothing: a server, two agents in two roles, real work in a real git repository, a task that is
+# stopped half-way, and the history through the CLI, REST and MCP. Leaves nothing behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fleet=$PWD/bin/fleet
@@ -30,6 +30,8 @@ git -C "$repo" commit -qm "A calculator that adds"
 git -C "$repo" log --oneline
 
 say "A server, with the repository as a project"
+cache=$(go env GOCACHE) # agents compile faster with the cache of this user, which they could not write otherwise
+mkdir -p "$cache"
 cat >"$dir/fleet.yaml" <<YAML
 http: 127.0.0.1:0
 grpc: 127.0.0.1:0
@@ -41,10 +43,12 @@ local:
       description: A small Go module
       repository: $repo
       driver: shell
-      pass_env: [GOCACHE, GOMODCACHE, GOPATH, GOFLAGS, GOPROXY]
+      env: {GOCACHE: "$cache"}
+      write: ["$cache"]
 YAML
 cat "$dir/fleet.yaml"
-"$fleet" serve --config "$dir/fleet.yaml" 2>"$dir/log" &
+: >"$dir/log"
+"$fleet" serve --config "$dir/fleet.yaml" 2>>"$dir/log" &
 server=$!
 until grep -q 'fleet is up' "$dir/log"; do
 	kill -0 "$server" || { cat "$dir/log" >&2; exit 1; }
@@ -60,7 +64,7 @@ say "Two agents in two roles, each with a working copy of its own"
 show "$fleet" agent create ada --project calc --role coder --spec "Extend the calculator, with tests"
 show "$fleet" agent create otto --project calc --role operator --spec "Watch the calculator"
 
-say "ada writes code, tests it and commits it; we follow live"
+say "ada writes code, tests it and commits it, while we watch"
 show "$fleet" task run ada - --follow <<'TASK'
 echo "working in $(git rev-parse --show-toplevel | xargs basename) on branch $(git branch --show-current)"
 printf '\nfunc Mul(a, b int) int { return a * b }\n' >>calc.go
@@ -82,13 +86,13 @@ git show --stat --oneline | tee "$FLEET_PAYLOAD"
 echo "Mul is there, tested and committed" >"$FLEET_SUMMARY"
 TASK
 
-say "otto begins something long, and is stopped half-way"
+say "otto starts a long task, and is stopped half-way"
 show "$fleet" task run otto 'for i in $(seq 100); do echo "looking, $i"; sleep 0.2; done'
 sleep 1
 show "$fleet" agent list
 show "$fleet" task stop otto
 
-say "The history: CLI, curl and MCP"
+say "The history, by command line, curl and MCP"
 show "$fleet" task list ada
 show "$fleet" task list otto
 task=$("$fleet" task list ada -o json | grep -o '"id": "[^"]*"' | head -1 | cut -d'"' -f4)
@@ -99,7 +103,7 @@ show curl -sS "http://$http/mcp" -H 'Content-Type: application/json' -H 'Accept:
 	-d '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"show_agent_task_history","arguments":{"agent_name":"otto"}}}'
 echo
 
-say "Both are deleted; what ada committed is kept on a branch of the repository"
+say "Both agents are deleted; the commits of ada stay on a branch of the repository"
 show "$fleet" agent delete ada otto --yes
 git -C "$repo" branch -v
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a server on the default addresses, and says what to paste next.
+# Runs a server on the default addresses, and prints commands to paste.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fleet=$PWD/bin/fleet
@@ -18,7 +18,7 @@ Claude Code:
 Claude Desktop, Cursor (claude_desktop_config.json, mcp.json):
   {"mcpServers": {"fleet": {"command": "$fleet", "args": ["mcp"]}}}
 
-Ctrl-C ends the server; agents and their runs go on and are found again.
+Ctrl-C stops the server. Agents and their tasks continue, and the next server finds them again.
 
 TEXT
 exec "$fleet" serve

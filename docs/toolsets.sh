@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One exchange of each of the other toolsets, over MCP with curl: contracts, conversations, providers, subagents. The model
-# behind them is a stub on a loopback port that says what its prompts tell it to say: no key is needed and nothing is paid.
+# Shows one exchange of each of the other toolsets, over MCP with curl: contracts, conversations, providers, subagents. The
+# model is a stub on a loopback port that says what its prompts tell it to say, so no key is needed and nothing costs money.
 # docs/use/toolsets.md shows what this prints. Leaves nothing behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,8 @@ trap cleanup EXIT
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
-"$PWD/bin/model-stub" >"$dir/model" &
+: >"$dir/model"
+"$PWD/bin/model-stub" >>"$dir/model" &
 pids+=($!)
 until [ -s "$dir/model" ]; do sleep 0.05; done
 model=$(cat "$dir/model")
@@ -61,7 +62,8 @@ providers:
   agents:
     - {name: stub, kind: api, protocol: openai, base_url: $model/v1, keys: [STUB_KEY], model: stub-large, description: The stub of this demonstration, capabilities: [text_completion]}
 YAML
-STUB_KEY=sk-stub OPENAI_API_KEY=sk-stub "$fleet" serve --config "$dir/fleet.yaml" 2>"$dir/log" &
+: >"$dir/log"
+STUB_KEY=sk-stub OPENAI_API_KEY=sk-stub "$fleet" serve --config "$dir/fleet.yaml" 2>>"$dir/log" &
 pids+=($!)
 until grep -q 'fleet is up' "$dir/log"; do
 	kill -0 "${pids[1]}" || { cat "$dir/log" >&2; exit 1; }
@@ -81,14 +83,14 @@ call() {
 }
 field() { grep -o "\"$1\":\"[^\"]*\"" <<<"$result" | head -1 | cut -d'"' -f4; }
 
-say "Contracts: an agent of its own, which reports by itself"
+say "Contracts: an agent works on one contract, and reports its end"
 call lifecycle agent_start '{"contract":"List the birds of the pond.\nmodel: tool agent_complete {\"summary\":\"Two kinds live there.\",\"payload\":\"mallard\\ngreylag goose\\n\"}"}'
 id=$(field agent_id)
 until call lifecycle agent_status "{\"agent_ids\":[\"$id\"]}" && [ "$(field status)" != running ]; do sleep 0.2; done
 printf '\033[2m$ curl --compressed .../api/agents/ID/payload\033[0m\n'
 curl -sS --compressed "$http/api/agents/$id/payload"
 
-say "Conversations: an agent that is defined in a file remembers what was said"
+say "Sessions: an agent that is defined in a file remembers what was said"
 call sessions list_agents '{"source":"files"}'
 call sessions create_agent_session '{"agent":"pirate.yaml","session_name":"at the pond"}'
 session=$(field agent_session_id)
@@ -100,6 +102,6 @@ say "Providers: one request to one of many"
 call providers probe_agent_status '{"agent_name":"stub"}'
 call providers execute_agent_request '{"agent_name":"stub","prompt":"Say hello.\nmodel: say Hello!","config":{"temperature":0.7},"timeout":30}'
 
-say "Subagents: defined by agents/NAME/agent.md, each with permissions of its own"
+say "Subagents: agents/NAME/agent.md defines an agent with permissions of its own"
 call subagents list_subagents '{}'
 call subagents run_subagent '{"agent_name":"reviewer","prompt":"review: The loop never ends."}'

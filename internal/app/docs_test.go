@@ -349,7 +349,11 @@ func commandsIn(shell, program string) (calls [][]string) {
 	shell = strings.ReplaceAll(shell, "\\\n", " ")
 	for _, at := range start.FindAllStringIndex(shell, -1) {
 		line, _, _ := strings.Cut(shell[at[1]:], "\n")
-		calls = append(calls, words(line))
+		call := words(line)
+		if strings.Contains(shell[at[0]:at[1]], "xargs") {
+			call = append(call, "...") // xargs adds arguments
+		}
+		calls = append(calls, call)
 	}
 	return calls
 }
@@ -392,7 +396,7 @@ func TestCommandsIn(t *testing.T) {
 	for shell, want := range map[string][][]string{
 		`fleet task run papi "make test" -f  # in time`:          {{"task", "run", "papi", "make test", "-f"}},
 		"id=$(fleet task list -q) && fleet task wait \"$id\"":    {{"task", "list", "-q"}, {"task", "wait", "$id"}},
-		"fleet task list -q | xargs fleet task delete":           {{"task", "list", "-q"}, {"task", "delete"}},
+		"fleet task list -q | xargs fleet task delete":           {{"task", "list", "-q"}, {"task", "delete", "..."}},
 		"claude mcp add fleet -- fleet mcp":                      {{"mcp"}},
 		"claude mcp add --transport http fleet http://x":         nil,
 		"a fleet has agents":                                     nil,
