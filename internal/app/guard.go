@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"fleet/internal/face/encoded"
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
@@ -52,7 +53,7 @@ func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 		return nil, nil, errClosing
 	}
 	if client := inprocgrpc.ClientContext(ctx); client != nil {
-		ctx = inbound.With(rpc.Inherit(ctx, client), inbound.From(client))
+		ctx = encoded.Inherit(inbound.With(rpc.Inherit(ctx, client), inbound.From(client)), client)
 		if isOwn(client) {
 			ctx = context.WithValue(ctx, ownKey{}, true)
 		}

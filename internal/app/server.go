@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"fleet/internal/face/encoded"
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/rest"
@@ -36,6 +39,9 @@ const (
 	maxHeader = 64 << 10
 	// maxStreams is how many open calls a gRPC connection may have.
 	maxStreams = 1000
+	// streamWorkers is how many goroutines serve one gRPC call after the other. Their stacks have grown to what a call
+	// needs, and a new goroutine would have to grow its own.
+	streamWorkers = 64
 )
 
 // shutdownGrace is how long connections may take to end by themselves when the server stops.
@@ -69,9 +75,10 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 		return nil, errors.Join(err, s.httpListener.Close())
 	}
 	s.grpc = grpc.NewServer(
-		grpc.UnaryInterceptor(a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
+		grpc.ChainUnaryInterceptor(encoded.Unary, a.guard.Unary), grpc.StreamInterceptor(a.guard.Stream), grpc.MaxRecvMsgSize(a.cfg.maxMessage()),
 		grpc.Creds(inbound.Credentials()), grpc.InTapHandle(a.tap), grpc.ConnectionTimeout(connectTimeout),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ForceServerCodecV2(encoded.Codec{CodecV2: encoding.GetCodecV2(proto.Name)}), grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
 	a.register(s.grpc)

@@ -99,11 +99,9 @@ type ListAgentsRequest struct {
 	PageRequest
 }
 
-// AgentList is a part of the matching agents, by name.
+// AgentList is a part of the matching agents, and the state of the places where they live.
 type AgentList struct {
-	Agents []*AgentView
-	Total  int    // number of matching agents
-	Next   string // cursor after these; "" on the last page
+	*AgentRows
 	Places []PlaceState
 }
 
@@ -124,18 +122,11 @@ func (s *Service) ListAgents(ctx context.Context, r ListAgentsRequest) (*AgentLi
 	if err := s.snap.refresh(ctx); err != nil {
 		return nil, err
 	}
-	match := make([]*AgentView, 0, 16)
-	for _, v := range s.snap.all() {
-		if v.Toolset == ToolsetFleet && p.MaySee(v.Owner) &&
-			(r.Project == "" || v.Project == r.Project) && (place == "" || v.Place == place) &&
-			(r.Role == "" || strings.EqualFold(v.Role, r.Role)) &&
-			(r.Status == "" || v.Status() == r.Status) {
-			match = append(match, v)
-		}
+	rows, err := s.snap.listing().list(p, r, place)
+	if err != nil {
+		return nil, err
 	}
-	l := &AgentList{Total: len(match), Places: s.Places(p)}
-	l.Agents, l.Next, err = Cut(match, r.PageRequest, 0)
-	return l, err
+	return &AgentList{AgentRows: rows, Places: s.Places(p)}, nil
 }
 
 // resolveFilter replaces the filter's project and role by those of the catalogs; unknown ones are errors. It returns

@@ -138,14 +138,10 @@ func (s *Service) Places(p Principal) []PlaceState {
 	for _, place := range s.places {
 		all = append(all, place.state())
 	}
-	absent := map[string]bool{}
-	for _, v := range s.snap.all() {
-		if v.Toolset == ToolsetFleet && p.MaySee(v.Owner) && s.place(v.Place) == nil {
-			absent[v.Place] = true
+	for _, name := range s.snap.listing().placesOf(p) {
+		if s.place(name) == nil {
+			all = append(all, s.absentPlace(name).state())
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(absent)) {
-		all = append(all, s.absentPlace(name).state())
 	}
 	return all
 }

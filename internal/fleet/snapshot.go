@@ -20,6 +20,7 @@ type snapshot struct {
 	byUID  map[string]*AgentView
 	byName map[string][]*AgentView // lower-case name
 	sorted []*AgentView            // by name and owner; nil if it must be rebuilt
+	listed *listing                // of sorted; nil until it is asked for
 
 	loading sync.Mutex // one refresh at a time; others wait for it
 }
@@ -87,6 +88,7 @@ func (s *snapshot) apply(seq int64, changed []string, views []*AgentView) {
 	default:
 		s.sorted = slices.Clone(s.sorted) // callers hold the old one
 	}
+	s.listed = nil
 	for _, uid := range changed {
 		s.remove(uid)
 	}
@@ -168,12 +170,15 @@ func (s *snapshot) find(p Principal, name, owner string) (*AgentView, error) {
 }
 
 // all returns every agent, by name and owner.
-func (s *snapshot) all() []*AgentView {
+func (s *snapshot) all() []*AgentView { return s.listing().views }
+
+// listing returns the current revision of the fleet.
+func (s *snapshot) listing() *listing {
 	s.mu.RLock()
-	sorted := s.sorted
+	listed := s.listed
 	s.mu.RUnlock()
-	if sorted != nil {
-		return sorted
+	if listed != nil {
+		return listed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,5 +189,8 @@ func (s *snapshot) all() []*AgentView {
 		}
 		slices.SortFunc(s.sorted, byName)
 	}
-	return s.sorted
+	if s.listed == nil {
+		s.listed = &listing{views: s.sorted}
+	}
+	return s.listed
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 	"fleet/internal/app/e2e/faultproxy"
 )
@@ -72,16 +71,11 @@ func besideCoder(ctx context.Context, r *report) (err error) {
 	}); err != nil {
 		return err
 	}
-	for r.listed = 0; r.listed < bulkAgents; {
-		list, err := t.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
-		if err != nil {
-			return err
-		}
-		r.listed = len(list.GetAgents())
-		if err := wait(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
+	list, err := t.listed(ctx, bulkAgents)
+	if err != nil {
+		return err
 	}
+	r.listed = len(list.GetAgents())
 	h := &callers{clients: 1}
 	defer h.close()
 	const path = "/api/v2/workspaces?q=owner:me"

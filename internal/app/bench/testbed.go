@@ -108,6 +108,21 @@ func (t *testbed) serve(change func(*app.Config)) error {
 	return nil
 }
 
+// listed returns the list of all agents, when there are so many and their place has been listed.
+func (t *testbed) listed(ctx context.Context, agents int) (*fleetv1.ListAgentsResponse, error) {
+	for {
+		list, err := t.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
+		if err != nil || len(list.GetAgents()) >= agents && list.GetObservedAt() != nil {
+			return list, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // change changes an agent of the list.
 func (t *testbed) change() error {
 	return t.store.Update(context.Background(), func(tx fleet.Tx) error {

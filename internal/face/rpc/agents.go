@@ -4,6 +4,7 @@ import (
 	"context"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/encoded"
 	"fleet/internal/fleet"
 )
 
@@ -38,15 +39,26 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	resp := &fleetv1.ListAgentsResponse{
-		Agents: make([]*fleetv1.AgentSummary, len(l.Agents)), TotalCount: int32Of(l.Total), NextCursor: some(l.Next),
-		Places: placesOf(l.Places),
+	part, _ := l.Derive(func() any { return encoded.NewPart(rowsOf(l.AgentRows)) }).(*encoded.Part)
+	live := &fleetv1.ListAgentsResponse{Places: placesOf(l.Places)}
+	live.ObservedAt, live.StaleReason = observedOf(l.Places)
+	answer := &encoded.Answer{Part: part, Live: live}
+	if encoded.Put(ctx, answer) {
+		return live, nil
 	}
-	resp.ObservedAt, resp.StaleReason = observedOf(l.Places)
-	for i, v := range l.Agents {
-		resp.Agents[i] = summaryOf(v)
+	whole, _ := answer.Message().(*fleetv1.ListAgentsResponse)
+	return whole, nil
+}
+
+// rowsOf returns the part of an answer that stays the same while the agents do.
+func rowsOf(r *fleet.AgentRows) *fleetv1.ListAgentsResponse {
+	out := &fleetv1.ListAgentsResponse{
+		Agents: make([]*fleetv1.AgentSummary, len(r.Agents)), TotalCount: int32Of(r.Total), NextCursor: some(r.Next),
 	}
-	return resp, nil
+	for i, v := range r.Agents {
+		out.Agents[i] = summaryOf(v)
+	}
+	return out
 }
 
 // ShowAgent shows an agent.

@@ -1,0 +1,69 @@
+package encoded_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/encoded"
+)
+
+func answer() *encoded.Answer {
+	stale, next := "down", "2"
+	return &encoded.Answer{
+		Part: encoded.NewPart(&fleetv1.ListAgentsResponse{
+			Agents: []*fleetv1.AgentSummary{{Name: "papi", Owner: "alice"}, {Name: "quote \" <b>"}}, TotalCount: 3, NextCursor: &next,
+		}),
+		Live: &fleetv1.ListAgentsResponse{
+			ObservedAt: &timestamppb.Timestamp{Seconds: 5}, StaleReason: &stale, Places: []*fleetv1.PlaceStatus{{Name: "coder", Reason: &stale}},
+		},
+	}
+}
+
+func whole() *fleetv1.ListAgentsResponse {
+	stale, next := "down", "2"
+	return &fleetv1.ListAgentsResponse{
+		Agents: []*fleetv1.AgentSummary{{Name: "papi", Owner: "alice"}, {Name: "quote \" <b>"}}, TotalCount: 3, NextCursor: &next,
+		ObservedAt: &timestamppb.Timestamp{Seconds: 5}, StaleReason: &stale, Places: []*fleetv1.PlaceStatus{{Name: "coder", Reason: &stale}},
+	}
+}
+
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	a := answer()
+	got := a.Message()
+	require.True(t, proto.Equal(whole(), got))
+	got.(*fleetv1.ListAgentsResponse).Agents[0].Name = "changed"
+	require.True(t, proto.Equal(whole(), a.Message()), "the caller's message is its own")
+}
+
+func TestCodec(t *testing.T) {
+	t.Parallel()
+	c := encoded.Codec{CodecV2: encoding.GetCodecV2(grpcproto.Name)}
+	a := answer()
+	for _, v := range []any{a, whole(), a} {
+		data, err := c.Marshal(v)
+		require.NoError(t, err)
+		got := &fleetv1.ListAgentsResponse{}
+		require.NoError(t, c.Unmarshal(data, got))
+		require.True(t, proto.Equal(whole(), got))
+	}
+	_, err := c.Marshal("not a message")
+	require.Error(t, err)
+}
+
+func TestPut(t *testing.T) {
+	t.Parallel()
+	require.False(t, encoded.Put(t.Context(), answer()))
+	ctx, offer := encoded.NewOffer(t.Context())
+	require.Nil(t, offer.Answer())
+	a := answer()
+	require.True(t, encoded.Put(encoded.Inherit(context.Background(), ctx), a))
+	require.Same(t, a, offer.Answer())
+}

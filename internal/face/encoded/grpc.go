@@ -1,0 +1,38 @@
+package encoded
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+)
+
+// Unary is an interceptor of a gRPC server that uses Codec. It lets services answer with parts.
+func Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	ctx, offer := NewOffer(ctx)
+	resp, err := next(ctx, req)
+	if a := offer.Answer(); a != nil && err == nil {
+		return a, nil
+	}
+	return resp, err
+}
+
+// Codec is the codec of a gRPC server that also sends an Answer.
+type Codec struct{ encoding.CodecV2 }
+
+// Marshal returns the message in the wire format. Two encoded messages, one after the other, are the encoding of both
+// merged, so an answer is its part, which is not copied, and the fields that have changed.
+func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
+	a, ok := v.(*Answer)
+	if !ok {
+		return c.CodecV2.Marshal(v)
+	}
+	part, err := a.Part.protobuf()
+	if err != nil {
+		return nil, err
+	}
+	live, err := proto.Marshal(a.Live)
+	return mem.BufferSlice{mem.SliceBuffer(part), mem.SliceBuffer(live)}, err
+}

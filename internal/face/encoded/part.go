@@ -1,0 +1,34 @@
+package encoded
+
+import (
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Part is a message that many answers have in common. Nobody changes it.
+type Part struct {
+	message  proto.Message
+	protobuf func() ([]byte, error)
+}
+
+// NewPart returns a part that is encoded when it is needed, once in each form.
+func NewPart(m proto.Message) *Part {
+	return &Part{
+		message:  m,
+		protobuf: sync.OnceValues(func() ([]byte, error) { return proto.Marshal(m) }),
+	}
+}
+
+// Answer is a part, and a message of the same type with the other fields, which change more often.
+type Answer struct {
+	Part *Part
+	Live proto.Message
+}
+
+// Message returns the whole answer. It belongs to the caller.
+func (a *Answer) Message() proto.Message {
+	m := proto.Clone(a.Part.message)
+	proto.Merge(m, a.Live)
+	return m
+}
