@@ -118,7 +118,7 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 			if _, err := os.Stat(string(run)); gone(err) {
 				return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
 			}
-			return nil, HostError("the end of cannot read the check", err)
+			return nil, HostError("cannot read the check's end", err)
 		case !run.Answers(ctx):
 			if err := run.Kill(shim.Deadline); err != nil {
 				return nil, HostError("cannot kill the check", err)
@@ -140,7 +140,7 @@ func since(run shim.Run) time.Duration {
 func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResult, error) {
 	tail, err := run.Tail("output", fleet.MaxCheckOutput+1)
 	if err != nil {
-		return fleet.CheckResult{}, HostError("the output of cannot read the check", err)
+		return fleet.CheckResult{}, HostError("cannot read the check's output", err)
 	}
 	cut := len(tail) > fleet.MaxCheckOutput
 	if cut {

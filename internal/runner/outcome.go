@@ -28,7 +28,7 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 	o.EndedAt, o.Conversation = exit.Ended, result.Session != ""
 	summary, err := run.Head(summaryFile, maxSummary)
 	if err != nil {
-		return fleet.Outcome{}, HostError("the summary of cannot read the run", err)
+		return fleet.Outcome{}, HostError("cannot read the run's summary", err)
 	}
 	if s := strings.TrimSpace(driver.Clean(summary)); s != "" {
 		o.Summary = shorten(s)

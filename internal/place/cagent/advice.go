@@ -11,18 +11,19 @@ import (
 	"github.com/docker/cagent/pkg/permissions"
 )
 
-// ownProviders are the providers that the library speaks to itself. The others are provider.Aliases.
+// ownProviders are the providers that the library implements itself. The others are in provider.Aliases.
 var ownProviders = []string{"anthropic", "auto", "dmr", "google", "openai"}
 
-// changing are tools that change something, by the type of their toolset.
+// changing lists, for each type of toolset, the tools that change something.
 var changing = map[string][]string{
 	"shell":      {"shell", "run_background_job", "stop_background_job"},
 	"filesystem": {"edit_file", "write_file"},
 	"lsp":        {"lsp_rename", "lsp_format"},
 }
 
-// advise says what will not work when an agent of the definition runs here: keys that are missing, providers that this
-// build does not have, and tools that it is refused. approve are the types of toolsets that need no permission.
+// advise returns warnings about what will not work when an agent of the definition runs here: missing keys, providers
+// that this build does not have, and tools that are refused. approve lists the types of toolsets that need no
+// permission.
 func (d *definition) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
 	for _, name := range config.GatherEnvVarsForModels(d.config) {
 		if v, ok := lookup(name); !ok || v == "" {
@@ -44,7 +45,8 @@ func (d *definition) advise(lookup func(string) (string, bool), approve []string
 	return advice
 }
 
-// providerOf returns the provider of a model of the definition, or of one named as provider/model; "" when none is named.
+// providerOf returns the provider of a model of the definition, or of a model named provider/model; empty if there is
+// none.
 func (d *definition) providerOf(model string) string {
 	if m, ok := d.config.Models[model]; ok {
 		return m.Provider
@@ -59,7 +61,7 @@ func (d *definition) hasProvider(name string) bool {
 	return alias || custom || slices.Contains(ownProviders, name)
 }
 
-// refused returns the tools of the agent that change something and that nothing allows.
+// refused returns the agent's tools that change something and that no permission allows.
 func (d *definition) refused(a *latest.AgentConfig, approve []string) (names []string) {
 	allowed := permissions.NewChecker(d.config.Permissions)
 	for _, t := range a.Toolsets {
@@ -68,7 +70,7 @@ func (d *definition) refused(a *latest.AgentConfig, approve []string) (names []s
 		}
 		for _, tool := range changing[t.Type] {
 			if len(t.Tools) > 0 && !slices.Contains(t.Tools, tool) {
-				continue // it does not have the tool
+				continue // the agent does not have the tool
 			}
 			if allowed.Check(tool) != permissions.Allow {
 				names = append(names, tool)

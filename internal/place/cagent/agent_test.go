@@ -21,8 +21,8 @@ import (
 	"fleet/internal/place/placetest/model"
 )
 
-// desk is a backend with one agent.
-type desk struct {
+// fixture is a place with one agent.
+type fixture struct {
 	t     *testing.T
 	b     *cagent.Place
 	model *model.Server
@@ -30,10 +30,10 @@ type desk struct {
 	agent fleet.Agent
 }
 
-// newDesk makes an agent of the recipe, whose document may be a format for the address of the model.
-func newDesk(t *testing.T, recipe fleet.Recipe, with func(*cagent.Config)) *desk {
+// newFixture creates an agent with the recipe. Its document may be a format string for the URL of the model.
+func newFixture(t *testing.T, recipe fleet.Recipe, with func(*cagent.Config)) *fixture {
 	t.Helper()
-	d := &desk{t: t, model: model.New(t), cfg: cagent.Config{Dir: t.TempDir(), LookupEnv: environment}}
+	d := &fixture{t: t, model: model.New(t), cfg: cagent.Config{Dir: t.TempDir(), LookupEnv: environment}}
 	withProcesses(t, &d.cfg)
 	if with != nil {
 		with(&d.cfg)
@@ -55,15 +55,15 @@ func newDesk(t *testing.T, recipe fleet.Recipe, with func(*cagent.Config)) *desk
 	return d
 }
 
-func (d *desk) open() {
+func (d *fixture) open() {
 	d.t.Helper()
 	b, err := cagent.New(d.cfg)
 	require.NoError(d.t, err)
 	d.b = b
 }
 
-// begin gives the agent a task.
-func (d *desk) begin(prompt string) fleet.Run {
+// begin dispatches a task to the agent.
+func (d *fixture) begin(prompt string) fleet.Run {
 	d.t.Helper()
 	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Minute, Started: time.Now()}
 	require.NoError(d.t, d.b.Connect(d.agent).Dispatch(d.t.Context(), r))
@@ -71,7 +71,7 @@ func (d *desk) begin(prompt string) fleet.Run {
 }
 
 // end waits for the end of the task.
-func (d *desk) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
+func (d *fixture) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	d.t.Helper()
 	var all []fleet.Output
 	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
@@ -84,14 +84,14 @@ func (d *desk) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	return all, o
 }
 
-// does has the agent do a task.
-func (d *desk) does(prompt string) ([]fleet.Output, fleet.Outcome) {
+// does runs a task and returns its outputs and outcome.
+func (d *fixture) does(prompt string) ([]fleet.Output, fleet.Outcome) {
 	d.t.Helper()
 	return d.end(d.begin(prompt))
 }
 
-// results are what the model was told of tools, newest conversation.
-func (d *desk) results() (texts []string) {
+// results returns the tool results in the model's latest conversation.
+func (d *fixture) results() (texts []string) {
 	asked := d.model.Requests()
 	for _, m := range asked[len(asked)-1].Results() {
 		texts = append(texts, m.Text)
@@ -104,7 +104,7 @@ func TestOutcome(t *testing.T) { bothKinds(t, checkOutcome) }
 func checkOutcome(t *testing.T) {
 	for _, api := range []string{model.Anthropic, model.OpenAI} {
 		t.Run(api, func(t *testing.T) {
-			d := newDesk(t, fleet.Recipe{System: "You are careful."}, func(c *cagent.Config) {
+			d := newFixture(t, fleet.Recipe{System: "You are careful."}, func(c *cagent.Config) {
 				c.Prices = map[string]cagent.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}}
 			})
 			d.agent.Recipe.Document = ofKind(t, document(d.model, api))
@@ -138,11 +138,11 @@ func checkOutcome(t *testing.T) {
 	}
 }
 
-// TestReports wants the run to end with what the agent reports, and its model not to be asked again.
+// TestReports checks that a run ends when the agent reports its result, and that the model gets no further request.
 func TestReports(t *testing.T) { bothKinds(t, checkReports) }
 
 func checkReports(t *testing.T) {
-	d := newDesk(t, fleet.Recipe{Reports: true}, nil)
+	d := newFixture(t, fleet.Recipe{Reports: true}, nil)
 	_, o := d.does(`model: tools [{"name":"agent_complete","input":{"summary":" "}},{"name":"agent_complete","input":{"summary":"x","agent_id":"other"}}]` +
 		"\n" + `model: tools [{"name":"agent_complete","input":{"summary":"All done.","payload":{"a":1}}},{"name":"agent_complete","input":{"summary":"Again."}},{"name":"think","input":{"thought":"more"}}]`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -151,16 +151,16 @@ func checkReports(t *testing.T) {
 	require.Len(t, d.model.Requests(), 2)
 	require.Contains(t, d.results()[0], "summary is required")
 	require.Contains(t, d.results()[1], "not yours")
-	_, o = d.does("hello") // the conversation goes on
+	_, o = d.does("hello") // the conversation continues
 	require.Equal(t, "You said: hello", o.Summary)
 	require.Contains(t, strings.Join(d.results(), "\n"), "The run has ended")
 }
 
-// TestInterrupt wants a request that is under way to end, and none after it.
+// TestInterrupt checks that an interrupt lets the active request complete and prevents further ones.
 func TestInterrupt(t *testing.T) { bothKinds(t, checkInterrupt) }
 
 func checkInterrupt(t *testing.T) {
-	d := newDesk(t, fleet.Recipe{}, nil)
+	d := newFixture(t, fleet.Recipe{}, nil)
 	r := d.begin("model: hang on\nmodel: tool think {\"thought\":\"x\"}\nmodel: say never")
 	<-d.model.Gate("on").Arrived()
 	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, false))
@@ -178,12 +178,12 @@ func checkInterrupt(t *testing.T) {
 	<-d.model.Gate("forever").Left()
 }
 
-// TestBounds has things that never end.
-func TestBounds(t *testing.T) { bothKinds(t, checkBounds) }
+// TestLimits runs tools, servers and models that never end.
+func TestLimits(t *testing.T) { bothKinds(t, checkLimits) }
 
-func checkBounds(t *testing.T) {
+func checkLimits(t *testing.T) {
 	t.Run("a tool", func(t *testing.T) {
-		d := newDesk(t, fleet.Recipe{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
+		d := newFixture(t, fleet.Recipe{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
 			{Name: "wait", HTTP: &fleet.HTTPTool{URL: hanging(t)}},
 			{Name: "sleep", Command: []string{"sh", "-c", "sleep 1000 & wait"}},
 			{Name: "flood", Command: []string{"sh", "-c", "yes"}},
@@ -195,14 +195,14 @@ func checkBounds(t *testing.T) {
 		}
 	})
 	t.Run("a server of tools", func(t *testing.T) {
-		d := newDesk(t, fleet.Recipe{MCPServers: []fleet.MCPServer{{Name: "x", URL: hanging(t)}, {Name: "y", Command: "sleep", Args: []string{"1000"}}}},
+		d := newFixture(t, fleet.Recipe{MCPServers: []fleet.MCPServer{{Name: "x", URL: hanging(t)}, {Name: "y", Command: "sleep", Args: []string{"1000"}}}},
 			func(c *cagent.Config) { c.ToolTimeout = 100 * time.Millisecond })
 		all, o := d.does("hello")
 		require.Equal(t, "You said: hello", o.Summary, "%v", o.Reason)
 		require.Contains(t, all[0].Text, "did not answer in time")
 	})
 	t.Run("requests", func(t *testing.T) {
-		d := newDesk(t, fleet.Recipe{}, func(c *cagent.Config) { c.MaxRequests = 5 })
+		d := newFixture(t, fleet.Recipe{}, func(c *cagent.Config) { c.MaxRequests = 5 })
 		d.model.Answer(func(model.Request) model.Step {
 			return model.Step{Calls: []model.Call{{Name: "think", Input: []byte(`{"thought":"hm"}`)}}}
 		})
@@ -212,23 +212,23 @@ func checkBounds(t *testing.T) {
 		require.Len(t, d.model.Requests(), 5)
 	})
 	t.Run("output", func(t *testing.T) {
-		d := newDesk(t, fleet.Recipe{}, func(c *cagent.Config) { c.MaxOutput = 2000 })
+		d := newFixture(t, fleet.Recipe{}, func(c *cagent.Config) { c.MaxOutput = 2000 })
 		_, o := d.does("model: forever \"more and more\\n\"")
 		require.Equal(t, fleet.TaskFailed, o.Status)
 		require.Contains(t, o.Reason, "more than 2000 bytes")
 	})
 }
 
-// TestTrouble has models that do not answer as they should.
-func TestTrouble(t *testing.T) { bothKinds(t, checkTrouble) }
+// TestBadModelAnswers runs agents whose models give wrong answers.
+func TestBadModelAnswers(t *testing.T) { bothKinds(t, checkBadModelAnswers) }
 
-func checkTrouble(t *testing.T) {
-	d := newDesk(t, fleet.Recipe{}, nil)
+func checkBadModelAnswers(t *testing.T) {
+	d := newFixture(t, fleet.Recipe{}, nil)
 	for prompt, want := range map[string]string{
 		"model: refuse 401 bad key " + stubKey: "401",
 		"model: refuse 429 slow down":          "slow down",
 		"model: refuse 500 on fire":            "on fire",
-		"model: cut half":                      "ended in the middle",
+		"model: cut half":                      "stream ended early",
 	} {
 		all, o := d.does(prompt)
 		require.Equal(t, fleet.TaskFailed, o.Status, prompt)
@@ -242,7 +242,7 @@ func checkTrouble(t *testing.T) {
 	all, o := d.does("model: say the key is " + stubKey)
 	require.NotContains(t, fmt.Sprint(all, o), stubKey)
 
-	e := newDesk(t, fleet.Recipe{}, func(c *cagent.Config) {
+	e := newFixture(t, fleet.Recipe{}, func(c *cagent.Config) {
 		c.LookupEnv = func(string) (string, bool) { return "", false }
 	})
 	_, o = e.does("hello")
@@ -251,10 +251,10 @@ func checkTrouble(t *testing.T) {
 	require.Empty(t, e.model.Requests())
 }
 
-// TestConversationSurvives wants the conversation to be there after a restart, and after one that was no clean end.
+// TestConversationSurvives checks that the conversation survives a restart, even after a crash.
 func TestConversationSurvives(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, fleet.Recipe{}, nil)
+	d := newFixture(t, fleet.Recipe{}, nil)
 	d.does(`model: tool think {"thought":"first"}` + "\nmodel: say noted")
 	r := d.begin("model: tool think {\"thought\":\"second\"}\nmodel: hang here")
 	<-d.model.Gate("here").Arrived()
@@ -281,7 +281,7 @@ func TestConversationSurvives(t *testing.T) {
 	require.ErrorContains(t, err, "in use by another server")
 }
 
-// TestPermissions wants tools to run that the definition or the configuration allows, and no others.
+// TestPermissions checks that only the tools run that the definition or the configuration allows.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	const doc = `
@@ -312,7 +312,7 @@ agents:
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.recipe.Document = doc + tt.permissions
-			d := newDesk(t, tt.recipe, func(c *cagent.Config) { c.Approve = tt.approve })
+			d := newFixture(t, tt.recipe, func(c *cagent.Config) { c.Approve = tt.approve })
 			_, o := d.does(run)
 			require.Equal(t, "ok", o.Summary, o.Reason)
 			results := d.results()
@@ -326,7 +326,7 @@ agents:
 	}
 }
 
-// TestRegisteredTools has the three kinds of tools that are registered with Fleet.
+// TestRegisteredTools runs the three kinds of tools that are registered with Fleet.
 func TestRegisteredTools(t *testing.T) {
 	t.Parallel()
 	var got http.Header
@@ -356,7 +356,7 @@ func TestRegisteredTools(t *testing.T) {
 			return environment(name)
 		}
 	}
-	d := newDesk(t, fleet.Recipe{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
+	d := newFixture(t, fleet.Recipe{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
 	calls := make([]string, len(tools))
 	for i, tool := range tools {
 		calls[i] = fmt.Sprintf(`{"name":%q,"input":{"city":"Rome"}}`, tool.Name)
@@ -376,18 +376,18 @@ func TestRegisteredTools(t *testing.T) {
 	offered := d.model.Requests()[0]
 	require.Subset(t, offered.ToolNames(), []string{"weather", "broken", "upper", "false"})
 
-	tools[0].HTTP.Headers["X-Key"] = "${ANTHROPIC_API_KEY}" // which tools may not have
-	e := newDesk(t, fleet.Recipe{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
+	tools[0].HTTP.Headers["X-Key"] = "${ANTHROPIC_API_KEY}" // tools may not use this variable
+	e := newFixture(t, fleet.Recipe{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
 	_, o = e.does("hello")
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")
 }
 
-// TestTeam has an agent give a part of its task to another one, and a conversation to a third.
+// TestTeam runs an agent that delegates a part of its task to another agent, and hands its conversation to a third one.
 func TestTeam(t *testing.T) { bothKinds(t, checkTeam) }
 
 func checkTeam(t *testing.T) {
-	d := newDesk(t, fleet.Recipe{Document: `
+	d := newFixture(t, fleet.Recipe{Document: `
 models:
   stub: {provider: openai, model: stub-large, base_url: "MODEL/v1"}
 agents:
@@ -413,7 +413,7 @@ agents:
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 }
 
-func TestProvisionRefuses(t *testing.T) {
+func TestProvisionErrors(t *testing.T) {
 	t.Parallel()
 	b, err := cagent.New(cagent.Config{Dir: t.TempDir()})
 	require.NoError(t, err)
@@ -428,7 +428,7 @@ func TestProvisionRefuses(t *testing.T) {
 	require.Empty(t, all)
 }
 
-// badDocuments are documents that are no definitions, and a word of what is said of each.
+// badDocuments are invalid definitions, each with a part of the expected error.
 func badDocuments() map[string]string {
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'j'; c++ {
@@ -437,12 +437,12 @@ func badDocuments() map[string]string {
 	wide := "x: &x " + strings.Repeat("y", 50_000) + "\nz:\n" + strings.Repeat("- *x\n", 10_000)
 	return map[string]string{
 		" \n":                                "empty",
-		"just words":                         "not a definition",
+		"just words":                         "not a cagent definition",
 		"a\x00b":                             "NUL",
 		"agents: {}":                         "no agents",
-		"agents: [":                          "not a definition",
+		"agents: [":                          "not a cagent definition",
 		"version: \"0.9\"\nagents: {}":       "unsupported config version",
-		bomb:                                 "alias inside of an anchor",
+		bomb:                                 "alias inside an anchored node",
 		wide:                                 "aliases stand for more",
 		strings.Repeat("[", 100_000):         "nested too deeply",
 		strings.Repeat("{a: ", 60_000):       "nested too deeply",

@@ -20,39 +20,39 @@ import (
 	"fleet/internal/fleet/sessions"
 )
 
-// CatalogConfig says where definitions are.
+// CatalogConfig configures a Catalog.
 type CatalogConfig struct {
-	AgentsDir string // with YAML files; empty: there are none
-	StoreDir  string // for artifacts that are pulled; empty: nothing can be pulled
+	AgentsDir string // directory of YAML files; empty: none
+	StoreDir  string // directory for pulled artifacts; empty: pulling is disabled
 	// NoPrograms refuses definitions that run programs on this machine.
 	NoPrograms bool
-	// Policy is what pulled definitions may want.
+	// Policy limits pulled definitions.
 	Policy Policy
-	// Registries are the hosts that artifacts may be pulled from; nil: any.
+	// Registries are the hosts from which artifacts may be pulled; nil: any.
 	Registries []string
-	// Login is what registries are asked with: LoginDocker, or nothing.
+	// Login selects the credentials for registries: LoginDocker, or none.
 	Login string
-	// PullTimeout bounds one pull; 0 means 60 s.
+	// PullTimeout limits one pull; 0: 60 s.
 	PullTimeout time.Duration
-	// Approve are the types of toolsets whose tools need no permission; nil means DefaultApprove.
+	// Approve are the types of toolsets whose tools need no permission; nil: DefaultApprove.
 	Approve []string
 
-	LookupEnv func(string) (string, bool) // nil means os.LookupEnv
+	LookupEnv func(string) (string, bool) // nil: os.LookupEnv
 }
 
-// LoginDocker is the value of CatalogConfig.Login for the logins of `docker login`: those in the Docker configuration
-// of the server's user, and of its credential helpers.
+// LoginDocker is the value of CatalogConfig.Login for the credentials of `docker login`: those in the Docker
+// configuration of the server's user, and those of its credential helpers.
 const LoginDocker = "docker"
 
-// Catalog has the definitions in a directory and those that were pulled. It is safe for concurrent use.
+// Catalog holds the definitions in a directory and the pulled ones. It is safe for concurrent use.
 type Catalog struct {
 	config CatalogConfig
 
 	mu   sync.Mutex
-	read map[string]reading // files that were read, by path in the directory
+	read map[string]reading // cached files, by path in the directory
 }
 
-// reading is a file as it was when it was read.
+// reading is a cached file, with the state it had when it was read.
 type reading struct {
 	size int64
 	time time.Time
@@ -61,7 +61,7 @@ type reading struct {
 
 var _ sessions.Catalog = (*Catalog)(nil)
 
-// NewCatalog returns a catalog. Nothing needs to be there yet.
+// NewCatalog returns a Catalog. The directories need not exist yet.
 func NewCatalog(c CatalogConfig) *Catalog {
 	c.PullTimeout = cmp.Or(c.PullTimeout, time.Minute)
 	if c.Approve == nil {
@@ -78,7 +78,7 @@ const (
 	maxFileDepth = 8
 )
 
-// Files implements sessions.Catalog. A file is read again when it has changed.
+// Files implements sessions.Catalog. It reads a file again only after a change.
 func (c *Catalog) Files(ctx context.Context) ([]sessions.Definition, error) {
 	if c.config.AgentsDir == "" {
 		return nil, nil
@@ -97,7 +97,7 @@ func (c *Catalog) Files(ctx context.Context) ([]sessions.Definition, error) {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return nil //nolint:nilerr // what cannot be looked into has no definitions that can be used
+			return nil //nolint:nilerr // skip what cannot be read
 		case e.IsDir() && name != "." && (strings.HasPrefix(e.Name(), ".") || strings.Count(name, "/") >= maxFileDepth):
 			return fs.SkipDir
 		case e.IsDir() || !isDefinition(name) || strings.HasPrefix(e.Name(), "."):
@@ -137,7 +137,7 @@ func (c *Catalog) File(ctx context.Context, name string) (sessions.Definition, e
 				continue
 			}
 			if _, err := dir.Stat(p); err != nil {
-				continue // not there, or it leads out: which of them is nobody's business
+				continue // callers must not be able to tell a missing file from one outside the directory
 			}
 			d := c.file(dir, p)
 			if d.Problem != "" {
@@ -149,8 +149,8 @@ func (c *Catalog) File(ctx context.Context, name string) (sessions.Definition, e
 	return sessions.Definition{}, missing
 }
 
-// places are where in the agents directory the caller may mean: a path is seen from the directory, and from where the
-// server runs when that leads into it.
+// places returns the paths in the agents directory that name may mean. A path is relative to that directory, or to the
+// server's working directory if that leads into it.
 func (c *Catalog) places(name string) (all []string) {
 	dir, err := filepath.Abs(c.config.AgentsDir)
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *Catalog) places(name string) (all []string) {
 	return all
 }
 
-// file reads a definition, or says why it cannot be used.
+// file reads a definition, or sets the problem because of which it cannot be used.
 func (c *Catalog) file(dir *os.Root, name string) sessions.Definition {
 	d := sessions.Definition{Name: strings.TrimSuffix(name, path.Ext(name)), Source: sessions.SourceFiles, Path: name}
 	info, err := dir.Stat(name)
@@ -220,7 +220,7 @@ func (c *Catalog) file(dir *os.Root, name string) sessions.Definition {
 	return d
 }
 
-// readFile reads a file that may have been exchanged for something else in the meantime.
+// readFile reads a file that may have been replaced after it was found.
 func readFile(dir *os.Root, name string) ([]byte, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -230,7 +230,7 @@ func readFile(dir *os.Root, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxDocument+1))
 }
 
-// describe says what is in the document.
+// describe fills in d from the document.
 func (c *Catalog) describe(d *sessions.Definition, document []byte) *definition {
 	p, err := parse(document)
 	if err != nil {

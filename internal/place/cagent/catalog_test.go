@@ -65,7 +65,7 @@ func TestFiles(t *testing.T) {
 		require.Equal(t, sessions.SourceFiles, d.Source)
 	}
 	for path, want := range map[string]string{
-		"hello.yaml": "", "alias.yaml": "", "team/other.yml": "", "broken.yaml": "not a definition", "huge.yaml": "larger than",
+		"hello.yaml": "", "alias.yaml": "", "team/other.yml": "", "broken.yaml": "not a cagent definition", "huge.yaml": "larger than",
 		"out.yaml": "leads out", "up.yaml": "leads out", "pipe.yaml": "not a regular file",
 	} {
 		got, ok := problems[path]
@@ -91,7 +91,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 
-	// What has changed is read again, also in the same length and second.
+	// A changed file is read again, even if its length and its time in seconds are the same.
 	require.NoError(t, os.Remove(filepath.Join(agents, "hello.yaml")))
 	write(t, filepath.Join(agents, "hello.yaml"), strings.ReplaceAll(plainDocument, "hello", "hullo"))
 	d, err := c.File(t.Context(), "hello")
@@ -123,7 +123,7 @@ func TestManyFiles(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// pushed makes an artifact with the layer in the registry.
+// pushed pushes an artifact with the layers to the registry.
 func pushed(t *testing.T, ref string, annotated bool, layers ...v1.Layer) v1.Hash {
 	t.Helper()
 	img, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), layers...)
@@ -155,7 +155,8 @@ func asAdmin(ctx context.Context) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Admin: true})
 }
 
-// TestPullReach has a registry on the server's own networks asked by whoever may and may not, and one that sends on.
+// TestPullReach pulls from a registry on the server's own networks, as callers who may and may not do so, and from a
+// registry that redirects there.
 func TestPullReach(t *testing.T) {
 	t.Parallel()
 	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
@@ -212,7 +213,7 @@ func TestPull(t *testing.T) {
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "may be one of several")
 
-	// What is pulled again takes the place of what was there.
+	// A repeated pull replaces the artifact.
 	pushed(t, host+"/fleet/hello:v1", true, layer(strings.ReplaceAll(plainDocument, "hello", "hey")))
 	again, err := c.Pull(asAdmin(t.Context()), host+"/fleet/hello:v1")
 	require.NoError(t, err)
@@ -273,7 +274,7 @@ func TestPullRefuses(t *testing.T) {
 		says   string
 	}{
 		host + "/bad/index:v1": {fleet.ReasonDefinitionInvalid, "not an agent"}, host + "/bad/image:v1": {fleet.ReasonDefinitionInvalid, "cagent push"},
-		host + "/bad/empty:v1": {fleet.ReasonDefinitionInvalid, "empty"}, host + "/bad/words:v1": {fleet.ReasonDefinitionInvalid, "not a definition"},
+		host + "/bad/empty:v1": {fleet.ReasonDefinitionInvalid, "empty"}, host + "/bad/words:v1": {fleet.ReasonDefinitionInvalid, "not a cagent definition"},
 		host + "/bad/huge:v1": {fleet.ReasonDefinitionInvalid, "more than"}, host + "/bad/bomb:v1": {fleet.ReasonDefinitionInvalid, "more than"},
 		host + "/bad/gzip:v1": {fleet.ReasonDefinitionInvalid, "unpacked"}, host + "/none:v1": {fleet.ReasonAgentNotFound, "has no"},
 		host + "/greedy/agent:v0": {fleet.ReasonDefinitionInvalid, `"shell"`}, host + "/greedy/agent:v1": {fleet.ReasonDefinitionInvalid, `"fetch"`},
@@ -281,7 +282,7 @@ func TestPullRefuses(t *testing.T) {
 		host + "/greedy/agent:v4": {fleet.ReasonDefinitionInvalid, "run code"}, host + "/greedy/agent:v5": {fleet.ReasonDefinitionInvalid, "this machine"},
 		host + "/greedy/agent:v6": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v7": {fleet.ReasonDefinitionInvalid, "DATABASE_PASSWORD"},
 		host + "/greedy/agent:v8": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v9": {fleet.ReasonDefinitionInvalid, `"dmr"`},
-		strings.TrimPrefix(gone.URL, "http://") + "/xx:v1": {fleet.ReasonBackendUnavailable, "reached"}, locked + "/xx:v1": {fleet.ReasonAgentNotFound, "without a login"},
+		strings.TrimPrefix(gone.URL, "http://") + "/xx:v1": {fleet.ReasonBackendUnavailable, "cannot reach"}, locked + "/xx:v1": {fleet.ReasonAgentNotFound, "without a login"},
 		burning + "/xx:v1": {fleet.ReasonBackendUnavailable, burning}, endless + "/xx:v1": {fleet.ReasonDefinitionInvalid, "larger than"},
 		hung + "/xx:v1": {fleet.ReasonBackendUnavailable, "within 2s"},
 		"":              {fleet.ReasonInvalidArgument, "reference"}, "::": {fleet.ReasonInvalidArgument, "::"}, "UPPER/case": {fleet.ReasonInvalidArgument, "UPPER"},
@@ -305,7 +306,7 @@ func TestPullRefuses(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestPullPolicy wants a definition that was pulled to be refused when the server's policy has become stricter.
+// TestPullPolicy checks that a pulled definition is refused after the server's policy has become stricter.
 func TestPullPolicy(t *testing.T) {
 	t.Parallel()
 	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")

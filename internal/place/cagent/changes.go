@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-var errChanges = fleet.Errorf(fleet.ReasonUnimplemented, "the agent works in no repository that Fleet knows: look at the agent's files yourself")
+var errChanges = fleet.Errorf(fleet.ReasonUnimplemented, "the agent has no repository that Fleet knows: look at its files in its workspace")
 
 // Changes implements fleet.Runner.
 func (inProcess) Changes(context.Context, fleet.Run) (*fleet.Changes, error) { return nil, errChanges }

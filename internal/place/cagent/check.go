@@ -11,7 +11,7 @@ import (
 
 // Check implements fleet.Runner.
 func (inProcess) Check(context.Context, fleet.Run, fleet.Check) (fleet.CheckResult, error) {
-	return fleet.CheckResult{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent works in the server and not on a machine: check its work yourself")
+	return fleet.CheckResult{}, fleet.Errorf(fleet.ReasonUnimplemented, "the agent is a model in the server's process, and has no workspace for checks")
 }
 
 // Output implements fleet.Runner.
@@ -21,5 +21,5 @@ func (inProcess) Output(context.Context, fleet.Run, int64, int) (fleet.OutputPag
 
 // Bundle implements fleet.Runner.
 func (inProcess) Bundle(context.Context, io.Writer) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent works in no repository that Fleet knows")
+	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent has no repository that Fleet knows")
 }

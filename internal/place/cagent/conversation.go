@@ -17,8 +17,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// conversation is what an agent and the one who talks to it have said, a line each item, in a file that only grows. It
-// is the library's session.Store for one run, which writes down each message when it is there.
+// conversation is an agent's conversation, in an append-only file with one item per line. It implements the library's
+// session.Store for one run, and writes each message as soon as it is complete.
 type conversation struct {
 	session.Store
 	path    string
@@ -27,21 +27,21 @@ type conversation struct {
 	err     error // of the first write that failed
 }
 
-// openConversation reads what was said so far.
+// openConversation reads the conversation.
 func openConversation(path string) (*conversation, []session.Item, error) {
 	items, whole, err := readItems(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	if whole >= 0 {
-		if err := os.Truncate(path, whole); err != nil { // a line that was cut off would spoil the next one
+		if err := os.Truncate(path, whole); err != nil { // removes an incomplete line, so that the next one is valid
 			return nil, nil, err
 		}
 	}
 	return &conversation{Store: session.NewInMemorySessionStore(), path: path, written: len(items)}, items, nil
 }
 
-// readItems returns the items, and how long the file is up to the last whole one when there is more.
+// readItems returns the items, and the length of the file up to its last complete line if the rest is incomplete.
 func readItems(path string) (items []session.Item, whole int64, err error) {
 	f, err := agentfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,13 +74,13 @@ func readItems(path string) (items []session.Item, whole int64, err error) {
 
 // UpdateSession implements session.Store.
 func (c *conversation) UpdateSession(_ context.Context, s *session.Session) error {
-	if s.ID == c.id { // and not that of an agent which was given a part of the task
+	if s.ID == c.id { // not that of another agent of the team
 		c.save(s)
 	}
 	return nil
 }
 
-// save writes down what is new.
+// save appends new items.
 func (c *conversation) save(s *session.Session) {
 	if c.err != nil || c.written == len(s.Messages) {
 		return

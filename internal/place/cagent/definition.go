@@ -13,35 +13,35 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// MaxDocument is the largest definition, in bytes.
+// MaxDocument is the maximum size of a definition, in bytes.
 const MaxDocument = 256 << 10
 
 const (
 	maxDepth    = 200     // of brackets, and of lists in one line
-	maxExpanded = 4 << 20 // bytes that aliases add up to
-	root        = "root"  // the agent that the library begins with
+	maxExpanded = 4 << 20 // total size of expanded aliases, in bytes
+	root        = "root"  // the agent with which the library starts
 )
 
-// definition is a document that was read.
+// definition is a parsed document.
 type definition struct {
 	config *latest.Config
-	agents []string // the one that is meant when none is named, then the others by name
-	// warnings say what in the document has no effect.
+	agents []string // the default agent, followed by the others by name
+	// warnings name the parts of the document that have no effect.
 	warnings []string
 }
 
-// parse reads a definition. Its errors are for the people who wrote it.
+// parse parses a definition. Its errors are shown to the author of the document.
 func parse(document []byte) (*definition, error) {
-	if err := harmless(document); err != nil {
+	if err := checkCost(document); err != nil {
 		return nil, err
 	}
 	c, warnings, err := load(document)
 	if err != nil {
-		return nil, fmt.Errorf("it is not a definition of cagent: %s", plain(err.Error()))
+		return nil, fmt.Errorf("not a cagent definition: %s", plain(err.Error()))
 	}
 	d := &definition{config: c, warnings: warnings, agents: slices.Sorted(maps.Keys(c.Agents))}
 	if len(d.agents) == 0 {
-		return nil, fmt.Errorf("it is not a definition of cagent: it has no agents")
+		return nil, fmt.Errorf("not a cagent definition: it has no agents")
 	}
 	if i := slices.Index(d.agents, root); i > 0 {
 		d.agents = append([]string{root}, slices.Delete(d.agents, i, i+1)...)
@@ -50,7 +50,7 @@ func parse(document []byte) (*definition, error) {
 		a := c.Agents[name]
 		for _, other := range a.Handoffs {
 			if _, ok := c.Agents[other]; !ok {
-				return nil, fmt.Errorf("agent %q hands off to %q, which is not there", name, other)
+				return nil, fmt.Errorf("agent %q hands off to %q, which does not exist", name, other)
 			}
 		}
 		for _, t := range a.Toolsets {
@@ -67,7 +67,7 @@ func parse(document []byte) (*definition, error) {
 	return d, nil
 }
 
-// agent returns the name of the agent that is meant by name, "" for the one that the document begins with.
+// agent returns the agent with the name; an empty name means the default agent.
 func (d *definition) agent(name string) (string, error) {
 	if name == "" {
 		return d.agents[0], nil
@@ -78,7 +78,7 @@ func (d *definition) agent(name string) (string, error) {
 	return name, nil
 }
 
-// description says in a line what the definition is for.
+// description returns a description of the definition in one line.
 func (d *definition) description() string {
 	return strings.Join(strings.Fields(d.config.Agents[d.agents[0]].Description), " ")
 }
@@ -88,17 +88,16 @@ var (
 	deepLists = regexp.MustCompile(fmt.Sprintf(`(?m)^\s*([-?]\s+){%d}`, maxDepth))
 )
 
-// plain is an error of the library without colours.
+// plain removes colors from an error of the library.
 func plain(s string) string {
 	return clip(strings.TrimSpace(escapes.ReplaceAllString(s, "")), 2000)
 }
 
-// harmless refuses documents that would cost more to read than they are worth: the parser follows nesting and aliases
-// wherever they lead.
-func harmless(document []byte) error {
+// checkCost refuses documents that are expensive to parse: the parser follows nesting and aliases without a limit.
+func checkCost(document []byte) error {
 	switch {
 	case len(document) > MaxDocument:
-		return fmt.Errorf("it is larger than a definition can be, %d bytes", MaxDocument)
+		return fmt.Errorf("it is larger than the limit of %d bytes", MaxDocument)
 	case len(bytes.TrimSpace(document)) == 0:
 		return fmt.Errorf("it is empty")
 	case bytes.IndexByte(document, 0) >= 0:
@@ -134,10 +133,10 @@ func harmless(document []byte) error {
 	return w.err
 }
 
-// aliases adds up what aliases stand for. An alias inside of what has an anchor is refused, since that is how a small
-// document becomes a huge one, and nothing else needs it.
+// aliases computes the size of expanded aliases. An alias inside an anchored node is refused: nested aliases make a
+// small document huge, and definitions do not need them.
 type aliases struct {
-	sizes map[string]int // of anchors, in bytes
+	sizes map[string]int // of anchored nodes, in bytes
 	total int
 	err   error
 }
@@ -149,12 +148,12 @@ func (w *aliases) Visit(n ast.Node) ast.Visitor {
 		inner := &inside{}
 		ast.Walk(inner, n.Value)
 		if inner.alias {
-			w.err = fmt.Errorf("it has an alias inside of an anchor, which definitions cannot have")
+			w.err = fmt.Errorf("it has an alias inside an anchored node: repeat the text instead")
 		}
 		w.sizes[n.Name.String()] = len(n.Value.String())
 	case *ast.AliasNode:
 		if w.total += w.sizes[n.Value.String()]; w.total > maxExpanded {
-			w.err = fmt.Errorf("its aliases stand for more than %d bytes", maxExpanded)
+			w.err = fmt.Errorf("its aliases expand to more than %d bytes", maxExpanded)
 		}
 	}
 	if w.err != nil {
@@ -163,7 +162,7 @@ func (w *aliases) Visit(n ast.Node) ast.Visitor {
 	return w
 }
 
-// inside looks for aliases.
+// inside finds aliases in a node.
 type inside struct{ alias bool }
 
 // Visit implements ast.Visitor.

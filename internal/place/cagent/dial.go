@@ -17,39 +17,40 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// errInside is the error of a connection to the server's own networks that nobody has allowed.
-var errInside = errors.New("not a public address, and nobody has allowed it")
+// errNotPublic means that the address is on the server's own network and not explicitly allowed.
+var errNotPublic = errors.New("not a public address, and not allowed by the configuration")
 
-// guardian knows the address ranges that are not public, as IANA lists them.
-var guardian = ssrf.New(ssrf.WithAnyPort())
+// publicRanges knows the non-public address ranges from the IANA registries.
+var publicRanges = ssrf.New(ssrf.WithAnyPort())
 
-// publicOnly is a Control function of net.Dialer. It sees the address that is about to be dialed, after DNS, and so also
-// where a redirect leads.
+// publicOnly is a Control function for net.Dialer. It checks the resolved address of each connection, and so also of
+// redirects.
 func publicOnly(_ context.Context, _, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("%q is not an address: %w", address, errInside)
+		return fmt.Errorf("%q is not an address: %w", address, errNotPublic)
 	}
 	if !public(a.Addr()) {
-		return fmt.Errorf("%s: %w", a.Addr(), errInside)
+		return fmt.Errorf("%s: %w", a.Addr(), errNotPublic)
 	}
 	return nil
 }
 
-// public reports whether the address is on the public internet. An IPv4 address in the form of an IPv6 one is judged by
-// the IPv4 address, where the form is one that connects to it: IPv4-mapped, or NAT64.
+// public reports whether the address is on the public internet. IPv6 addresses that connect to an IPv4 address
+// (IPv4-mapped, NAT64) are judged by the IPv4 address.
 func public(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	if ssrf.IPv6NAT64Prefix.Contains(ip) {
 		b := ip.As16()
 		ip = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	return guardian.SafeAddr(ip) == nil
+	return publicRanges.SafeAddr(ip) == nil
 }
 
-// outward returns a transport that connects to public addresses, and to the hosts that inside names, as host or
-// host:port. Where a proxy of the environment is used, the proxy resolves names, so only addresses are checked here.
-func outward(inside ...string) *http.Transport {
+// publicTransport returns a transport that connects to public addresses, and to the hosts in inside, given as host or
+// host:port. If a proxy of the environment is used, the proxy resolves names, so that only literal addresses are
+// checked here.
+func publicTransport(inside ...string) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	allowed := func(host, port string) bool {
 		return slices.ContainsFunc(inside, func(h string) bool {
@@ -63,7 +64,7 @@ func outward(inside ...string) *http.Transport {
 			return u, err
 		}
 		if ip, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !allowed(r.URL.Hostname(), r.URL.Port()) && !public(ip) {
-			return nil, fmt.Errorf("%s: %w", ip, errInside)
+			return nil, fmt.Errorf("%s: %w", ip, errNotPublic)
 		}
 		proxies.Store(u.Hostname(), true)
 		return u, nil
@@ -82,7 +83,7 @@ func outward(inside ...string) *http.Transport {
 	return t
 }
 
-// hostOf is the host of an address, without its port; empty when it is none.
+// hostOf returns the host of a URL, without its port; empty if the URL is invalid.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPublic has an address of every special-purpose range of IANA, and each form that an IPv4 address can hide in.
+// TestPublic checks an address of every special-purpose range of IANA, and every notation that can contain an IPv4
+// address.
 func TestPublic(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{
@@ -31,7 +32,7 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// TestOutward dials by name and by address, with and without leave, and follows a redirect.
+// TestOutward connects by name and by address, allowed and not allowed, and follows a redirect.
 func TestOutward(t *testing.T) {
 	t.Parallel()
 	var port string
@@ -48,7 +49,7 @@ func TestOutward(t *testing.T) {
 	_, port, err = net.SplitHostPort(u.Host)
 	require.NoError(t, err)
 	get := func(address string, inside ...string) error {
-		base := outward(inside...)
+		base := publicTransport(inside...)
 		defer base.CloseIdleConnections()
 		res, err := (&http.Client{Transport: base}).Get(address)
 		if err == nil {
@@ -57,12 +58,12 @@ func TestOutward(t *testing.T) {
 		return err
 	}
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"} {
-		require.ErrorIs(t, get("http://"+host+":"+port), errInside, host)
+		require.ErrorIs(t, get("http://"+host+":"+port), errNotPublic, host)
 	}
 	require.NoError(t, get(s.URL, "127.0.0.1"))
 	require.NoError(t, get(s.URL, u.Host))
 	require.NoError(t, get("http://LOCALHOST:"+port, "localhost"))
-	require.ErrorIs(t, get(s.URL, "127.0.0.1:1", "localhost"), errInside, "leave for another host or port is none")
-	require.ErrorIs(t, get(s.URL+"/redirect", "127.0.0.1"), errInside, "a redirect leads no further than its own address may")
+	require.ErrorIs(t, get(s.URL, "127.0.0.1:1", "localhost"), errNotPublic, "leave for another host or port is none")
+	require.ErrorIs(t, get(s.URL+"/redirect", "127.0.0.1"), errNotPublic, "a redirect leads no further than its own address may")
 	require.NoError(t, get(s.URL+"/redirect", "127.0.0.1", "localhost"))
 }

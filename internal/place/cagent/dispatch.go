@@ -12,8 +12,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// given is what is written of a run before it begins.
-type given struct {
+// runRecord is the record of a run that is written before it starts.
+type runRecord struct {
 	TaskID  string        `json:"task_id"`
 	Timeout time.Duration `json:"timeout"`
 	Started time.Time     `json:"started"`
@@ -47,7 +47,7 @@ func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 	case x.stopped || x.gone:
 		return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q is stopped", a.Name)
 	case x.run != nil && !x.run.ended():
-		return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q works on task %s", a.Name, x.run.ID)
+		return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with task %s", a.Name, x.run.ID)
 	}
 	run, err := b.begin(context.WithoutCancel(ctx), x, r)
 	if err != nil {
@@ -59,13 +59,13 @@ func (w inProcess) Dispatch(ctx context.Context, r fleet.Run) error {
 		defer b.runs.Done()
 		run.execute(r.Prompt)
 	}()
-	if b.closed.Load() { // Close may have looked before the run was there
+	if b.closed.Load() { // Close may have checked before the run was added
 		run.kill(errShutdown)
 	}
 	return nil
 }
 
-// enter counts a run, which Close waits for. It returns false when the backend is closed.
+// enter counts a run for which Close waits. It returns false if the place is closed.
 func (b *Place) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,10 +76,10 @@ func (b *Place) enter() bool {
 	return true
 }
 
-// live is a run of the server's process.
+// live is a run in the server's process.
 type live struct {
 	*run
-	ctx   context.Context //nolint:containedctx // ends when the run is interrupted
+	ctx   context.Context //nolint:containedctx // done when the run is interrupted
 	home  home            // of the run
 	agent *member
 
@@ -88,7 +88,7 @@ type live struct {
 	trouble error
 }
 
-// begin writes down that the agent has the run.
+// begin writes the record of a run.
 func (b *Place) begin(ctx context.Context, x *member, r fleet.Run) (*live, error) {
 	h := x.runDir(r.TaskID)
 	t, err := b.task(x, r)
@@ -102,7 +102,7 @@ func (b *Place) begin(ctx context.Context, x *member, r fleet.Run) (*live, error
 	if err != nil {
 		return nil, err
 	}
-	if err := h.write("run.json", given{r.TaskID, r.Timeout, b.config.Now()}); err != nil {
+	if err := h.write("run.json", runRecord{r.TaskID, r.Timeout, b.config.Now()}); err != nil {
 		_ = out.close()
 		return nil, err
 	}
@@ -111,13 +111,13 @@ func (b *Place) begin(ctx context.Context, x *member, r fleet.Run) (*live, error
 	return l, nil
 }
 
-// task is what a run of the agent is given.
+// task returns the task for a run of the agent.
 func (b *Place) task(x *member, r fleet.Run) (task, error) {
 	memory, err := b.memory(x)
 	return task{Record: x.rec, ID: r.TaskID, Timeout: r.Timeout, Work: x.rec.work(x.home), State: x.state(), Memory: memory}, err
 }
 
-// execute does the run and writes down how it ended.
+// execute executes the run and writes its outcome.
 func (l *live) execute(prompt string) {
 	o := l.do(l.ctx, prompt)
 	l.trouble = l.out.close()
@@ -141,7 +141,7 @@ func (l *live) ended() bool {
 	}
 }
 
-// live returns the run of this process that has the id.
+// live returns the run of this process with the id.
 func (x *member) live(taskID string) *live {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -151,7 +151,7 @@ func (x *member) live(taskID string) *live {
 	return nil
 }
 
-// end cuts off the run that is under way, because of why.
+// end ends the active run for the reason why.
 func (x *member) end(why error) *live {
 	x.mu.Lock()
 	r := x.run
@@ -162,7 +162,7 @@ func (x *member) end(why error) *live {
 	return r
 }
 
-// endAndWait is end, and waits until the run has ended.
+// endAndWait ends the active run and waits until it has ended.
 func (x *member) endAndWait(ctx context.Context, why error) error {
 	r := x.end(why)
 	if r == nil {
@@ -176,7 +176,8 @@ func (x *member) endAndWait(ctx context.Context, why error) error {
 	}
 }
 
-// outcome is how a run ended that is not under way. One that has no end was cut off when its process ended.
+// outcome returns the outcome of a run that is not active. A run without an outcome was interrupted by the end of its
+// process.
 func (b *Place) outcome(h home) (fleet.Outcome, error) {
 	var o fleet.Outcome
 	err := h.read("outcome.json", &o)
@@ -218,5 +219,5 @@ func (w inProcess) Answer(context.Context, fleet.Run, fleet.Question) error {
 
 // Send implements fleet.Runner.
 func (inProcess) Send(context.Context, fleet.Run, string, string) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "this agent takes no messages while it works: wait until its task has ended, and start another one")
+	return fleet.Errorf(fleet.ReasonUnimplemented, "this agent accepts no messages while it works: wait for the end of its task, then start another one")
 }

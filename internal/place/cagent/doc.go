@@ -1,15 +1,15 @@
-// Package cagent is the fleet.Place whose agents are models: a definition in the format of docker/cagent, run by that
-// library.
+// Package cagent implements a fleet.Place whose agents are models. An agent is defined in the format of docker/cagent
+// and run by that library.
 //
-// An agent is a directory: what it was made of, its conversation, and for each run what it put out and how it ended. The
-// conversation goes on from run to run, also after a restart of the server.
+// An agent is a directory with its record, its conversation, and the output and outcome of each run. The conversation
+// continues from run to run, also after a restart of the server.
 //
-// A run of an agent that touches the machine is a process of its own under internal/runner (process.go, main.go). It is
-// confined and survives the server. A run of an agent that only talks to APIs is in the server's process (dispatch.go). When
-// that ends, the run has failed and says so, since nobody can tell what its tools had done by then. Both are the same loop
-// (run.go), with an engine of the process that they are in.
+// A run of an agent that touches the machine has its own process under internal/runner (process.go, main.go). It is
+// confined and survives the server. A run of an agent that only calls APIs is in the server's process (dispatch.go). If
+// the server ends, such a run fails, because it is unknown what its tools have done. Both kinds use the same loop
+// (run.go), with an engine for the process that they are in.
 //
-// The library is made to sit at a person's desk. Here nobody is asked anything: what a tool may do follows from the
-// definition and the configuration (policy.go, guard.go). The models are spoken to through a gate (gate.go), which is
-// where a run ends: when it is interrupted or has reported its result, no further request goes through.
+// The library is made for interactive use. Here nobody is asked for permission: the definition and the configuration
+// decide what a tool may do (policy.go, guard.go). All requests to models pass a gate (gate.go), which ends runs: after
+// an interrupt or a reported result, it lets no request through.
 package cagent

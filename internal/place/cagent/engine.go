@@ -10,21 +10,21 @@ import (
 	"fleet/internal/fleet"
 )
 
-// engine is what runs need of the process that they are in: the server's, or one of their own.
+// engine holds what runs need from their process: the server's, or one of their own.
 type engine struct {
 	config      Config
 	secrets     *secrets // for definitions
 	toolSecrets *secrets // for registered tools
-	home        string   // of the programs of agents; empty: the directory that an agent works in
-	marks       []string // variables by which a supervisor knows what a run has started
+	home        string   // of the agents' programs; empty: the agent's working directory
+	marks       []string // variables by which a supervisor recognises the processes of a run
 }
 
 func newEngine(c Config) (*engine, error) {
 	c.fill()
-	if err := stayHome(); err != nil {
+	if err := useBuiltinModelTable(); err != nil {
 		return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "cagent needs a home directory: set HOME").WithCause(err)
 	}
-	onWire()
+	registerSchemes()
 	return &engine{
 		config:      c,
 		secrets:     &secrets{lookup: c.LookupEnv},
@@ -32,10 +32,10 @@ func newEngine(c Config) (*engine, error) {
 	}, nil
 }
 
-// startTimeout is how long a toolset may take to start.
+// startTimeout limits the start of a toolset.
 func (e *engine) startTimeout() time.Duration { return min(e.config.ToolTimeout, 30*time.Second) }
 
-// environ is what programs of an agent that works in the directory get of the server's environment.
+// environ returns the environment of an agent's programs in the directory.
 func (e *engine) environ(pass []string, dir string) []string {
 	env := append([]string{"HOME=" + cmp.Or(e.home, dir)}, e.marks...)
 	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}, pass...) {
@@ -46,5 +46,5 @@ func (e *engine) environ(pass []string, dir string) []string {
 	return env
 }
 
-// workDir makes the directory that an agent works in.
+// workDir creates an agent's working directory.
 func workDir(dir string) error { return os.MkdirAll(dir, 0o700) }

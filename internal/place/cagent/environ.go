@@ -16,13 +16,13 @@ import (
 	"fleet/internal/runner"
 )
 
-// basics are variables that hold no secrets, which programs need and by which the network is reached.
+// basics are variables without secrets that programs need, including those for network access.
 var basics = []string{
 	"PATH", "SHELL", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 }
 
-// providerVariables are the variables that clients of a provider's models look for.
+// providerVariables lists the variables that the clients of a provider read.
 var providerVariables = map[string][]string{
 	"anthropic": {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"},
 	"openai":    {"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"},
@@ -33,8 +33,8 @@ var providerVariables = map[string][]string{
 	"dmr": {"MODEL_RUNNER_HOST"},
 }
 
-// processEnviron is the environment of a run in a process of its own: what programs need, and the variables that the
-// definition and the recipe name, the keys of their models among them. own are the runner's.
+// processEnviron returns the environment of a run in its own process: the basic variables, and those that the
+// definition and the recipe name, including the keys of models. own are the runner's variables.
 func (b *Place) processEnviron(x *member, d *definition, own map[string]string) []string {
 	env := map[string]string{}
 	for _, name := range slices.Concat(basics, x.rec.Recipe.PassEnv, b.variables(x.rec, d)) {
@@ -55,7 +55,7 @@ func (b *Place) processEnviron(x *member, d *definition, own map[string]string) 
 	return list
 }
 
-// gitEnviron is the environment in which git finds the configuration of the server's user.
+// gitEnviron returns an environment in which git finds the configuration of the server's user.
 func (b *Place) gitEnviron() []string {
 	env := map[string]string{}
 	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME"} {
@@ -66,9 +66,9 @@ func (b *Place) gitEnviron() []string {
 	return runner.Environ(env)
 }
 
-// variables returns the names of the variables of the environment that a run of the agent may ask for.
+// variables returns the names of the environment variables that a run of the agent may read.
 func (b *Place) variables(rec *record, d *definition) []string {
-	recipe, _ := json.Marshal([]any{rec.Recipe.MCPServers, rec.Recipe.System}) // texts
+	recipe, _ := json.Marshal([]any{rec.Recipe.MCPServers, rec.Recipe.System}) // texts can always be encoded
 	names := slices.Concat(config.GatherEnvVarsForModels(d.config), named(rec.document()), named(string(recipe)))
 	if tools, _ := json.Marshal(rec.Recipe.Tools); len(tools) > 0 {
 		for _, name := range named(string(tools)) {
@@ -112,7 +112,7 @@ var (
 	identifier = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 )
 
-// named returns the names in references to variables, such as $A, ${A} and ${env.A || "none"}.
+// named returns the variable names in references such as $A, ${A} and ${env.A || "none"}.
 func named(text string) (names []string) {
 	for _, r := range references.FindAllString(text, -1) {
 		names = append(names, identifier.FindAllString(r, -1)...)

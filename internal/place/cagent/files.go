@@ -26,12 +26,12 @@ const (
 	maxEntries  = 100      // of a directory or a tree, as in the library
 )
 
-// files is the library's filesystem toolset, confined to one directory. The library's own opens any path that the
+// files is the library's filesystem toolset, restricted to one directory. The library's own opens every path that the
 // server's user can open.
 type files struct {
 	tools.BaseToolSet
 	dir      string
-	git      bool // show what git ignores
+	git      bool // include files that git ignores
 	postEdit []latest.PostEditConfig
 	env      []string // of postEdit
 	limit    int      // bytes of a result
@@ -52,7 +52,7 @@ The tools work in the directory ` + f.dir + ` and below it, and nowhere else.
 - Use search_files_content to find code or text, and exclude patterns to keep the search small.`
 }
 
-// Tools implements tools.ToolSet. The schemas are those of the library.
+// Tools implements tools.ToolSet. It uses the schemas of the library.
 func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 	all, err := builtin.NewFilesystemTool(f.dir, builtin.WithIgnoreVCS(false)).Tools(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 	}
 	known := all[:0]
 	for _, t := range all {
-		if h := handlers[t.Name]; h != nil { // a tool of a newer library is not confined
+		if h := handlers[t.Name]; h != nil { // a tool of a newer library would not be restricted
 			t.Handler = h
 			known = append(known, t)
 		}
@@ -77,7 +77,7 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return known, nil
 }
 
-// within opens the directory for one call of a tool. An error of the tool is told to the model.
+// within opens the directory for one tool call. The model gets the errors of the tool.
 func within[T any](f *files, do func(context.Context, *os.Root, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(ctx context.Context, args T) (*tools.ToolCallResult, error) {
 		dir, err := os.OpenRoot(f.dir)
@@ -121,12 +121,12 @@ func (f *files) name(p string) (string, error) {
 		}
 	}
 	if !filepath.IsLocal(name) {
-		return "", fmt.Errorf("%s is outside of the working directory %s: the file tools work in this directory alone", p, f.dir)
+		return "", fmt.Errorf("%s is outside the working directory %s: the file tools work only in that directory", p, f.dir)
 	}
 	return name, nil
 }
 
-// resolved returns the path without symbolic links, or as it is when it cannot be resolved.
+// resolved returns the path without symbolic links, or unchanged if it cannot be resolved.
 func resolved(p string) string {
 	if r, err := filepath.EvalSymlinks(p); err == nil {
 		return r
@@ -134,7 +134,7 @@ func resolved(p string) string {
 	return p
 }
 
-// open opens a regular file. It does not wait for the other end of a FIFO.
+// open opens a regular file. It does not block on a FIFO.
 func open(dir *os.Root, name string, flag int) (*os.File, error) {
 	file, err := dir.OpenFile(name, flag|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
@@ -147,7 +147,7 @@ func open(dir *os.Root, name string, flag int) (*os.File, error) {
 	return file, nil
 }
 
-// contents reads a regular file, at most limit bytes of it.
+// contents reads at most limit bytes of a regular file.
 func contents(dir *os.Root, name string, limit int64) ([]byte, error) {
 	file, err := open(dir, name, os.O_RDONLY)
 	if err != nil {
@@ -162,7 +162,7 @@ func (f *files) readFile(_ context.Context, dir *os.Root, args builtin.ReadFileA
 	if err != nil {
 		return "", err
 	}
-	b, err := contents(dir, name, int64(f.limit)+1) // what is more is cut off with a remark
+	b, err := contents(dir, name, int64(f.limit)+1) // longer content is cut off with a note
 	return string(b), err
 }
 
@@ -197,7 +197,8 @@ func (f *files) readFiles(ctx context.Context, dir *os.Root, args builtin.ReadMu
 	return out.String(), nil
 }
 
-// writable is name, for a file that the agent may write: none of git's own, because git runs programs that they name.
+// writable returns the relative path of a file that the agent may write. It refuses git's own files, because they can
+// name programs that git runs.
 func (f *files) writable(p string) (string, error) {
 	name, err := f.name(p)
 	if err != nil {
@@ -216,7 +217,7 @@ func (f *files) writable(p string) (string, error) {
 	}
 	for _, part := range append(strings.Split(rel, "/"), strings.Split(name, "/")...) {
 		if strings.EqualFold(part, ".git") {
-			return "", fmt.Errorf("%s belongs to git: the file tools do not change it", p)
+			return "", fmt.Errorf("%s belongs to git: the file tools cannot change it", p)
 		}
 	}
 	return name, nil

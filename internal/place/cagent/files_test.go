@@ -29,8 +29,8 @@ agents:
 permissions: {allow: [write_file, edit_file]}
 `
 
-// use has the agent use the tools, and returns their results. Each of calls is a tool's name and arguments.
-func (d *desk) use(calls ...any) []string {
+// use lets the agent call tools, and returns their results. calls alternates between names of tools and arguments.
+func (d *fixture) use(calls ...any) []string {
 	d.t.Helper()
 	var list []map[string]any
 	for i := 0; i < len(calls); i += 2 {
@@ -46,14 +46,14 @@ func (d *desk) use(calls ...any) []string {
 
 func path(p string) map[string]any { return map[string]any{"path": p} }
 
-// TestFilesStayInside wants no tool of files to reach anything but the agent's own directory.
-func TestFilesStayInside(t *testing.T) {
+// TestFileToolsCannotEscape checks that the file tools cannot access anything outside the agent's directory.
+func TestFileToolsCannotEscape(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "secret.txt")
 	require.NoError(t, os.WriteFile(secret, []byte("classified"), 0o600))
-	d := newDesk(t, fleet.Recipe{Document: filesDoc}, nil)
-	other := newDesk(t, fleet.Recipe{}, func(c *cagent.Config) { c.Dir = filepath.Join(outside, "other") })
+	d := newFixture(t, fleet.Recipe{Document: filesDoc}, nil)
+	other := newFixture(t, fleet.Recipe{}, func(c *cagent.Config) { c.Dir = filepath.Join(outside, "other") })
 	other.does("hello")
 	work := d.agent.Location
 	for name, to := range map[string]string{"file.link": secret, "dir.link": outside, "up.md": secret} {
@@ -73,7 +73,7 @@ func TestFilesStayInside(t *testing.T) {
 			require.NotContains(t, r, "FILE conversation.jsonl", "%s by %d", w, i)
 			require.NotContains(t, r, "successfully", "%s by %d", w, i)
 		}
-		require.Regexp(t, "outside of the working directory|leads out of the working directory", results[0], w)
+		require.Regexp(t, "outside the working directory|leads out of the working directory", results[0], w)
 	}
 	b, err := os.ReadFile(secret)
 	require.NoError(t, err)
@@ -81,10 +81,10 @@ func TestFilesStayInside(t *testing.T) {
 	require.NotContains(t, d.model.Requests()[0].System, "classified", "a prompt file is a link out of the directory")
 }
 
-// TestFileTools wants the tools of files to work in the agent's own directory.
+// TestFileTools checks that the file tools work in the agent's directory.
 func TestFileTools(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, fleet.Recipe{Document: filesDoc}, nil)
+	d := newFixture(t, fleet.Recipe{Document: filesDoc}, nil)
 	work := d.agent.Location
 	put := func(name, text string) {
 		t.Helper()
@@ -134,8 +134,8 @@ func TestFileTools(t *testing.T) {
 	require.Contains(t, d.model.Requests()[0].System, "Indent with tabs.")
 }
 
-// TestPrograms wants definitions that run programs to be refused on a server that shares its machine, in the catalog and
-// in a run of an agent that was made before.
+// TestPrograms checks that a server that shares its machine refuses definitions that run programs, in the catalog and
+// in runs of existing agents.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	for name, with := range map[string]string{
@@ -157,7 +157,7 @@ func TestPrograms(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, no, strings.Contains(all[0].Problem, "cagent.programs"), all[0].Problem)
 			}
-			d := newDesk(t, fleet.Recipe{Document: doc}, func(c *cagent.Config) { c.NoPrograms = true })
+			d := newFixture(t, fleet.Recipe{Document: doc}, func(c *cagent.Config) { c.NoPrograms = true })
 			_, o := d.does("hello")
 			require.Equal(t, fleet.TaskFailed, o.Status)
 			require.Contains(t, o.Reason, "cagent.programs: true")

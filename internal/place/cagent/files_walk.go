@@ -24,18 +24,18 @@ const (
 	maxGitIgnore = 1 << 20 // bytes of a .gitignore
 )
 
-// ignored says which files git ignores. It reads each .gitignore once, through the root.
+// ignored tells which files git ignores. It reads each .gitignore once, through the root.
 type ignored struct {
 	dir  *os.Root
 	off  bool
-	read map[string][]gitignore.Pattern // that hold in a directory, with those of the directories above
+	read map[string][]gitignore.Pattern // patterns in effect, by directory
 }
 
 func newIgnored(dir *os.Root, off bool) *ignored {
 	return &ignored{dir: dir, off: off, read: map[string][]gitignore.Pattern{}}
 }
 
-// has reports whether git ignores the file, or keeps its own data in it.
+// has reports whether git ignores the file or stores its own data in it.
 func (i *ignored) has(name string, isDir bool) bool {
 	switch {
 	case i.off || name == ".":
@@ -68,7 +68,8 @@ func (i *ignored) patterns(dir string) []gitignore.Pattern {
 	return all
 }
 
-// walk calls visit with the files and directories below name that git does not ignore. It follows no symbolic links.
+// walk calls visit for the files and directories below name that git does not ignore. It does not follow symbolic
+// links.
 func (f *files) walk(ctx context.Context, dir *os.Root, p string, visit func(name string, e fs.DirEntry) error) error {
 	name, err := f.name(p)
 	if err != nil {
@@ -83,7 +84,7 @@ func (f *files) walk(ctx context.Context, dir *os.Root, p string, visit func(nam
 		case err != nil && at == name:
 			return err
 		case err != nil:
-			return nil //nolint:nilerr // what cannot be read is left out
+			return nil //nolint:nilerr // skip what cannot be read
 		case at != name && ignore.has(at, e.IsDir()):
 			if e.IsDir() {
 				return fs.SkipDir
@@ -150,7 +151,7 @@ func (f *files) search(ctx context.Context, dir *os.Root, args builtin.SearchFil
 		}
 		text, err := contents(dir, name, maxFileSize)
 		if err != nil || bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
-			return nil //nolint:nilerr // what cannot be read, and what is not text, is left out
+			return nil //nolint:nilerr // skip what cannot be read or is not text
 		}
 		n := 0
 		for line := range strings.Lines(string(text)) {

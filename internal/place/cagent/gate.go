@@ -19,37 +19,37 @@ import (
 	"fleet/internal/fleet"
 )
 
-// tokens are what one request used.
+// tokens are the token counts of one request.
 type tokens struct{ input, output, cached, written int64 }
 
-// in is how many tokens were read, from a cache or not.
+// in returns the number of input tokens, cached ones included.
 func (t tokens) in() int64 { return t.input + t.cached + t.written }
 
-// used is one request that was answered.
+// used is the usage of one answered request.
 type used struct {
 	model string
 	tokens
 	usd float64
 }
 
-// gate is between a run and its models. When the run is over, no request goes through any more: the library is told
-// instead that the model has nothing to add, which ends it in order.
+// gate is between a run and its models. When the run is over, it lets no request through. Instead it returns an empty
+// answer to the library, which then ends the run normally.
 type gate struct {
 	config  *Config
 	secrets *secrets
-	over    func() bool // the run is to end
-	limit   func()      // the run has asked as often as it may
-	told    func()      // more is known of what was used; nil: nobody wants to hear
+	over    func() bool // the run must end
+	limit   func()      // called when the limit of requests is reached
+	told    func()      // called when the usage changes; nil: not called
 
 	mu       sync.Mutex
 	requests int
-	used     []used               // and not yet taken
-	total    fleet.Usage          // of requests that were answered
-	usd      float64              // what they cost
-	flight   map[*exchange]*gated // requests that are being answered
+	used     []used               // not returned by take yet
+	total    fleet.Usage          // of answered requests
+	usd      float64              // cost of total
+	flight   map[*exchange]*gatedModel // active requests
 }
 
-// spent returns what the run has used so far, requests under way included, and what that cost.
+// spent returns the usage and cost of the run, active requests included.
 func (g *gate) spent() (fleet.Usage, float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,17 +63,17 @@ func (g *gate) spent() (fleet.Usage, float64) {
 	return total, usd
 }
 
-// begin takes note of a request.
-func (g *gate) begin(x *exchange, m *gated) {
+// begin adds an active request.
+func (g *gate) begin(x *exchange, m *gatedModel) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.flight == nil {
-		g.flight = map[*exchange]*gated{}
+		g.flight = map[*exchange]*gatedModel{}
 	}
 	g.flight[x] = m
 }
 
-// end takes note of what a request has used; nil: nothing that is known.
+// end removes an active request and adds its usage; nil: the usage is unknown.
 func (g *gate) end(x *exchange, u *used) {
 	g.mu.Lock()
 	delete(g.flight, x)
@@ -90,7 +90,7 @@ func (g *gate) end(x *exchange, u *used) {
 	}
 }
 
-// take returns what was used since it was asked last.
+// take returns the usage since the last call.
 func (g *gate) take() []used {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,14 +99,14 @@ func (g *gate) take() []used {
 	return u
 }
 
-// asked is how often a model was asked.
+// asked returns the number of requests.
 func (g *gate) asked() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.requests
 }
 
-// pass reports whether the next request may go through, and counts it.
+// pass counts the next request and reports whether it may be sent.
 func (g *gate) pass(max int) bool {
 	if g.over() {
 		return false
@@ -123,58 +123,58 @@ func (g *gate) pass(max int) bool {
 	return !full
 }
 
-// gated is a model behind the gate.
-type gated struct {
+// gatedModel is a model whose requests pass the gate.
+type gatedModel struct {
 	provider.Provider
 	gate   *gate
-	max    int // how often it may be asked in a run
+	max    int // maximum number of requests in a run
 	change changes
 }
 
-// BaseConfig implements provider.Provider. It says nothing, since the library would make another model of it, beside
-// the gate.
-func (m *gated) BaseConfig() base.Config { return base.Config{} }
+// BaseConfig implements provider.Provider. It returns an empty configuration, because the library would use it to
+// create another model that bypasses the gate.
+func (m *gatedModel) BaseConfig() base.Config { return base.Config{} }
 
 // CreateChatCompletionStream implements provider.Provider.
-func (m *gated) CreateChatCompletionStream(ctx context.Context, messages []chat.Message, offered []tools.Tool) (s chat.MessageStream, err error) {
+func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []chat.Message, offered []tools.Tool) (s chat.MessageStream, err error) {
 	if !m.gate.pass(m.max) {
-		return nothing{}, nil
+		return emptyStream{}, nil
 	}
 	x := &exchange{change: m.change, told: m.gate.told}
 	m.gate.begin(x, m)
 	defer func() {
 		if p := recover(); p != nil {
-			m.gate.config.Logger.ErrorContext(ctx, "a model's client panicked", "panic", p, "stack", string(debug.Stack()))
-			err = errors.New("the model's client broke down")
+			m.gate.config.Logger.ErrorContext(ctx, "model client panicked", "panic", p, "stack", string(debug.Stack()))
+			err = errors.New("the model's client panicked")
 		}
 		err = m.hidden(x, err)
 	}()
 	ctx = withExchange(ctx, x)
-	s, err = m.Provider.CreateChatCompletionStream(ctx, answered(messages), offered)
+	s, err = m.Provider.CreateChatCompletionStream(ctx, completeToolResults(messages), offered)
 	if err != nil {
 		m.gate.end(x, nil)
 		return nil, err
 	}
-	return &metered{MessageStream: s, model: m, exchange: x}, nil
+	return &meteredStream{MessageStream: s, model: m, exchange: x}, nil
 }
 
-// hidden is the error without secrets. It still is what it was to errors.Is.
-func (m *gated) hidden(x *exchange, err error) error {
+// hidden returns the error without secrets. errors.Is still finds the same causes.
+func (m *gatedModel) hidden(x *exchange, err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	if m.gate.over() {
-		return context.Canceled // whatever the client makes of it
+		return context.Canceled // regardless of the client's error
 	}
 	if _, named := x.state(); named != nil {
-		err = named // of which the client knows less
+		err = named // more precise than the client's error
 	}
 	return fmt.Errorf("the model %s: %s", m.ID(), m.gate.secrets.hide(withoutPrefix(err.Error())))
 }
 
-// answered gives an answer to calls of tools that have none: of tools that the model made up, which the library passes
-// over, and of those that a run was cut off in. No API takes a conversation with a call that was not answered.
-func answered(messages []chat.Message) []chat.Message {
+// completeToolResults adds results for tool calls that have none: calls of unknown tools, which the library skips, and calls that
+// were interrupted. APIs refuse a conversation with an unanswered call.
+func completeToolResults(messages []chat.Message) []chat.Message {
 	var out []chat.Message
 	var open []tools.ToolCall
 	settle := func() {
@@ -190,7 +190,7 @@ func answered(messages []chat.Message) []chat.Message {
 		if m.Role == chat.MessageRoleTool {
 			i := indexOfCall(open, m.ToolCallID)
 			if i < 0 {
-				continue // an answer to nothing
+				continue // a result without a call
 			}
 			open = append(open[:i:i], open[i+1:]...)
 		} else {
@@ -212,20 +212,20 @@ func indexOfCall(calls []tools.ToolCall, id string) int {
 	return -1
 }
 
-// metered counts what the answer used.
-type metered struct {
+// meteredStream counts the usage of an answer.
+type meteredStream struct {
 	chat.MessageStream
-	model    *gated
+	model    *gatedModel
 	exchange *exchange
 	name     string
 	last     *chat.Usage
 }
 
 // Recv implements chat.MessageStream.
-func (s *metered) Recv() (r chat.MessageStreamResponse, err error) {
+func (s *meteredStream) Recv() (r chat.MessageStreamResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = errors.New("the model's answer could not be read")
+			err = errors.New("cannot read the model's answer")
 		}
 	}()
 	r, err = s.MessageStream.Recv()
@@ -239,7 +239,7 @@ func (s *metered) Recv() (r chat.MessageStreamResponse, err error) {
 }
 
 // Close implements chat.MessageStream.
-func (s *metered) Close() {
+func (s *meteredStream) Close() {
 	s.MessageStream.Close()
 	g := s.model.gate
 	u := used{model: s.name}
@@ -250,20 +250,20 @@ func (s *metered) Close() {
 	if s.last != nil {
 		u.tokens = tokens{s.last.InputTokens, s.last.OutputTokens, s.last.CachedInputTokens, s.last.CacheWriteTokens}
 	}
-	if told, _ := s.exchange.state(); told != nil { // also of an answer that was cut off, and in parts
+	if told, _ := s.exchange.state(); told != nil { // also for an incomplete answer
 		u.tokens = *told
 	}
 	u.usd = g.config.priceOf(id).usd(u.tokens)
 	g.end(s.exchange, &u)
 }
 
-// nothing is the answer of a model that has nothing to add.
-type nothing struct{}
+// emptyStream is the answer of a model that has nothing to add.
+type emptyStream struct{}
 
 // Recv implements chat.MessageStream.
-func (nothing) Recv() (chat.MessageStreamResponse, error) {
+func (emptyStream) Recv() (chat.MessageStreamResponse, error) {
 	return chat.MessageStreamResponse{Choices: []chat.MessageStreamChoice{{FinishReason: chat.FinishReasonStop}}}, nil
 }
 
 // Close implements chat.MessageStream.
-func (nothing) Close() {}
+func (emptyStream) Close() {}

@@ -19,11 +19,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// rules say which tools a run may use.
+// rules tell which tools a run may use.
 type rules struct {
 	deny  *permissions.Checker
-	allow *permissions.Checker // what is allowed by name
-	only  bool                 // nothing else is
+	allow *permissions.Checker // allowed by name
+	only  bool                 // nothing else is allowed
 }
 
 func newRules(doc *latest.PermissionsConfig, recipe *fleet.Recipe) rules {
@@ -40,10 +40,11 @@ func newRules(doc *latest.PermissionsConfig, recipe *fleet.Recipe) rules {
 	return r
 }
 
-// refuses says why the tool may not be used; empty when it may. approved says that its kind needs no word.
+// refuses returns why the tool must not be used; empty if it may be used. approved means that its toolset needs no
+// permission.
 func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
 	var args map[string]any
-	_ = json.Unmarshal([]byte(arguments), &args) // what is no object matches by name only
+	_ = json.Unmarshal([]byte(arguments), &args) // if the arguments are not an object, match by name only
 	switch {
 	case r.deny.CheckWithArgs(t.Name, args) == permissions.Deny:
 		return "is denied by the agent's definition"
@@ -57,51 +58,52 @@ func (r rules) refuses(t *tools.Tool, arguments string, approved bool) string {
 	return "needs an approval, and there is nobody to ask: the agent's definition has to allow it (permissions.allow, in version \"3\" of definitions)"
 }
 
-// guard is a toolset that keeps the rules, ends with its run, and cannot hang or break the server.
+// guard wraps a toolset. It applies the rules, ends the toolset with its run, and protects the server from hanging or
+// panicking tools.
 type guard struct {
 	tools.ToolSet
-	what     string // it is, for warnings
+	what     string // the toolset, for warnings
 	run      *run
 	rules    rules
 	approved bool
 
 	mu      sync.Mutex
 	started bool
-	broken  bool // it did not start, and has said so
+	broken  bool // it did not start, and this was reported
 }
 
-// works reports whether the toolset has started. What has not is left alone: it may hold a lock for ever.
+// works reports whether the toolset has started. Otherwise it must not be called, because it may hold a lock forever.
 func (g *guard) works() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.started
 }
 
-// usable reports whether the toolset may still start, or has.
+// usable reports whether the toolset has started or may still start.
 func (g *guard) usable() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.broken
 }
 
-// errStuck is the error of a part of a tool that does not return.
-var errStuck = errors.New("it did not answer in time")
+// errNoAnswer means that a part of a tool does not return.
+var errNoAnswer = errors.New("it did not answer in time")
 
-// bounded calls f, for as long as the context and the limit let it. What goes on after that is left behind.
+// bounded calls f and returns at the latest when the context or the limit ends. A call that goes on is abandoned.
 func bounded[T any](ctx context.Context, r *run, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errStuck)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errNoAnswer)
 	defer cancel()
 	done := make(chan result, 1)
 	go func() {
 		var res result
 		defer func() {
 			if p := recover(); p != nil {
-				r.engine.config.Logger.ErrorContext(ctx, "a tool panicked", "panic", p, "stack", string(debug.Stack()))
-				res.err = errors.New("it broke down")
+				r.engine.config.Logger.ErrorContext(ctx, "tool panicked", "panic", p, "stack", string(debug.Stack()))
+				res.err = errors.New("it panicked")
 			}
 			done <- res
 		}()
@@ -125,14 +127,14 @@ func (g *guard) Start(ctx context.Context) error {
 	broken := g.broken
 	g.mu.Unlock()
 	if broken {
-		return nil // it has no tools, and is not waited for again
+		return nil // it has no tools, and is not tried again
 	}
 	_, err := bounded(ctx, g.run, g.run.engine.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.started, g.broken = err == nil, err != nil
 	if err != nil {
-		return g.run.hide(fmt.Errorf("%s did not start, and its tools are missing: %w", g.what, err))
+		return g.run.hide(fmt.Errorf("%s did not start, so its tools are missing: %w", g.what, err))
 	}
 	return nil
 }
@@ -203,7 +205,7 @@ func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return guarded, nil
 }
 
-// call runs the tool. Whatever comes of it, the model gets an answer.
+// call runs the tool. The model gets an answer in every case.
 func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandler, c tools.ToolCall) *tools.ToolCallResult {
 	r := g.run
 	if r.over() {
@@ -226,7 +228,7 @@ func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandl
 	}()
 	res, err := bounded(ctx, r, r.engine.config.ToolTimeout, func(ctx context.Context) (*tools.ToolCallResult, error) { return handler(ctx, c) })
 	switch {
-	case errors.Is(err, errStuck):
+	case errors.Is(err, errNoAnswer):
 		return tools.ResultError(fmt.Sprintf("The tool %q did not answer within %s and was given up.", t.Name, r.engine.config.ToolTimeout))
 	case err != nil:
 		return tools.ResultError(clean(clip(r.engine.secrets.hide(fmt.Sprintf("The tool %q failed: %v", t.Name, err)), r.engine.config.MaxToolOutput)))

@@ -17,14 +17,14 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// home is the directory of an agent: agent.json, conversation.jsonl, log, stopped (when it is), work/ and runs/. That of an agent
-// whose runs have processes of their own also has state/, home/ and tmp/, and its conversation is in state/.
+// home is an agent's directory: agent.json, conversation.jsonl, log, stopped (if it is), work/ and runs/. If runs have
+// their own processes, there are also state/, which then holds the conversation, home/ and tmp/.
 type home string
 
-// maxFile is the longest file of an agent's home that is read in one piece, in bytes.
+// maxFile is the size limit, in bytes, for reading a file of an agent's home at once.
 const maxFile = 64 << 20
 
-// record is what is written of an agent into its home.
+// record is the content of agent.json.
 type record struct {
 	UID       string        `json:"uid"`
 	Name      string        `json:"name"`
@@ -34,11 +34,12 @@ type record struct {
 	Spec      string        `json:"spec,omitempty"`
 	Recipe    *fleet.Recipe `json:"recipe"`
 	CreatedAt time.Time     `json:"created_at"`
-	// Machine reports whether its runs touch this machine: see ofMachine. Nil: an earlier version of Fleet wrote the record.
+	// Machine reports whether runs touch this machine: see ofMachine. Nil: an earlier version of Fleet wrote the
+	// record.
 	Machine *bool `json:"machine,omitempty"`
 }
 
-// document is the agent's definition; that of an agent whose recipe has none is as short as one can be.
+// document returns the agent's definition. If the recipe has none, it returns a minimal one.
 func (r *record) document() string {
 	if r.Recipe.Document != "" {
 		return r.Recipe.Document
@@ -46,7 +47,7 @@ func (r *record) document() string {
 	return "agents:\n  root:\n    model: auto\n"
 }
 
-// work is the directory the agent works in.
+// work returns the agent's working directory.
 func (r *record) work(h home) string {
 	if r.Recipe.Dir != "" {
 		return r.Recipe.Dir
@@ -60,7 +61,7 @@ func (h home) path(parts ...string) string {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 
-// fileName returns a name for the file of something with that id: the id itself, unless it is unfit for a file.
+// fileName returns the id as a file name, encoded if necessary.
 func fileName(id string) string {
 	if plainName.MatchString(id) {
 		return id
@@ -69,13 +70,13 @@ func fileName(id string) string {
 	return "_" + hex.EncodeToString(sum[:16])
 }
 
-// exists reports whether the file is there.
+// exists reports whether the file exists.
 func (h home) exists(name string) bool {
 	_, err := os.Lstat(h.path(name))
 	return err == nil
 }
 
-// read reads a JSON file. A file that is not there is fs.ErrNotExist.
+// read reads a JSON file. It returns fs.ErrNotExist if there is none.
 func (h home) read(name string, v any) error {
 	b, err := agentfile.Read(h.path(name), maxFile)
 	if err != nil {
@@ -87,7 +88,7 @@ func (h home) read(name string, v any) error {
 	return nil
 }
 
-// write writes a JSON file, wholly or not at all.
+// write writes a JSON file atomically.
 func (h home) write(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -96,7 +97,7 @@ func (h home) write(name string, v any) error {
 	return writeFile(h.path(name), append(b, '\n'))
 }
 
-// writeFile writes a file, wholly or not at all, so that it is there after a crash of the machine too.
+// writeFile writes a file atomically and durably.
 func writeFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -118,7 +119,7 @@ func writeFile(path string, data []byte) error {
 	return err
 }
 
-// log writes a line into the agent's log. It is an effort.
+// log appends a line to the agent's log. Errors are ignored.
 func (h home) log(now time.Time, format string, args ...any) {
 	f, err := agentfile.Create(h.path("log"))
 	if err != nil {
@@ -128,7 +129,7 @@ func (h home) log(now time.Time, format string, args ...any) {
 	_, _ = fmt.Fprintf(f, "%s %s\n", now.UTC().Format(time.RFC3339), oneLine(fmt.Sprintf(format, args...), 1000))
 }
 
-// lines returns the last n lines of the log, and whether there were more.
+// lines returns the last n lines of the log, and whether there are more.
 func (h home) lines(n int) ([]string, bool, error) {
 	b, err := agentfile.Read(h.path("log"), maxFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) == 0 {

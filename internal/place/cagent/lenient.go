@@ -17,20 +17,19 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// toolsetTypes are the types of toolsets that this build has.
+// toolsetTypes are the types of toolsets in this build.
 var toolsetTypes = []string{"a2a", "api", "fetch", "filesystem", "lsp", "mcp", "memory", "script", "shell", "think", "todo"}
 
-// maxUnknown is how many unknown keys a definition may have before it counts as something else.
+// maxUnknown is the maximum number of unknown keys in a definition.
 const maxUnknown = 100
 
-// load reads a definition. One that was written for a newer version of the library is read without what this version
-// does not know, and the warnings say what that is. What takes rights away is never left out: an unknown key in the
-// permissions is an error.
+// load reads a definition. If it was written for a newer version of the library, unknown parts are removed, and the
+// warnings name them. Parts that restrict rights are never removed: an unknown key in the permissions is an error.
 func load(document []byte) (*latest.Config, []string, error) {
 	l := &lenient{}
 	if err := yaml.UnmarshalWithOptions(document, &l.tree, yaml.UseOrderedMap()); err != nil {
 		c, err := config.Load(context.Background(), config.NewBytesSource("definition", document))
-		return c, nil, err // which says what is wrong better
+		return c, nil, err // its error is more precise
 	}
 	l.leaveOutVersion()
 	l.leaveOutParts()
@@ -60,11 +59,12 @@ func load(document []byte) (*latest.Config, []string, error) {
 type lenient struct {
 	tree     yaml.MapSlice
 	warnings []string
-	// replaced are toolsets that are replaced by one that does nothing, until the places of the others have been told.
+	// replaced are the paths of toolsets that were replaced by an empty one, so that the positions of the others in
+	// warnings stay right.
 	replaced [][]any
 }
 
-// text returns the document as it is when nothing was left out, so that errors show the author's own lines.
+// text returns the original document if nothing was removed, so that errors show the author's lines.
 func (l *lenient) text(document []byte) ([]byte, error) {
 	if len(l.warnings) == 0 {
 		return document, nil
@@ -81,7 +81,7 @@ func (l *lenient) warn(path []any, why string) {
 	l.warnings = append(l.warnings, fmt.Sprintf("%s %s and is left out", clip(pathText(path), 200), why))
 }
 
-// leaveOutVersion reads a definition of a newer version as one of the newest version that is known.
+// leaveOutVersion treats a definition of a newer version as one of the newest known version.
 func (l *lenient) leaveOutVersion() {
 	for i, item := range l.tree {
 		version := fmt.Sprint(item.Value)
@@ -96,7 +96,7 @@ func (l *lenient) leaveOutVersion() {
 	}
 }
 
-// leaveOutParts leaves out toolsets that this build does not have, retrieval, and subagents from a catalog.
+// leaveOutParts removes toolsets that this build does not have, retrieval, and subagents from a catalog.
 func (l *lenient) leaveOutParts() {
 	agents, _ := get(l.tree, "agents").(yaml.MapSlice)
 	for _, item := range agents {
@@ -112,7 +112,7 @@ func (l *lenient) leaveOutParts() {
 			l.replaced = append(l.replaced, path)
 			l.warn(path, why)
 		}
-		for i, t := range slices.Backward(toolsets) { // from the end, so that the other places stay as they are
+		for i, t := range slices.Backward(toolsets) { // from the end, so that positions do not shift
 			kind, _ := get(t, "type").(string)
 			ref, _ := get(t, "ref").(string)
 			switch {
@@ -131,7 +131,7 @@ func (l *lenient) leaveOutParts() {
 	}
 }
 
-// get returns the value of the key; nil when there is none.
+// get returns the value of the key; nil if there is none.
 func get(tree any, key string) any {
 	m, _ := tree.(yaml.MapSlice)
 	for _, item := range m {
@@ -142,7 +142,7 @@ func get(tree any, key string) any {
 	return nil
 }
 
-// without returns the tree without what is at the path of keys and positions.
+// without returns the tree without the node at the path of keys and positions.
 func without(tree any, path []any) any {
 	switch at := path[0].(type) {
 	case string:
@@ -177,8 +177,8 @@ func without(tree any, path []any) any {
 	return tree
 }
 
-// unknownKey returns where the document has a key that its version does not know; nil when it has none, or something
-// else is wrong with it.
+// unknownKey returns the path of a key that the document's version does not know; nil if there is none, or if the
+// document has another error.
 func unknownKey(document []byte) []any {
 	var head struct {
 		Version string `yaml:"version"`
@@ -202,7 +202,7 @@ func unknownKey(document []byte) []any {
 	return pathTo(file.Docs[0].Body, unknown.Token.Position)
 }
 
-// pathTo returns the path of the key that is at the position; nil when none is.
+// pathTo returns the path of the key at the position; nil if there is none.
 func pathTo(n ast.Node, at *token.Position) []any {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -229,7 +229,7 @@ func pathTo(n ast.Node, at *token.Position) []any {
 	return nil
 }
 
-// pathText writes a path as people do: agents.root.toolsets[1].type.
+// pathText formats a path like agents.root.toolsets[1].type.
 func pathText(path []any) string {
 	var b strings.Builder
 	for _, p := range path {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	lockTime  = 10 * time.Second     // how long a lock is waited for
-	lockAgain = 5 * time.Millisecond // how often it is tried
+	lockTime  = 10 * time.Second     // how long to wait for a lock
+	lockAgain = 5 * time.Millisecond // interval between attempts
 )
 
 // lockFile locks the file until it is closed.
@@ -38,16 +38,17 @@ func lockFile(path string) (*os.File, error) {
 
 func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
-// unlock unlocks and closes the file. A program that is being started by this process may have it open for a moment more.
+// unlock unlocks and closes the file. Unlocking matters because a child process may still have the file open for a
+// moment.
 func unlock(f *os.File) error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
-// locked calls do while nobody else does anything locked in the directory, in this process or another one.
+// locked calls do while it holds the lock of the directory, which excludes other goroutines and processes.
 func (h home) locked(ctx context.Context, do func() error) error {
 	f, err := agentfile.Create(h.path(".lock"))
 	if err != nil {
-		return errors.New("the directory cannot be locked")
+		return errors.New("cannot lock the directory")
 	}
 	defer func() { _ = unlock(f) }()
 	for begun := time.Now(); ; {
@@ -56,9 +57,9 @@ func (h home) locked(ctx context.Context, do func() error) error {
 		case err == nil:
 			return do()
 		case !errors.Is(err, syscall.EWOULDBLOCK):
-			return errors.New("the directory cannot be locked")
+			return errors.New("cannot lock the directory")
 		case time.Since(begun) > lockTime:
-			return errors.New("another run holds the lock of the directory: try again later")
+			return errors.New("another run has locked the directory: try again later")
 		}
 		select {
 		case <-ctx.Done():

@@ -16,8 +16,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// Main does the run that its input describes, and returns the exit code. The server's binary calls it from main when it is
-// started as Config.RunCommand says.
+// Main executes the run that its standard input describes, and returns the exit code. The server's binary calls it when
+// it is started with Config.RunCommand.
 func Main() int {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
@@ -33,9 +33,9 @@ func Main() int {
 	return 0
 }
 
-// runJob does the run. Its result goes into files, and promptFile says what to do.
+// runJob executes the run with the prompt in promptFile, and writes the result to files.
 func runJob(files, promptFile string, told <-chan os.Signal) error {
-	if err := closed(); err != nil {
+	if err := makeUndumpable(); err != nil {
 		return err
 	}
 	var j job
@@ -47,7 +47,7 @@ func runJob(files, promptFile string, told <-chan os.Signal) error {
 		return err
 	}
 	j.Config.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the library says for its own developers: prompts are in it
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the library's log is for its developers, and contains prompts
 	e, err := newEngine(j.Config)
 	if err != nil {
 		return err

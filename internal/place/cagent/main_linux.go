@@ -4,6 +4,6 @@ package cagent
 
 import "golang.org/x/sys/unix"
 
-// closed keeps other processes from the memory, the environment and the open files of this one. Among them are the tools that
-// it starts, which run as the same user within the same sandbox: they would find its keys, and could write its output.
-func closed() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+// makeUndumpable prevents other processes from reading this process's memory, environment and open files. The tools that it
+// starts run as the same user in the same sandbox, and could otherwise read its keys and write its output.
+func makeUndumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }

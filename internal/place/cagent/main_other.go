@@ -2,5 +2,5 @@
 
 package cagent
 
-// closed does nothing: this system has no such thing.
-func closed() error { return nil }
+// makeUndumpable does nothing on this system.
+func makeUndumpable() error { return nil }

@@ -21,9 +21,9 @@ import (
 	"fleet/internal/runner"
 )
 
-var mu sync.Mutex // of what tests share
+var mu sync.Mutex // protects what tests share
 
-// TestMain makes the test binary the supervisor of runs, a run, and an MCP server.
+// TestMain lets the test binary also act as a supervisor of runs, as a run, and as an MCP server.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -38,11 +38,11 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // processes of runs end at once under the race detector too
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets processes of runs end at once, also under the race detector
 	os.Exit(m.Run())
 }
 
-// withProcesses has the place start this binary for runs that have processes of their own.
+// withProcesses configures the place to use this binary for runs in their own processes.
 func withProcesses(t testing.TB, c *cagent.Config) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -51,10 +51,11 @@ func withProcesses(t testing.TB, c *cagent.Config) {
 	c.StopGrace = 2 * time.Second
 }
 
-// ownProcess is the part of a test's name that says that its agents' runs have processes of their own.
+// ownProcess is the part of a test's name that selects agents whose runs have their own processes.
 const ownProcess = "own process"
 
-// bothKinds runs the test with agents whose runs are in this process, and with agents whose runs have processes of their own.
+// bothKinds runs the test with agents whose runs are in this process, and with agents whose runs have their own
+// processes.
 func bothKinds(t *testing.T, test func(*testing.T)) {
 	for _, kind := range []string{"this process", ownProcess} {
 		t.Run(kind, func(t *testing.T) {
@@ -69,7 +70,7 @@ var (
 	agentInBraces = regexp.MustCompile(`model: stub([,}])`)
 )
 
-// ofKind returns the document with what its test's kind of agents has in it.
+// ofKind returns the document with the additions for the test's kind of agents.
 func ofKind(t *testing.T, document string) string {
 	if !strings.Contains(t.Name(), strings.ReplaceAll(ownProcess, " ", "_")) {
 		return document
@@ -78,7 +79,7 @@ func ofKind(t *testing.T, document string) string {
 	return agentInBraces.ReplaceAllString(document, "model: stub, add_environment_info: true$1")
 }
 
-// newHTTP serves on a loopback port until the test has ended. Requests that wait are given up then.
+// newHTTP serves on a loopback port until the test ends, and then cancels waiting requests.
 func newHTTP(t *testing.T, h http.Handler) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -89,12 +90,12 @@ func newHTTP(t *testing.T, h http.Handler) *httptest.Server {
 	return s
 }
 
-// hanging is an endpoint that never answers.
+// hanging returns the URL of an endpoint that never answers.
 func hanging(t *testing.T) string {
 	t.Helper()
 	over := make(chan struct{})
 	s := newHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // before it, the server does not notice that the caller has gone
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client has gone
 		select {
 		case <-r.Context().Done():
 		case <-over:

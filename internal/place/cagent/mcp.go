@@ -17,35 +17,35 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpServer is a toolset of an MCP server. The library's own cannot be cut off while it starts, leaves the program
-// running then, and calls tools by the names it has given them instead of their own.
+// mcpServer is a toolset of an MCP server. The library's own toolset cannot be cancelled while it starts, leaves the
+// program running then, and calls tools by changed names.
 type mcpServer struct {
 	tools.BaseToolSet
-	name      string // before the tools' names; empty: nothing is
+	name      string // prefix of the tools' names; may be empty
 	transport func(ctx context.Context) mcp.Transport
-	idle      func() // closes connections that nobody uses; nil: there are none
+	idle      func() // closes idle connections; may be nil
 
 	session *mcp.ClientSession
-	end     context.CancelFunc // ends what the session runs on
+	end     context.CancelFunc // ends the session
 }
 
-// mcpCommand is a server that is a program.
+// mcpCommand returns a server that is a program.
 func mcpCommand(name, command string, args, env []string, dir string) *mcpServer {
 	return &mcpServer{name: name, transport: func(ctx context.Context) mcp.Transport {
 		cmd := exec.CommandContext(ctx, command, args...)
 		cmd.Env, cmd.Dir = env, dir
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // and what it has started
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // also kills its children
 		return &mcp.CommandTransport{Command: cmd, TerminateDuration: time.Second}
 	}}
 }
 
-// mcpRemote is a server at an address, public or at one of the hosts that inside names.
+// mcpRemote returns a server at a URL. Its host must be public or in inside.
 func mcpRemote(name, url, kind string, headers map[string]string, inside ...string) *mcpServer {
-	base := outward(inside...)
+	base := publicTransport(inside...)
 	client := &http.Client{
 		Transport: &withHeaders{base, hostOf(url), headers},
-		// The headers may be secrets of this one server.
+		// The headers may hold secrets for this server only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &mcpServer{name: name, idle: base.CloseIdleConnections, transport: func(context.Context) mcp.Transport {
@@ -56,7 +56,7 @@ func mcpRemote(name, url, kind string, headers map[string]string, inside ...stri
 	}}
 }
 
-// withHeaders adds headers to requests to one host. A server can name another one, which must not see them.
+// withHeaders adds headers to requests to one host. Other hosts, to which a server may refer, must not get them.
 type withHeaders struct {
 	base    http.RoundTripper
 	host    string
@@ -74,7 +74,7 @@ func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.base.RoundTrip(r)
 }
 
-// Start implements tools.ToolSet. A start that is cut off leaves nothing behind.
+// Start implements tools.ToolSet. An interrupted start leaves nothing behind.
 func (s *mcpServer) Start(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
@@ -136,7 +136,7 @@ func (s *mcpServer) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return all, nil
 }
 
-// caller calls the tool of the name that the server has for it.
+// caller returns a handler that calls the tool by the server's name for it.
 func (s *mcpServer) caller(name string) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		var args map[string]any
@@ -157,7 +157,7 @@ func (s *mcpServer) caller(name string) tools.ToolHandler {
 	}
 }
 
-// expandAll puts variables of the environment into values.
+// expandAll expands variables of the environment in the values.
 func expandAll(values map[string]string, expand func(string) (string, error)) (map[string]string, error) {
 	out := maps.Clone(values)
 	for k, v := range values {

@@ -23,7 +23,7 @@ import (
 	"fleet/internal/place/cagent"
 )
 
-// The test binary is an MCP server too, when it is called with this.
+// This argument makes the test binary act as an MCP server.
 const asServer = "be-an-mcp-server"
 
 type terms struct {
@@ -31,7 +31,7 @@ type terms struct {
 	B int `json:"b"`
 }
 
-// calculator is an MCP server with tools.
+// calculator returns an MCP server with tools.
 func calculator() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "calculator", Version: "1"}, &mcp.ServerOptions{Instructions: "Calculate with care."})
 	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds."}, func(_ context.Context, _ *mcp.CallToolRequest, in terms) (*mcp.CallToolResult, any, error) {
@@ -56,7 +56,7 @@ func TestMCPServers(t *testing.T) {
 		mu.Unlock()
 		handler.ServeHTTP(w, r)
 	}))
-	d := newDesk(t, fleet.Recipe{
+	d := newFixture(t, fleet.Recipe{
 		Document: fmt.Sprintf(`
 models:
   stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
@@ -100,14 +100,14 @@ agents:
 	require.NotContains(t, tokens, "")
 }
 
-// TestMCPServerThatHangs wants a program that does not answer to be gone when the run goes on without it.
+// TestMCPServerThatHangs checks that a program that does not answer is killed, and that the run continues without it.
 func TestMCPServerThatHangs(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, fleet.Recipe{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
+	d := newFixture(t, fleet.Recipe{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
 		func(c *cagent.Config) { c.ToolTimeout = 300 * time.Millisecond })
 	all, o := d.does("hello")
 	require.Equal(t, "You said: hello", o.Summary, o.Reason)
-	require.Contains(t, all[0].Text, `the MCP server "slow" did not start, and its tools are missing: it did not answer in time`)
+	require.Contains(t, all[0].Text, `the MCP server "slow" did not start, so its tools are missing: it did not answer in time`)
 	require.NotContains(t, all[0].Text, "guard")
 	require.Contains(t, string(all[0].Data), `"type":"warning"`)
 	text, err := os.ReadFile(filepath.Join(d.agent.Location, "pid"))
@@ -117,7 +117,7 @@ func TestMCPServerThatHangs(t *testing.T) {
 	require.Eventually(t, func() bool { return syscall.Kill(-pid, 0) != nil }, 10*time.Second, 10*time.Millisecond)
 }
 
-// TestMCPServerInside has definitions and tools name a server on the server's own networks.
+// TestMCPServerInside uses definitions and tools that name a server on the server's own network.
 func TestMCPServerInside(t *testing.T) { bothKinds(t, checkMCPServerInside) }
 
 func checkMCPServerInside(t *testing.T) {
@@ -134,7 +134,7 @@ func checkMCPServerInside(t *testing.T) {
 		"a tool":                    {fleet.Recipe{Tools: []fleet.Tool{tool}}, nil},
 		"a tool that may":           {fleet.Recipe{Tools: []fleet.Tool{tool}, Inside: []string{"127.0.0.1"}}, []string{"sum"}},
 	} {
-		d := newDesk(t, c.recipe, nil)
+		d := newFixture(t, c.recipe, nil)
 		all, o := d.does("hello")
 		require.Equal(t, "You said: hello", o.Summary, "%s: %s", name, o.Reason)
 		offered := slices.DeleteFunc(d.model.Requests()[0].ToolNames(), func(n string) bool { return n == "think" })

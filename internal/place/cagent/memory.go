@@ -12,11 +12,11 @@ import (
 	"github.com/docker/cagent/pkg/tools/builtin"
 )
 
-// maxMemory bounds the memories of one agent, in bytes.
+// maxMemory limits the memories of one agent, in bytes.
 const maxMemory = 1 << 20
 
-// memories are what an agent was told to remember. They are in a file that all sessions of one owner with the same
-// definition share, and that outlives them: see Place.memory.
+// memories are what an agent was told to remember. All sessions of one owner with the same definition share them in a
+// file that outlives the sessions: see Place.memory.
 type memories struct {
 	dir  home
 	name string
@@ -24,15 +24,15 @@ type memories struct {
 
 var _ builtin.DB = (*memories)(nil)
 
-// memoryFile names the file of memories. A definition can have several, which differ by their paths.
+// memoryFile returns the name of the file. A definition can have several sets of memories with different paths.
 func memoryFile(path string) string { return "memory-" + fileName(path) + ".json" }
 
-// change reads the memories and has do change them. They are written when do says so.
+// change passes the memories to do, and writes the result if do reports a change.
 func (m *memories) change(ctx context.Context, do func([]database.UserMemory) (_ []database.UserMemory, changed bool)) error {
 	return m.dir.locked(ctx, func() error {
 		var all []database.UserMemory
 		if err := m.dir.read(m.name, &all); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errors.New("the memories cannot be read")
+			return errors.New("cannot read the memories")
 		}
 		all, changed := do(all)
 		if !changed {
@@ -43,10 +43,10 @@ func (m *memories) change(ctx context.Context, do func([]database.UserMemory) (_
 			size += len(one.Memory)
 		}
 		if size > maxMemory {
-			return errors.New("the memory is full: delete what is not needed any more")
+			return errors.New("the memory is full: delete memories that are no longer needed")
 		}
 		if err := m.dir.write(m.name, all); err != nil {
-			return errors.New("the memories cannot be written")
+			return errors.New("cannot write the memories")
 		}
 		return nil
 	})

@@ -26,8 +26,8 @@ agents:
     toolsets: [{type: todo, shared: SHARED}, {type: memory, path: memory.db}]
 `
 
-// another has the desk's next tasks done by another agent.
-func (d *desk) another(owner, name string) {
+// another creates another agent for the desk's next tasks.
+func (d *fixture) another(owner, name string) {
 	d.t.Helper()
 	recipe := *d.agent.Recipe
 	recipe.Name = name
@@ -36,14 +36,15 @@ func (d *desk) another(owner, name string) {
 	require.NoError(d.t, err)
 }
 
-// TestTodosAndMemories wants todos to last as long as the session, and memories as long as the agent of the owner.
+// TestTodosAndMemories checks that todos last as long as the session, and that memories are shared by sessions of the
+// same owner and definition.
 func TestTodosAndMemories(t *testing.T) { bothKinds(t, checkTodosAndMemories) }
 
 func checkTodosAndMemories(t *testing.T) {
 	for _, shared := range []string{"false", "true"} {
 		t.Run("shared "+shared, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk(t, fleet.Recipe{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", shared), Allow: []string{"*"}}, nil)
+			d := newFixture(t, fleet.Recipe{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", shared), Allow: []string{"*"}}, nil)
 			see := func() []string {
 				return d.use("list_todos", map[string]any{}, "get_memories", map[string]any{})
 			}
@@ -76,11 +77,11 @@ func checkTodosAndMemories(t *testing.T) {
 	}
 }
 
-// TestMemoriesOfAnEarlierVersion has memories in the file where an earlier version of Fleet kept them.
+// TestMemoriesOfAnEarlierVersion reads memories from the file that an earlier version of Fleet used.
 func TestMemoriesOfAnEarlierVersion(t *testing.T) { bothKinds(t, checkMemoriesOfAnEarlierVersion) }
 
 func checkMemoriesOfAnEarlierVersion(t *testing.T) {
-	d := newDesk(t, fleet.Recipe{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", "true"), Allow: []string{"*"}}, nil)
+	d := newFixture(t, fleet.Recipe{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", "true"), Allow: []string{"*"}}, nil)
 	sum := sha256.Sum256([]byte("alice\x00helper\x00memory.db"))
 	dir := filepath.Join(d.cfg.Dir, "memory")
 	require.NoError(t, os.MkdirAll(dir, 0o700))

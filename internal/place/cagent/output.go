@@ -18,8 +18,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// output is where a run writes what it puts out, a line each: a file, or the pipe to the supervisor of a process. The
-// cursor of an output is where its line ends.
+// output is where a run writes its outputs, one per line: a file, or the pipe to the supervisor of a process. The
+// cursor of an output is the offset of the end of its line.
 type output struct {
 	limit int64
 
@@ -28,7 +28,7 @@ type output struct {
 	size  int64
 	full  bool
 	err   error
-	grown chan struct{} // closed and made anew with every piece
+	grown chan struct{} // closed and replaced with every output
 }
 
 func newOutput(path string, limit int64) (*output, error) {
@@ -43,7 +43,7 @@ func outputTo(f *os.File, limit int64) *output {
 	return &output{file: f, limit: limit, grown: make(chan struct{})}
 }
 
-// add writes a line, if the run has not put out too much.
+// add writes a line unless the output is full.
 func (o *output) add(p driver.Said) {
 	line, err := json.Marshal(p)
 	o.mu.Lock()
@@ -63,7 +63,7 @@ func (o *output) add(p driver.Said) {
 	o.grown = make(chan struct{})
 }
 
-// end writes the last line, also when the run has put out too much, and closes the file.
+// end writes the last line, even if the output is full, and closes the file.
 func (o *output) end(p driver.Said) error {
 	o.mu.Lock()
 	o.full = false
@@ -73,7 +73,7 @@ func (o *output) end(p driver.Said) error {
 	return errors.Join(err, o.close())
 }
 
-// state reports whether the run has put out too much, or could not be written down.
+// state reports whether the output is full, and the first write error.
 func (o *output) state() (full bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,7 +110,7 @@ func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	f, err := agentfile.Open(h.path("output"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f = nil // the run ended before it could begin
+		f = nil // the run ended before it started
 	case err != nil:
 		return fleet.Outcome{}, hostError("cannot read the run's output", err)
 	default:
@@ -118,7 +118,7 @@ func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 	}
 	reader := &follower{file: f, sink: sink}
 	if reader.at, err = strconv.ParseInt("0"+cursor, 10, 64); err != nil {
-		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonInternal, "the cursor %q is not one of a run", clip(cursor, 40))
+		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonInternal, "%q is not a cursor of a run", clip(cursor, 40))
 	}
 	if live != nil {
 		return reader.follow(ctx, live)
@@ -130,7 +130,7 @@ func (w inProcess) Follow(ctx context.Context, r fleet.Run, cursor string, sink 
 }
 
 func notGiven(a fleet.Agent) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q was not given the task", a.Name)
+	return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has no such task", a.Name)
 }
 
 // follower reads an output.
@@ -140,7 +140,7 @@ type follower struct {
 	sink func(fleet.Output) error
 }
 
-// follow reads until the run has ended.
+// follow reads until the run ends.
 func (f *follower) follow(ctx context.Context, r *live) (fleet.Outcome, error) {
 	for {
 		grown, ended := r.out.more(), false
@@ -164,7 +164,7 @@ func (f *follower) follow(ctx context.Context, r *live) (fleet.Outcome, error) {
 	}
 }
 
-// read passes on what there is.
+// read passes on the new outputs.
 func (f *follower) read(ctx context.Context) error {
 	if f.file == nil {
 		return nil
@@ -175,7 +175,7 @@ func (f *follower) read(ctx context.Context) error {
 	for r := bufio.NewReaderSize(f.file, 64<<10); ; {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // a line that has no end yet comes later, or was cut off by a crash
+			return nil // an incomplete line is completed later, or was interrupted by a crash
 		}
 		if err != nil {
 			return hostError("cannot read the run's output", err)

@@ -17,32 +17,32 @@ import (
 	"fleet/internal/runner"
 )
 
-// Place is a fleet.Place. Make one with New.
+// Place implements fleet.Place for agents that are models.
 type Place struct {
-	*engine              // of the runs in this process
-	host    *runner.Host // of those in processes of their own
+	*engine              // for runs in this process
+	host    *runner.Host // for runs in their own processes
 	lock    *os.File
 
 	closed atomic.Bool // set under mu
 
 	mu     sync.Mutex
-	agents map[string]*member // that exist, by uid
+	agents map[string]*member // existing agents, by uid
 	runs   sync.WaitGroup
 }
 
-// member is an agent that exists.
+// member is an existing agent.
 type member struct {
 	home home
 	rec  *record
-	own  bool // its runs have processes of their own: see ofMachine
+	own  bool // its runs have their own processes: see ofMachine
 
 	mu      sync.Mutex
 	stopped bool
 	gone    bool
-	run     *live // under way, or the last one of this process
+	run     *live // the active run, or the last one of this process
 }
 
-// New returns a backend over the agents in the directory. It starts nothing.
+// New returns a Place with the agents in the directory. It starts nothing.
 func New(c Config) (*Place, error) {
 	e, err := newEngine(c)
 	if err != nil {
@@ -61,12 +61,12 @@ func New(c Config) (*Place, error) {
 		return nil, err
 	}
 	b.host = runner.New(runner.Config{
-		ShimCommand: c.ShimCommand, MaxOutput: 2 * e.config.MaxOutput, StopGrace: c.StopGrace, Logger: e.config.Logger, // a run ends itself before
+		ShimCommand: c.ShimCommand, MaxOutput: 2 * e.config.MaxOutput, StopGrace: c.StopGrace, Logger: e.config.Logger, // a run ends itself before this limit
 	})
 	return b, nil
 }
 
-// load reads which agents there are. What was being made or deleted when the process ended is finished.
+// load reads the agents. It completes creations and deletions that were interrupted.
 func (b *Place) load() error {
 	dirs, err := os.ReadDir(filepath.Join(b.config.Dir, "agents"))
 	if err != nil {
@@ -85,7 +85,7 @@ func (b *Place) load() error {
 			return err
 		}
 		x := &member{home: h, rec: &rec, own: rec.touches(), stopped: h.exists("stopped")}
-		if err := x.settle(); err != nil {
+		if err := x.createDirs(); err != nil {
 			return err
 		}
 		b.agents[rec.UID] = x
@@ -93,7 +93,7 @@ func (b *Place) load() error {
 	return nil
 }
 
-// agent returns the agent; nil when there is none.
+// agent returns the agent; nil if there is none.
 func (b *Place) agent(uid string) *member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +105,7 @@ func (*Place) Traits() fleet.Traits {
 	return fleet.Traits{Name: "cagent", Drivers: []fleet.Driver{{Name: Driver, Tools: true, MCPServers: true, Remembers: true}}}
 }
 
-// Projects implements fleet.Place: the definitions in the agents directory.
+// Projects implements fleet.Place. It returns the definitions in the agents directory.
 func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	if err := ctx.Err(); err != nil || b.config.Catalog == nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (b *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return all, nil
 }
 
-// Roles implements fleet.Place: the agents of a definition.
+// Roles implements fleet.Place. It returns the agents of a definition.
 func (b *Place) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (b *Place) Roles(ctx context.Context, project string) ([]fleet.Role, error)
 	return roles, nil
 }
 
-// project returns the document of a project, and what is in it.
+// project returns the document of a project and its definition.
 func (b *Place) project(ctx context.Context, name string) (string, *definition, error) {
 	if b.config.Catalog != nil {
 		files, err := b.config.Catalog.Files(ctx)
@@ -170,7 +170,7 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 	return lines, more, nil
 }
 
-// Close implements fleet.Place. Runs in this process that are under way have failed, and say why. Others go on.
+// Close implements fleet.Place. Active runs in this process fail with a reason. Others continue.
 func (b *Place) Close() error {
 	b.mu.Lock()
 	again := b.closed.Swap(true)
@@ -179,7 +179,7 @@ func (b *Place) Close() error {
 	if again {
 		return nil
 	}
-	for _, a := range agents { // a run that is about to begin sees for itself
+	for _, a := range agents { // a run that is about to start checks closed itself
 		a.end(errShutdown)
 	}
 	b.runs.Wait()

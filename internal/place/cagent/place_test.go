@@ -29,14 +29,14 @@ func newRepository(t *testing.T) string {
 	return repository
 }
 
-// TestPlace wants an agent to work in a working copy of a project's repository, and its work to be kept.
+// TestPlace checks that an agent works in a working copy of a project's repository, and that its work is kept.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	repository := newRepository(t)
 	places, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"true"}, Projects: []local.Project{{Name: "shop", Repository: repository}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, places.Close()) })
-	d := newDesk(t, fleet.Recipe{Document: filesDoc}, func(c *cagent.Config) { c.Places = places })
+	d := newFixture(t, fleet.Recipe{Document: filesDoc}, func(c *cagent.Config) { c.Places = places })
 
 	a := d.agent
 	recipe := *a.Recipe
@@ -65,10 +65,10 @@ func TestPlace(t *testing.T) {
 	require.ErrorContains(t, err, "none")
 }
 
-// TestProgramsInPlace has an agent's programs work in a working copy of a project's repository.
+// TestProgramsInPlace runs an agent whose programs work in a working copy of a project's repository.
 func TestProgramsInPlace(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, fleet.Recipe{Document: shellDoc}, nil)
+	d := newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
 	repository := newRepository(t)
 	places, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"true"}, Projects: []local.Project{
 		{Name: "shop", Repository: repository}, {Name: "alone", Repository: repository, Network: sandbox.Offline},

@@ -11,26 +11,25 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Policy says what definitions may want that come from a registry, where anybody can put one. Files in the agents
-// directory are the operator's own and may want anything. The zero value is the safe one.
+// Policy limits definitions from registries, where anybody can publish. It does not apply to files in the agents
+// directory, which belong to the operator. The zero value is the safe one.
 type Policy struct {
-	// Toolsets are the types of toolsets they may have; nil means DefaultToolsets.
+	// Toolsets are the allowed types of toolsets; nil: DefaultToolsets.
 	Toolsets []string
-	// ModelHosts are the hosts, as host or host:port, that they may name as base_url of a model. They get the keys.
+	// ModelHosts are the hosts, as host or host:port, that base_url of a model may name. They get the keys.
 	ModelHosts []string
 }
 
-// DefaultToolsets reach nothing but the agent's own directory and conversation.
+// DefaultToolsets access only the agent's own directory and conversation.
 var DefaultToolsets = []string{"think", "todo", "memory"}
 
-// keys are the names of variables that hold a key for a model and nothing else, by provider.
+// keys are the variables that hold only the key of a model, by provider.
 var keys = map[string]string{
 	"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GOOGLE_API_KEY", "mistral": "MISTRAL_API_KEY",
 	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",
 }
 
-// runsPrograms returns what in the definition runs programs on this machine, as the server's user. It is empty when the
-// definition runs none.
+// runsPrograms returns the part of the definition that runs programs on this machine; empty if there is none.
 func runsPrograms(d *definition) string {
 	for _, name := range d.agents {
 		a := d.config.Agents[name]
@@ -51,15 +50,15 @@ func runsPrograms(d *definition) string {
 	return ""
 }
 
-// checkPrograms returns an error when the definition runs programs on this machine.
+// checkPrograms returns an error if the definition runs programs on this machine.
 func checkPrograms(d *definition) error {
 	if what := runsPrograms(d); what != "" {
-		return fmt.Errorf("%s: on a server with tokens programs need an explicit permission, cagent.programs: true in fleet.yaml", what)
+		return fmt.Errorf("%s: a server with tokens runs programs only with cagent.programs: true in fleet.yaml", what)
 	}
 	return nil
 }
 
-// check says what the definition wants and may not have; nil when there is nothing.
+// check returns an error if the policy does not allow the definition.
 func (p Policy) check(d *definition) error {
 	c := d.config
 	for name, a := range c.Agents {
@@ -77,7 +76,7 @@ func (p Policy) check(d *definition) error {
 				return err
 			}
 		} else if _, ok := keys[m.Provider]; !ok {
-			return fmt.Errorf("its model %q is of the provider %q, which is not for definitions from a registry", name, m.Provider)
+			return fmt.Errorf("its model %q uses the provider %q, which definitions from a registry may not use", name, m.Provider)
 		}
 		if err := p.checkKey(name, m.TokenKey); err != nil {
 			return err
@@ -102,14 +101,14 @@ func (p Policy) checkAgent(name string, a *latest.AgentConfig) error {
 			return fmt.Errorf("its agent %q runs commands after edits", name)
 		}
 	}
-	if wants := wantsOfMachine(a); wants != "" {
-		return fmt.Errorf("its agent %q wants %s, which is not for definitions from a registry", name, wants)
+	if wants := machineAccess(a); wants != "" {
+		return fmt.Errorf("its agent %q uses %s, which definitions from a registry may not use", name, wants)
 	}
 	return nil
 }
 
-// wantsOfMachine returns what the agent wants of this machine beside its toolsets; empty: nothing.
-func wantsOfMachine(a *latest.AgentConfig) string {
+// machineAccess returns what the agent accesses on this machine besides its toolsets; empty: nothing.
+func machineAccess(a *latest.AgentConfig) string {
 	switch {
 	case !a.Hooks.IsEmpty():
 		return "hooks, which run commands"
@@ -125,26 +124,27 @@ func wantsOfMachine(a *latest.AgentConfig) string {
 	return ""
 }
 
-// apiToolsets are the types of toolsets that touch nothing of this machine but files that Fleet keeps for them. A server
-// of mcp may be a program.
+// apiToolsets are the types of toolsets that use no files of this machine except those that Fleet keeps for them. An
+// mcp server may be a program.
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
-// ofMachine reports whether runs of the agent touch this machine, as files, programs or code do. Such a run has a process of
-// its own, which is confined and survives the server. A definition that only talks to APIs runs in the server's process.
-func ofMachine(d *definition, r *fleet.Recipe) bool {
+// touchesMachine reports whether runs of the agent touch this machine through files, programs or code. Such a run has its
+// own process, which is confined and survives the server. Other runs are in the server's process.
+func touchesMachine(d *definition, r *fleet.Recipe) bool {
 	if startsPrograms(d, r) != "" {
 		return true
 	}
 	for _, name := range d.agents {
 		a := d.config.Agents[name]
-		if wantsOfMachine(&a) != "" || slices.ContainsFunc(a.Toolsets, func(t latest.Toolset) bool { return !slices.Contains(apiToolsets, t.Type) }) {
+		if machineAccess(&a) != "" || slices.ContainsFunc(a.Toolsets, func(t latest.Toolset) bool { return !slices.Contains(apiToolsets, t.Type) }) {
 			return true
 		}
 	}
 	return false
 }
 
-// startsPrograms returns what in the definition or the recipe runs programs on this machine. It is empty when nothing does.
+// startsPrograms returns the part of the definition or the recipe that runs programs on this machine; empty if there is
+// none.
 func startsPrograms(d *definition, r *fleet.Recipe) string {
 	if what := runsPrograms(d); what != "" {
 		return what
@@ -171,7 +171,7 @@ func (p Policy) checkKey(model, name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("its model %q wants the variable %q as its key, which is not one of a known provider's", model, clip(name, 60))
+	return fmt.Errorf("its model %q uses the variable %q as its key, which is not the key of a known provider", model, clip(name, 60))
 }
 
 func (p Policy) checkHost(model, base string) error {
@@ -182,5 +182,5 @@ func (p Policy) checkHost(model, base string) error {
 	if err == nil && (slices.Contains(p.ModelHosts, u.Host) || slices.Contains(p.ModelHosts, u.Hostname())) {
 		return nil
 	}
-	return fmt.Errorf("its model %q is at %q, a host that this server does not send its keys to for definitions from a registry", model, clip(base, 100))
+	return fmt.Errorf("its model %q has the base_url %q, to which this server does not send keys for definitions from a registry", model, clip(base, 100))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/docker/cagent/pkg/modelsdev"
 )
 
-// prices are those of models that many use, in November 2026. What is not here costs 0 in Fleet's figures.
+// prices are the prices of popular models in November 2026. Other models count as free.
 var prices = map[string]Price{
 	"anthropic/claude-opus-4-5":   {5, 25, 0.5, 6.25, 200_000},
 	"anthropic/claude-opus-4-1":   {15, 75, 1.5, 18.75, 200_000},
@@ -30,7 +30,7 @@ var prices = map[string]Price{
 	},
 }
 
-// priceOf returns the price of a model, also of a dated version of it.
+// priceOf returns the price of a model, which may have a date in its name.
 func (c *Config) priceOf(id string) Price {
 	for _, table := range []map[string]Price{c.Prices, prices} {
 		if p, ok := table[id]; ok {
@@ -45,13 +45,13 @@ func (c *Config) priceOf(id string) Price {
 	return Price{}
 }
 
-// usd is what the tokens of one request cost.
+// usd returns the cost of one request.
 func (p Price) usd(u tokens) float64 {
 	return (float64(u.input)*p.Input + float64(u.output)*p.Output + float64(u.cached)*p.CacheRead + float64(u.written)*p.CacheWrite) / 1e6
 }
 
-// stayHome gives the library a table of models, so that it does not fetch the one of models.dev at every request.
-var stayHome = sync.OnceValue(func() error {
+// useBuiltinModelTable gives the library a table of models, so that it does not download one from models.dev for every request.
+var useBuiltinModelTable = sync.OnceValue(func() error {
 	store, err := modelsdev.NewStore()
 	if err != nil {
 		return err
@@ -67,6 +67,6 @@ var stayHome = sync.OnceValue(func() error {
 			Cost: &modelsdev.Cost{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite},
 		}
 	}
-	store.SetDatabaseForTesting(db) // the only way to have it without the network
+	store.SetDatabaseForTesting(db) // the only way to set it without the network
 	return nil
 })

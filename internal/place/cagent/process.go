@@ -14,17 +14,17 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// jobFile is the file of a run that is the input of Main.
+// jobFile is the input file of Main in a run's directory.
 const jobFile = "model.json"
 
-// job is what Main is told.
+// job is the input of Main.
 type job struct {
 	Task   task   `json:"task"`
 	Config Config `json:"config"`
-	Home   string `json:"home,omitempty"` // of the user, whose skills the definition wants
+	Home   string `json:"home,omitempty"` // of the user, if the definition uses the user's skills
 }
 
-// workspace is what the place decides about the runs of an agent that have processes of their own.
+// workspace implements runner.Workspace for agents whose runs have their own processes.
 type workspace struct {
 	place  *Place
 	agent  fleet.Agent
@@ -48,7 +48,7 @@ func (workspace) Tree() (*runner.Tree, error) { return nil, nil }
 func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	b, x := w.place, w.member
 	if len(b.config.RunCommand) == 0 || len(b.config.ShimCommand) == 0 {
-		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the definition of agent %q needs this machine, and this server starts no processes for models", w.agent.Name)
+		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the definition of agent %q needs access to this machine, but this server starts no processes for models", w.agent.Name)
 	}
 	t, err := b.task(x, r)
 	if err != nil {
@@ -59,7 +59,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	}
 	d, err := parse([]byte(x.rec.document()))
 	if err != nil {
-		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent's definition cannot be used: %v", err)
+		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "invalid agent definition: %v", err)
 	}
 	policy, err := b.confine(w.agent, x, t, startsPrograms(d, x.rec.Recipe))
 	if err != nil {
@@ -81,13 +81,13 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	}, nil
 }
 
-// process is the driver of a run in a process of its own.
+// process is the driver of runs in their own processes.
 type process struct{ job job }
 
 // Program implements driver.Driver.
 func (p process) Program() string { return p.job.Config.RunCommand[0] }
 
-// Keys implements driver.Driver. Which variables a run needs follows from its definition: see processEnviron.
+// Keys implements driver.Driver. The definition decides which variables a run needs: see processEnviron.
 func (process) Keys() []string { return nil }
 
 // Command implements driver.Driver.
@@ -98,17 +98,17 @@ func (p process) Command(driver.Job) (driver.Command, error) {
 	}
 	return driver.Command{
 		Argv: slices.Clone(p.job.Config.RunCommand), SplitStderr: true, StdinFile: jobFile,
-		Files:  []driver.File{{Name: jobFile, Data: string(data), Secret: true}}, // headers of tools may be secrets
+		Files:  []driver.File{{Name: jobFile, Data: string(data), Secret: true}}, // headers of tools may hold secrets
 		Format: driver.Format{Kind: "outputs"},
 	}, nil
 }
 
-// confine returns what a run of the agent may reach besides its own files; nil: all that the user may. It reaches the network,
-// where its model is. programs is what in the definition runs programs; empty: nothing does.
+// confine returns the sandbox policy for a run of the agent; nil: it is not confined. The policy allows the network,
+// which models need. programs names what in the definition runs programs; empty: nothing.
 func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*sandbox.Policy, error) {
 	own := []string{string(t.State), string(t.Memory), t.Work, x.home.path("home"), x.home.path("tmp")}
-	if placed(x.rec.Recipe) && b.config.Places != nil {
-		p, err := b.config.Places.Reach(inPlace(a.UID, a.Name, a.Owner, a.Project))
+	if hasWorkingCopy(x.rec.Recipe) && b.config.Places != nil {
+		p, err := b.config.Places.Reach(workingCopyAgent(a.UID, a.Name, a.Owner, a.Project))
 		if err != nil || p == nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*san
 	return &sandbox.Policy{Write: slices.Concat(own, b.config.Write), Read: slices.Concat(sandbox.System(), b.config.Read), Mounts: true}, nil
 }
 
-// Unconfined implements fleet.Confiner. An agent that starts no programs is held to its directory by its tools.
+// Unconfined implements fleet.Confiner. The tools of an agent without programs restrict it to its directory.
 func (b *Place) Unconfined(a fleet.Agent) string {
 	rec := &record{UID: a.UID, Recipe: a.Recipe}
 	if x := b.agent(a.UID); x != nil {
@@ -138,7 +138,7 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 	} else if a.Recipe == nil || a.Recipe.Driver == "" {
 		document, _, err := b.project(context.Background(), a.Project)
 		if err != nil {
-			return "" // there is nothing to run
+			return "" // no such project: nothing can run
 		}
 		rec.Recipe = &fleet.Recipe{Driver: Driver, Document: document}
 	}
@@ -152,10 +152,10 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 	return why
 }
 
-// unconfined says why programs of the agent are not confined; empty: they are.
+// unconfined returns why programs of the agent are not confined; empty if they are.
 func (b *Place) unconfined(a fleet.Agent, rec *record) string {
-	if placed(rec.Recipe) && b.config.Places != nil {
-		return b.config.Places.Unconfined(inPlace(a.UID, a.Name, a.Owner, a.Project))
+	if hasWorkingCopy(rec.Recipe) && b.config.Places != nil {
+		return b.config.Places.Unconfined(workingCopyAgent(a.UID, a.Name, a.Owner, a.Project))
 	}
 	mode, err := sandbox.Choose(b.config.Sandbox, sandbox.Full)
 	switch {
@@ -170,7 +170,8 @@ func (b *Place) unconfined(a fleet.Agent, rec *record) string {
 	return "the configuration says sandbox: none: its operator can change that to auto"
 }
 
-// programs are the programs that the definition and the recipe name, as MCP servers are named to a runner, which lets them be read.
+// programs returns the programs in the definition and the recipe, in the form in which a runner gets MCP servers, so
+// that the sandbox can allow reading them.
 func programs(d *definition, r *fleet.Recipe) map[string]driver.MCPServer {
 	all := map[string]driver.MCPServer{}
 	add := func(command string) {
@@ -197,10 +198,10 @@ func programs(d *definition, r *fleet.Recipe) map[string]driver.MCPServer {
 	return all
 }
 
-// skillDirs are where the library looks for skills, below the user's home.
+// skillDirs are the directories in the user's home in which the library looks for skills.
 var skillDirs = []string{".claude/skills", ".codex/skills"}
 
-// skills returns the home of the user if the definition wants the skills in it; empty: it does not.
+// skills returns the home of the user if the definition uses the skills there; else empty.
 func (b *Place) skills(d *definition) string {
 	for _, a := range d.config.Agents {
 		if a.Skills != nil && *a.Skills {

@@ -35,8 +35,8 @@ agents:
 permissions: {allow: [shell]}
 `
 
-// shell has the agent run the commands, and returns what they put out.
-func (d *desk) shell(commands ...string) []string {
+// shell lets the agent run commands, and returns their output.
+func (d *fixture) shell(commands ...string) []string {
 	d.t.Helper()
 	var calls []any
 	for _, c := range commands {
@@ -45,14 +45,14 @@ func (d *desk) shell(commands ...string) []string {
 	return d.use(calls...)
 }
 
-// served is what a server that can be killed is told to do.
+// served is the input of a server that is killed later.
 type served struct {
 	Dir   string
 	Agent fleet.Agent
 	Run   fleet.Run
 }
 
-// serve is a server that gives an agent a task and then does nothing, until it is killed.
+// serve starts a server that dispatches a task, and then waits to be killed.
 func serve(file string) {
 	var s served
 	text, err := os.ReadFile(file)
@@ -70,10 +70,10 @@ func serve(file string) {
 	select {}
 }
 
-// TestRunSurvivesTheServer kills a server while a run of its agent is under way.
+// TestRunSurvivesTheServer kills a server during a run.
 func TestRunSurvivesTheServer(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, fleet.Recipe{Document: shellDoc}, nil)
+	d := newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
 	r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: tool shell {\"cmd\":\"echo one\",\"cwd\":\"\"}\nmodel: hang here\nmodel: say never", Timeout: time.Minute}
 	file := filepath.Join(t.TempDir(), "served.json")
 	text, err := json.Marshal(served{d.cfg.Dir, d.agent, r})
@@ -110,13 +110,13 @@ func TestRunSurvivesTheServer(t *testing.T) {
 	require.Contains(t, asked[len(asked)-1].Said(), "hang here", "the conversation goes on")
 }
 
-// TestAttacks has the tools of an agent try what they must not do.
+// TestAttacks has the tools of an agent try forbidden actions.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
 	}
-	d := newDesk(t, fleet.Recipe{Document: shellDoc}, nil)
+	d := newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
 	victim := d.agent
 	d.shell("echo mine > secret")
 	db := filepath.Join(d.cfg.Dir, "..", "fleet.db")
@@ -159,13 +159,13 @@ func trimmed(all []string) []string {
 	return all
 }
 
-// TestStopEndsWhatARunStarted stops an agent whose tool has started a program that tries to stay.
+// TestStopEndsWhatARunStarted stops an agent whose tool has started a program that tries to keep running.
 func TestStopEndsWhatARunStarted(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks into /proc, and descendants are found on Linux alone")
 	}
-	d := newDesk(t, fleet.Recipe{Document: shellDoc}, func(c *cagent.Config) { c.StopGrace = 300 * time.Millisecond })
+	d := newFixture(t, fleet.Recipe{Document: shellDoc}, func(c *cagent.Config) { c.StopGrace = 300 * time.Millisecond })
 	pids := filepath.Join(d.agent.Location, "pids")
 	require.NoError(t, syscall.Mkfifo(pids, 0o600))
 	r := d.begin(`model: tool shell {"cmd":"trap '' TERM; env -i setsid sh -c 'trap \"\" TERM; echo $$ > pids; sleep 1000' & sleep 1000","cwd":"","timeout":900}`)
@@ -181,11 +181,11 @@ func TestStopEndsWhatARunStarted(t *testing.T) {
 	require.Positive(t, o.Usage.InputTokens)
 }
 
-// TestKillKeepsTheBill kills a run in the middle of an answer.
-func TestKillKeepsTheBill(t *testing.T) { bothKinds(t, checkKillKeepsTheBill) }
+// TestKillReportsUsage kills a run in the middle of an answer, and checks its usage.
+func TestKillReportsUsage(t *testing.T) { bothKinds(t, checkKillReportsUsage) }
 
-func checkKillKeepsTheBill(t *testing.T) {
-	d := newDesk(t, fleet.Recipe{}, nil)
+func checkKillReportsUsage(t *testing.T) {
+	d := newFixture(t, fleet.Recipe{}, nil)
 	r := d.begin("model: forever \"hm\\n\"")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -201,7 +201,7 @@ func checkKillKeepsTheBill(t *testing.T) {
 	require.Equal(t, 1, o.Turns)
 }
 
-// TestProcessHasItsOwnSecrets looks at the environment and the command line of a run, which are those of its supervisor.
+// TestProcessHasItsOwnSecrets checks the environment and the command line of a run and of its supervisor.
 func TestProcessHasItsOwnSecrets(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -213,7 +213,7 @@ func TestProcessHasItsOwnSecrets(t *testing.T) {
 	certificates := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(certificates, []byte("trusted"), 0o600))
 	secrets["SSL_CERT_FILE"] = certificates
-	d := newDesk(t, fleet.Recipe{Document: strings.Replace(shellDoc, "{type: shell}", "{type: shell, env: {GIVEN: 'x-${NAMED}'}}", 1)}, func(c *cagent.Config) {
+	d := newFixture(t, fleet.Recipe{Document: strings.Replace(shellDoc, "{type: shell}", "{type: shell, env: {GIVEN: 'x-${NAMED}'}}", 1)}, func(c *cagent.Config) {
 		c.LookupEnv = func(name string) (string, bool) {
 			if v, ok := secrets[name]; ok {
 				return v, true
@@ -253,10 +253,10 @@ func TestProcessHasItsOwnSecrets(t *testing.T) {
 	require.Equal(t, []string{"x-[hidden]", "trusted"}, trimmed(d.shell("echo $GIVEN$ANTHROPIC_API_KEY", "cat "+certificates)))
 }
 
-// TestRunsOfAnEarlierVersion has an agent whose runs were in the server's process before.
+// TestRunsOfAnEarlierVersion uses an agent whose earlier runs were in the server's process.
 func TestRunsOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, fleet.Recipe{Document: shellDoc}, nil)
+	d := newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
 	_, o := d.does("model: say noted")
 	require.Equal(t, "noted", o.Summary, o.Reason)
 	require.NoError(t, d.b.Close())
@@ -282,7 +282,7 @@ func TestRunsOfAnEarlierVersion(t *testing.T) {
 	require.Contains(t, asked[1].Said(), "noted")
 }
 
-// TestUnconfined wants agents that run programs to say when nothing confines them.
+// TestUnconfined checks that Unconfined reports agents that run programs without a sandbox.
 func TestUnconfined(t *testing.T) {
 	t.Parallel()
 	agents := t.TempDir()
@@ -291,22 +291,22 @@ func TestUnconfined(t *testing.T) {
 		c.Sandbox = sandbox.None
 		c.Catalog = cagent.NewCatalog(cagent.CatalogConfig{AgentsDir: agents})
 	}
-	d := newDesk(t, fleet.Recipe{Document: shellDoc}, open)
+	d := newFixture(t, fleet.Recipe{Document: shellDoc}, open)
 	require.Contains(t, d.b.Unconfined(d.agent), "sandbox: none")
 	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Recipe: d.agent.Recipe}), "sandbox: none", "before it is made")
 	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "of a project")
 	require.Empty(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "none"}))
-	for _, harmless := range []string{filesDoc, ""} {
-		d = newDesk(t, fleet.Recipe{Document: harmless}, open)
+	for _, document := range []string{filesDoc, ""} {
+		d = newFixture(t, fleet.Recipe{Document: document}, open)
 		require.Empty(t, d.b.Unconfined(d.agent), "it runs no programs")
 	}
 	if sandbox.Available() == nil {
-		d = newDesk(t, fleet.Recipe{Document: shellDoc}, nil)
+		d = newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
 		require.Empty(t, d.b.Unconfined(d.agent))
 	}
 }
 
-// TestSkills has an agent know the skills of the user, and those of its directory.
+// TestSkills checks that an agent finds the skills of the user and of its directory.
 func TestSkills(t *testing.T) {
 	t.Parallel()
 	user := t.TempDir()
@@ -315,7 +315,7 @@ func TestSkills(t *testing.T) {
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("---\nname: "+name+"\ndescription: "+does+"\n---\nDo it well.\n"), 0o600))
 	}
-	d := newDesk(t, fleet.Recipe{Document: strings.NewReplacer("instruction:", "skills: true\n    instruction:", "{type: shell}", "{type: shell}, {type: filesystem}").Replace(shellDoc)}, func(c *cagent.Config) {
+	d := newFixture(t, fleet.Recipe{Document: strings.NewReplacer("instruction:", "skills: true\n    instruction:", "{type: shell}", "{type: shell}, {type: filesystem}").Replace(shellDoc)}, func(c *cagent.Config) {
 		c.LookupEnv = func(name string) (string, bool) {
 			if name == "HOME" {
 				return user, true

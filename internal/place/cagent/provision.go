@@ -27,7 +27,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err := b.place(ctx, rec); err != nil {
 		return fleet.Workspace{}, err
 	}
-	rec.touches() // it is written down
+	rec.touches() // for the record
 	dir := filepath.Join(b.config.Dir, "agents")
 	made, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	}
 	x := &member{home: h, rec: rec, own: rec.touches()}
 	if err == nil {
-		err = x.settle()
+		err = x.createDirs()
 	}
 	if err != nil {
 		_ = os.RemoveAll(made)
@@ -60,33 +60,33 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	return x.workspace(), nil
 }
 
-// placed reports whether the agent works in a working copy of a project.
-func placed(r *fleet.Recipe) bool { return r != nil && r.Place != "" }
+// hasWorkingCopy reports whether the agent works in a working copy of a project.
+func hasWorkingCopy(r *fleet.Recipe) bool { return r != nil && r.Place != "" }
 
-// inPlace is what the working copy of the agent's project is made for.
-func inPlace(uid, name, owner, project string) fleet.Agent {
+// workingCopyAgent returns the agent for which the working copy is created.
+func workingCopyAgent(uid, name, owner, project string) fleet.Agent {
 	return fleet.Agent{UID: "place-" + uid, Name: name, Owner: owner, Project: project}
 }
 
-// place makes the working copy that the agent works in, where its recipe wants one.
+// place creates the agent's working copy, if its recipe asks for one.
 func (b *Place) place(ctx context.Context, rec *record) error {
-	if !placed(rec.Recipe) {
+	if !hasWorkingCopy(rec.Recipe) {
 		return nil
 	}
 	if b.config.Places == nil {
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "this server has no projects that the agent can work in")
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "this server has no projects for the agent")
 	}
-	w, err := b.config.Places.Provision(ctx, inPlace(rec.UID, rec.Name, rec.Owner, rec.Project))
+	w, err := b.config.Places.Provision(ctx, workingCopyAgent(rec.UID, rec.Name, rec.Owner, rec.Project))
 	if err != nil {
 		return err
 	}
-	recipe := *rec.Recipe // the agent's own stays as it is
+	recipe := *rec.Recipe // do not change the agent's own recipe
 	recipe.Dir = w.Location
 	rec.Recipe = &recipe
 	return nil
 }
 
-// fill makes what is in a home.
+// fill creates the contents of a home.
 func (h home) fill(rec *record) error {
 	for _, dir := range []string{"work", "runs"} {
 		if err := os.Mkdir(h.path(dir), 0o700); err != nil {
@@ -96,11 +96,11 @@ func (h home) fill(rec *record) error {
 	return h.write("agent.json", rec)
 }
 
-// complete gives the agent a recipe, if it has none of its own, and checks it.
+// complete gives the agent a default recipe if it has none, and validates it.
 func (b *Place) complete(ctx context.Context, rec *record) error {
 	switch {
 	case rec.Recipe != nil && rec.Recipe.Driver != "" && rec.Recipe.Driver != Driver:
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "there is no driver %q here: the one there is is %s", clip(rec.Recipe.Driver, 60), Driver)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "there is no driver %q here: use %s", clip(rec.Recipe.Driver, 60), Driver)
 	case rec.Recipe == nil || rec.Recipe.Driver == "":
 		document, d, err := b.project(ctx, rec.Project)
 		if err != nil {
@@ -119,12 +119,12 @@ func (b *Place) complete(ctx context.Context, rec *record) error {
 		_, err = d.agent(rec.Recipe.Agent)
 	}
 	if err != nil {
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent's definition cannot be used: %v", err)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "invalid agent definition: %v", err)
 	}
 	return nil
 }
 
-// workspace says how the agent's workspace is.
+// workspace returns the state of the agent's workspace.
 func (x *member) workspace() fleet.Workspace {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -210,7 +210,7 @@ func (b *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	return b.endRuns(ctx, x, errStopped)
 }
 
-// endRuns ends the run of the agent that is under way, and waits until it has ended.
+// endRuns ends the active run of the agent, and waits until it has ended.
 func (b *Place) endRuns(ctx context.Context, x *member, why error) error {
 	if x.own {
 		return b.host.End(ctx, runner.Home(x.home), why.Error())
@@ -225,24 +225,24 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	}
 	x := b.agent(a.UID)
 	if x == nil {
-		return b.leave(ctx, a)
+		return b.removeWorkingCopy(ctx, a)
 	}
 	x.mu.Lock()
-	x.stopped = true // it takes no more runs
+	x.stopped = true // it accepts no more runs
 	x.mu.Unlock()
 	if err := b.endRuns(ctx, x, errDeleted); err != nil {
 		return "", err
 	}
-	kept, err := b.leave(ctx, a)
+	kept, err := b.removeWorkingCopy(ctx, a)
 	if err != nil {
 		return "", err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	gone := filepath.Join(b.config.Dir, "agents", ".gone-"+fileName(a.UID))
-	err = os.Rename(string(x.home), gone) // so that half of an agent is never taken for one
+	err = os.Rename(string(x.home), gone) // so that a partly deleted agent is never loaded
 	if err == nil || os.IsNotExist(err) {
-		err = worktree.RemoveAll(gone) // programs may have left directories that nobody may write to
+		err = worktree.RemoveAll(gone) // programs may have left read-only directories
 	}
 	if err != nil {
 		return "", hostError("cannot remove the agent's directory", err)
@@ -254,10 +254,10 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return kept, nil
 }
 
-// leave removes the working copy that the agent has worked in, and says what was kept of it.
-func (b *Place) leave(ctx context.Context, a fleet.Agent) (kept string, err error) {
-	if !placed(a.Recipe) || b.config.Places == nil {
+// removeWorkingCopy removes the agent's working copy, and returns what work was kept.
+func (b *Place) removeWorkingCopy(ctx context.Context, a fleet.Agent) (kept string, err error) {
+	if !hasWorkingCopy(a.Recipe) || b.config.Places == nil {
 		return "", nil
 	}
-	return b.config.Places.Delete(ctx, inPlace(a.UID, a.Name, a.Owner, a.Project))
+	return b.config.Places.Delete(ctx, workingCopyAgent(a.UID, a.Name, a.Owner, a.Project))
 }

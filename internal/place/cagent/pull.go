@@ -24,17 +24,17 @@ import (
 	"fleet/internal/fleet/sessions"
 )
 
-// maxTransfer is the largest answer of a registry that is read, in bytes.
+// maxTransfer limits an answer of a registry, in bytes.
 const maxTransfer = 4 << 20
 
-// agentAnnotation is on what `cagent push` has made.
+// agentAnnotation marks artifacts that `cagent push` has created.
 const agentAnnotation = "io.docker.cagent.version"
 
-// Pull implements sessions.Catalog. Registries are asked with the logins of the server's user only where
-// CatalogConfig.Login allows it, so that nobody gets what is not meant for them.
+// Pull implements sessions.Catalog. It uses the logins of the server's user only if CatalogConfig.Login allows that,
+// because any caller may pull what they can access.
 func (c *Catalog) Pull(ctx context.Context, reference string) (sessions.Pulled, error) {
 	if c.config.StoreDir == "" {
-		return sessions.Pulled{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server keeps no agents of registries")
+		return sessions.Pulled{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server does not store agents from registries")
 	}
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Catalog) Pull(ctx context.Context, reference string) (sessions.Pulled, 
 	return sessions.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
 }
 
-// requestedReference reads the reference of a request.
+// requestedReference parses the reference of a request.
 func requestedReference(s string) (name.Reference, error) {
 	ref, err := parseReference(s)
 	if err != nil {
@@ -72,14 +72,14 @@ func requestedReference(s string) (name.Reference, error) {
 	return ref, nil
 }
 
-// errArtifact is an artifact that is not an agent that can be used.
+// errArtifact means that an artifact is not a usable agent.
 type errArtifact struct{ why string }
 
 func (e *errArtifact) Error() string { return e.why }
 
 func refuse(format string, args ...any) error { return &errArtifact{fmt.Sprintf(format, args...)} }
 
-// fetch gets the artifact and looks at it.
+// fetch downloads the artifact and validates it.
 func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, error) {
 	login, err := c.login(ctx, ref.Context())
 	if err != nil {
@@ -112,8 +112,7 @@ func (c *Catalog) fetch(ctx context.Context, ref name.Reference) (*artifact, err
 	return &artifact{Reference: ref.String(), Canonical: ref.Name(), Digest: desc.Digest.String(), Document: string(document), PulledAt: time.Now().UTC()}, nil
 }
 
-// login returns what the registry is asked with. A credential helper that does not return is left behind when the
-// context ends.
+// login returns the credentials for the registry. A credential helper that hangs is abandoned when the context ends.
 func (c *Catalog) login(ctx context.Context, where name.Repository) (authn.Authenticator, error) {
 	if c.config.Login != LoginDocker {
 		return authn.Anonymous, nil
@@ -138,11 +137,11 @@ func (c *Catalog) login(ctx context.Context, where name.Repository) (authn.Authe
 	}
 }
 
-// errLogin is a login that cannot be read.
+// errLogin means that credentials could not be read.
 type errLogin struct{ error }
 
-// inside are the hosts on the server's own networks that a pull may connect to: those that the operator lists, and for
-// an admin the registry itself.
+// inside returns the hosts on the server's own network to which a pull may connect: those in the configuration and, for
+// an admin, the registry itself.
 func (c *Catalog) inside(ctx context.Context, ref name.Reference) []string {
 	hosts := slices.Clone(c.config.Registries)
 	if who, err := fleet.PrincipalFrom(ctx); err == nil && who.Admin {
@@ -151,7 +150,7 @@ func (c *Catalog) inside(ctx context.Context, ref name.Reference) []string {
 	return hosts
 }
 
-// documentOf is the definition in an artifact, in its first layer.
+// documentOf returns the definition in an artifact, which is in its first layer.
 func documentOf(img v1.Image) ([]byte, error) {
 	m, err := img.Manifest()
 	if err != nil {
@@ -170,7 +169,7 @@ func documentOf(img v1.Image) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := layer.Compressed() // which checks the digest
+	r, err := layer.Compressed() // checks the digest
 	if err != nil {
 		return nil, err
 	}
@@ -189,20 +188,20 @@ func documentOf(img v1.Image) ([]byte, error) {
 	return document, nil
 }
 
-// pullError says in words what went wrong.
+// pullError translates an error of a pull.
 func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) error {
 	host := ref.Context().RegistryStr()
 	if bad, ok := errors.AsType[*errArtifact](err); ok {
-		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not an agent that can be used: %s", ref, bad.why)
+		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not a usable agent: %s", ref, bad.why)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s did not give %s within %s", host, ref, c.config.PullTimeout).WithCause(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s did not send %s within %s", host, ref, c.config.PullTimeout).WithCause(err)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if bad, ok := errors.AsType[*errLogin](err); ok {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the login for the registry %s cannot be read: check the credential helpers in the Docker configuration of the server's user", host).WithCause(bad.error)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "cannot read the login for the registry %s: check the credential helpers in the Docker configuration of the server's user", host).WithCause(bad.error)
 	}
 	if t, ok := errors.AsType[*transport.Error](err); ok {
 		switch t.StatusCode {
@@ -210,46 +209,46 @@ func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) 
 			return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s", host, ref).WithCause(err)
 		case http.StatusUnauthorized, http.StatusForbidden:
 			if c.config.Login == LoginDocker {
-				return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s, or does not give it to this server: run `docker login %s` as the server's user", host, ref, host).WithCause(err)
+				return fleet.Errorf(fleet.ReasonAgentNotFound, "the registry %s has no %s, or refuses it to this server: run `docker login %s` as the server's user", host, ref, host).WithCause(err)
 			}
 			return fleet.Errorf(fleet.ReasonAgentNotFound,
 				"the registry %s has no %s that it gives without a login: set sessions.pulled.login to docker, and run `docker login %s` as the server's user", host, ref, host).WithCause(err)
 		}
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s answered %d", host, t.StatusCode).WithCause(err)
 	}
-	if errors.Is(err, errInside) {
-		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s leads to an address on the server's own networks: it takes an admin, or an entry in sessions.pulled.registries", ref).WithCause(err)
+	if errors.Is(err, errNotPublic) {
+		return fleet.Errorf(fleet.ReasonPermissionDenied, "%s leads to an address on the server's own networks: ask an admin, or add the host to sessions.pulled.registries", ref).WithCause(err)
 	}
 	if errors.Is(err, errTooLarge) {
-		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not an agent that can be used: %v", ref, errTooLarge)
+		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is not a usable agent: %v", ref, errTooLarge)
 	}
 	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the registry %s cannot be reached", host).WithCause(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "cannot reach the registry %s", host).WithCause(err)
 	}
 	return fleet.Errorf(fleet.ReasonDefinitionInvalid, "%s is broken: %s", ref, clip(clean(err.Error()), 300)).WithCause(err)
 }
 
-// errTooLarge is the error of an answer that does not end.
+// errTooLarge means that an answer exceeds maxTransfer.
 var errTooLarge = fmt.Errorf("the registry's answer is larger than %d bytes", maxTransfer)
 
-// registryTransport speaks to registries: plain HTTP on this machine alone, and answers of a bounded size. A registry
-// elsewhere cannot send it to this machine's own services.
+// registryTransport connects to registries. It uses plain HTTP on this machine only, limits the size of answers, and
+// does not let a remote registry redirect to this machine.
 type registryTransport struct {
 	base  *http.Transport
 	local bool
 }
 
 func newRegistryTransport(host string, inside ...string) *registryTransport {
-	return &registryTransport{base: outward(inside...), local: loopback(&url.URL{Host: host})}
+	return &registryTransport{base: publicTransport(inside...), local: loopback(&url.URL{Host: host})}
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *registryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case loopback(r.URL) && !t.local:
-		return nil, fmt.Errorf("the registry refers to this machine")
+		return nil, fmt.Errorf("the registry redirects to this machine")
 	case r.URL.Scheme != "https" && !loopback(r.URL):
-		return nil, fmt.Errorf("%s is not spoken to without TLS", r.URL.Host)
+		return nil, fmt.Errorf("%s requires TLS", r.URL.Host)
 	}
 	res, err := t.base.RoundTrip(r)
 	if err == nil {
@@ -265,7 +264,7 @@ func loopback(u *url.URL) bool {
 	return h == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// limitedBody is a body that fails when it is too large.
+// limitedBody is a body that returns an error when it exceeds the limit.
 type limitedBody struct {
 	io.ReadCloser
 	left int
@@ -280,10 +279,10 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gzipMagic is how compressed layers begin.
+// gzipMagic is the start of a compressed layer.
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// unpack returns the layer's content, of which nobody reads more than a definition can be.
+// unpack returns the layer's content, limited to the size of a definition.
 func unpack(raw []byte) ([]byte, error) {
 	if !bytes.HasPrefix(raw, gzipMagic) {
 		return raw, nil

@@ -22,20 +22,20 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// Why runs end that do not end by themselves.
+// Reasons for ending a run.
 var (
 	errInterrupted = errors.New("interrupted")
 	errStopped     = errors.New("its workspace was stopped")
 	errDeleted     = errors.New("its agent was deleted")
-	errShutdown    = errors.New("the server was shut down while the task was under way; what the agent had done by then stays done")
+	errShutdown    = errors.New("the server was shut down during the task; the agent's changes so far remain")
 	errDeadline    = errors.New("deadline")
 	errReported    = errors.New("the agent has reported its result")
-	errTooMuch     = errors.New("it put out too much")
-	errTooOften    = errors.New("it asked its model too often")
+	errTooMuch     = errors.New("its output exceeded the limit")
+	errTooOften    = errors.New("it exceeded the limit of requests to its model")
 )
 
 const (
-	endGrace   = 5 * time.Second        // for the library to notice that a run was cut off
+	endGrace   = 5 * time.Second        // how long the library may take to notice that a run was cancelled
 	flushAfter = 250 * time.Millisecond // how long text waits for the end of its line
 	flushSize  = 4 << 10
 	maxStep    = 300      // bytes of a step's text
@@ -44,34 +44,34 @@ const (
 	maxReason  = 1000     // bytes
 )
 
-// task is what a run is given.
+// task is the input of a run.
 type task struct {
 	Record  *record       `json:"record"`
 	ID      string        `json:"id"`
 	Timeout time.Duration `json:"timeout"`
-	Work    string        `json:"work"`   // where the agent works
-	State   home          `json:"state"`  // where its conversation and its todos are
-	Memory  home          `json:"memory"` // where its memories are
+	Work    string        `json:"work"`   // the agent's working directory
+	State   home          `json:"state"`  // directory of its conversation and todos
+	Memory  home          `json:"memory"` // directory of its memories
 }
 
-// run is a run of this process, which is the server's or the run's own.
+// run is a run in this process, which is the server's or the run's own.
 type run struct {
 	engine *engine
 	task
 	out  *output
 	gate *gate
 
-	cancel context.CancelCauseFunc // cuts off everything in it
-	quit   chan struct{}           // closed when its tools are to end, with it or before
+	cancel context.CancelCauseFunc // cancels everything in the run
+	quit   chan struct{}           // closed when its tools must end, with the run or before
 
 	mu       sync.Mutex
-	why      error // why it is over, though what was begun may go on
+	why      error // why it is over; active requests may still complete
 	reported *fleet.Outcome
 
 	calls atomic.Int64 // of tools
 }
 
-// newRun returns a run of the task, and the context that it is to be done with.
+// newRun returns a run of the task, and its context.
 func newRun(ctx context.Context, e *engine, t task, out *output) (context.Context, *run) {
 	r := &run{engine: e, task: t, out: out, quit: make(chan struct{})}
 	r.gate = &gate{config: &e.config, secrets: e.secrets, over: r.over, limit: func() { r.conclude(errTooOften) }}
@@ -79,14 +79,14 @@ func newRun(ctx context.Context, e *engine, t task, out *output) (context.Contex
 	return ctx, r
 }
 
-// over reports whether nothing new is to be begun.
+// over reports whether no new request may start.
 func (r *run) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.why != nil
 }
 
-// conclude has the run end when what it has begun with its model is done. The first reason counts.
+// conclude ends the run after its active requests to the model. The first reason counts.
 func (r *run) conclude(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,13 +103,13 @@ func (r *run) conclude(why error) {
 // interrupt asks the run to end.
 func (r *run) interrupt() { r.conclude(errInterrupted) }
 
-// kill cuts the run off.
+// kill cancels the run.
 func (r *run) kill(why error) {
 	r.conclude(why)
 	r.cancel(why)
 }
 
-// report takes the result that the agent reports. The first one counts.
+// report accepts the result that the agent reports. The first one counts.
 func (r *run) report(summary string, payload []byte) {
 	r.mu.Lock()
 	if r.reported == nil && r.why == nil {
@@ -117,7 +117,7 @@ func (r *run) report(summary string, payload []byte) {
 		r.why = errReported
 	}
 	r.mu.Unlock()
-	// Its tools are left alone: the call that reports is one of them, and it is about to return.
+	// Its tools are not ended: the reporting call is one of them, and is about to return.
 }
 
 // hide returns the error without secrets.
@@ -128,7 +128,7 @@ func (r *run) hide(err error) error {
 	return errors.New(r.engine.secrets.hide(err.Error()))
 }
 
-// do does the task, and returns how it ended.
+// do executes the task and returns its outcome.
 func (r *run) do(ctx context.Context, prompt string) fleet.Outcome {
 	timer := time.AfterFunc(r.Timeout, func() { r.kill(errDeadline) })
 	final, err := r.converse(ctx, prompt)
@@ -137,7 +137,7 @@ func (r *run) do(ctx context.Context, prompt string) fleet.Outcome {
 	return r.conclusion(final, err)
 }
 
-// conclusion says how the run ended: final is the last the agent said.
+// conclusion returns the outcome of the run. final is the agent's last text.
 func (r *run) conclusion(final string, err error) fleet.Outcome {
 	r.mu.Lock()
 	why, reported := r.why, r.reported
@@ -174,33 +174,33 @@ func (r *run) conclusion(final string, err error) fleet.Outcome {
 	return o
 }
 
-// bill puts into the outcome what the run has used so far.
+// bill adds the usage of the run to the outcome.
 func (r *run) bill(o *fleet.Outcome) {
 	o.Usage, o.CostUSD = r.gate.spent()
 	o.Usage.ToolCalls, o.Turns = int(r.calls.Load()), r.gate.asked()
 }
 
-// converse has the conversation of the run, and returns the last that the agent said in it.
+// converse runs the conversation and returns the agent's last text.
 func (r *run) converse(ctx context.Context, prompt string) (final string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.engine.config.Logger.Error("a run panicked", "task", r.ID, "panic", p, "stack", string(debug.Stack()))
-			err = errors.New("the agent's program broke down; the server's log has the cause")
+			r.engine.config.Logger.Error("run panicked", "task", r.ID, "panic", p, "stack", string(debug.Stack()))
+			err = errors.New("the agent's program panicked; see the server's log")
 		}
 	}()
 	rec := r.Record
 	if err := workDir(r.Work); err != nil {
-		return "", fmt.Errorf("its directory %s cannot be made", r.Work)
+		return "", fmt.Errorf("cannot create its directory %s", r.Work)
 	}
 	talk, items, err := openConversation(r.State.path("conversation.jsonl"))
 	if err != nil {
 		return "", hostError("cannot read the agent's conversation", err)
 	}
-	c, err := r.crew(ctx)
+	c, err := r.agentTeam(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer r.dismiss(c)
+	defer r.stopTools(c)
 	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.agent), runtime.WithSessionStore(talk), runtime.WithManagedOAuth(false),
 		runtime.WithWorkingDir(r.Work), runtime.WithEnv(r.engine.environ(rec.Recipe.PassEnv, r.Work)))
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	talk.save(s)
 	w := &watcher{run: r, rt: rt}
 	if !w.watch(ctx, rt.RunStream(ctx, s)) {
-		return w.text.String(), w.err // it goes on by itself somewhere, and what it has is not to be touched
+		return w.text.String(), w.err // the loop is still running, so its state must not be accessed
 	}
 	talk.save(s)
 	if talk.err != nil {
@@ -223,25 +223,25 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	return lastSaid(s.Messages[begin:]), w.err
 }
 
-// startFailed is what the library writes before the error of a toolset that did not start.
+// startFailed is the library's prefix for the error of a toolset that did not start.
 var startFailed = fmt.Sprintf("%T start failed: ", (*guard)(nil))
 
-// dismiss ends what the agents have started.
-func (r *run) dismiss(c *crew) {
+// stopTools ends the agents' toolsets.
+func (r *run) stopTools(c *agentTeam) {
 	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, g := range c.sets {
 		wg.Go(func() {
 			if err := g.Stop(ctx); err != nil {
-				r.engine.config.Logger.WarnContext(ctx, "an agent's tools did not end well", "task", r.ID, "error", err)
+				r.engine.config.Logger.WarnContext(ctx, "ending an agent's tools failed", "task", r.ID, "error", err)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// lastSaid is the last text of an agent.
+// lastSaid returns the last text of an agent.
 func lastSaid(items []session.Item) string {
 	for i := len(items) - 1; i >= 0; i-- {
 		if m := items[i].Message; m != nil && m.Message.Role == chat.MessageRoleAssistant && strings.TrimSpace(m.Message.Content) != "" {
@@ -251,19 +251,18 @@ func lastSaid(items []session.Item) string {
 	return ""
 }
 
-// watcher makes outputs of what the library tells of a run.
+// watcher converts the library's events to outputs.
 type watcher struct {
 	run   *run
 	rt    *runtime.LocalRuntime
-	agent string          // that speaks
-	line  strings.Builder // text that was not put out yet
-	text  strings.Builder // all of it since the last step
-	open  int             // calls of tools that are under way
+	agent string          // the current speaker
+	line  strings.Builder // text without its line end so far
+	text  strings.Builder // all text since the last step
+	open  int             // number of open tool calls
 	err   error
 }
 
-// watch takes the events until there are no more. It returns false when they did not end in time after the run was cut
-// off.
+// watch handles the events until they end. It returns false if they do not end in time after the run was cancelled.
 func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 	flush := time.NewTimer(time.Hour)
 	defer flush.Stop()
@@ -290,7 +289,7 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 			cut, patience = nil, time.After(endGrace)
 		case <-patience:
 			go func() {
-				for range events { // so that it can end some time
+				for range events { // drains the events so that the sender can end
 				}
 			}()
 			return false
@@ -303,10 +302,10 @@ func (w *watcher) end() {
 	w.count()
 }
 
-// take takes one event.
+// take handles one event.
 func (w *watcher) take(ctx context.Context, e runtime.Event) {
 	if name := e.GetAgentName(); name != "" && name != w.agent {
-		w.flush(true) // what the other one said
+		w.flush(true) // the previous speaker's text
 		w.agent = name
 	}
 	switch e := e.(type) {
@@ -343,7 +342,7 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 		w.put("warning: "+text, map[string]any{"type": "warning", "message": text})
 	case *runtime.ErrorEvent:
 		text := e.Error
-		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // which says nothing to people
+		for _, about := range []string{"creating chat completion: ", "error receiving from stream: "} { // internal prefixes
 			text = strings.TrimPrefix(text, about)
 		}
 		w.err = errors.New(text)
@@ -352,15 +351,15 @@ func (w *watcher) take(ctx context.Context, e runtime.Event) {
 			return w.rt.ResumeElicitation(ctx, tools.ElicitationActionDecline, nil)
 		})
 	case *runtime.ToolCallConfirmationEvent:
-		w.answer(ctx, func() error { // the guard has approved before; this is a tool that came some other way
+		w.answer(ctx, func() error { // the guard has approved before; this is a tool that bypassed it
 			w.rt.Resume(ctx, runtime.ResumeTypeReject)
 			return nil
 		})
 	}
 }
 
-// answer answers a question that the library is about to wait for. There is no signal that it does, so it is tried until
-// it works.
+// answer answers a question for which the library is about to wait. There is no signal for that, so it retries until it
+// succeeds.
 func (w *watcher) answer(ctx context.Context, f func() error) {
 	go func() {
 		tick := time.NewTicker(10 * time.Millisecond)
@@ -378,7 +377,7 @@ func (w *watcher) answer(ctx context.Context, f func() error) {
 	}()
 }
 
-// write takes text and puts out what is whole lines.
+// write adds text and outputs complete lines.
 func (w *watcher) write(s string) {
 	s = clean(s)
 	w.text.WriteString(s)
@@ -395,7 +394,7 @@ func (w *watcher) write(s string) {
 	}
 }
 
-// flush puts out what there is of a line; the end of a message is the end of its line.
+// flush outputs an incomplete line. end says that the message has ended, and so its line.
 func (w *watcher) flush(end bool) {
 	s := w.line.String()
 	w.line.Reset()
@@ -414,7 +413,7 @@ func (w *watcher) say(s string) {
 	}
 }
 
-// step ends the text before a step.
+// step outputs remaining text before a step.
 func (w *watcher) step() {
 	w.flush(true)
 	w.text.Reset()
@@ -428,7 +427,7 @@ func (w *watcher) put(text string, data map[string]any) {
 	w.run.out.add(p)
 }
 
-// data is an output for programs, with the name of the agent that it is of.
+// data returns structured data of an output, with the name of the agent.
 func (w *watcher) data(data map[string]any) json.RawMessage {
 	if w.agent != "" {
 		data["agent"] = w.agent
@@ -440,7 +439,7 @@ func (w *watcher) data(data map[string]any) json.RawMessage {
 	return json.RawMessage(w.run.engine.secrets.hide(strings.ReplaceAll(string(b), `\u0000`, `\ufffd`)))
 }
 
-// count says what was used.
+// count outputs the usage.
 func (w *watcher) count() {
 	for _, u := range w.run.gate.take() {
 		w.put(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.in(), u.output), map[string]any{
@@ -449,10 +448,10 @@ func (w *watcher) count() {
 	}
 }
 
-// callStep says in one line what a tool is used for: what a person would ask first.
+// callStep describes a tool call in one line, by its most telling argument.
 func callStep(c tools.ToolCall) string {
 	var args map[string]any
-	_ = json.Unmarshal([]byte(c.Function.Arguments), &args) // anything else says nothing more
+	_ = json.Unmarshal([]byte(c.Function.Arguments), &args) // without arguments there is nothing to add
 	for _, key := range []string{"cmd", "command", "path", "url", "query", "pattern", "agent", "task", "thought", "description", "summary"} {
 		if s, ok := args[key].(string); ok && strings.TrimSpace(s) != "" {
 			return c.Function.Name + ": " + s
@@ -461,7 +460,7 @@ func callStep(c tools.ToolCall) string {
 	return c.Function.Name
 }
 
-// arguments are the arguments as JSON, or as a text when they are none or too much.
+// arguments returns the arguments as JSON, or as text if they are invalid or too long.
 func arguments(s string) any {
 	if len(s) <= maxData && json.Valid([]byte(s)) {
 		return json.RawMessage(s)

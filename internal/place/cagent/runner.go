@@ -24,14 +24,14 @@ func (b *Place) Connect(a fleet.Agent) fleet.Runner {
 	return in
 }
 
-// ownProcess runs the tasks of one agent in processes of their own, and can do no more than inProcess can.
+// ownProcess runs the tasks of one agent in their own processes. It can do no more than inProcess.
 type ownProcess struct {
 	inProcess
 	member *member
 	runs   runner.Agent
 }
 
-// before reports whether an earlier version of Fleet had the run in its own process. What there is of it is as inProcess has it.
+// before reports whether an earlier version of Fleet ran it in its own process. inProcess can read such a run.
 func (w ownProcess) before(r fleet.Run) bool { return w.member.runDir(r.TaskID).exists("run.json") }
 
 // Dispatch implements fleet.Runner.

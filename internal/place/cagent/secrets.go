@@ -9,17 +9,17 @@ import (
 	"sync"
 )
 
-// secrets gives out variables of the server's environment, and knows afterwards what must not be seen. It is the
-// library's environment.Provider.
+// secrets provides variables of the server's environment, and records their values so that they can be hidden. It
+// implements the library's environment.Provider.
 type secrets struct {
 	lookup func(string) (string, bool)
-	only   []string // nil: every name but the server's own
+	only   []string // allowed names; nil: all but the server's own
 
 	mu     sync.Mutex
 	values []string // longest first
 }
 
-// shortest is how long a value must be to be hidden: shorter ones are no secrets, and are part of every other word.
+// shortest is the minimum length of a hidden value. Shorter values are not secrets, and occur in many words.
 const shortest = 6
 
 // Get implements environment.Provider.
@@ -39,12 +39,12 @@ func (s *secrets) Get(_ context.Context, name string) (string, bool) {
 	return v, ok
 }
 
-// serversOwn reports whether the variable is the server's own configuration, which no agent has to do with.
+// serversOwn reports whether the variable configures the server, and must not be visible to agents.
 func serversOwn(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
 }
 
-// hide returns the text without the secrets that were given out.
+// hide removes the values that were read from the text.
 func (s *secrets) hide(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

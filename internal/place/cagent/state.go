@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// touches reports whether the agent's runs touch this machine, and so have processes of their own.
+// touches reports whether the agent's runs touch this machine and so have their own processes.
 func (r *record) touches() bool {
 	if r.Machine == nil {
 		d, err := parse([]byte(r.document()))
-		machine := err == nil && ofMachine(d, r.Recipe)
+		machine := err == nil && touchesMachine(d, r.Recipe)
 		r.Machine = &machine
 	}
 	return *r.Machine
 }
 
-// state is where the agent's conversation and its todos are. A run in a process of its own can write them and nothing else of
-// the home.
+// state returns the directory of the agent's conversation and todos. A run in its own process can write only this part
+// of the home.
 func (x *member) state() home {
 	if x.own {
 		return home(x.home.path("state"))
@@ -31,10 +31,10 @@ func (x *member) state() home {
 	return x.home
 }
 
-// earlier is the directory of the runs that an earlier version of Fleet had in its own process.
+// earlier is the directory for runs that an earlier version of Fleet had in its own process.
 const earlier = "earlier"
 
-// runDir is the directory of a run of the server's process.
+// runDir returns the directory of a run in the server's process.
 func (x *member) runDir(taskID string) home {
 	if x.own {
 		return home(x.home.path(earlier, fileName(taskID)))
@@ -42,8 +42,8 @@ func (x *member) runDir(taskID string) home {
 	return home(x.home.path("runs", fileName(taskID)))
 }
 
-// settle makes the agent's directories. What an earlier version of Fleet kept in the home is moved.
-func (x *member) settle() error {
+// createDirs creates the agent's directories, and moves the files of an earlier version of Fleet there.
+func (x *member) createDirs() error {
 	if !x.own {
 		return nil
 	}
@@ -64,11 +64,11 @@ func (x *member) settle() error {
 			}
 		}
 	}
-	return x.putEarlier()
+	return x.moveEarlierRuns()
 }
 
-// putEarlier moves the runs that an earlier version of Fleet had in its own process.
-func (x *member) putEarlier() error {
+// moveEarlierRuns moves runs that an earlier version of Fleet had in its own process.
+func (x *member) moveEarlierRuns() error {
 	runs, err := os.ReadDir(x.home.path("runs"))
 	if err != nil {
 		return err
@@ -88,8 +88,8 @@ func (x *member) putEarlier() error {
 	return nil
 }
 
-// memory is where the memories are of the agent's owner with its definition. An agent without a definition's name has its
-// own.
+// memory returns the directory of the memories that the agent's owner has with its definition. An agent of an unnamed
+// definition has its own directory.
 func (b *Place) memory(x *member) (home, error) {
 	if x.rec.Recipe.Name == "" {
 		return x.state(), nil
@@ -107,7 +107,7 @@ func (b *Place) memory(x *member) (home, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, e := range entries { // earlier versions of Fleet had a file for each, beside those of others
+	for _, e := range entries { // earlier versions of Fleet had a file per definition, in a common directory
 		if !e.IsDir() {
 			return dir, x.moveMemories(dir, func(path string) string {
 				return filepath.Join(all, hash(x.rec.Owner, x.rec.Recipe.Name, path)+".json")
@@ -117,11 +117,11 @@ func (b *Place) memory(x *member) (home, error) {
 	return dir, nil
 }
 
-// moveMemories moves the memories of the agent's definition into the directory. before names the file that they were in.
+// moveMemories moves the memories of the agent's definition into the directory. before returns the path of an old file.
 func (x *member) moveMemories(dir home, before func(path string) string) error {
 	d, err := parse([]byte(x.rec.document()))
 	if err != nil {
-		return nil // the run says so
+		return nil // the run reports this
 	}
 	for _, a := range d.config.Agents {
 		for _, t := range a.Toolsets {

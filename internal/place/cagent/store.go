@@ -21,17 +21,17 @@ import (
 	"fleet/internal/fleet/sessions"
 )
 
-// artifact is what is kept of one that was pulled, a file each.
+// artifact is a pulled artifact. Each is stored in a file.
 type artifact struct {
-	Owner     string    `json:"owner"`     // the principal that pulled it; empty: an earlier version of Fleet kept it for all
-	Reference string    `json:"reference"` // as people write it
+	Owner     string    `json:"owner"`     // the principal who pulled it; empty: shared by an earlier version of Fleet
+	Reference string    `json:"reference"` // as the caller wrote it
 	Canonical string    `json:"canonical"`
 	Digest    string    `json:"digest"`
 	Document  string    `json:"document"`
 	PulledAt  time.Time `json:"pulled_at"`
 }
 
-// short is the last part of the reference, which is a name for it as well.
+// short returns the last part of the reference, which also identifies it.
 func (a *artifact) short() string {
 	if i := strings.LastIndexByte(a.Canonical, '/'); i >= 0 {
 		return a.Canonical[i+1:]
@@ -48,7 +48,7 @@ func (c *Catalog) artifactPath(a *artifact) string {
 	return filepath.Join(c.config.StoreDir, hex.EncodeToString(sum[:])+".json")
 }
 
-// keep writes the artifact down.
+// keep stores the artifact.
 func (c *Catalog) keep(a *artifact) error {
 	if err := os.MkdirAll(c.config.StoreDir, 0o700); err != nil {
 		return err
@@ -60,7 +60,8 @@ func (c *Catalog) keep(a *artifact) error {
 	return writeFile(c.artifactPath(a), b)
 }
 
-// artifacts reads what is kept for the context's principal, by reference: its own or, for an admin, everybody's.
+// artifacts returns the stored artifacts that the context's principal may see, by reference: its own ones, or all for
+// an admin.
 func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 	if c.config.StoreDir == "" {
 		return nil, nil
@@ -102,12 +103,12 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 	return all, nil
 }
 
-// definition is what the artifact defines. The policy may have changed since it was pulled.
+// definition returns the artifact's definition. It checks the policy again, because that may have changed.
 func (c *Catalog) definition(a *artifact) sessions.Definition {
 	d := sessions.Definition{Name: a.short(), Source: sessions.SourceStore, Reference: a.Reference, Digest: a.Digest}
 	if p := c.describe(&d, []byte(a.Document)); p != nil {
 		err := c.config.Policy.check(p)
-		if err == nil && c.config.NoPrograms { // the policy may allow toolsets that the server does not
+		if err == nil && c.config.NoPrograms { // the policy may allow toolsets that the server refuses
 			err = checkPrograms(p)
 		}
 		if err != nil {
@@ -158,7 +159,7 @@ func (c *Catalog) Remove(ctx context.Context, reference string) (sessions.Pulled
 	return sessions.Pulled{Digest: a.Digest, Reference: a.Reference}, nil
 }
 
-// find returns the artifact that the context's principal means; field is the request's, for errors.
+// find returns the artifact that the context's principal means. field is the request field for errors.
 func (c *Catalog) find(ctx context.Context, field, reference string) (*artifact, error) {
 	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled", clip(reference, 200)).Next("{pull_agent} gets it from its registry")
 	ref, err := parseReference(reference)
@@ -201,13 +202,13 @@ func (c *Catalog) find(ctx context.Context, field, reference string) (*artifact,
 	return nil, missing
 }
 
-// parseReference reads a reference to an artifact.
+// parseReference parses a reference to an artifact.
 func parseReference(s string) (name.Reference, error) {
 	if len(s) > 512 {
 		return nil, errors.New("it is too long")
 	}
 	if s == "" || !strings.ContainsAny(s[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789[") {
-		return nil, errors.New("it begins like a path or an option")
+		return nil, errors.New("it starts like a path or an option")
 	}
 	if strings.Contains(s, "://") {
 		return nil, errors.New("it is a URL")

@@ -18,8 +18,8 @@ import (
 	"fleet/internal/place/cagent"
 )
 
-// TestPulledIsOwned checks that what a principal pulls is seen, used and removed by that principal and by admins alone.
-func TestPulledIsOwned(t *testing.T) {
+// TestPulledArtifactsHaveOwners checks that only the principal who pulled an artifact, and admins, can see, use and remove it.
+func TestPulledArtifactsHaveOwners(t *testing.T) {
 	t.Parallel()
 	host := strings.TrimPrefix(newHTTP(t, registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://")
 	c := cagent.NewCatalog(cagent.CatalogConfig{StoreDir: filepath.Join(t.TempDir(), "store"), Registries: []string{host}})
@@ -60,10 +60,10 @@ func TestPulledIsOwned(t *testing.T) {
 	}
 }
 
-// TestPullWithLogin checks that a registry gets the login of a credential helper only where the configuration says so.
+// TestPullWithLogin checks that a registry gets credentials only if the configuration allows it.
 func TestPullWithLogin(t *testing.T) {
 	files := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	open := true // to push without a login
+	open := true // allows a push without a login
 	host := strings.TrimPrefix(newHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		if !open && (user != "robot" || password != "s3cret") {

@@ -17,10 +17,10 @@ import (
 	"fleet/internal/place/placetest/model"
 )
 
-// stubKey is the key that the tests' models want.
+// stubKey is the key that the tests' models require.
 const stubKey = "sk-stub-0123456789"
 
-// document is a definition whose model is the stub.
+// document returns a definition whose model is the stub.
 func document(s *model.Server, api string) string {
 	provider, base := "anthropic", s.URL
 	if api == model.OpenAI {
@@ -42,13 +42,13 @@ agents:
 `, provider, base)
 }
 
-// waiting is a tool that never returns.
+// waiting returns a tool that never returns.
 func waiting(t *testing.T) fleet.Tool {
 	t.Helper()
 	return fleet.Tool{Name: "wait", Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: hanging(t)}}
 }
 
-// environment is that of the tests' servers.
+// environment is the environment of the tests' servers.
 func environment(name string) (string, bool) {
 	switch name {
 	case "ANTHROPIC_API_KEY", "OPENAI_API_KEY":
@@ -64,7 +64,7 @@ func prompts() placetest.Prompts {
 		Says:    placetest.Prompt{Text: `model: tools [{"name":"think","input":{"thought":"first"}}]` + "\n" + `model: say "one\ntwo"`, Lines: []string{"one", "two"}, Summary: "one\ntwo"},
 		Works:   placetest.Prompt{Text: `model: tool wait {}`, Lines: []string{"Now wait"}},
 		Fails:   placetest.Prompt{Text: "model: refuse 400 out of ideas", Reason: "out of ideas"},
-		Deaf:    placetest.Prompt{Text: `model: forever "at work\n"`, Lines: []string{"at work"}},
+		IgnoresInterrupt:    placetest.Prompt{Text: `model: forever "at work\n"`, Lines: []string{"at work"}},
 		Payload: placetest.Prompt{Text: `model: tool agent_complete {"summary":"ok","payload":"{\"a\": 1}"}`, Summary: "ok", Payload: []byte(`{"a": 1}`)},
 	}
 }

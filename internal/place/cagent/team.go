@@ -27,19 +27,19 @@ import (
 	"fleet/internal/fleet"
 )
 
-// defaultMaxTokens is how long an answer may be of a model whose definition does not say.
+// defaultMaxTokens limits an answer of a model whose definition has no limit.
 const defaultMaxTokens int64 = 32000
 
-// crew is a definition brought to life for one run. The library's own loader does the same, with network look-ups and
-// the whole environment of the process for every tool.
-type crew struct {
+// agentTeam holds the agents of a definition for one run. The library's own loader does the same, but makes network requests
+// and gives every tool the whole environment of the process.
+type agentTeam struct {
 	*team.Team
-	agent string // the one that is spoken to
+	agent string // the agent that gets the prompt
 	sets  []*guard
 }
 
-// crew makes the run's agents.
-func (r *run) crew(ctx context.Context) (*crew, error) {
+// agentTeam creates the run's agents.
+func (r *run) agentTeam(ctx context.Context) (*agentTeam, error) {
 	rec := r.Record
 	d, err := parse([]byte(rec.document()))
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *run) crew(ctx context.Context) (*crew, error) {
 		agent.WithHandoffs(pick(agents, c.Handoffs)...)(agents[n])
 	}
 	deny := permissions.NewChecker(&latest.PermissionsConfig{Deny: append(denied(d.config.Permissions), recipe.Deny...)})
-	return &crew{team.New(team.WithAgents(all...), team.WithPermissions(deny)), name, b.sets}, nil
+	return &agentTeam{team.New(team.WithAgents(all...), team.WithPermissions(deny)), name, b.sets}, nil
 }
 
 func denied(p *latest.PermissionsConfig) []string {
@@ -91,7 +91,7 @@ func pick(agents map[string]*agent.Agent, names []string) []*agent.Agent {
 	return out
 }
 
-// builder makes agents of a definition.
+// builder creates the agents of a definition.
 type builder struct {
 	run    *run
 	def    *definition
@@ -99,7 +99,7 @@ type builder struct {
 	main   string
 	work   string
 	rules  rules
-	sets   []*guard // that were made
+	sets   []*guard // created toolsets
 }
 
 func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig, rec *record) (*agent.Agent, error) {
@@ -137,8 +137,8 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig,
 	return agent.New(name, want, append(opts, agent.WithToolSets(sets...))...), nil
 }
 
-// promptFiles returns the contents of files in the working directory that are part of the instructions. The library
-// itself would look for them in the directories above as well, and follow links out of it.
+// promptFiles returns the contents of the files in the working directory that belong to the instructions. The library
+// would also search parent directories, and follow links out of the directory.
 func (b *builder) promptFiles(names []string) (texts []string) {
 	if len(names) == 0 {
 		return nil
@@ -160,7 +160,7 @@ func nonEmpty(all ...string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
-// model makes the client of a model: one of the definition's by name, or provider/model.
+// model creates the client of a model: one of the definition, by name, or provider/model.
 func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, requests int) (provider.Provider, error) {
 	env := b.run.engine.secrets
 	m, ok := b.def.config.Models[name]
@@ -181,7 +181,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	m.BaseURL = b.expand(ctx, m.BaseURL)
 	_, custom := b.def.config.Providers[m.Provider]
 	if m.Provider == "openai" && !custom && m.TokenKey == "" {
-		m.TokenKey = keys["openai"] // else its client looks for it by itself, unseen
+		m.TokenKey = keys["openai"] // otherwise its client reads the variable itself, unseen
 	}
 	limit := defaultMaxTokens
 	if m.MaxTokens != nil {
@@ -191,34 +191,34 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	if err != nil {
 		return nil, fmt.Errorf("model %q: provider_opts.request: %w", name, err)
 	}
-	b.run.engine.throughWire(&m, b.def.config.Providers)
+	b.run.engine.routeThroughTransport(&m, b.def.config.Providers)
 	p, err := provider.NewWithModels(ctx, &m, b.routed(&m), env, options.WithStructuredOutput(c.StructuredOutput),
 		options.WithProviders(b.def.config.Providers), options.WithMaxTokens(limit))
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", name, err)
 	}
-	return &gated{Provider: p, gate: b.run.gate, max: requests, change: change}, nil
+	return &gatedModel{Provider: p, gate: b.run.gate, max: requests, change: change}, nil
 }
 
-// routed are the definition's models as the rules of a model that sends requests on find them.
+// routed returns the definition's models in the form that the rules of a routing model use.
 func (b *builder) routed(m *latest.ModelConfig) map[string]latest.ModelConfig {
 	all := map[string]latest.ModelConfig{}
 	for name, other := range b.def.config.Models {
-		b.run.engine.throughWire(&other, b.def.config.Providers)
+		b.run.engine.routeThroughTransport(&other, b.def.config.Providers)
 		all[name] = other
 	}
 	for _, rule := range m.Routing {
 		p, n, isRef := strings.Cut(rule.Model, "/")
 		if _, ok := all[rule.Model]; isRef && !ok {
 			other := latest.ModelConfig{Provider: p, Model: n}
-			b.run.engine.throughWire(&other, b.def.config.Providers)
+			b.run.engine.routeThroughTransport(&other, b.def.config.Providers)
 			all[rule.Model] = other
 		}
 	}
 	return all
 }
 
-// expand puts variables of the environment into an address.
+// expand expands variables of the environment in a URL.
 func (b *builder) expand(ctx context.Context, s string) string {
 	if !strings.Contains(s, "${") {
 		return s
@@ -244,7 +244,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	}
 	if name == b.main {
 		for _, m := range b.recipe.MCPServers {
-			s, err := b.server(ctx, m, r.engine.secrets, hostOf(m.URL)) // the operator has named it
+			s, err := b.server(ctx, m, r.engine.secrets, hostOf(m.URL)) // the operator named it
 			if err != nil {
 				return nil, err
 			}
@@ -275,7 +275,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 	return sets, nil
 }
 
-// describeToolset names a toolset for the warning that it did not start.
+// describeToolset returns the name of a toolset for warnings.
 func describeToolset(t *latest.Toolset) string {
 	if t.Type == "mcp" {
 		for _, name := range []string{t.Name, t.Command, t.Ref, t.Remote.URL} {
@@ -287,7 +287,7 @@ func describeToolset(t *latest.Toolset) string {
 	return "the toolset " + t.Type
 }
 
-// toolset makes a toolset of the definition. Programs get a small environment of their own.
+// toolset creates a toolset of the definition. Its programs get a minimal environment.
 func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) (tools.ToolSet, error) {
 	rc := &config.RuntimeConfig{Config: config.Config{WorkingDir: b.work}, EnvProviderForTests: b.run.engine.secrets}
 	var env []string
@@ -315,7 +315,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 		if err != nil {
 			return nil, err
 		}
-		return &declared{s, t.Shell}, nil
+		return &scriptTools{s, t.Shell}, nil
 	case t.Type == "lsp":
 		return builtin.NewLSPTool(t.Command, t.Args, env, b.work), nil
 	case t.Type == "mcp" && t.Command != "":
@@ -324,14 +324,14 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 		js := js.NewJsExpander(b.run.engine.secrets)
 		address := js.Expand(ctx, t.Remote.URL)
 		var inside []string
-		if !b.recipe.Foreign { // the operator has named it
+		if !b.recipe.Foreign { // the operator named it
 			inside = []string{hostOf(address)}
 		}
 		return mcpRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), inside...), nil
 	case t.Type == "todo":
 		return b.run.newTodos(agent, t.Shared), nil
 	case t.Type == "memory" && (filepath.IsAbs(t.Path) || t.Path != "" && !filepath.IsLocal(t.Path)):
-		return nil, fmt.Errorf("its path must be relative and lead nowhere else: memories are kept by the server")
+		return nil, fmt.Errorf("its path must be relative and must not contain ..: the server stores the memories")
 	case t.Type == "memory":
 		return builtin.NewMemoryTool(&memories{b.run.Memory, memoryFile(t.Path)}), nil
 	}

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// clean returns s as text that every database takes.
+// clean returns s as valid UTF-8 without NUL bytes, which every database accepts.
 func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// clip returns the beginning of s, at most n bytes, with an ellipsis where there was more.
+// clip shortens s to at most n bytes, with an ellipsis.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -21,5 +21,5 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// oneLine is s on one line of at most n bytes.
+// oneLine returns s on one line of at most n bytes.
 func oneLine(s string, n int) string { return clip(strings.Join(strings.Fields(s), " "), n) }

@@ -19,15 +19,15 @@ const (
 	maxTodoText = 4 << 10 // bytes
 )
 
-// todos is the library's todo toolset with a list that lasts as long as the agent: it is in a file of its home. The
-// library's own lasts as long as a run, and its shared one is the same for everybody in the process.
+// todos is the library's todo toolset, with a list that is stored in the agent's home. The library's own list lasts as
+// long as a run, and its shared list is the same for the whole process.
 type todos struct {
 	tools.BaseToolSet
 	home home
-	file string // the agents of a definition can share one
+	file string // agents of a definition can share one
 }
 
-// newTodos returns the list of an agent of the definition, or the one that all of them share.
+// newTodos returns the list of an agent of the definition, or the list that its agents share.
 func (r *run) newTodos(agent string, shared bool) *todos {
 	file := "todos.json"
 	if !shared {
@@ -39,38 +39,38 @@ func (r *run) newTodos(agent string, shared bool) *todos {
 // Instructions implements tools.ToolSet.
 func (*todos) Instructions() string { return builtin.NewTodoTool().Instructions() }
 
-// Tools implements tools.ToolSet. The schemas are those of the library.
+// Tools implements tools.ToolSet. It uses the schemas of the library.
 func (t *todos) Tools(ctx context.Context) ([]tools.Tool, error) {
 	all, err := builtin.NewTodoTool().Tools(ctx)
 	if err != nil {
 		return nil, err
 	}
 	handlers := map[string]tools.ToolHandler{
-		builtin.ToolNameCreateTodo: onList(t, func(list *[]builtin.Todo, args builtin.CreateTodoArgs) (string, error) {
+		builtin.ToolNameCreateTodo: listHandler(t, func(list *[]builtin.Todo, args builtin.CreateTodoArgs) (string, error) {
 			return addTodos(list, []string{args.Description})
 		}),
-		builtin.ToolNameCreateTodos: onList(t, func(list *[]builtin.Todo, args builtin.CreateTodosArgs) (string, error) {
+		builtin.ToolNameCreateTodos: listHandler(t, func(list *[]builtin.Todo, args builtin.CreateTodosArgs) (string, error) {
 			return addTodos(list, args.Descriptions)
 		}),
-		builtin.ToolNameUpdateTodo: onList(t, updateTodo),
-		builtin.ToolNameListTodos:  onList(t, listTodos),
+		builtin.ToolNameUpdateTodo: listHandler(t, updateTodo),
+		builtin.ToolNameListTodos:  listHandler(t, listTodos),
 	}
 	known := all[:0]
 	for _, tool := range all {
-		if tool.Handler = handlers[tool.Name]; tool.Handler != nil { // a tool of a newer library would keep a list of its own
+		if tool.Handler = handlers[tool.Name]; tool.Handler != nil { // a tool of a newer library would use another list
 			known = append(known, tool)
 		}
 	}
 	return known, nil
 }
 
-// onList returns a handler that reads the list, and writes it when it has changed.
-func onList[T any](t *todos, do func(*[]builtin.Todo, T) (string, error)) tools.ToolHandler {
+// listHandler returns a handler that reads the list, and writes it if it has changed.
+func listHandler[T any](t *todos, do func(*[]builtin.Todo, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(ctx context.Context, args T) (res *tools.ToolCallResult, err error) {
 		err = t.home.locked(ctx, func() error {
 			var list []builtin.Todo
 			if err := t.home.read(t.file, &list); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return errors.New("the list cannot be read")
+				return errors.New("cannot read the list")
 			}
 			before := slices.Clone(list)
 			text, err := do(&list, args)
@@ -80,7 +80,7 @@ func onList[T any](t *todos, do func(*[]builtin.Todo, T) (string, error)) tools.
 			}
 			if !slices.Equal(before, list) {
 				if err := t.home.write(t.file, list); err != nil {
-					return errors.New("the list cannot be written")
+					return errors.New("cannot write the list")
 				}
 			}
 			res = tools.ResultSuccess(text)
@@ -92,7 +92,7 @@ func onList[T any](t *todos, do func(*[]builtin.Todo, T) (string, error)) tools.
 
 func addTodos(list *[]builtin.Todo, descriptions []string) (string, error) {
 	if len(*list)+len(descriptions) > maxTodos {
-		return "", fmt.Errorf("the list is full: it takes %d todos", maxTodos)
+		return "", fmt.Errorf("the list is full: the limit is %d todos", maxTodos)
 	}
 	var out []string
 	for _, d := range descriptions {

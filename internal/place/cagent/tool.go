@@ -24,15 +24,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// declared is a toolset of scripts whose arguments are those that they declare. The library makes variables of the
-// environment of them, so another one could be PATH.
-type declared struct {
+// scriptTools is a toolset of scripts that accept only declared arguments. The library converts arguments to environment
+// variables, so an undeclared one could be PATH.
+type scriptTools struct {
 	tools.ToolSet
 	scripts map[string]latest.ScriptShellToolConfig
 }
 
 // Tools implements tools.ToolSet.
-func (d *declared) Tools(ctx context.Context) ([]tools.Tool, error) {
+func (d *scriptTools) Tools(ctx context.Context) ([]tools.Tool, error) {
 	all, err := d.ToolSet.Tools(ctx)
 	for i, t := range all {
 		all[i].Handler = func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
@@ -51,13 +51,13 @@ func (d *declared) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return all, err
 }
 
-// reporter is the tool with which an agent ends its task.
+// reporter is the tool with which an agent reports its result and ends its task.
 type reporter struct {
 	tools.BaseToolSet
 	run *run
 }
 
-// reportTool is its name.
+// reportTool is the name of the tool.
 const reportTool = "agent_complete"
 
 // Instructions implements tools.ToolSet.
@@ -101,7 +101,7 @@ func (t *reporter) Tools(context.Context) ([]tools.Tool, error) {
 	}}, nil
 }
 
-// payload is the text of a string, and anything else as the JSON that it is.
+// payload returns the text of a JSON string, and other JSON unchanged.
 func payload(raw json.RawMessage) []byte {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -113,8 +113,7 @@ func payload(raw json.RawMessage) []byte {
 	return raw
 }
 
-// server makes a toolset of an MCP server, public or at one of the hosts that inside names. Variables of the environment
-// come from env alone.
+// server creates a toolset of an MCP server. Its host must be public or in inside. env expands variables.
 func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, inside ...string) (tools.ToolSet, error) {
 	expand := func(v string) (string, error) {
 		return fleet.Expand(v, func(name string) (string, bool) { return env.Get(ctx, name) })
@@ -130,7 +129,7 @@ func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, i
 	return mcpRemote(m.Name, m.URL, "", headers, inside...), nil
 }
 
-// registered makes toolsets of the tools that were registered for the agent.
+// registered creates toolsets of the tools that are registered for the agent.
 func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 	env := b.run.engine.toolSecrets
 	own := &registry{}
@@ -139,7 +138,7 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 		switch {
 		case t.MCP != nil:
 			m := t.MCP.Server
-			m.Name = "" // which would stand before the tool's
+			m.Name = "" // avoids a prefix of the tool's name
 			s, err := b.server(ctx, m, env, b.recipe.Inside...)
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
@@ -160,7 +159,7 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 		case len(t.Command) > 0:
 			own.add(t, commandTool(t.Command, b.work, b.run.engine.environ(nil, b.work), b.run.engine.config.MaxToolOutput))
 		default:
-			return nil, fmt.Errorf("tool %q has nothing that does its work", t.Name)
+			return nil, fmt.Errorf("tool %q has no implementation", t.Name)
 		}
 	}
 	return sets, nil
@@ -183,7 +182,7 @@ func (r *registry) add(t fleet.Tool, h tools.ToolHandler) {
 // Tools implements tools.ToolSet.
 func (r *registry) Tools(context.Context) ([]tools.Tool, error) { return slices.Clone(r.all), nil }
 
-// renamed is one tool of an MCP server under the name that it was registered with.
+// renamed is one tool of an MCP server under its registered name.
 type renamed struct {
 	tools.ToolSet
 	remote string
@@ -207,17 +206,18 @@ func (r *renamed) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return []tools.Tool{t}, nil
 }
 
-// httpTool posts the arguments to a public address, or to one of the hosts that inside names, and answers with the body.
+// httpTool returns a handler that sends the arguments by POST and returns the body. The host must be public or in
+// inside.
 func httpTool(t *fleet.HTTPTool, headers map[string]string, limit int, inside ...string) tools.ToolHandler {
 	method := t.Method
 	if method == "" {
 		method = http.MethodPost
 	}
-	base := outward(inside...)
+	base := publicTransport(inside...)
 	base.DisableKeepAlives = true
 	client := &http.Client{
 		Transport:     base,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // headers may be secret
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // headers may hold secrets
 	}
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		q, err := http.NewRequestWithContext(ctx, method, t.URL, strings.NewReader(c.Function.Arguments))
@@ -244,15 +244,15 @@ func httpTool(t *fleet.HTTPTool, headers map[string]string, limit int, inside ..
 	}
 }
 
-// commandTool runs a program that gets the arguments on its standard input.
+// commandTool returns a handler that runs a program with the arguments on its standard input.
 func commandTool(argv []string, dir string, env []string, limit int) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir, cmd.Env, cmd.Stdin = dir, env, strings.NewReader(c.Function.Arguments)
-		out, said := &beginning{limit: limit}, &beginning{limit: 4 << 10}
+		out, said := &prefixWriter{limit: limit}, &prefixWriter{limit: 4 << 10}
 		cmd.Stdout, cmd.Stderr = out, said
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // and what it has started
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // also kills its children
 		cmd.WaitDelay = time.Second
 		if err := cmd.Run(); err != nil {
 			if ctx.Err() != nil {
@@ -264,18 +264,18 @@ func commandTool(argv []string, dir string, env []string, limit int) tools.ToolH
 	}
 }
 
-// beginning keeps the beginning of what is written.
-type beginning struct {
+// prefixWriter keeps the start of what is written.
+type prefixWriter struct {
 	kept  bytes.Buffer
 	limit int
 }
 
 // Write implements io.Writer.
-func (b *beginning) Write(p []byte) (int, error) {
+func (b *prefixWriter) Write(p []byte) (int, error) {
 	if room := b.limit + 1 - b.kept.Len(); room > 0 {
 		b.kept.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
 }
 
-func (b *beginning) String() string { return b.kept.String() }
+func (b *prefixWriter) String() string { return b.kept.String() }

@@ -41,16 +41,16 @@ func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err
 	b := w.place
 	err = b.call(ctx, Call{Method: Changes, Agent: w.agent, TaskID: r.TaskID}, func() error {
 		if !b.config.Traits.Changes {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "nobody can tell what agent %q changed", w.agent.Name)
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not report changes", w.agent.Name)
 		}
-		known, err := b.known(w.agent, r)
+		findRun, err := b.findRun(w.agent, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if known.changes != nil {
-			changes := *known.changes
+		if findRun.changes != nil {
+			changes := *findRun.changes
 			changes.List = slices.Clone(changes.List)
 			c = &changes
 		}
@@ -66,13 +66,13 @@ func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 	err = b.call(ctx, Call{Method: Patch, Agent: w.agent, TaskID: taskID}, func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		known := b.runs[taskID]
-		if known == nil || known.changes == nil {
-			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s are not there any more", taskID)
+		findRun := b.runs[taskID]
+		if findRun == nil || findRun.changes == nil {
+			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s were deleted", taskID)
 		}
-		for _, f := range known.changes.List {
+		for _, f := range findRun.changes.List {
 			if path == "" || path == f.Path {
-				text = append(text, known.patch[f.Path]...)
+				text = append(text, findRun.patch[f.Path]...)
 			}
 		}
 		text = text[min(int(offset), len(text)):]

@@ -13,9 +13,9 @@ import (
 // fix begins the lines of feedback that count; see again.
 const fix = "fix: "
 
-// again returns what the run tells the agent to do. Of an agent that tries again, these are the lines of the feedback that
+// instructionsOf returns what the run tells the agent to do. Of an agent that tries again, these are the lines of the feedback that
 // begin with "fix: ", if there are any.
-func again(r fleet.Run) string {
+func instructionsOf(r fleet.Run) string {
 	var lines []string
 	for line := range strings.Lines(r.Feedback) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), fix); ok {
@@ -42,9 +42,9 @@ func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res flee
 	b := w.place
 	err = b.call(ctx, Call{Method: Check, Agent: w.agent, TaskID: r.TaskID}, func() error {
 		if !b.config.Traits.Checks {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "nobody can check the work of agent %q", w.agent.Name)
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support checks", w.agent.Name)
 		}
-		run, err := b.known(w.agent, r)
+		run, err := b.findRun(w.agent, r)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (b *Place) startCheck(r *run, c fleet.Check) (*check, error) {
 	case w.State != fleet.StateRunning:
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s", w.Name, w.State)
 	case w.busy():
-		return nil, fleet.Errorf(fleet.ReasonAgentBusy, "agent %q works on something else", w.Name)
+		return nil, fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy", w.Name)
 	}
 	k := &check{stop: make(chan struct{}), done: make(chan struct{})}
 	k.result = fleet.CheckResult{Command: c.Command, StartedAt: b.config.Now()}
@@ -178,7 +178,7 @@ func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 	b := w.place
 	return b.call(ctx, Call{Method: Bundle, Agent: w.agent}, func() error {
 		if !b.config.Traits.Bundles {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "nobody can tell what agent %q has made", w.agent.Name)
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support bundles", w.agent.Name)
 		}
 		b.mu.Lock()
 		text := ""
@@ -191,7 +191,7 @@ func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 		b.mu.Unlock()
 		switch {
 		case ws == nil && !b.config.Traits.KeepsWork:
-			return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q has no workspace any more", w.agent.Name)
+			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q was deleted", w.agent.Name)
 		case ws != nil && ws.State != fleet.StateRunning:
 			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s", w.agent.Name, ws.State)
 		}

@@ -14,7 +14,7 @@ func prompts() placetest.Prompts {
 		Says:    placetest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
 		Works:   placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
 		Fails:   placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
-		Deaf:    placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
+		IgnoresInterrupt:    placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
 		Payload: placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
 		Changes: placetest.Prompt{Text: "change dir/file.go package one", Lines: []string{"+package one"}, Summary: "dir/file.go"},
 		Listens: placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
@@ -22,7 +22,7 @@ func prompts() placetest.Prompts {
 			Text:  "echo at work\nask-permission Bash {\"command\":\"touch asked\"}\nask tabs or spaces? | tabs | spaces",
 			Lines: []string{"at work"},
 		},
-		AsksInVain: placetest.Prompt{Text: "ask-within 10ms anybody?", Reply: "no answer"},
+		UnansweredQuestion: placetest.Prompt{Text: "ask-within 10ms anybody?", Reply: "no answer"},
 	}
 }
 
@@ -35,7 +35,7 @@ func checks(there bool) placetest.Checks {
 
 func TestBackend(t *testing.T) {
 	deaf := prompts()
-	deaf.Listens, deaf.Changes, deaf.Asks, deaf.AsksInVain = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
+	deaf.Listens, deaf.Changes, deaf.Asks, deaf.UnansweredQuestion = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
 	tests := []struct {
 		name    string
 		config  fake.Config

@@ -8,10 +8,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Method is a method of the port, for hooks.
+// Method is a method of the port.
 type Method string
 
-// The methods that hooks can be set on.
+// Methods for which hooks can be set.
 const (
 	Projects  Method = "Projects"
 	Roles     Method = "Roles"
@@ -43,19 +43,19 @@ type Call struct {
 	Report *fleet.Report // of Dispatch
 }
 
-// moment is a method before it has done anything, or after it has done everything but answer.
+// moment is a point in a method: before it does anything, or after it has done everything except return.
 type moment struct {
 	method Method
 	after  bool
 }
 
-// fault is an error that the next calls return.
+// fault is an error for the next calls.
 type fault struct {
 	times int
 	err   error
 }
 
-// Gate is where something waits until the test opens it. It is made by Hold, HoldAfter and HoldBuilds.
+// Gate is a point where something waits until the test opens it. Hold, HoldAfter and HoldBuilds return one.
 type Gate struct {
 	open, arrived         chan struct{}
 	openOnce, arrivedOnce sync.Once
@@ -63,10 +63,10 @@ type Gate struct {
 
 func newGate() *Gate { return &Gate{open: make(chan struct{}), arrived: make(chan struct{})} }
 
-// Arrived is closed once something waits at the gate.
+// Arrived returns a channel that is closed when something waits at the gate.
 func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 
-// Open lets through what waits and what will come. It can be called again.
+// Open opens the gate for good. It can be called repeatedly.
 func (g *Gate) Open() { g.openOnce.Do(func() { close(g.open) }) }
 
 func (g *Gate) arrive() { g.arrivedOnce.Do(func() { close(g.arrived) }) }
@@ -80,12 +80,12 @@ func (g *Gate) isOpen() bool {
 	}
 }
 
-// Fail makes the next calls of the method, so many times, return err and do nothing. A nil err is BACKEND_UNAVAILABLE.
-// It replaces what an earlier Fail of the method left.
+// Fail makes the next calls of the method return err and do nothing. A nil err means BACKEND_UNAVAILABLE. It replaces
+// an earlier Fail of the method.
 func (b *Place) Fail(m Method, times int, err error) { b.fail(moment{m, false}, times, err) }
 
-// FailAfter makes the next calls of the method, so many times, do what they do and then return err all the same, as when
-// the answer got lost. A nil err is BACKEND_UNAVAILABLE. It replaces what an earlier FailAfter of the method left.
+// FailAfter makes the next calls of the method succeed but return err, as if the answer was lost. A nil err means
+// BACKEND_UNAVAILABLE. It replaces an earlier FailAfter of the method.
 func (b *Place) FailAfter(m Method, times int, err error) { b.fail(moment{m, true}, times, err) }
 
 func (b *Place) fail(at moment, times int, err error) {
@@ -97,18 +97,18 @@ func (b *Place) fail(at moment, times int, err error) {
 	b.faults[at] = &fault{times: times, err: err}
 }
 
-// Delay makes every call of the method take so long before it does anything; 0 ends that.
+// Delay makes every call of the method wait for d first; 0 removes the delay.
 func (b *Place) Delay(m Method, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.delays[m] = d
 }
 
-// Hold makes calls of the method wait before they do anything, until the gate is opened or their context is done.
+// Hold makes calls of the method wait, before they do anything, until the gate is opened or their context is done.
 func (b *Place) Hold(m Method) *Gate { return b.hold(moment{m, false}) }
 
-// HoldAfter makes calls of the method wait after they did what they do and before they answer, until the gate is opened
-// or their context is done: a server that is killed meanwhile does not know that it was done.
+// HoldAfter makes calls of the method wait, after they took effect and before they return, until the gate is opened or
+// their context is done. A server that is killed meanwhile does not know that the call succeeded.
 func (b *Place) HoldAfter(m Method) *Gate { return b.hold(moment{m, true}) }
 
 func (b *Place) hold(at moment) *Gate {
@@ -119,10 +119,10 @@ func (b *Place) hold(at moment) *Gate {
 	return g
 }
 
-// Release opens the gate that prompts name with wait. Runs that come to it later do not wait.
+// Release opens the gate with the name for the instruction wait. Later runs do not wait there.
 func (b *Place) Release(name string) { b.gate(name).Open() }
 
-// Reached is closed once a run waits at the gate of this name.
+// Reached returns a channel that is closed when a run waits at the gate with the name.
 func (b *Place) Reached(name string) <-chan struct{} { return b.gate(name).arrived }
 
 func (b *Place) arrive(name string) { b.gate(name).arrive() }
@@ -145,15 +145,15 @@ func (b *Place) Calls(m Method) int {
 	return b.calls[m]
 }
 
-// Overlaps returns, in words, the calls that broke the port's promise that calls which change one agent come one at a
-// time. A test of the reconciler wants none.
+// Overlaps describes the calls that ran concurrently although both change the same agent, which the port forbids. Tests
+// of the reconciler expect none.
 func (b *Place) Overlaps() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]string(nil), b.overlaps...)
 }
 
-// call runs one call of the port with its hooks around it.
+// call runs one call of the port with its hooks.
 func (b *Place) call(ctx context.Context, c Call, act func() error) error {
 	defer b.enter(c)()
 	if err := b.moment(ctx, c, false, b.config.Before); err != nil {
@@ -165,7 +165,7 @@ func (b *Place) call(ctx context.Context, c Call, act func() error) error {
 	return b.moment(ctx, c, true, b.config.After)
 }
 
-// enter counts the call and returns what ends it.
+// enter records the start of a call and returns a function that records its end.
 func (b *Place) enter(c Call) (leave func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

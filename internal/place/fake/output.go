@@ -6,24 +6,24 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Output returns a page of the lines that the run's script has put out.
+// Output returns a page of the run's output.
 func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (p fleet.OutputPage, err error) {
 	b := w.place
 	err = b.call(ctx, Call{Method: Output, Agent: w.agent, TaskID: r.TaskID}, func() error {
 		if !b.config.Traits.Output {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "the output of agent %q is not kept", w.agent.Name)
 		}
-		known, err := b.known(w.agent, r)
+		findRun, err := b.findRun(w.agent, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if known.workspace.State == fleet.StateDeleted {
+		if findRun.workspace.State == fleet.StateDeleted {
 			return fleet.Errorf(fleet.ReasonOutputNotFound, "the output of the task %s was deleted with its agent", r.TaskID)
 		}
 		var all []byte
-		for _, out := range known.outputs {
+		for _, out := range findRun.outputs {
 			all = append(append(all, out.Text...), '\n')
 		}
 		p.Size = int64(len(all))

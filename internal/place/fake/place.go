@@ -13,45 +13,45 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Config says what the world is like at first. The zero value is a world with the projects of the contract, in which
-// everything works at once.
+// Config configures the initial world. The zero value is a world with the projects of the contract in which everything
+// succeeds at once.
 type Config struct {
-	// Traits of the backend; the name is "fake" unless it is set.
+	// Traits of the place; the default name is "fake".
 	Traits fleet.Traits
 
-	// Projects that agents can work on; nil for DefaultProjects. Order does not matter.
+	// Projects for agents; nil: DefaultProjects. The order does not matter.
 	Projects []Project
 
-	// Workspaces that are there already; see AddWorkspace.
+	// Workspaces that exist at the start; see AddWorkspace.
 	Workspaces []fleet.Workspace
 
-	// BuildLooks is how many calls of Inspect or List see a workspace as starting after Provision and Start.
+	// BuildLooks is the number of calls of Inspect or List that see a workspace as starting after Provision and Start.
 	BuildLooks int
 
 	// BuildTime is how long a workspace is starting after Provision and Start.
 	BuildTime time.Duration
 
-	// NoMessages makes Send UNIMPLEMENTED.
+	// NoMessages makes Send return UNIMPLEMENTED.
 	NoMessages bool
 
-	// NoQuestions makes Answer UNIMPLEMENTED; the trait Asks is set without it.
+	// NoQuestions makes Answer return UNIMPLEMENTED; otherwise the trait Asks is set.
 	NoQuestions bool
 
-	// Before and After are called in every call of the port, before it does anything and after it has done everything
-	// but answer. An error that they return is the call's.
+	// Before and After are called in every call of the port: before it does anything, and after it has done everything
+	// except return. The call returns their error.
 	Before, After func(ctx context.Context, c Call) error
 
-	// Now is the clock; nil for time.Now.
+	// Now returns the time; nil: time.Now.
 	Now func() time.Time
 }
 
-// Project is a project with its roles.
+// Project is a project with roles.
 type Project struct {
 	fleet.Project
-	Roles []fleet.Role // none: DefaultRoles
+	Roles []fleet.Role // empty: DefaultRoles
 }
 
-// DefaultProjects returns the two projects of the contract's examples.
+// DefaultProjects returns the two projects in the contract's examples.
 func DefaultProjects() []Project {
 	return []Project{
 		{Project: fleet.Project{
@@ -65,7 +65,7 @@ func DefaultProjects() []Project {
 	}
 }
 
-// DefaultRoles returns the three roles of the contract's examples.
+// DefaultRoles returns the three roles in the contract's examples.
 func DefaultRoles() []fleet.Role {
 	return []fleet.Role{
 		{Name: "coder", DisplayName: "Software Engineer", Description: "Writes code, implements features, fixes bugs", Default: true},
@@ -74,23 +74,23 @@ func DefaultRoles() []fleet.Role {
 	}
 }
 
-// Place is the world, and a fleet.Place that hosts agents in it. All its methods are safe for concurrent use.
+// Place is a world and its fleet.Place. Its methods are safe for concurrent use.
 type Place struct {
 	config  Config
-	working sync.WaitGroup // runs under way
+	working sync.WaitGroup // active runs
 
 	mu         sync.Mutex
 	projects   []Project
-	workspaces []*workspace // that are not deleted, oldest first
+	workspaces []*workspace // existing ones, oldest first
 	byUID      map[string]*workspace
 	byID       map[string]*workspace
-	made       int // workspaces, ever
+	made       int // number of workspaces ever created
 	runs       map[string]*run
 	deliveries map[string]int
 	dispatches map[string]int
 
-	builds    *Gate // that new builds wait for; nil: none
-	beginning *Gate // that new runs wait for; nil: none
+	builds    *Gate // new builds wait for it; may be nil
+	beginning *Gate // new runs wait for it; may be nil
 	failing   map[string][]string
 	gates     map[string]*Gate
 	holds     map[moment]*Gate
@@ -99,12 +99,12 @@ type Place struct {
 	calls     map[Method]int
 	changing  map[string]Method // by agent uid
 	overlaps  []string
-	left      map[string]string // what deleted agents made, by uid
+	left      map[string]string // work of deleted agents, by uid
 }
 
 var _ fleet.Place = (*Place)(nil)
 
-// New makes a world.
+// New creates a world.
 func New(c Config) *Place {
 	c.Traits.Name = or(c.Traits.Name, "fake")
 	c.Traits.Asks = !c.NoQuestions
@@ -131,7 +131,7 @@ func sorted(projects []Project) []Project {
 	return slices.SortedFunc(slices.Values(projects), func(x, y Project) int { return cmp.Compare(x.Name, y.Name) })
 }
 
-// Traits returns what Config says.
+// Traits returns the configured traits.
 func (b *Place) Traits() fleet.Traits { return b.config.Traits }
 
 // Projects lists the projects by name.
@@ -166,19 +166,19 @@ func (b *Place) Roles(ctx context.Context, project string) (roles []fleet.Role, 
 	return roles, nil
 }
 
-// project returns the project of exactly this name. The world's mutex is held.
+// project returns the project with exactly this name. The world's mutex must be held.
 func (b *Place) project(name string) (Project, error) {
-	var known []string
+	var findRun []string
 	for _, p := range b.projects {
 		if p.Name == name {
 			return p, nil
 		}
-		known = append(known, strconv.Quote(p.Name))
+		findRun = append(findRun, strconv.Quote(p.Name))
 	}
-	return Project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: choose one of %s", name, or(strings.Join(known, ", "), "none"))
+	return Project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: choose one of %s", name, or(strings.Join(findRun, ", "), "none"))
 }
 
-// Provision makes the agent's workspace.
+// Provision creates the agent's workspace.
 func (b *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
 	err = b.call(ctx, Call{Method: Provision, Agent: a}, func() error {
 		b.mu.Lock()
@@ -190,11 +190,11 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 		}
 		p, err := b.project(a.Project)
 		if err != nil && a.Recipe == nil {
-			return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q cannot be made: %s", a.Name, fleet.PublicMessage(err))
+			return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot create the workspace of agent %q: %s", a.Name, fleet.PublicMessage(err))
 		}
 		for _, w := range b.workspaces {
 			if (w.Owner == a.Owner || b.config.Traits.UniqueNames) && strings.EqualFold(w.Name, a.Name) {
-				return fleet.Errorf(fleet.ReasonAgentExists, "there is a workspace named %q already: choose another name", w.Name).With("field", "name")
+				return fleet.Errorf(fleet.ReasonAgentExists, "a workspace named %q already exists: choose another name", w.Name).With("field", "name")
 			}
 		}
 		w := &workspace{begins: p.SpecIsTask, Workspace: fleet.Workspace{
@@ -261,7 +261,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 	return kept, err
 }
 
-// Inspect tells how the agent's workspace is, and is a look at its build.
+// Inspect returns the agent's workspace. It counts as a look at its build.
 func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
 	err = b.call(ctx, Call{Method: Inspect, Agent: a}, func() error {
 		b.mu.Lock()
@@ -282,7 +282,7 @@ func (b *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace,
 	return ws, nil
 }
 
-// List tells how all workspaces are, oldest first, and is a look at their builds.
+// List returns all workspaces, oldest first. It counts as a look at their builds.
 func (b *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
 	err = b.call(ctx, Call{Method: List}, func() error {
 		b.mu.Lock()
@@ -300,7 +300,7 @@ func (b *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
 	return all, nil
 }
 
-// Dispatch gives the run to the agent.
+// Dispatch starts the run.
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	b, a := w.place, w.agent
 	return b.call(ctx, Call{Method: Dispatch, Agent: a, TaskID: r.TaskID, Report: r.Report}, func() error {
@@ -322,26 +322,26 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 			return b.claim(w, r)
 		}
 		if w.busy() {
-			return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q works on another task: wait for it, or stop it", a.Name)
+			return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is busy with another task: wait for it, or stop it", a.Name)
 		}
 		b.start(w, r)
 		return nil
 	})
 }
 
-// Follow follows the run. What a deleted workspace's run put out can still be followed: the world forgets nothing.
+// Follow follows the run. The output of a deleted workspace's run remains available.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (o fleet.Outcome, err error) {
 	b, a := w.place, w.agent
 	err = b.call(ctx, Call{Method: Follow, Agent: a, TaskID: r.TaskID}, func() error {
-		known, err := b.known(a, r)
+		findRun, err := b.findRun(a, r)
 		if err != nil {
 			return err
 		}
-		next, err := b.position(known, cursor)
+		next, err := b.position(findRun, cursor)
 		if err != nil {
 			return err
 		}
-		told := map[string]fleet.QuestionStatus{} // what became of questions, as the sink was told
+		told := map[string]fleet.QuestionStatus{} // statuses of questions that the sink knows
 		tell := func(all []fleet.Question, waiting bool) error {
 			for _, q := range all {
 				if told[q.ID] == q.Status || waiting != (q.Status == fleet.QuestionWaiting) {
@@ -355,7 +355,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 			return nil
 		}
 		for {
-			outputs, asked, ended, changed := b.after(known, next)
+			outputs, asked, ended, changed := b.after(findRun, next)
 			if err := tell(asked, false); err != nil {
 				return err
 			}
@@ -368,11 +368,11 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 				}
 				next++
 			}
-			if err := tell(asked, true); err != nil { // after what the agent wrote before it asked
+			if err := tell(asked, true); err != nil { // after what the agent printed before the question
 				return err
 			}
 			if ended {
-				o = b.result(known)
+				o = b.result(findRun)
 				return nil
 			}
 			select {
@@ -388,7 +388,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	return o, nil
 }
 
-// position turns a cursor into how many outputs come before what follows it.
+// position returns the number of outputs up to the cursor.
 func (b *Place) position(r *run, cursor string) (int, error) {
 	if cursor == "" {
 		return 0, nil
@@ -397,104 +397,104 @@ func (b *Place) position(r *run, cursor string) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil || n < 1 || n > len(r.outputs) {
-		return 0, fmt.Errorf("fake: run %s never gave the cursor %q", r.task.TaskID, cursor)
+		return 0, fmt.Errorf("fake: run %s has no cursor %q", r.task.TaskID, cursor)
 	}
 	return n, nil
 }
 
-// Interrupt ends the run as stopped, unless its script says that it does not listen.
+// Interrupt ends the run as stopped, unless its script ignores that.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	b, a := w.place, w.agent
 	return b.call(ctx, Call{Method: Interrupt, Agent: a, TaskID: r.TaskID, Kill: kill}, func() error {
-		known, err := b.known(a, r)
+		findRun, err := b.findRun(a, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		known.stopChecks()
+		findRun.stopChecks()
 		switch {
-		case kill && known.script.ignoreKill:
-			b.put(known, "kill ignored", false)
-		case !kill && known.script.ignoreInterrupt:
-			b.put(known, "interrupt ignored", false)
+		case kill && findRun.script.ignoreKill:
+			b.put(findRun, "kill ignored", false)
+		case !kill && findRun.script.ignoreInterrupt:
+			b.put(findRun, "interrupt ignored", false)
 		case kill:
-			b.end(known, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
+			b.end(findRun, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
 		default:
-			b.end(known, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
+			b.end(findRun, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
 		}
 		return nil
 	})
 }
 
-// Send gives the run a message, which its script can listen to.
+// Send sends a message to the run, for the instruction listen.
 func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
 	b, a := w.place, w.agent
 	return b.call(ctx, Call{Method: Send, Agent: a, TaskID: r.TaskID}, func() error {
 		if b.config.NoMessages {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q cannot take messages while it works: wait for the task to end, and start another one", a.Name)
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q cannot take messages while it works: wait for its task to end, then start another one", a.Name)
 		}
-		known, err := b.known(a, r)
+		findRun, err := b.findRun(a, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if known.sent[id] {
+		if findRun.sent[id] {
 			return nil
 		}
-		if known.ended() {
+		if findRun.ended() {
 			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.Name)
 		}
-		known.sent[id] = true
-		known.messages = append(known.messages, message)
-		known.wake()
+		findRun.sent[id] = true
+		findRun.messages = append(findRun.messages, message)
+		findRun.wake()
 		return nil
 	})
 }
 
-// Answer gives the run the answer to its question.
+// Answer answers a question of the run.
 func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
 	b, a := w.place, w.agent
 	return b.call(ctx, Call{Method: Answer, Agent: a, TaskID: r.TaskID}, func() error {
 		if b.config.NoQuestions {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q asks no questions", a.Name)
 		}
-		known, err := b.known(a, r)
+		findRun, err := b.findRun(a, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		n := slices.IndexFunc(known.questions, func(asked fleet.Question) bool { return asked.ID == q.LocalID() })
+		n := slices.IndexFunc(findRun.questions, func(asked fleet.Question) bool { return asked.ID == q.LocalID() })
 		switch {
 		case n < 0:
 			return fleet.Errorf(fleet.ReasonQuestionNotFound, "agent %q never asked the question %s", a.Name, q.ID)
-		case known.questions[n].Status == fleet.QuestionAnswered:
+		case findRun.questions[n].Status == fleet.QuestionAnswered:
 			return nil
-		case known.ended():
+		case findRun.ended():
 			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", a.Name)
-		case known.questions[n].Status != fleet.QuestionWaiting:
-			return fleet.Errorf(fleet.ReasonQuestionClosed, "agent %q does not wait for the answer any more", a.Name)
+		case findRun.questions[n].Status != fleet.QuestionWaiting:
+			return fleet.Errorf(fleet.ReasonQuestionClosed, "agent %q no longer waits for the answer", a.Name)
 		}
-		asked := &known.questions[n]
+		asked := &findRun.questions[n]
 		asked.Status, asked.Answer, asked.Message, asked.AnsweredBy, asked.AnsweredAt = fleet.QuestionAnswered, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
-		known.wake()
+		findRun.wake()
 		return nil
 	})
 }
 
-// known returns the run when the agent was given it.
-func (b *Place) known(a fleet.Agent, r fleet.Run) (*run, error) {
+// findRun returns the run if it was dispatched to the agent.
+func (b *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known := b.runs[r.TaskID]; known != nil {
-		return known, nil
+	if findRun := b.runs[r.TaskID]; findRun != nil {
+		return findRun, nil
 	}
 	return nil, fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q was never given the task %s", a.Name, r.TaskID)
 }
 
-// Log returns the last lines of the log: what happened to the workspace, and what its runs put out.
+// Log returns the last lines of the log, with events of the workspace and output of its runs.
 func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, truncated bool, err error) {
 	err = b.call(ctx, Call{Method: Log, Agent: a}, func() error {
 		b.mu.Lock()
@@ -513,10 +513,10 @@ func (b *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, 
 	return lines, truncated, nil
 }
 
-// Close does nothing: the fake does nothing in the background but what its agents do, and they go on. The Place can
+// Close does nothing: runs continue, and the Place can be used again, as by a restarted server. See Destroy.
 // be used again, as by a server that starts after this one. See Destroy.
 func (b *Place) Close() error { return nil }
 
 func gone(a fleet.Agent) error {
-	return fleet.Errorf(fleet.ReasonAgentNotFound, "the workspace of agent %q is gone: delete the agent, and create it anew", a.Name)
+	return fleet.Errorf(fleet.ReasonAgentNotFound, "the workspace of agent %q is gone: delete the agent and create it again", a.Name)
 }

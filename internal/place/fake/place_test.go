@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 	require.Len(t, b.Workspaces(), 1)
 	require.Equal(t, 3, b.Calls(fake.Provision))
 
-	// A server that dies after the agent has the task, and before it knows.
+	// The server stops after the dispatch, before it knows the result.
 	ctx, die := context.WithCancel(t.Context())
 	gate := b.HoldAfter(fake.Dispatch)
 	errs := make(chan error)
@@ -212,7 +212,7 @@ func TestFaults(t *testing.T) {
 	require.Equal(t, 1, b.Deliveries(r.TaskID))
 	require.Equal(t, 2, b.Dispatches(r.TaskID))
 
-	// One that dies before the agent has it.
+	// The server stops before the dispatch.
 	ctx, die = context.WithCancel(t.Context())
 	gate = b.Hold(fake.Start)
 	go func() { errs <- b.Start(ctx, papi) }()
@@ -265,7 +265,7 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-func TestBehindTheBack(t *testing.T) {
+func TestExternalChanges(t *testing.T) {
 	t.Parallel()
 	b := ready(t, fake.Config{})
 	r := run("wait door")

@@ -10,24 +10,23 @@ import (
 	"fleet/internal/fleet"
 )
 
-// run is a task that an agent was given. The world's mutex guards it; only task, script, workspace and
-// gate never change.
+// run is a dispatched task. The world's mutex guards it; task, script, workspace and gate never change.
 type run struct {
 	task      fleet.Run
 	script    script
 	workspace *workspace
-	gate      *Gate // that it waits at before it reads its prompt; nil: none
-	first     *run  // of the tries of the task; itself unless it is a later one
-	claimed   bool  // it was begun without a task, and has one now
+	gate      *Gate // it waits there before it reads its prompt; may be nil
+	first     *run  // the first attempt of the task; itself if there was no earlier one
+	claimed   bool  // it started without a task, and has one now
 
 	outputs   []fleet.Output
-	questions []fleet.Question  // that were asked
-	open      int               // calls of tools that are under way
-	messages  []string          // that were sent
-	sent      map[string]bool   // their ids
-	heard     int               // of them, how many the agent has listened to
-	lost      string            // why the conversation begins anew; told with the next output
-	changes   *fleet.Changes    // nil: the script has changed nothing
+	questions []fleet.Question  // all questions so far
+	open      int               // number of open tool calls
+	messages  []string          // all messages so far
+	sent      map[string]bool   // ids of messages
+	heard     int               // number of messages that the agent has read
+	lost      string            // why the conversation starts anew; reported with the next output
+	changes   *fleet.Changes    // nil: no changes
 	patch     map[string]string // by path
 	checks    map[string]*check // by id
 	payload   []byte
@@ -38,7 +37,7 @@ type run struct {
 
 	outcome  fleet.Outcome
 	done     chan struct{} // closed at the end
-	changed  chan struct{} // closed and made anew whenever something happens
+	changed  chan struct{} // closed and replaced with every change
 	deadline *time.Timer
 }
 
@@ -56,9 +55,9 @@ func (r *run) wake() {
 	r.changed = make(chan struct{})
 }
 
-// start begins the run. The world's mutex is held.
+// start starts the run. The world's mutex must be held.
 func (b *Place) start(w *workspace, task fleet.Run) *run {
-	r := &run{task: task, script: parse(again(task)), workspace: w, gate: b.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
+	r := &run{task: task, script: parse(instructionsOf(task)), workspace: w, gate: b.beginning, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
 	if r.first = r; task.Feedback != "" && w.run != nil {
 		r.first = w.run.first
 	}
@@ -71,7 +70,7 @@ func (b *Place) start(w *workspace, task fleet.Run) *run {
 	return r
 }
 
-// limit ends the run when its time is up. The world's mutex is held.
+// limit ends the run at its time limit. The world's mutex must be held.
 func (b *Place) limit(r *run, d time.Duration) {
 	if d <= 0 {
 		return
@@ -83,11 +82,11 @@ func (b *Place) limit(r *run, d time.Duration) {
 	})
 }
 
-// claim makes what the agent has begun by itself the run of the task. The world's mutex is held.
+// claim assigns the work that the agent started by itself to the task. The world's mutex must be held.
 func (b *Place) claim(w *workspace, task fleet.Run) error {
 	r := w.begun
 	if r == nil || r.claimed {
-		return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has begun nothing by itself", w.Name)
+		return fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has not started anything by itself", w.Name)
 	}
 	r.claimed = true
 	b.runs[task.TaskID] = r
@@ -98,7 +97,7 @@ func (b *Place) claim(w *workspace, task fleet.Run) error {
 	return nil
 }
 
-// end ends the run with the outcome; who comes first wins. The world's mutex is held.
+// end ends the run with the outcome; the first call counts. The world's mutex must be held.
 func (b *Place) end(r *run, o fleet.Outcome) {
 	if r.ended() {
 		return
@@ -119,7 +118,7 @@ func (b *Place) end(r *run, o fleet.Outcome) {
 	r.wake()
 }
 
-// put adds an output to a run that has not ended. The world's mutex is held.
+// put adds an output to a run that has not ended. The world's mutex must be held.
 func (b *Place) put(r *run, text string, step bool) {
 	if r.ended() {
 		return
@@ -130,7 +129,7 @@ func (b *Place) put(r *run, text string, step bool) {
 	r.wake()
 }
 
-// work is the agent working on the run.
+// work executes the script of the run.
 func (b *Place) work(r *run) {
 	if r.gate != nil {
 		r.gate.arrive()
@@ -173,7 +172,7 @@ func (b *Place) work(r *run) {
 	b.end(r, fleet.Outcome{Status: fleet.TaskCompleted, Summary: r.script.handled})
 }
 
-// do follows an instruction that takes no time. The world's mutex is held.
+// do executes an instruction that takes no time. The world's mutex must be held.
 func (b *Place) do(r *run, in instruction) {
 	switch in.verb {
 	case "echo":
@@ -220,7 +219,7 @@ func (b *Place) do(r *run, in instruction) {
 	}
 }
 
-// listen waits for a message that was not heard yet, and writes it.
+// listen waits for the next message and prints it.
 func (b *Place) listen(r *run) {
 	for {
 		b.mu.Lock()
@@ -240,10 +239,10 @@ func (b *Place) listen(r *run) {
 	}
 }
 
-// defaultPatience is how long the agent waits for an answer, unless its script says.
+// defaultPatience is the default time after which a question expires.
 const defaultPatience = time.Hour
 
-// ask asks a question, waits until it is answered or its time is over, and writes what the answer was.
+// ask asks a question, waits until it is answered or expires, and prints the result.
 func (b *Place) ask(r *run, in instruction) {
 	now := b.config.Now()
 	q := fleet.Question{Kind: fleet.AskText, Status: fleet.QuestionWaiting, AskedAt: now}
@@ -302,15 +301,15 @@ func (b *Place) ask(r *run, in instruction) {
 	}
 }
 
-// after returns the outputs from position n on, the questions, whether the run has ended, and a channel that is closed when
-// any of it changes. All are of one moment, so that no change is missed.
+// after returns a consistent view of the run: the outputs from position n, the questions, whether the run has ended,
+// and a channel that is closed at the next change.
 func (b *Place) after(r *run, n int) (outputs []fleet.Output, asked []fleet.Question, ended bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(r.outputs[n:]), slices.Clone(r.questions), r.ended(), r.changed
 }
 
-// result returns how a run that has ended ended.
+// result returns the outcome of an ended run.
 func (b *Place) result(r *run) fleet.Outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// script is a prompt as the agent understands it.
+// script is a parsed prompt.
 type script struct {
 	steps           []instruction
-	handled         string // summary of a run that says none
+	handled         string // default summary of the run
 	ignoreInterrupt bool
 	ignoreKill      bool
 	terminal        bool
 }
 
-// instruction is one line of a script. Which fields are set depends on the verb.
+// instruction is one line of a script. The verb determines which fields are set.
 type instruction struct {
 	verb  string
 	text  string
@@ -59,7 +59,7 @@ func parse(prompt string) script {
 	return s
 }
 
-// parseLine returns what one line tells the agent to do; false when it is the last thing that it does.
+// parseLine parses one line. It returns false if the run ends with this line.
 func parseLine(line string) (instruction, bool) {
 	verb, text, _ := strings.Cut(line, " ")
 	text = strings.TrimSpace(text)

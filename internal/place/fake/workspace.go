@@ -10,28 +10,28 @@ import (
 	"fleet/internal/fleet"
 )
 
-// workspace is one of the world's workspaces. The world's mutex guards it.
+// workspace is a workspace of the world. The world's mutex guards it.
 type workspace struct {
 	fleet.Workspace
-	run      *run // the last one
-	checking *run // the last one of which a check was started
+	run      *run // the last run
+	checking *run // the last run with a check
 	log      []string
-	kept     string // what Delete says that it kept
+	kept     string // result of Delete
 
-	files map[string]bool // that runs have changed
+	files map[string]bool // files that runs have changed
 	made  []string        // the lines that they wrote
 
-	begins bool // its agent begins to work on its spec by itself
-	begun  *run // what it began
+	begins bool // its agent starts to work on its spec by itself
+	begun  *run // what it started
 
-	// While State is starting: what the build waits for, and how it ends.
+	// While State is starting: what the build waits for, and its result.
 	looks   int
 	ready   time.Time
 	gate    *Gate
 	failing string
 }
 
-// busy reports whether a run or a check is under way. The world's mutex is held.
+// busy reports whether a run or a check is active. The world's mutex must be held.
 func (w *workspace) busy() bool {
 	return w.run != nil && !w.run.ended() || w.checking != nil && w.checking.checked()
 }
@@ -46,7 +46,7 @@ func (w *workspace) view() fleet.Workspace {
 	return v
 }
 
-// build begins a build of the workspace. The world's mutex is held.
+// build starts a build of the workspace. The world's mutex must be held.
 func (b *Place) build(w *workspace) {
 	w.State, w.Reason = fleet.StateStarting, ""
 	w.looks, w.ready, w.gate = b.config.BuildLooks, b.config.Now().Add(b.config.BuildTime), b.builds
@@ -58,7 +58,7 @@ func (b *Place) build(w *workspace) {
 	b.settle(w)
 }
 
-// settle ends the build of the workspace when it is due. The world's mutex is held.
+// settle ends the build of the workspace if it is due. The world's mutex must be held.
 func (b *Place) settle(w *workspace) {
 	switch {
 	case w.State != fleet.StateStarting, w.looks > 0, b.config.Now().Before(w.ready), w.gate != nil && !w.gate.isOpen():
@@ -75,7 +75,7 @@ func (b *Place) settle(w *workspace) {
 	}
 }
 
-// look is what a poll of the workspace does to a build under way. The world's mutex is held.
+// look counts a poll of the workspace, and ends its build if it is due. The world's mutex must be held.
 func (b *Place) look(w *workspace) {
 	b.settle(w)
 	if w.State == fleet.StateStarting && w.looks > 0 {
@@ -83,7 +83,7 @@ func (b *Place) look(w *workspace) {
 	}
 }
 
-// halt stops the workspace, and ends its run with the status. The world's mutex is held.
+// halt stops the workspace, and ends its run with the status. The world's mutex must be held.
 func (b *Place) halt(w *workspace, status fleet.TaskStatus) {
 	w.State, w.Reason, w.failing = fleet.StateStopped, "", ""
 	w.note("workspace stopped")
@@ -95,7 +95,7 @@ func (b *Place) halt(w *workspace, status fleet.TaskStatus) {
 	}
 }
 
-// destroy removes the workspace, and ends its run with the status. The world's mutex is held.
+// destroy deletes the workspace, and ends its run with the status. The world's mutex must be held.
 func (b *Place) destroy(w *workspace, status fleet.TaskStatus) {
 	w.State = fleet.StateDeleted
 	b.left[w.AgentUID] = strings.Join(w.made, "")
@@ -112,18 +112,18 @@ func (b *Place) destroy(w *workspace, status fleet.TaskStatus) {
 	}
 }
 
-// of returns the agent's workspace, nil when there is none. The world's mutex is held.
+// of returns the agent's workspace; nil if there is none. The world's mutex must be held.
 func (b *Place) of(a fleet.Agent) *workspace {
 	if w := b.byUID[a.UID]; w != nil && a.UID != "" {
 		return w
 	}
 	if w := b.byID[a.WorkspaceID]; w != nil && w.AgentUID == "" {
-		return w // was there before its agent was
+		return w // the workspace existed before its agent
 	}
 	return nil
 }
 
-// add puts a workspace into the world, and gives it an id when it has none. The world's mutex is held.
+// add adds a workspace to the world, and sets its id if it has none. The world's mutex must be held.
 func (b *Place) add(w *workspace) {
 	b.made++
 	w.ID = or(w.ID, fmt.Sprintf("workspace-%d", b.made))
@@ -138,8 +138,8 @@ func (b *Place) add(w *workspace) {
 	}
 }
 
-// find returns the workspace by its agent's name or uid or by its own id, and panics when there is none: the test is
-// wrong. The world's mutex is held.
+// find returns a workspace by its agent's name or uid or by its own id. It panics if there is none, because then the
+// test is wrong. The world's mutex must be held.
 func (b *Place) find(ref string) *workspace {
 	w := b.lookup(ref)
 	if w == nil {

@@ -7,10 +7,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// What a test does and sees behind Fleet's back. A ref is an agent's name (in any case) or uid, or a workspace's id; the
-// methods panic when the world has no such workspace.
+// The following methods change and read the world without Fleet. A ref is an agent's name (in any case) or uid, or a
+// workspace's id. The methods panic if there is no such workspace.
 
-// Workspace returns the workspace as it is, and whether there is one. It does not count as a look at a build.
+// Workspace returns the workspace and whether it exists. It does not count as a look at a build.
 func (b *Place) Workspace(ref string) (fleet.Workspace, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -22,7 +22,7 @@ func (b *Place) Workspace(ref string) (fleet.Workspace, bool) {
 	return w.view(), true
 }
 
-// Workspaces returns all workspaces as they are, oldest first. It does not count as a look at a build.
+// Workspaces returns all workspaces, oldest first. It does not count as a look at a build.
 func (b *Place) Workspaces() []fleet.Workspace {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,7 +34,8 @@ func (b *Place) Workspaces() []fleet.Workspace {
 	return all
 }
 
-// AddWorkspace makes a workspace that Fleet did not provision. Without a state it runs; without an id it gets one.
+// AddWorkspace adds a workspace that Fleet did not provision. The default state is running, and the default id is a new
+// one.
 func (b *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,28 +47,28 @@ func (b *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
 	return n.view()
 }
 
-// StopWorkspace stops the workspace as somebody else would; its run fails.
+// StopWorkspace stops the workspace, and fails its run.
 func (b *Place) StopWorkspace(ref string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.halt(b.find(ref), fleet.TaskFailed)
 }
 
-// StartWorkspace starts the workspace as somebody else would.
+// StartWorkspace starts the workspace.
 func (b *Place) StartWorkspace(ref string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.build(b.find(ref))
 }
 
-// DeleteWorkspace destroys the workspace as somebody else would; its run fails.
+// DeleteWorkspace deletes the workspace, and fails its run.
 func (b *Place) DeleteWorkspace(ref string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.destroy(b.find(ref), fleet.TaskFailed)
 }
 
-// MakeUnhealthy makes the workspace unhealthy for the reason. It takes no runs then; one that is under way goes on.
+// MakeUnhealthy makes the workspace unhealthy. It then accepts no new runs; an active run continues.
 func (b *Place) MakeUnhealthy(ref, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +77,7 @@ func (b *Place) MakeUnhealthy(ref, reason string) {
 	w.note("unhealthy: %s", reason)
 }
 
-// MakeHealthy makes the workspace run as it should.
+// MakeHealthy makes the workspace healthy.
 func (b *Place) MakeHealthy(ref string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +86,7 @@ func (b *Place) MakeHealthy(ref string) {
 	w.note("healthy")
 }
 
-// Describe makes the workspace tell another owner, role, specification and reason.
+// Describe changes the workspace's owner, role, specification and reason.
 func (b *Place) Describe(ref, owner, role, spec, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,8 +94,8 @@ func (b *Place) Describe(ref, owner, role, spec, reason string) {
 	w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason
 }
 
-// FailBuild makes the next build of the agent of this name, by Provision or Start, end in the state failed with the
-// reason. The workspace need not exist yet. Called again, it is the build after that which fails too.
+// FailBuild makes the next build for the agent with this name, by Provision or Start, fail with the reason. The
+// workspace need not exist yet. Further calls let further builds fail.
 func (b *Place) FailBuild(name, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,8 +103,8 @@ func (b *Place) FailBuild(name, reason string) {
 	b.failing[key] = append(b.failing[key], reason)
 }
 
-// HoldBuilds makes workspaces that are built from now on stay in the state starting until the gate is opened.
-// Nothing waits at this gate, so its Arrived is never closed.
+// HoldBuilds keeps workspaces that are built from now on in the state starting until the gate is opened. Nothing waits
+// at this gate, so its Arrived is never closed.
 func (b *Place) HoldBuilds() *Gate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,8 +112,8 @@ func (b *Place) HoldBuilds() *Gate {
 	return b.builds
 }
 
-// HoldRuns makes runs that begin from now on wait at the gate before they read their prompt, until it is opened or they
-// are ended: any prompt can so be that of a task that runs.
+// HoldRuns makes new runs wait at the gate before they read their prompt, until it is opened or they are ended. So a
+// task with any prompt can be kept running.
 func (b *Place) HoldRuns() *Gate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +136,7 @@ func (b *Place) SetMetadata(ref, key, value string) {
 	w.Metadata[key] = value
 }
 
-// SetKept makes Delete say that it kept this of the workspace.
+// SetKept sets the result of Delete for the workspace.
 func (b *Place) SetKept(ref, kept string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +158,7 @@ func (b *Place) SetProjects(projects ...Project) {
 	b.projects = sorted(projects)
 }
 
-// CrashRun ends the run as when the agent's process dies. It returns false when the run has ended or never was.
+// CrashRun ends the run as if the agent's process had crashed. It returns false if the run has ended or does not exist.
 func (b *Place) CrashRun(taskID string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,7 +170,7 @@ func (b *Place) CrashRun(taskID string) bool {
 	return true
 }
 
-// Ended is closed when the run has ended; nil when it never was.
+// Ended returns a channel that is closed when the run has ended; nil if there is no such run.
 func (b *Place) Ended(taskID string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,21 +180,21 @@ func (b *Place) Ended(taskID string) <-chan struct{} {
 	return nil
 }
 
-// Deliveries returns how often an agent was given the run: the prompt was read, and work began.
+// Deliveries returns how often an agent started the run.
 func (b *Place) Deliveries(taskID string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.deliveries[taskID]
 }
 
-// Dispatches returns how often Dispatch was asked to give the run and got as far as the agent's host, given or not.
+// Dispatches returns how often Dispatch reached the agent's host for the run, with or without success.
 func (b *Place) Dispatches(taskID string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.dispatches[taskID]
 }
 
-// Messages returns what was sent to the run, oldest first.
+// Messages returns the messages sent to the run, oldest first.
 func (b *Place) Messages(taskID string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,8 +204,7 @@ func (b *Place) Messages(taskID string) []string {
 	return nil
 }
 
-// Destroy ends the world: every run fails, and Destroy returns when the last of their goroutines has ended. It is for
-// the end of a test.
+// Destroy fails every run, and returns when their goroutines have ended. Call it at the end of a test.
 func (b *Place) Destroy() {
 	b.mu.Lock()
 	for _, r := range b.runs {

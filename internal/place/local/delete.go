@@ -50,7 +50,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		return "", err
 	}
 	if err := os.Rename(string(h), string(trash)); err != nil {
-		return "", runner.HostError("the directory of cannot remove the agent", err)
+		return "", runner.HostError("cannot remove the agent's directory", err)
 	}
 	return b.deleteHome(ctx, trash)
 }
@@ -91,7 +91,7 @@ func (b *Place) removeWorktree(ctx context.Context, h home, r *record) error {
 		}
 	case usable:
 		if err := b.git.Remove(ctx, t); err != nil {
-			return gitError(ctx, "the worktree of cannot remove the agent", err)
+			return gitError(ctx, "cannot remove the agent's worktree", err)
 		}
 	}
 	return nil
@@ -140,7 +140,7 @@ func (b *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", runner.HostError("the directory of cannot remove the agent", err)
+		return "", runner.HostError("cannot remove the agent's directory", err)
 	}
 	kept := ""
 	if r, err := trash.record(); err == nil && r != nil {
@@ -154,11 +154,11 @@ func (b *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 			return "", err
 		}
 		if err := worktree.RemoveAll(trash.path(e.Name())); err != nil {
-			return "", runner.HostError("the directory of cannot remove the agent", err)
+			return "", runner.HostError("cannot remove the agent's directory", err)
 		}
 	}
 	if err := worktree.RemoveAll(string(trash)); err != nil {
-		return "", runner.HostError("the directory of cannot remove the agent", err)
+		return "", runner.HostError("cannot remove the agent's directory", err)
 	}
 	return kept, nil
 }

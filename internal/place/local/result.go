@@ -49,7 +49,7 @@ func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 	}
 	if _, err := os.Lstat(dir + untilSuffix); errors.Is(err, fs.ErrNotExist) {
 		if err := worktree.RemoveAll(dir); err != nil {
-			return runner.HostError("the directory of cannot remove the agent", err)
+			return runner.HostError("cannot remove the agent's directory", err)
 		}
 	}
 	return nil

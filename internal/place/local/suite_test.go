@@ -14,7 +14,7 @@ import (
 func TestSuite(t *testing.T) {
 	repository := t.TempDir()
 	git(t, repository, "git init -q -b main; echo one >file; git add file; git commit -qm one")
-	talker := placetest.NewTalker(t)
+	talker := placetest.NewFakeClaude(t)
 	var dirs sync.Map // of the backends
 	open := func(t *testing.T, dir string) fleet.Place {
 		b := newBackend(t, dir, func(c *local.Config) {
@@ -53,15 +53,15 @@ func TestSuite(t *testing.T) {
 			},
 			Works:   placetest.Prompt{Text: "echo at work; sleep 3600", Lines: []string{"at work"}},
 			Fails:   placetest.Prompt{Text: "echo no compiler >&2; exit 3", Reason: "exit code 3: no compiler"},
-			Deaf:    placetest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 <$FLEET_MESSAGES || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
+			IgnoresInterrupt:    placetest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 <$FLEET_MESSAGES || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
 			Payload: placetest.Prompt{Text: `printf 'x: 1\ny: 2' >"$FLEET_PAYLOAD"; echo done`, Payload: []byte("x: 1\ny: 2")},
 			Changes: placetest.Prompt{Text: "echo one line >made; echo done", Lines: []string{"+one line", "made"}, Summary: "made"},
 			Asks: placetest.Prompt{
 				Project: "asking", Lines: []string{"at work"},
 				Text: `echo at work; "$FLEET_ASK" permission Bash '{"command":"touch asked"}' || true; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`,
 			},
-			Talks:      placetest.Prompt{Project: "talks", Text: "go on"},
-			AsksInVain: placetest.Prompt{Project: "hasty", Text: `"$FLEET_ASK" question 'anybody?' || echo no answer`, Reply: "no answer"},
+			Converses:      placetest.Prompt{Project: "talks", Text: "go on"},
+			UnansweredQuestion: placetest.Prompt{Project: "hasty", Text: `"$FLEET_ASK" question 'anybody?' || echo no answer`, Reply: "no answer"},
 			Listens:    placetest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
 		},
 	})

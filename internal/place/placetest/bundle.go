@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-func bundle(x *bench) {
+func bundle(x *fixture) {
 	a := x.readyIn(x.h.Repository)
 	made := func() []byte {
 		x.Helper()
@@ -38,7 +38,7 @@ func bundle(x *bench) {
 	}
 }
 
-// failing is a writer that fails.
+// failing is a writer that returns an error.
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }

@@ -4,7 +4,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-func changes(x *bench) {
+func changes(x *fixture) {
 	p := x.h.Prompts.Changes
 	x.Equal(p.Text != "", x.b.Traits().Changes)
 	if p.Text == "" {
@@ -56,7 +56,7 @@ func changes(x *bench) {
 	x.Empty(none)
 	x.False(more)
 
-	// The run after it begins where it ended.
+	// The next run starts from the state at its end.
 	second := x.dispatch(a, x.h.Prompts.Says)
 	x.completes(a, second, x.h.Prompts.Says)
 	c2, err := x.b.Connect(a).Changes(x.ctx, second)

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-func checks(x *bench) {
+func checks(x *fixture) {
 	c := x.h.Checks
 	x.Equal(c.Fails != "", x.b.Traits().Checks)
 	a := x.readyIn(x.h.Repository)
@@ -37,7 +37,7 @@ func checks(x *bench) {
 	x.Contains(res.Reason, x.h.TimeLimit.String())
 	x.Nil(res.ExitCode)
 
-	// The checks of a run see what it left, and its end is the same as before.
+	// The checks of a run see its changes, and do not change its outcome.
 	next := x.dispatch(a, x.h.Prompts.Changes)
 	_, before := x.whole(a, next)
 	res, err = x.b.Connect(a).Check(x.ctx, next, check("2", c.Sees))
@@ -49,13 +49,13 @@ func checks(x *bench) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-// check returns a check with much time.
+// check returns a check with a long time limit.
 func check(id, command string) fleet.Check {
 	return fleet.Check{ID: id, Command: command, Timeout: time.Hour}
 }
 
-// failedCheck wants the check to fail as Checks.Fails does.
-func (x *bench) failedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
+// failedCheck requires that the check fails as Checks.Fails does.
+func (x *fixture) failedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Helper()
 	res, err := x.b.Connect(a).Check(x.ctx, r, c)
 	x.NoError(err)
@@ -70,9 +70,9 @@ func (x *bench) failedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Equal(res, again, "the same check again")
 }
 
-// checking starts a check that hangs, and returns when it has begun: the agent takes no other run then. Each call that
-// waits for it is cut off, later and later.
-func (x *bench) checking(a fleet.Agent) (fleet.Run, fleet.Check) {
+// checking starts a check that hangs, and returns when it is active and the agent refuses other runs. It interrupts
+// each waiting call, later each time.
+func (x *fixture) checking(a fleet.Agent) (fleet.Run, fleet.Check) {
 	x.Helper()
 	if x.h.Checks.Hangs == "" {
 		x.Skip("not supported: checks")
@@ -96,8 +96,8 @@ func (x *bench) checking(a fleet.Agent) (fleet.Run, fleet.Check) {
 	return r, c
 }
 
-// stoppedCheck wants the check to end as one that was stopped.
-func (x *bench) stoppedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
+// stoppedCheck requires that the check ends as stopped.
+func (x *fixture) stoppedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Helper()
 	res, err := x.b.Connect(a).Check(x.ctx, r, c)
 	x.NoError(err)
@@ -105,7 +105,7 @@ func (x *bench) stoppedCheck(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Nil(res.ExitCode)
 }
 
-func checkStopped(x *bench) {
+func checkStopped(x *fixture) {
 	for _, force := range []bool{false, true} {
 		a := x.ready()
 		r, c := x.checking(a)
@@ -121,12 +121,12 @@ func checkStopped(x *bench) {
 	}
 }
 
-func checkStoppedWithAgent(x *bench) {
+func checkStoppedWithAgent(x *fixture) {
 	a := x.ready()
 	r, c := x.checking(a)
 	x.NoError(x.b.Stop(x.ctx, a))
 	_, err := x.b.Connect(a).Check(x.ctx, r, c)
-	if fleet.ReasonOf(err) != fleet.ReasonAgentOffline { // there may be nobody left to ask
+	if fleet.ReasonOf(err) != fleet.ReasonAgentOffline { // the agent may be unreachable
 		x.stoppedCheck(a, r, c)
 	}
 	x.await(a, fleet.StateStopped)
@@ -134,7 +134,7 @@ func checkStoppedWithAgent(x *bench) {
 	x.reason(err, fleet.ReasonAgentOffline)
 }
 
-func checkTakeOver(x *bench) {
+func checkTakeOver(x *fixture) {
 	a := x.ready()
 	r, c := x.checking(a)
 	x.reopen()

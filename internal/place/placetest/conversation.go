@@ -10,17 +10,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Talker is a program that speaks as Claude Code does and keeps its conversations where Claude Code does.
-type Talker struct {
-	Program string // to be started by the driver claude
-	Config  string // directory that the variable CLAUDE_CONFIG_DIR is to name, and that the program may write
+// FakeClaude is a program with the output format and the conversation files of Claude Code.
+type FakeClaude struct {
+	Program string // program for the driver claude
+	Config  string // value for CLAUDE_CONFIG_DIR, which the program may write
 }
 
-// NewTalker returns a program for Prompts.Talks.
-func NewTalker(t *testing.T) Talker {
+// NewFakeClaude returns a program for Prompts.Talks.
+func NewFakeClaude(t *testing.T) FakeClaude {
 	t.Helper()
 	dir := t.TempDir()
-	k := Talker{Program: filepath.Join(dir, "bin", "claude"), Config: filepath.Join(dir, "config")}
+	k := FakeClaude{Program: filepath.Join(dir, "bin", "claude"), Config: filepath.Join(dir, "config")}
 	for _, d := range []string{filepath.Dir(k.Program), k.Config} {
 		require.NoError(t, os.Mkdir(d, 0o700))
 	}
@@ -28,13 +28,13 @@ func NewTalker(t *testing.T) Talker {
 	return k
 }
 
-// Forget removes all conversations.
-func (k Talker) Forget(t *testing.T) {
+// Forget deletes all conversations.
+func (k FakeClaude) Forget(t *testing.T) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(filepath.Join(k.Config, "projects")))
 }
 
-// talker says how many tasks its conversation has by now.
+// talker prints the number of tasks in its conversation.
 const talker = `#!/usr/bin/env bash
 while [ $# -gt 0 ]; do
 	[ "$1" != --resume ] || resume=$2
@@ -55,10 +55,10 @@ echo '{"type":"assistant","message":{"content":[{"type":"text","text":"Well."}]}
 echo '{"type":"result","subtype":"success","result":"task '$(($(wc -l <"$dir/$id.jsonl")))$told'","num_turns":1,"session_id":"'$id'"}'
 `
 
-// conversation holds that an agent's tasks are one conversation, and that a conversation that is lost begins anew and
-// says so.
-func conversation(x *bench) {
-	p := x.h.Prompts.Talks
+// conversation checks that an agent's tasks share one conversation, and that a lost conversation starts anew and is
+// reported.
+func conversation(x *fixture) {
+	p := x.h.Prompts.Converses
 	if p.Text == "" {
 		x.Skip("the backend has no agent that keeps a conversation")
 	}
@@ -86,11 +86,11 @@ func conversation(x *bench) {
 	a := x.readyIn(p.Project)
 	talk(a, false, "task 1", false)
 	talk(a, true, "task 2", false)
-	x.h.Forget(x.T) // as when the workspace's home is made anew
+	x.h.Forget(x.T) // as if the workspace's home was recreated
 	talk(a, true, anew, true)
 	talk(a, true, "task 2", false)
 
-	// One whose workspace was made anew as a whole knows no more than that.
+	// A completely recreated workspace behaves the same.
 	b := x.readyIn(p.Project)
 	talk(b, true, anew, true)
 	talk(b, true, "task 2", false)

@@ -11,16 +11,16 @@ import (
 	"fleet/internal/runner"
 )
 
-// TestMain makes the test binary its own supervisor of runs.
+// TestMain lets the test binary also act as the supervisor of runs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "shim" {
 		os.Exit(runner.ShimMain(os.Args[2:]...))
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // supervisors under the race detector end at once too
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets supervisors end at once, also under the race detector
 	os.Exit(m.Run())
 }
 
-// TestBrokenRecord checks that an agent of the example whose record cannot be read does not hide the others.
+// TestBrokenRecord checks that List still shows the other agents if the record of one cannot be read.
 func TestBrokenRecord(t *testing.T) {
 	d, err := newDirectory(t.TempDir(), nil)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestBrokenRecord(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// TestDirectory holds the example of docs/extend/place.md to the suite.
+// TestDirectory runs the suite with the example of docs/extend/place.md.
 func TestDirectory(t *testing.T) {
 	open := func(t *testing.T, root string) fleet.Place {
 		self, err := os.Executable()

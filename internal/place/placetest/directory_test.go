@@ -103,7 +103,7 @@ func (d *directory) Delete(ctx context.Context, a fleet.Agent) (kept string, err
 		return "", err
 	}
 	if err := os.RemoveAll(d.path(a)); err != nil {
-		return "", runner.HostError("the directory of cannot remove the agent", err)
+		return "", runner.HostError("cannot remove the agent's directory", err)
 	}
 	return "", nil
 }

@@ -10,21 +10,21 @@ import (
 	"fleet/internal/fleet"
 )
 
-// following is a Follow under way.
+// following is an active Follow call.
 type following struct {
-	x    *bench
+	x    *fixture
 	done chan struct{}
 
 	mu      sync.Mutex
 	outputs []fleet.Output
-	asked   []fleet.Question // as the run told, each time
-	grown   chan struct{}    // closed and made anew with every output
+	asked   []fleet.Question // every report of a question
+	grown   chan struct{}    // closed and replaced with every output
 	outcome fleet.Outcome
 	err     error
 }
 
 // follow follows the run in the background.
-func (x *bench) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor string) *following {
+func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor string) *following {
 	f := &following{x: x, done: make(chan struct{}), grown: make(chan struct{})}
 	b := x.b
 	go func() {
@@ -51,7 +51,7 @@ func (f *following) seen() ([]fleet.Output, <-chan struct{}) {
 	return slices.Clone(f.outputs), f.grown
 }
 
-// until waits until the run has said the line, and returns what it said until then.
+// until waits for a line of the run's output, and returns the output so far.
 func (f *following) until(line string) []fleet.Output {
 	f.x.Helper()
 	stuck := time.After(f.x.h.Patience)
@@ -74,8 +74,8 @@ func (f *following) until(line string) []fleet.Output {
 	}
 }
 
-// question waits until the run tells that the question is in the status, and returns it. An empty id is that of the
-// last question.
+// question waits until the run reports the question with the status, and returns it. An empty id means the last
+// question.
 func (f *following) question(id string, want fleet.QuestionStatus) fleet.Question {
 	f.x.Helper()
 	stuck := time.After(f.x.h.Patience)

@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-func output(x *bench) {
+func output(x *fixture) {
 	a := x.ready()
 	if !x.b.Traits().Output {
 		r := x.dispatch(a, x.h.Prompts.Says)
@@ -39,7 +39,7 @@ func output(x *bench) {
 	after := whole(r)
 	x.True(strings.HasPrefix(after, before))
 
-	// After it has ended, in pages.
+	// After the end, in pages.
 	r = x.dispatch(a, x.h.Prompts.Says)
 	x.completes(a, r, x.h.Prompts.Says)
 	all := whole(r)

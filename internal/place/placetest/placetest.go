@@ -1,8 +1,9 @@
-// Package placetest is the suite that every fleet.Place passes. It holds a backend to the comments of the port, on
-// a fresh world a case; what a backend cannot do its Harness says. A bug in a backend is first a new case here.
+// Package placetest is the test suite for implementations of fleet.Place. It checks the contract in the comments of the
+// port, with a fresh world for each case. The Harness tells what a place cannot do. A bug fix in a place starts with a
+// new case here.
 //
-// The suite waits for signals, that is for output and ends of runs. Only where the port has none, for the state of a
-// workspace, it polls.
+// The suite waits for signals: output, and ends of runs. It polls only for the state of a workspace, for which the port
+// has no signal.
 package placetest
 
 import (
@@ -15,97 +16,99 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Harness says how to make a backend, and how its agents are told to do what the cases need.
+// Harness tells how to create a place, and how to make its agents do what the cases need.
 type Harness struct {
-	// New returns a backend over a world of its own. The suite closes it, after it has deleted its agents; what else is
-	// to be cleaned up is New's to register with t.
+	// New returns a place with its own world. The suite deletes its agents and closes it. New registers any other
+	// cleanup with t.
 	New func(t *testing.T) fleet.Place
 
-	// Reopen returns another backend over the world of b, as a server has it that starts after a crash; b may be closed,
-	// and is not used after. The suite closes the new one. Nil when the backend cannot be had twice.
+	// Reopen returns another place with the world of b, as a server does that starts after a crash. b may be closed,
+	// and is not used afterwards. The suite closes the new place. Nil if that is impossible.
 	Reopen func(t *testing.T, b fleet.Place) fleet.Place
 
-	Project string // one that is there
+	Project string // an existing project
 	Role    string // one of its roles
-	// Begins is a project whose agents begin to work on their spec by themselves; empty when there is none.
+	// Begins is a project whose agents start to work on their spec by themselves; empty if there is none.
 	Begins string
-	// Repository is a project whose agents work in a git repository; Project unless it is set.
+	// Repository is a project whose agents work in a git repository; empty: Project.
 	Repository string
-	Owner      string // "alice" unless it is set
+	Owner      string // empty: "alice"
 
 	Prompts Prompts
 
-	// Recipe makes an agent that does what Prompts.Says is about, in no project. Nil when the backend takes no recipes.
+	// Recipe is for an agent without a project that does what Prompts.Says asks. Nil if the place does not support
+	// recipes.
 	Recipe *fleet.Recipe
 
-	// NoResume says that Follow always begins at the beginning of the run.
+	// NoResume says that Follow always starts at the beginning of the run.
 	NoResume bool
 
-	// RunsEndAtClose says that runs are in the backend's own process: one that is under way when the backend is closed has
-	// failed, and is not given to its agent again.
+	// RunsEndAtClose says that runs are in the place's own process: an active run fails when the place is closed, and
+	// is not started again.
 	RunsEndAtClose bool
 
-	// OfRecipe is what all agents are made of, in place of Project and Role; nil: they are made of those.
+	// OfRecipe is the recipe of all agents, instead of Project and Role; nil: they have none.
 	OfRecipe *fleet.Recipe
 
-	// Forget loses all conversations of Prompts.Talks, as a workspace does whose home is made anew.
+	// Forget deletes all conversations of Prompts.Talks, as if the workspace's home was recreated.
 	Forget func(t *testing.T)
 
-	// Checks are commands for Check. Without them, it is UNIMPLEMENTED.
+	// Checks are commands for Check. Without them, Check must return UNIMPLEMENTED.
 	Checks Checks
 
 	// NoLog says that workspaces have no log.
 	NoLog bool
 
-	// TimeLimit is how long a run may take in the cases about that; the reason of a run that took longer names it as
-	// time.Duration prints it. Short, and yet long enough for a run to put out its first line; 1 s unless it is set.
+	// TimeLimit is the time limit of runs in the cases about it. The reason of a run that exceeds it contains the limit
+	// as time.Duration prints it. It must be short but allow a first line of output; 0: 1 s.
 	TimeLimit time.Duration
 
-	// Patience is how long anything may take before the suite calls it stuck; 30 s unless it is set.
+	// Patience is how long the suite waits for anything; 0: 30 s.
 	Patience time.Duration
 }
 
-// Prompts are what agents are told to do.
+// Prompts are the prompts for agents.
 type Prompts struct {
-	// Says writes Lines, at least two, and completes with Summary.
+	// Says prints Lines, at least two, and completes with Summary.
 	Says Prompt
 
-	// Works writes Lines, at least one, and then works for ever, until it is interrupted.
+	// Works prints Lines, at least one, and then works until it is interrupted.
 	Works Prompt
 
 	// Fails fails with a reason that contains Reason.
 	Fails Prompt
 
-	// Deaf writes Lines, at least one, and works for ever. When it is interrupted politely, it writes Reply and goes on.
-	// Without it, the backend has no agent that can do so.
-	Deaf Prompt
+	// IgnoresInterrupt prints Lines, at least one, and works forever. On an interrupt without kill it prints Reply and continues.
+	// Leave it empty if no agent can do that.
+	IgnoresInterrupt Prompt
 
-	// Payload completes with Payload. Without it, the backend has no payloads.
+	// Payload completes with Payload. Leave it empty if the place has no payloads.
 	Payload Prompt
 
-	// Changes changes one file of the repository that the agent works in, and completes; Lines are in its patch, and Summary
-	// is the path of the file. Without it, Changes is UNIMPLEMENTED.
+	// Changes changes one file in the agent's repository, and completes. The patch contains Lines, and Summary is the
+	// path of the file. If it is empty, Changes must return UNIMPLEMENTED.
 	Changes Prompt
 
-	// Listens writes Lines, at least one, waits for two messages, writes each, and completes. Without it, Send is
-	// UNIMPLEMENTED.
+	// Listens prints Lines, at least one, waits for two messages, prints each, and completes. If it is empty, Send must
+	// return UNIMPLEMENTED.
 	Listens Prompt
 
-	// Asks writes Lines, at least one, asks for the permission to use the tool "Bash" with an input that has the text
-	// "touch asked" in it, writes the answer and the message with it, asks the question "tabs or spaces?" with the options
-	// "tabs" and "spaces", writes the answer, and completes. Without it, Answer is UNIMPLEMENTED.
+	// Asks prints Lines, at least one. It asks for permission to use the tool "Bash" with an input that contains "touch
+	// asked", and prints the answer and its message. It asks the question "tabs or spaces?" with the options "tabs" and
+	// "spaces", prints the answer, and completes. If it is empty, Answer must return UNIMPLEMENTED.
 	Asks Prompt
 
-	// Talks has a Talker say how many tasks its conversation has. Without it, agents keep no conversation.
-	Talks Prompt
+	// Converses makes a Talker print the number of tasks in its conversation. Leave it empty if agents keep no
+	// conversation.
+	Converses Prompt
 
-	// AsksInVain asks a question that expires soon, writes Reply, and completes.
-	AsksInVain Prompt
+	// UnansweredQuestion asks a question that expires soon, prints Reply, and completes.
+	UnansweredQuestion Prompt
 }
 
-// Prompt is something for an agent to do, and what is to be seen when it does. Which fields count, Prompts says.
+// Prompt is a prompt with its expected results. Prompts says which fields are used.
 type Prompt struct {
-	Project string // whose agents do it; empty: Harness.Project
+	Project string // of the agent; empty: Harness.Project
 	Text    string
 	Lines   []string
 	Summary string
@@ -116,15 +119,15 @@ type Prompt struct {
 
 // Checks are commands that check the work of a run.
 type Checks struct {
-	// Fails puts Output out and fails with the exit code 3.
+	// Fails prints Output and fails with exit code 3.
 	Fails, Output string
-	// Hangs puts Output out and never ends.
+	// Hangs prints Output and never ends.
 	Hangs string
-	// Sees passes if the agent has changed the file that Prompts.Changes changes, and fails otherwise.
+	// Sees succeeds if the agent has changed the file of Prompts.Changes, and fails otherwise.
 	Sees string
 }
 
-// Run runs the suite. The test that calls it must not be parallel, because Run also looks for goroutines left behind.
+// Run runs the suite. The calling test must not be parallel, because Run also checks for leaked goroutines.
 func Run(t *testing.T, h Harness) {
 	require.NotNil(t, h.New, "the harness needs New")
 	require.GreaterOrEqual(t, len(h.Prompts.Says.Lines), 2, "the harness needs Prompts.Says with two lines")
@@ -157,7 +160,7 @@ func Run(t *testing.T, h Harness) {
 
 var cases = []struct {
 	name string
-	run  func(*bench)
+	run  func(*fixture)
 }{
 	{"traits do not change", traits},
 	{"projects and their roles", projects},
@@ -184,7 +187,7 @@ var cases = []struct {
 	{"dispatch to a stopped agent", dispatchStopped},
 	{"an agent begins by itself", beginsItself},
 	{"what an agent began by itself is interrupted", beginsInterrupted},
-	{"an agent that begins nothing", beginsNothing},
+	{"an agent that begins nothing", waitsWithoutTask},
 	{"dispatch to no workspace", dispatchNothing},
 	{"follow from every cursor", followCursors},
 	{"follow after the sink gave up", followSinkError},
@@ -214,7 +217,7 @@ var cases = []struct {
 	{"a recipe with an unknown driver", recipeUnknownDriver},
 	{"calls that are cut off at the start", canceled},
 	{"calls that are cut off half-way", cutOff},
-	{"close leaves workspaces and runs", closeLeaves},
+	{"close leaves workspaces and runs", closeKeepsWorld},
 	{"a second backend takes over", takeOver},
 	{"a second backend sends messages", sendTakeOver},
 	{"a time limit holds while nobody looks", timeLimitAlone},

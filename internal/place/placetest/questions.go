@@ -8,21 +8,21 @@ import (
 	"fleet/internal/fleet"
 )
 
-// answerTo is the answer to a question that a run told of, as the core has it.
+// answerTo returns the question with an answer, as the core passes it.
 func answerTo(r fleet.Run, q fleet.Question, answer, message string) fleet.Question {
 	q.ID, q.TaskID = r.TaskID+"-"+q.ID, r.TaskID
 	q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = answer, message, "alice", time.Now()
 	return q
 }
 
-func (x *bench) asks() fleet.Agent {
+func (x *fixture) asks() fleet.Agent {
 	x.Helper()
 	x.Equal(x.h.Prompts.Asks.Text != "", x.b.Traits().Asks, "the harness has the prompt Asks where the backend has the trait Asks")
 	return x.asking(x.h.Prompts.Asks)
 }
 
-// asking returns an agent that can do what the prompt says.
-func (x *bench) asking(p Prompt) fleet.Agent {
+// asking returns an agent for the prompt.
+func (x *fixture) asking(p Prompt) fleet.Agent {
 	x.Helper()
 	if p.Project != "" {
 		return x.readyIn(p.Project)
@@ -30,7 +30,7 @@ func (x *bench) asking(p Prompt) fleet.Agent {
 	return x.ready()
 }
 
-func asks(x *bench) {
+func asks(x *fixture) {
 	p := x.h.Prompts.Asks
 	a := x.asks()
 	if p.Text == "" {
@@ -50,7 +50,7 @@ func asks(x *bench) {
 	x.reason(x.b.Connect(a).Answer(x.ctx, r, never), fleet.ReasonQuestionNotFound)
 	given := answerTo(r, permission, fleet.AnswerDeny, "not \"now\" $HOME")
 	x.NoError(x.b.Connect(a).Answer(x.ctx, r, given))
-	x.NoError(x.b.Connect(a).Answer(x.ctx, r, given)) // by a server that does not know whether it has given it
+	x.NoError(x.b.Connect(a).Answer(x.ctx, r, given)) // a repeated call, as from a server that does not know the first result
 	x.NoError(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, permission, fleet.AnswerAllow, "")), "the first answer counts")
 
 	question := f.question("", fleet.QuestionWaiting)
@@ -72,8 +72,8 @@ func asks(x *bench) {
 	x.reason(x.b.Connect(a).Answer(x.ctx, r, late), fleet.ReasonQuestionNotFound, fleet.ReasonNoRunningTask)
 }
 
-func asksInVain(x *bench) {
-	p := x.h.Prompts.AsksInVain
+func asksInVain(x *fixture) {
+	p := x.h.Prompts.UnansweredQuestion
 	x.need(p, "questions that expire")
 	a := x.asking(p)
 	r := x.dispatch(a, p)
@@ -86,7 +86,7 @@ func asksInVain(x *bench) {
 	x.reason(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, q, "too late", "")), fleet.ReasonQuestionClosed, fleet.ReasonNoRunningTask)
 }
 
-func asksAndEnds(x *bench) {
+func asksAndEnds(x *fixture) {
 	p := x.h.Prompts.Asks
 	x.need(p, "questions")
 	a := x.asking(p)
@@ -96,7 +96,7 @@ func asksAndEnds(x *bench) {
 	x.reason(x.b.Connect(a).Answer(x.ctx, r, answerTo(r, q, fleet.AnswerAllow, "")), fleet.ReasonNoRunningTask, fleet.ReasonQuestionClosed)
 }
 
-func asksTakeOver(x *bench) {
+func asksTakeOver(x *fixture) {
 	p := x.h.Prompts.Asks
 	x.need(p, "questions")
 	a := x.asking(p)

@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// recipe has an agent that no project describes live from its making to its end.
-func recipe(x *bench) {
+// recipe runs an agent without a project, from creation to deletion.
+func recipe(x *fixture) {
 	drivers := x.b.Traits().DriverNames()
 	if x.h.Recipe == nil {
 		x.Empty(drivers, "a backend that takes recipes needs one in its harness")
@@ -33,7 +33,7 @@ func recipe(x *bench) {
 	x.Empty(x.listed(a))
 }
 
-func recipeUnknownDriver(x *bench) {
+func recipeUnknownDriver(x *fixture) {
 	drivers := x.b.Traits().DriverNames()
 	if len(drivers) == 0 {
 		x.Skip("the backend takes no recipes")
@@ -47,8 +47,8 @@ func recipeUnknownDriver(x *bench) {
 	x.Contains(fleet.PublicMessage(err), drivers[0], "it says which drivers there are")
 }
 
-// made returns an agent by the recipe that has no workspace yet.
-func (x *bench) made(r *fleet.Recipe) fleet.Agent {
+// made returns an agent with the recipe and without a workspace.
+func (x *fixture) made(r *fleet.Recipe) fleet.Agent {
 	a := x.agent()
 	a.Toolset, a.Project, a.Role, a.Spec, a.Recipe = fleet.ToolsetSubagents, "", "", "", r
 	return a

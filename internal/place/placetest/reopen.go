@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// closeLeaves closes the backend while it is in use, and looks at the world through another one.
-func closeLeaves(x *bench) {
+// closeKeepsWorld closes the place during use, and checks the world through another one.
+func closeKeepsWorld(x *fixture) {
 	a, idle, stopped := x.ready(), x.ready(), x.ready()
 	x.NoError(x.b.Stop(x.ctx, stopped))
 	x.await(stopped, fleet.StateStopped)
@@ -44,7 +44,7 @@ func closeLeaves(x *bench) {
 	}
 	f = x.follow(x.ctx, a, r, cursor)
 	if x.h.RunsEndAtClose {
-		x.cutDown(a, r)
+		x.failedAtClose(a, r)
 	} else {
 		x.stopped(a, r, f)
 	}
@@ -52,8 +52,8 @@ func closeLeaves(x *bench) {
 	x.says(append(taken, rest...), p.Lines...)
 }
 
-// cutDown wants that the run ended with the backend, once and for all, and that its agent goes on with others.
-func (x *bench) cutDown(a fleet.Agent, r fleet.Run) {
+// failedAtClose requires that the run failed when the place was closed, and that its agent accepts other runs.
+func (x *fixture) failedAtClose(a fleet.Agent, r fleet.Run) {
 	x.Helper()
 	r.Again = true
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
@@ -65,9 +65,9 @@ func (x *bench) cutDown(a fleet.Agent, r fleet.Run) {
 	x.Equal(o, same)
 }
 
-// sendTakeOver has servers crash that have sent a run messages: the next one sends again what was not written down, and then
-// the same words once more, as another message.
-func sendTakeOver(x *bench) {
+// sendTakeOver simulates servers that crash after they sent messages. The next server sends again what was not
+// recorded, and then another message with the same text.
+func sendTakeOver(x *fixture) {
 	p := x.h.Prompts.Listens
 	x.need(p, "messages")
 	if x.h.RunsEndAtClose {
@@ -93,8 +93,8 @@ func sendTakeOver(x *bench) {
 	x.Equal(2, strings.Count(text(outputs), words), "the run says:\n%s", text(outputs))
 }
 
-// takeOver is a server that crashed right after each of its calls: the next one calls again.
-func takeOver(x *bench) {
+// takeOver simulates a server that crashes after each call. The next one repeats the call.
+func takeOver(x *fixture) {
 	a := x.agent()
 	first, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
@@ -118,9 +118,9 @@ func takeOver(x *bench) {
 	if x.h.RunsEndAtClose {
 		r, _ = x.working(a, x.h.Prompts.Works)
 		x.reopen()
-		x.cutDown(a, r)
+		x.failedAtClose(a, r)
 	} else {
-		x.leftBehind(a)
+		x.survivesClose(a)
 	}
 	_, _, err = x.follow(x.ctx, a, x.run(x.h.Prompts.Says), "").end()
 	x.reason(err, fleet.ReasonTaskNotFound)
@@ -143,8 +143,8 @@ func takeOver(x *bench) {
 	x.Empty(x.listed(a))
 }
 
-// leftBehind has a run go on when the backend is gone, and be stopped by the next one.
-func (x *bench) leftBehind(a fleet.Agent) {
+// survivesClose checks that a run continues while no place is open, and that the next place can stop it.
+func (x *fixture) survivesClose(a fleet.Agent) {
 	x.Helper()
 	r := x.dispatch(a, x.h.Prompts.Works)
 	x.reopen()
@@ -157,8 +157,8 @@ func (x *bench) leftBehind(a fleet.Agent) {
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 }
 
-// timeLimitAlone has a run reach its time limit when no backend is open.
-func timeLimitAlone(x *bench) {
+// timeLimitAlone checks that a run ends at its time limit while no place is open.
+func timeLimitAlone(x *fixture) {
 	if x.h.RunsEndAtClose {
 		x.Skip("runs end with the backend")
 	}

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-func runCompletes(x *bench) {
+func runCompletes(x *fixture) {
 	a := x.ready()
 	p := x.h.Prompts.Says
 	r := x.dispatch(a, p)
@@ -22,7 +22,7 @@ func runCompletes(x *bench) {
 	x.Equal(o, same)
 }
 
-func runFails(x *bench) {
+func runFails(x *fixture) {
 	a := x.ready()
 	_, o := x.whole(a, x.dispatch(a, x.h.Prompts.Fails))
 	x.failed(o)
@@ -30,7 +30,7 @@ func runFails(x *bench) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-func runPayload(x *bench) {
+func runPayload(x *fixture) {
 	p := x.h.Prompts.Payload
 	x.need(p, "payloads")
 	a := x.ready()
@@ -40,7 +40,7 @@ func runPayload(x *bench) {
 	x.NotEqual(string(p.Payload), string(o.Payload), "the payload of the run before")
 }
 
-func runAfterRun(x *bench) {
+func runAfterRun(x *fixture) {
 	a := x.ready()
 	p := x.h.Prompts.Says
 	first := x.dispatch(a, p)
@@ -50,7 +50,7 @@ func runAfterRun(x *bench) {
 	x.Equal(text(said), text(again))
 }
 
-func runsOfManyAgents(x *bench) {
+func runsOfManyAgents(x *fixture) {
 	one, two := x.ready(), x.ready()
 	r1, f1 := x.working(one, x.h.Prompts.Works)
 	r2, f2 := x.working(two, x.h.Prompts.Works)
@@ -60,7 +60,7 @@ func runsOfManyAgents(x *bench) {
 	x.stopped(two, r2, f2)
 }
 
-func dispatchAgain(x *bench) {
+func dispatchAgain(x *fixture) {
 	a := x.ready()
 	again := func(r fleet.Run) {
 		for range 2 {
@@ -84,23 +84,23 @@ func dispatchAgain(x *bench) {
 	x.Equal(fleet.TaskStopped, o.Status)
 	x.says(outputs, x.h.Prompts.Works.Lines...)
 
-	// A server that does not know whether it has dispatched, and had not.
+	// The server does not know whether its dispatch succeeded, and it did not.
 	r = x.run(x.h.Prompts.Says)
 	again(r)
 	x.completes(a, r, x.h.Prompts.Says)
 }
 
-func dispatchBusy(x *bench) {
+func dispatchBusy(x *fixture) {
 	a := x.ready()
 	r, f := x.working(a, x.h.Prompts.Works)
 	refused := x.run(x.h.Prompts.Says)
 	x.reason(x.b.Connect(a).Dispatch(x.ctx, refused), fleet.ReasonAgentBusy)
 	x.stopped(a, r, f)
-	x.NoError(x.b.Connect(a).Dispatch(x.ctx, refused)) // having been refused is not having been given
+	x.NoError(x.b.Connect(a).Dispatch(x.ctx, refused)) // the refused dispatch left no run behind
 	x.completes(a, refused, x.h.Prompts.Says)
 }
 
-func dispatchStopped(x *bench) {
+func dispatchStopped(x *fixture) {
 	a := x.ready()
 	x.NoError(x.b.Stop(x.ctx, a))
 	x.await(a, fleet.StateStopped)
@@ -112,11 +112,11 @@ func dispatchStopped(x *bench) {
 	x.completes(a, refused, x.h.Prompts.Says)
 }
 
-func dispatchNothing(x *bench) {
+func dispatchNothing(x *fixture) {
 	x.reason(x.b.Connect(x.agent()).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentOffline)
 }
 
-func followCursors(x *bench) {
+func followCursors(x *fixture) {
 	if x.h.NoResume {
 		x.Skip("not supported: to follow from a cursor")
 	}
@@ -134,13 +134,13 @@ func followCursors(x *bench) {
 	}
 }
 
-func followSinkError(x *bench) {
+func followSinkError(x *fixture) {
 	a := x.ready()
 	r := x.dispatch(a, x.h.Prompts.Says)
 	full := errors.New("the disk is full")
 	var taken []fleet.Output
 
-	// A sink that takes n outputs, and no more.
+	// The sink accepts n outputs and then fails.
 	follow := func(cursor string, n int) error {
 		_, err := x.b.Connect(a).Follow(x.ctx, r, cursor, func(out fleet.Output) error {
 			if n--; n < 0 {
@@ -154,7 +154,7 @@ func followSinkError(x *bench) {
 	x.ErrorIs(follow("", 0), full)
 	cursor := ""
 	if !x.h.NoResume {
-		if err := follow("", 1); err != nil { // nil when everything came in one piece
+		if err := follow("", 1); err != nil { // nil if all output came in one piece
 			x.ErrorIs(err, full)
 		}
 		x.Len(taken, 1)
@@ -166,12 +166,12 @@ func followSinkError(x *bench) {
 	x.says(append(taken, rest...), x.h.Prompts.Says.Lines...)
 }
 
-func followNothing(x *bench) {
+func followNothing(x *fixture) {
 	a := x.ready()
 	_, _, err := x.follow(x.ctx, a, x.run(x.h.Prompts.Says), "").end()
 	x.reason(err, fleet.ReasonTaskNotFound)
 
-	r, f := x.working(a, x.h.Prompts.Works) // also when the agent works on something else
+	r, f := x.working(a, x.h.Prompts.Works) // also while the agent works on another task
 	_, _, err = x.follow(x.ctx, a, x.run(x.h.Prompts.Works), "").end()
 	x.reason(err, fleet.ReasonTaskNotFound)
 	x.stopped(a, r, f)
@@ -179,7 +179,7 @@ func followNothing(x *bench) {
 	x.reason(err, fleet.ReasonTaskNotFound)
 }
 
-func followCutOff(x *bench) {
+func followCutOff(x *fixture) {
 	a := x.ready()
 	p := x.h.Prompts.Works
 	r := x.dispatch(a, p)
@@ -202,12 +202,12 @@ func followCutOff(x *bench) {
 		}
 	}
 	f := x.follow(x.ctx, a, r, cursor)
-	x.stopped(a, r, f) // it went on all the while
+	x.stopped(a, r, f) // it was running all the time
 	rest, _, _ := f.end()
 	x.says(append(taken, rest...), p.Lines...)
 }
 
-func interrupt(x *bench) {
+func interrupt(x *fixture) {
 	a := x.ready()
 	r, f := x.working(a, x.h.Prompts.Works)
 	o := x.stopped(a, r, f)
@@ -216,7 +216,7 @@ func interrupt(x *bench) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-func interruptAtOnce(x *bench) {
+func interruptAtOnce(x *fixture) {
 	for _, force := range []bool{false, true} {
 		a := x.ready()
 		r := x.dispatch(a, x.h.Prompts.Works)
@@ -226,7 +226,7 @@ func interruptAtOnce(x *bench) {
 	}
 }
 
-func interruptEnded(x *bench) {
+func interruptEnded(x *fixture) {
 	a := x.ready()
 	r := x.dispatch(a, x.h.Prompts.Says)
 	_, o := x.completes(a, r, x.h.Prompts.Says)
@@ -236,17 +236,17 @@ func interruptEnded(x *bench) {
 	}
 	_, same := x.completes(a, r, x.h.Prompts.Says)
 	x.Equal(o, same)
-	x.reason(x.b.Connect(a).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentBusy) // the next run was not meant
+	x.reason(x.b.Connect(a).Dispatch(x.ctx, x.run(x.h.Prompts.Says)), fleet.ReasonAgentBusy) // the interrupt did not affect the next run
 	x.stopped(a, next, f)
 	x.NoError(x.b.Connect(a).Interrupt(x.ctx, next, false))
 	x.NoError(x.b.Connect(a).Interrupt(x.ctx, next, true))
 }
 
-func kill(x *bench) {
+func kill(x *fixture) {
 	a := x.ready()
 	p := x.h.Prompts.Works
-	if x.h.Prompts.Deaf.Text != "" {
-		p = x.h.Prompts.Deaf
+	if x.h.Prompts.IgnoresInterrupt.Text != "" {
+		p = x.h.Prompts.IgnoresInterrupt
 	}
 	r, f := x.working(a, p)
 	if p.Reply != "" {
@@ -261,14 +261,14 @@ func kill(x *bench) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-func timeLimit(x *bench) { x.limited(x.h.Prompts.Works) }
+func timeLimit(x *fixture) { x.limited(x.h.Prompts.Works) }
 
-func timeLimitDeaf(x *bench) {
-	x.need(x.h.Prompts.Deaf, "agents that ignore an interrupt")
-	x.limited(x.h.Prompts.Deaf)
+func timeLimitDeaf(x *fixture) {
+	x.need(x.h.Prompts.IgnoresInterrupt, "agents that ignore an interrupt")
+	x.limited(x.h.Prompts.IgnoresInterrupt)
 }
 
-func (x *bench) limited(p Prompt) {
+func (x *fixture) limited(p Prompt) {
 	x.Helper()
 	a := x.ready()
 	r := x.run(p)
@@ -279,14 +279,14 @@ func (x *bench) limited(p Prompt) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-// overtime wants the outcome of a run that took too long: failed, with a reason that names the limit.
-func (x *bench) overtime(o fleet.Outcome) {
+// overtime requires the outcome of a run that exceeded its limit: failed, with a reason that names the limit.
+func (x *fixture) overtime(o fleet.Outcome) {
 	x.Helper()
 	x.failed(o)
 	x.Contains(o.Reason, x.h.TimeLimit.String())
 }
 
-func send(x *bench) {
+func send(x *fixture) {
 	a := x.ready()
 	p := x.h.Prompts.Listens
 	if p.Text == "" {
@@ -298,7 +298,7 @@ func send(x *bench) {
 	const one, two = "Use tabs; \"quotes\" $HOME 'too'.", "And be quick."
 	r, f := x.working(a, p)
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", one))
-	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", one)) // by a server that does not know whether it has sent it
+	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", one)) // a repeated call, as from a server that does not know the first result
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-2", two))
 	outputs, o, err := f.end()
 	x.NoError(err)
@@ -308,7 +308,7 @@ func send(x *bench) {
 	again, _ := x.whole(a, r)
 	x.Equal(text(outputs), text(again))
 
-	r, f = x.working(a, p) // what was sent to one run is not heard by the next, and ids are the run's own
+	r, f = x.working(a, p) // messages of one run do not reach the next, and message ids are per run
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-2", "for the second run"))
 	x.NoError(x.b.Connect(a).Send(x.ctx, r, "message-1", "this too"))
 	outputs, _, err = f.end()

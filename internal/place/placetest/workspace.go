@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-func traits(x *bench) {
+func traits(x *fixture) {
 	x.NotEmpty(x.b.Traits().Name)
 	x.GreaterOrEqual(x.b.Traits().PollInterval, time.Duration(0))
 	x.GreaterOrEqual(x.b.Traits().StopGrace, time.Duration(0))
@@ -16,8 +16,8 @@ func traits(x *bench) {
 	x.Equal(before, x.b.Traits())
 }
 
-// requireChecks wants checks that can be run, and none where Traits.ProjectChecks is not set.
-func (x *bench) requireChecks(c fleet.Checks) {
+// requireChecks requires valid checks, and none if Traits.ProjectChecks is not set.
+func (x *fixture) requireChecks(c fleet.Checks) {
 	x.Helper()
 	x.NoError(c.Valid())
 	if !x.b.Traits().ProjectChecks {
@@ -25,7 +25,7 @@ func (x *bench) requireChecks(c fleet.Checks) {
 	}
 }
 
-func projects(x *bench) {
+func projects(x *fixture) {
 	all, err := x.b.Projects(x.ctx)
 	x.NoError(err)
 	found := false
@@ -63,14 +63,14 @@ func projects(x *bench) {
 	}
 }
 
-func provision(x *bench) {
+func provision(x *fixture) {
 	a := x.agent()
 	w, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting, fleet.StateRunning}, w.State)
 
-	// Found by uid alone, as by a server that crashed before it had written the id down.
+	// Found by uid alone, as after a crash before the id was recorded.
 	got := x.await(a, fleet.StateRunning)
 	x.Equal(w.ID, got.ID)
 	x.NotEmpty(got.Location)
@@ -93,7 +93,7 @@ func provision(x *bench) {
 	}
 }
 
-func provisionAgain(x *bench) {
+func provisionAgain(x *fixture) {
 	a := x.agent()
 	first, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
@@ -109,7 +109,7 @@ func provisionAgain(x *bench) {
 	x.stopped(a, r, f)
 }
 
-func provisionMany(x *bench) {
+func provisionMany(x *fixture) {
 	agents := make([]fleet.Agent, 8)
 	errs := make([]error, len(agents))
 	var wg sync.WaitGroup
@@ -134,7 +134,7 @@ func provisionMany(x *bench) {
 	x.Len(ids, len(agents), "every agent has a workspace of its own")
 }
 
-func provisionUnknownProject(x *bench) {
+func provisionUnknownProject(x *fixture) {
 	a := x.agent()
 	a.Project, a.Recipe = "no-such-project", nil
 	_, err := x.b.Provision(x.ctx, a)
@@ -145,7 +145,7 @@ func provisionUnknownProject(x *bench) {
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
-func provisionTakenName(x *bench) {
+func provisionTakenName(x *fixture) {
 	a, other := x.ready(), x.agent()
 	other.Name = a.Name
 	w, err := x.b.Provision(x.ctx, other)
@@ -157,13 +157,13 @@ func provisionTakenName(x *bench) {
 	}
 	x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 
-	// Whoever was refused must not be able to delete the workspace of the other.
+	// A caller that was refused must not be able to delete the other's workspace.
 	_, err = x.b.Delete(x.ctx, other)
 	x.NoError(err)
 	x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 }
 
-func inspectNothing(x *bench) {
+func inspectNothing(x *fixture) {
 	a := x.agent()
 	w, err := x.b.Inspect(x.ctx, a)
 	x.NoError(err)
@@ -171,7 +171,7 @@ func inspectNothing(x *bench) {
 	x.Empty(x.listed(a))
 }
 
-func startAndStop(x *bench) {
+func startAndStop(x *fixture) {
 	a := x.ready()
 	for range 2 {
 		for range 2 {
@@ -188,7 +188,7 @@ func startAndStop(x *bench) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-func startRunning(x *bench) {
+func startRunning(x *fixture) {
 	a := x.ready()
 	r, f := x.working(a, x.h.Prompts.Works)
 	x.NoError(x.b.Start(x.ctx, a))
@@ -196,7 +196,7 @@ func startRunning(x *bench) {
 	x.stopped(a, r, f)
 }
 
-func stopEndsRuns(x *bench) {
+func stopEndsRuns(x *fixture) {
 	a := x.ready()
 	before := x.dispatch(a, x.h.Prompts.Says)
 	said, outcome := x.completes(a, before, x.h.Prompts.Says)
@@ -216,16 +216,15 @@ func stopEndsRuns(x *bench) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-// cutShort wants the outcome of a run that lost its workspace: whether that counts as stopped or failed is the
-// backend's to say, but it did not complete.
-func (x *bench) cutShort(o fleet.Outcome) {
+// cutShort requires the outcome of a run whose workspace was deleted: stopped or failed, but not completed.
+func (x *fixture) cutShort(o fleet.Outcome) {
 	x.Helper()
 	if o.Status != fleet.TaskStopped {
 		x.failed(o)
 	}
 }
 
-func deleteTwice(x *bench) {
+func deleteTwice(x *fixture) {
 	a := x.ready()
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 	for range 2 {
@@ -255,15 +254,15 @@ func deleteTwice(x *bench) {
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
-func deleteNothing(x *bench) {
+func deleteNothing(x *fixture) {
 	a := x.agent()
 	kept, err := x.b.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Empty(kept)
 }
 
-func deleteEndsRuns(x *bench) {
-	for _, p := range []Prompt{x.h.Prompts.Works, x.h.Prompts.Deaf} {
+func deleteEndsRuns(x *fixture) {
+	for _, p := range []Prompt{x.h.Prompts.Works, x.h.Prompts.IgnoresInterrupt} {
 		if p.Text == "" {
 			continue
 		}
@@ -278,7 +277,7 @@ func deleteEndsRuns(x *bench) {
 	}
 }
 
-func deleteThenSameName(x *bench) {
+func deleteThenSameName(x *fixture) {
 	old := x.ready()
 	x.completes(old, x.dispatch(old, x.h.Prompts.Says), x.h.Prompts.Says)
 	_, err := x.b.Delete(x.ctx, old)
@@ -299,7 +298,7 @@ func deleteThenSameName(x *bench) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-func log(x *bench) {
+func log(x *fixture) {
 	if x.h.NoLog {
 		x.Skip("workspaces have no log")
 	}

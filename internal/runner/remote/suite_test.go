@@ -74,7 +74,7 @@ func open(t *testing.T, b fleet.Place, dir string, change func(*remote.ClientCon
 	})}
 }
 
-func openLocal(t *testing.T, dir, repository string, talker placetest.Talker) fleet.Place {
+func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude) fleet.Place {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	c := local.Config{
@@ -106,7 +106,7 @@ func suite(t *testing.T, change func(*remote.ClientConfig)) {
 	out, err := exec.CommandContext(t.Context(), "sh", "-c",
 		`git init -q -b main "$0" && cd "$0" && echo one >file && git add file && git -c user.name=a -c user.email=a@example.com commit -qm one`, repository).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	talker := placetest.NewTalker(t)
+	talker := placetest.NewFakeClaude(t)
 	placetest.Run(t, placetest.Harness{
 		New: func(t *testing.T) fleet.Place {
 			dir := t.TempDir()
@@ -132,15 +132,15 @@ func suite(t *testing.T, change func(*remote.ClientConfig)) {
 			},
 			Works:   placetest.Prompt{Text: "echo at work; sleep 3600", Lines: []string{"at work"}},
 			Fails:   placetest.Prompt{Text: "echo no compiler >&2; exit 3", Reason: "exit code 3: no compiler"},
-			Deaf:    placetest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 <$FLEET_MESSAGES || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
+			IgnoresInterrupt:    placetest.Prompt{Text: "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 <$FLEET_MESSAGES || true; done", Lines: []string{"deaf"}, Reply: "I do not listen"},
 			Payload: placetest.Prompt{Text: `printf 'x: 1\ny: 2' >"$FLEET_PAYLOAD"; echo done`, Payload: []byte("x: 1\ny: 2")},
 			Changes: placetest.Prompt{Text: "echo one line >made; echo done", Lines: []string{"+one line", "made"}, Summary: "made"},
 			Asks: placetest.Prompt{
 				Project: "asking", Lines: []string{"at work"},
 				Text: `echo at work; "$FLEET_ASK" permission Bash '{"command":"touch asked"}' || true; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`,
 			},
-			Talks:      placetest.Prompt{Project: "talks", Text: "go on"},
-			AsksInVain: placetest.Prompt{Project: "hasty", Text: `"$FLEET_ASK" question 'anybody?' || echo no answer`, Reply: "no answer"},
+			Converses:      placetest.Prompt{Project: "talks", Text: "go on"},
+			UnansweredQuestion: placetest.Prompt{Project: "hasty", Text: `"$FLEET_ASK" question 'anybody?' || echo no answer`, Reply: "no answer"},
 			Listens:    placetest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
 		},
 	})
@@ -169,7 +169,7 @@ func TestSuiteFake(t *testing.T) {
 					Says:    placetest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
 					Works:   placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
 					Fails:   placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
-					Deaf:    placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
+					IgnoresInterrupt:    placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
 					Payload: placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
 					Changes: placetest.Prompt{Text: "change dir/file.go package one", Lines: []string{"+package one"}, Summary: "dir/file.go"},
 					Listens: placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
@@ -177,7 +177,7 @@ func TestSuiteFake(t *testing.T) {
 						Text:  "echo at work\nask-permission Bash {\"command\":\"touch asked\"}\nask tabs or spaces? | tabs | spaces",
 						Lines: []string{"at work"},
 					},
-					AsksInVain: placetest.Prompt{Text: "ask-within 10ms anybody?", Reply: "no answer"},
+					UnansweredQuestion: placetest.Prompt{Text: "ask-within 10ms anybody?", Reply: "no answer"},
 				},
 			})
 		})

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// writer gives one answer in the form of an API: begin, then texts and calls, then end; or fail instead of all.
+// writer writes one answer in the format of an API: begin, then texts and calls, then end. Or fail alone.
 type writer interface {
 	fail(status int, message string)
 	begin()
@@ -36,20 +36,20 @@ func (e events) send(name string, v any) {
 	e.w.(http.Flusher).Flush()
 }
 
-// anthropic answers as the Messages API does.
+// anthropic writes answers of the Messages API.
 type anthropic struct {
 	events
 	q     Request
 	index int
 	whole []any
-	last  *strings.Builder // the text that goes on
+	last  *strings.Builder // the open text block
 }
 
 func anthropicWriter(w http.ResponseWriter, q Request) writer {
 	return &anthropic{events: events{w}, q: q}
 }
 
-// kinds are the names of errors.
+// kinds are the types of errors, by status.
 var kinds = map[int]string{
 	400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
 	413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
@@ -63,7 +63,7 @@ func kind(status int) string {
 }
 
 func (a *anthropic) fail(status int, message string) {
-	a.w.Header().Set("X-Should-Retry", "false") // tests need not wait for what is said on purpose
+	a.w.Header().Set("X-Should-Retry", "false") // tests need not wait for retries of intended errors
 	writeJSON(a.w, status, map[string]any{"type": "error", "error": map[string]any{"type": kind(status), "message": message}})
 }
 
@@ -104,7 +104,7 @@ func (a *anthropic) delta(d map[string]any) {
 	a.send("content_block_delta", map[string]any{"type": "content_block_delta", "index": a.index, "delta": d})
 }
 
-// closeText ends the text that goes on.
+// closeText ends the open text block.
 func (a *anthropic) closeText() {
 	if a.last == nil {
 		return
@@ -150,7 +150,7 @@ func (a *anthropic) end(tools bool) {
 	a.send("message_stop", map[string]any{"type": "message_stop"})
 }
 
-// openAI answers as the chat completions do.
+// openAI writes answers of the chat completions API.
 type openAI struct {
 	events
 	q     Request

@@ -1,17 +1,16 @@
-// Package model is a stub of the APIs of language models, on a loopback port: Anthropic's Messages, OpenAI's chat
-// completions and Responses, and Google's Gemini, streamed or whole, with tools. It checks and keeps what it was sent.
+// Package model is a stub of the APIs of language models on a loopback port: Anthropic's Messages, OpenAI's chat
+// completions and Responses, and Google's Gemini, streamed or not, with tools. It validates and records requests.
 //
-// It has no will of its own. What it says is in the prompts that it is given: each line of the latest prompt that begins
-// with "model: " is one answer, in order.
+// The prompts contain the answers: each line of the latest prompt that starts with "model: " is one answer, in order.
 //
-//	model: say TEXT            a text, and the end of the turn; TEXT that begins with " is JSON, for more than one line
-//	model: tool NAME JSON      a call of a tool; ${a.b} in the JSON is what the latest result that has it says at a.b
+//	model: say TEXT            a text that ends the turn; if TEXT starts with ", it is a JSON string and may have several lines
+//	model: tool NAME JSON      a tool call; ${a.b} in the JSON is replaced by the value at a.b in the latest result that has it
 //	model: tools JSON          several calls at once: [{"name": ..., "input": {...}}, ...]
-//	model: hang NAME           no answer until the test opens the gate of the name; then "Went on"
-//	model: forever TEXT        TEXT, and then more of the same answer until the caller goes or the gate "forever" is open
-//	model: cut TEXT            TEXT, and then the connection breaks
-//	model: refuse STATUS TEXT  an error of the API
+//	model: hang NAME           no answer until the test opens the gate with the name; then "Went on"
+//	model: forever TEXT        TEXT, followed by more text until the client goes away or the gate "forever" is open
+//	model: cut TEXT            TEXT, then the connection breaks
+//	model: refuse STATUS TEXT  an API error
 //
-// A prompt without such lines is answered by "You said: " and the prompt. Which answer comes next follows from the
-// conversation alone, so any number of conversations can be had at a time.
+// A prompt without such lines is answered by "You said: " and the prompt. The next answer depends only on the
+// conversation, so there can be any number of conversations at the same time.
 package model

@@ -2,10 +2,10 @@ package model
 
 import "sync"
 
-// Gate is where an answer waits until the test opens it, or until nobody waits for the answer any more.
+// Gate is a point where an answer waits until the test opens it or the client goes away.
 type Gate struct {
 	arrived, open, left chan struct{}
-	arrive, leave, pass func() // close theirs, once
+	arrive, leave, pass func() // close the channel, once
 }
 
 func newGate() *Gate {
@@ -16,11 +16,11 @@ func newGate() *Gate {
 	return g
 }
 
-// Arrived is closed when an answer waits, or has waited.
+// Arrived returns a channel that is closed when an answer waits.
 func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 
-// Left is closed when a caller has gone away without its answer.
+// Left returns a channel that is closed when a client goes away without its answer.
 func (g *Gate) Left() <-chan struct{} { return g.left }
 
-// Open lets the answers through, for good.
+// Open opens the gate for good.
 func (g *Gate) Open() { g.pass() }

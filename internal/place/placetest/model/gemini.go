@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Gemini is Google's API of its Gemini models.
+// Gemini is Google's Gemini API.
 const Gemini = "gemini"
 
-// parseGemini returns a reader of bodies of POST /v1beta/models/MODEL:METHOD. The path tells the model and whether the
-// answer is streamed. Calls have no ids in older versions of the API, so they get their position as one.
+// parseGemini returns a parser for bodies of POST /v1beta/models/MODEL:METHOD. The path contains the model and whether
+// the answer is streamed. Older versions of the API have no ids of calls, so their position is used.
 func parseGemini(path string) func(body []byte) (Request, error) {
 	model, method, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ":")
 	return func(body []byte) (Request, error) {
@@ -76,7 +76,8 @@ func parseGemini(path string) func(body []byte) (Request, error) {
 					open = append(open, Call{ID: id, Name: p.Call.Name})
 				case p.Result != nil:
 					result := Message{Role: "tool", Text: geminiResult(p.Result.Response)}
-					// A conversation that Gemini CLI has read again may have other ids and names in its results, and each twice.
+					// If Gemini CLI resumes a conversation, the ids and names of results may differ, and results may
+					// occur twice.
 					at := slices.IndexFunc(open, func(c Call) bool { return c.ID == p.Result.ID })
 					if at < 0 {
 						at = max(0, slices.IndexFunc(open, func(c Call) bool { return c.Name == p.Result.Name }))
@@ -107,7 +108,7 @@ func parseGemini(path string) func(body []byte) (Request, error) {
 	}
 }
 
-// geminiResult is the text of a tool's result: its output or its error, where it has one.
+// geminiResult returns the output or the error in a tool's result.
 func geminiResult(response json.RawMessage) string {
 	var r struct{ Output, Error string }
 	if json.Unmarshal(response, &r) == nil && r.Output+r.Error != "" {
@@ -116,11 +117,11 @@ func geminiResult(response json.RawMessage) string {
 	return string(response)
 }
 
-// gemini answers as the Gemini API does.
+// gemini writes answers of the Gemini API.
 type gemini struct {
 	events
 	q     Request
-	parts []any // of an answer as a whole
+	parts []any // of an answer that is not streamed
 }
 
 func geminiWriter(w http.ResponseWriter, q Request) writer { return &gemini{events: events{w}, q: q} }

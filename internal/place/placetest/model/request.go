@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// The APIs.
+// Supported APIs.
 const (
 	Anthropic = "anthropic"
 	OpenAI    = "openai"
 )
 
-// Request is what a client asked for, in one form for all APIs.
+// Request is a parsed request, in the same form for all APIs.
 type Request struct {
 	API    string
 	Path   string
 	Header http.Header
-	Body   []byte // as it came
+	Body   []byte // unparsed
 
 	Model       string
 	Stream      bool
@@ -27,20 +27,20 @@ type Request struct {
 	Messages    []Message
 	Tools       []Tool
 
-	namespaces []string // the first part of the names of tools that the API names in two parts
+	namespaces []string // the first part of tool names that the API splits in two
 }
 
-// Message is one message of the conversation. Results of tools are messages of their own, of role "tool".
+// Message is one message of the conversation. Tool results are separate messages with the role "tool".
 type Message struct {
 	Role  string // user, assistant or tool
 	Text  string
 	Calls []Call // of an assistant
 
-	CallID  string // of a tool's result
-	IsError bool   // as far as the API tells
+	CallID  string // of a tool result
+	IsError bool   // if the API tells
 }
 
-// Call is a call of a tool.
+// Call is a tool call.
 type Call struct {
 	ID, Name string
 	Input    json.RawMessage
@@ -53,7 +53,7 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// Key is the key that the client came with.
+// Key returns the API key of the request.
 func (r Request) Key() string {
 	for _, name := range []string{"X-Api-Key", "X-Goog-Api-Key"} {
 		if k := r.Header.Get(name); k != "" {
@@ -63,7 +63,7 @@ func (r Request) Key() string {
 	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
 
-// ToolNames are the names of the tools that the client offers, in its order.
+// ToolNames returns the names of the offered tools, in the client's order.
 func (r Request) ToolNames() []string {
 	names := make([]string, len(r.Tools))
 	for i, t := range r.Tools {
@@ -72,12 +72,12 @@ func (r Request) ToolNames() []string {
 	return names
 }
 
-// Results are the results of tools in the conversation, oldest first.
+// Results returns the tool results in the conversation, oldest first.
 func (r Request) Results() []Message {
 	return slices.DeleteFunc(slices.Clone(r.Messages), func(m Message) bool { return m.Role != "tool" })
 }
 
-// Said is all text of the conversation, a line each message begins with who said it.
+// Said returns the conversation as text, one line per message, starting with the role.
 func (r Request) Said() string {
 	all := make([]string, len(r.Messages))
 	for i, m := range r.Messages {
@@ -86,8 +86,8 @@ func (r Request) Said() string {
 	return strings.Join(all, "\n")
 }
 
-// trouble says what no real API would take; empty when there is nothing.
-func (r Request) trouble() string {
+// problem returns why a real API would refuse the request; empty if it would not.
+func (r Request) problem() string {
 	if len(r.Messages) == 0 {
 		return "messages: at least one is required"
 	}
@@ -118,7 +118,7 @@ func (r Request) trouble() string {
 	return ""
 }
 
-// content is a text, or parts. Where an API takes a string instead, that is one part of text.
+// content is a text or a list of parts. A plain string is decoded as one part.
 type content []part
 
 type part struct {
@@ -150,7 +150,7 @@ func (c content) text() string {
 	return strings.Join(all, "\n")
 }
 
-// parseAnthropic reads a body of POST /v1/messages.
+// parseAnthropic parses a body of POST /v1/messages.
 func parseAnthropic(body []byte) (Request, error) {
 	var in struct {
 		Model       string   `json:"model"`
@@ -177,7 +177,7 @@ func parseAnthropic(body []byte) (Request, error) {
 		for _, p := range m.Content {
 			switch p.Type {
 			case "text":
-				if isReminder(p.Text) { // a message of its own, beside what the user said
+				if isReminder(p.Text) { // a separate message, in addition to the user's text
 					r.Messages = append(r.Messages, Message{Role: m.Role, Text: p.Text})
 					continue
 				}
@@ -198,7 +198,7 @@ func parseAnthropic(body []byte) (Request, error) {
 	return r, nil
 }
 
-// parseOpenAI reads a body of POST /v1/chat/completions.
+// parseOpenAI parses a body of POST /v1/chat/completions.
 func parseOpenAI(body []byte) (Request, error) {
 	var in struct {
 		Model       string   `json:"model"`

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Responses is OpenAI's Responses API, which Codex speaks.
+// Responses is OpenAI's Responses API, which Codex uses.
 const Responses = "responses"
 
-// parseResponses reads a body of POST /v1/responses. An assistant's texts and calls come as items of their own and are
-// one message here.
+// parseResponses parses a body of POST /v1/responses. It joins the items of an assistant, texts and calls, to one
+// message.
 func parseResponses(body []byte) (Request, error) {
 	var in struct {
 		Model        string          `json:"model"`
@@ -79,7 +79,7 @@ type responsesItem struct {
 	Output    content         `json:"output"`
 }
 
-// responsesTool is a tool, or several under one name.
+// responsesTool is a tool or a namespace of tools.
 type responsesTool struct {
 	Type        string          `json:"type"`
 	Name        string          `json:"name"`
@@ -92,7 +92,7 @@ func (t responsesTool) tools() (all []Tool) {
 	if t.Type != "namespace" {
 		name := t.Name
 		if name == "" {
-			name = t.Type // one that the API itself runs
+			name = t.Type // a tool that the API runs itself
 		}
 		return []Tool{{name, t.Description, t.Parameters}}
 	}
@@ -103,13 +103,13 @@ func (t responsesTool) tools() (all []Tool) {
 	return all
 }
 
-// responses answers as the Responses API does.
+// responses writes answers of the Responses API.
 type responses struct {
 	events
 	q      Request
 	id     string
 	said   strings.Builder
-	open   bool // a text has begun and not ended
+	open   bool // a text block is open
 	output []any
 }
 
@@ -160,7 +160,7 @@ func (a *responses) text(s string) {
 	a.emit("response.output_text.delta", map[string]any{"output_index": len(a.output), "content_index": 0, "item_id": "msg_" + a.id, "delta": s})
 }
 
-// done adds an item that is complete.
+// done adds a complete item.
 func (a *responses) done(item map[string]any) {
 	a.emit("response.output_item.done", map[string]any{"output_index": len(a.output), "item": item})
 	a.output = append(a.output, item)
@@ -177,7 +177,7 @@ func (a *responses) closeText() {
 func (a *responses) call(c Call) {
 	a.closeText()
 	item := map[string]any{"type": "function_call", "id": "fc_" + c.ID, "call_id": c.ID, "name": c.Name, "arguments": string(c.Input), "status": "completed"}
-	if text := ""; json.Unmarshal(c.Input, &text) == nil { // a tool of free form
+	if text := ""; json.Unmarshal(c.Input, &text) == nil { // a tool with free-form input
 		item = map[string]any{"type": "custom_tool_call", "id": "ctc_" + c.ID, "call_id": c.ID, "name": c.Name, "input": text, "status": "completed"}
 	}
 	for _, n := range a.q.namespaces {

@@ -10,10 +10,11 @@ import (
 // Step is one answer.
 type Step struct {
 	Text   string
-	Calls  []Call // tools that it calls; their ids are made up
-	Status int    // of an error of the API, whose message is Text; 0: none
-	Gate   string // the gate it waits at before it says Text
-	// Forever writes on after Text until the caller goes or the gate "forever" is open. Cut breaks the connection then.
+	Calls  []Call // tool calls; their ids are generated
+	Status int    // of an API error with the message Text; 0: no error
+	Gate   string // the gate at which it waits before Text
+	// Forever continues writing after Text until the client goes away or the gate "forever" is open. Cut then breaks
+	// the connection.
 	Forever, Cut bool
 }
 
@@ -22,10 +23,10 @@ var (
 	reference = regexp.MustCompile(`\$\{[\w.]+\}`)
 )
 
-// Prompt is the prompt that the conversation is about now, and answers is how many answers it got. That is the latest
-// one, but a script that was begun goes on with what is said in between until it is done.
+// Prompt returns the current prompt and the number of its answers so far. That is the latest prompt, but a started
+// script continues across other prompts until it is done.
 func (r Request) Prompt() (text string, answers int) {
-	left := 0 // of the script's answers
+	left := 0 // remaining answers of the script
 	for _, m := range r.Messages {
 		switch {
 		case m.Role == "assistant":
@@ -38,12 +39,12 @@ func (r Request) Prompt() (text string, answers int) {
 	return text, answers
 }
 
-// isReminder reports whether the text is what Claude Code adds to what its user says.
+// isReminder reports whether the text is one that Claude Code adds to the user's text.
 func isReminder(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "<system-reminder>")
 }
 
-// Scripted is the answer that the conversation asks for.
+// Scripted returns the answer that the conversation's script asks for.
 func Scripted(r Request) Step {
 	text, answers := r.Prompt()
 	lines := stepLine.FindAllStringSubmatch(text, -1)
@@ -85,7 +86,7 @@ func Scripted(r Request) Step {
 	return Step{Status: 400, Text: "model: there is no " + verb}
 }
 
-// unquote returns a text that may be written as JSON.
+// unquote returns the text, decoded if it is a JSON string.
 func unquote(s string) string {
 	var text string
 	if strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &text) == nil {
@@ -94,14 +95,14 @@ func unquote(s string) string {
 	return s
 }
 
-// fill puts what results of tools say in place of references.
+// fill replaces references by values from tool results.
 func (r Request) fill(input string) json.RawMessage {
 	return json.RawMessage(reference.ReplaceAllStringFunc(input, func(ref string) string {
 		return r.lookup(strings.Split(ref[2:len(ref)-1], "."))
 	}))
 }
 
-// lookup returns the text at the path in the latest result of a tool that is JSON and has it.
+// lookup returns the value at the path in the latest tool result that is JSON and contains it.
 func (r Request) lookup(path []string) (found string) {
 	for _, result := range r.Results() {
 		var v any

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// What each answer costs.
+// The usage of each answer.
 const (
 	InputTokens  = 1000
 	OutputTokens = 500
 )
 
-// Server is a stub of the APIs under one address.
+// Server is a stub of the APIs at one address.
 type Server struct {
 	URL string // without a path; for clients of chat completions it ends in /v1
 
@@ -28,14 +28,14 @@ type Server struct {
 
 	mu       sync.Mutex
 	requests []Request
-	grown    chan struct{} // closed and made anew with every request
+	grown    chan struct{} // closed and replaced with every request
 	gates    map[string]*Gate
 	answer   func(Request) Step
 	key      string
 	models   []string
 }
 
-// New starts a server on a free loopback port, until the test has ended.
+// New starts a server on a free loopback port. It runs until the test ends.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0")
@@ -61,24 +61,24 @@ func Listen(address string) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server and every answer that waits.
+// Close closes the server and aborts waiting answers.
 func (s *Server) Close() { _ = s.http.Close() }
 
-// Answer has the function say what is answered, instead of Scripted.
+// Answer sets the function that returns the answers, instead of Scripted.
 func (s *Server) Answer(f func(Request) Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = f
 }
 
-// RequireKey refuses requests with another key from now on. They are kept all the same.
+// RequireKey refuses requests with another key from now on. They are still recorded.
 func (s *Server) RequireKey(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key = key
 }
 
-// Gate returns the gate of the name.
+// Gate returns the gate with the name.
 func (s *Server) Gate(name string) *Gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,14 +88,14 @@ func (s *Server) Gate(name string) *Gate {
 	return s.gates[name]
 }
 
-// Requests returns what was asked, oldest first.
+// Requests returns all requests, oldest first.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Asked returns the requests whose prompt has the text in it, oldest first.
+// Asked returns the requests whose prompt contains the text, oldest first.
 func (s *Server) Asked(text string) []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool {
 		prompt, _ := r.Prompt()
@@ -103,7 +103,7 @@ func (s *Server) Asked(text string) []Request {
 	})
 }
 
-// Await waits until n requests were made in all, and returns them.
+// Await waits until there are n requests, and returns all.
 func (s *Server) Await(ctx context.Context, n int) ([]Request, error) {
 	for {
 		s.mu.Lock()
@@ -144,13 +144,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// maxBody is the largest request.
+// maxBody limits a request, in bytes.
 const maxBody = 64 << 20
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte) (Request, error), out func(http.ResponseWriter, Request) writer) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		return // the caller has gone
+		return // the client has gone
 	}
 	q, err := parse(body)
 	q.Path, q.Header = r.URL.Path, r.Header.Clone()
@@ -165,18 +165,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 	s.grown = make(chan struct{})
 	answer, key := s.answer, s.key
 	s.mu.Unlock()
-	trouble := q.trouble()
+	problem := q.problem()
 	switch {
 	case key != "" && q.Key() != key:
 		a.fail(http.StatusUnauthorized, "invalid x-api-key")
-	case trouble != "":
-		a.fail(http.StatusBadRequest, trouble)
+	case problem != "":
+		a.fail(http.StatusBadRequest, problem)
 	default:
 		s.say(r.Context(), a, answer(q))
 	}
 }
 
-// say gives the answer.
+// say writes the answer.
 func (s *Server) say(ctx context.Context, a writer, step Step) {
 	if step.Gate != "" {
 		g := s.Gate(step.Gate)
@@ -201,7 +201,7 @@ func (s *Server) say(ctx context.Context, a writer, step Step) {
 	}
 	switch {
 	case step.Cut:
-		panic(http.ErrAbortHandler) // net/http's way to break a connection
+		panic(http.ErrAbortHandler) // the way to break a connection in net/http
 	case step.Forever:
 		g := s.Gate("forever")
 		g.arrive()
@@ -216,7 +216,7 @@ func (s *Server) say(ctx context.Context, a writer, step Step) {
 	a.end(len(step.Calls) > 0)
 }
 
-// forever writes until the gate is open. The pace is that of a slow model; nothing waits for it.
+// forever writes until the gate is open, at the pace of a slow model. No test waits for this pace.
 func forever(ctx context.Context, g *Gate, a writer) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -235,5 +235,5 @@ func forever(ctx context.Context, g *Gate, a writer) error {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the caller may have gone
+	_ = json.NewEncoder(w).Encode(v) // the client may have gone
 }

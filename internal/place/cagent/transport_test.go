@@ -15,12 +15,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// event is one of the Messages API's stream.
+// event returns an event of the Messages API's stream.
 func event(kind, rest string) string {
 	return fmt.Sprintf("event: %s\ndata: {\"type\":%q%s}\n\n", kind, kind, rest)
 }
 
-// messageStart begins an answer, with 12 tokens read, 7 of the cache, and 1 written so far.
+// messageStart starts an answer with 12 input tokens, 7 cached ones, and 1 output token so far.
 var messageStart = event("message_start", `,"message":{"id":"m","type":"message","role":"assistant","model":"stub-large","content":[],"stop_reason":null,`+
 	`"usage":{"input_tokens":12,"cache_read_input_tokens":7,"cache_creation_input_tokens":5,"output_tokens":1}}`)
 
@@ -36,18 +36,18 @@ func stream(w http.ResponseWriter, text string) {
 	_, _ = fmt.Fprint(w, text)
 }
 
-// odd returns a desk whose model is the handler, by the Messages API or by chat completions.
-func odd(t *testing.T, api string, h http.HandlerFunc) *desk {
+// newFixtureWithModel returns a desk whose model is the handler, with the Messages API or chat completions.
+func newFixtureWithModel(t *testing.T, api string, h http.HandlerFunc) *fixture {
 	t.Helper()
 	document := "models: {stub: {provider: anthropic, model: stub-large, base_url: %q}}\nagents: {root: {model: stub}}"
 	if api == "openai" {
 		document = "providers: {p: {api_type: openai_chatcompletions, base_url: %q, token_key: OPENAI_API_KEY}}\n" +
 			"models: {stub: {provider: p, model: stub-large, provider_opts: {request: {set: {effort: {level: low}}, drop: [stream_options, none]}}}}\nagents: {root: {model: stub}}"
 	}
-	return newDesk(t, fleet.Recipe{Document: fmt.Sprintf(document, newHTTP(t, h).URL)}, nil)
+	return newFixture(t, fleet.Recipe{Document: fmt.Sprintf(document, newHTTP(t, h).URL)}, nil)
 }
 
-// TestModelUsage has answers that tell what they used in one event, in two, and in parts.
+// TestModelUsage uses answers that report their usage in one event, in two, and in parts.
 func TestModelUsage(t *testing.T) { bothKinds(t, checkModelUsage) }
 
 func checkModelUsage(t *testing.T) {
@@ -59,17 +59,17 @@ func checkModelUsage(t *testing.T) {
 		`{"input_tokens":null,"cache_creation_input_tokens":null,"output_tokens":2}`: {24, 2},
 		`{"output_tokens":0}`:                                                        {24, 1},
 	} {
-		d := odd(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) { stream(w, messageStart+hello+messageEnd(usage)) })
+		d := newFixtureWithModel(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) { stream(w, messageStart+hello+messageEnd(usage)) })
 		_, o := d.does("hi")
 		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 		require.Equal(t, want, [2]int64{o.Usage.InputTokens, o.Usage.OutputTokens}, usage)
 	}
 }
 
-// TestModelTrouble wants each thing that can go wrong with a model's API to have a name of its own.
-func TestModelTrouble(t *testing.T) { bothKinds(t, checkModelTrouble) }
+// TestModelErrors checks that each failure of a model's API has a precise error.
+func TestModelErrors(t *testing.T) { bothKinds(t, checkModelErrors) }
 
-func checkModelTrouble(t *testing.T) {
+func checkModelErrors(t *testing.T) {
 	var thief atomic.Int32
 	other := newHTTP(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { thief.Add(1) }))
 	for name, c := range map[string]struct {
@@ -79,28 +79,28 @@ func checkModelTrouble(t *testing.T) {
 	}{
 		"a redirect": {"anthropic", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/v1/messages", http.StatusTemporaryRedirect)
-		}, "sends to " + strings.TrimPrefix(other.URL, "http://") + " (HTTP 307), and a redirect is not followed"},
+		}, "redirects to " + strings.TrimPrefix(other.URL, "http://") + " (HTTP 307), which is not followed"},
 		"a redirect of chat": {"openai", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/chat/completions", http.StatusPermanentRedirect)
-		}, "(HTTP 308), and a redirect is not followed"},
+		}, "(HTTP 308), which is not followed"},
 		"a page": {"anthropic", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			_, _ = fmt.Fprint(w, "<html>Log in</html>")
-		}, "answers with a web page (HTTP 200)"},
+		}, "answered with a web page (HTTP 200)"},
 		"a page of chat": {"openai", func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = fmt.Fprint(w, "<html>Log in</html>") // Go says what it is
-		}, "answers with a web page (HTTP 200)"},
+			_, _ = fmt.Fprint(w, "<html>Log in</html>") // Go detects the content type
+		}, "answered with a web page (HTTP 200)"},
 		"a page for an error": {"anthropic", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = fmt.Fprint(w, "<html>Forbidden</html>")
-		}, "answers HTTP 403, with a web page"},
+		}, "answered HTTP 403 with a web page"},
 		"half a stream": {"anthropic", func(w http.ResponseWriter, _ *http.Request) {
 			stream(w, messageStart+hello)
-		}, "ended in the middle"},
+		}, "stream ended early"},
 		"half a stream of chat": {"openai", func(w http.ResponseWriter, _ *http.Request) {
 			stream(w, `data: {"id":"c","object":"chat.completion.chunk","model":"stub-large","choices":[{"index":0,"delta":{"content":"hel"},"finish_reason":null}]}`+"\n\n")
-		}, "ended in the middle"},
+		}, "stream ended early"},
 		"an empty stream": {"anthropic", func(w http.ResponseWriter, _ *http.Request) { stream(w, "") }, "an empty stream"},
 		"a reset":         {"anthropic", func(w http.ResponseWriter, _ *http.Request) { reset(w) }, "reset the connection"},
 		"a reset in the middle": {"openai", func(w http.ResponseWriter, _ *http.Request) {
@@ -111,7 +111,7 @@ func checkModelTrouble(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, o := odd(t, c.api, c.answer).does("hi")
+			_, o := newFixtureWithModel(t, c.api, c.answer).does("hi")
 			require.Equal(t, fleet.TaskFailed, o.Status, o.Summary)
 			require.Contains(t, o.Reason, c.says)
 			require.NotContains(t, o.Reason, "fleet-http")
@@ -120,7 +120,7 @@ func checkModelTrouble(t *testing.T) {
 	t.Cleanup(func() { require.Zero(t, thief.Load(), "a redirect was followed, with the key") })
 }
 
-// reset ends the connection as one does whose program has died.
+// reset resets the connection, as a crashed server does.
 func reset(w http.ResponseWriter) {
 	c, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -130,12 +130,12 @@ func reset(w http.ResponseWriter) {
 	_ = c.Close()
 }
 
-// TestModelRequest wants a request to be changed as its options say.
+// TestModelRequest checks that a request is modified as its options say.
 func TestModelRequest(t *testing.T) { bothKinds(t, checkModelRequest) }
 
 func checkModelRequest(t *testing.T) {
 	var body atomic.Value
-	d := odd(t, "openai", func(w http.ResponseWriter, r *http.Request) {
+	d := newFixtureWithModel(t, "openai", func(w http.ResponseWriter, r *http.Request) {
 		b := make([]byte, r.ContentLength)
 		_, _ = r.Body.Read(b)
 		body.Store(string(b))

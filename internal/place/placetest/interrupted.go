@@ -7,8 +7,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// canceled calls every method with a context that is done: it says so, and nothing is lost.
-func canceled(x *bench) {
+// canceled calls every method with a cancelled context. Each must return the context's error and have no lasting
+// effect.
+func canceled(x *fixture) {
 	a := x.ready()
 	r, f := x.working(a, x.h.Prompts.Works)
 	ended := x.ready()
@@ -48,7 +49,7 @@ func canceled(x *bench) {
 		x.ErrorIs(call(), context.Canceled, name)
 	}
 
-	// Whatever they have begun, the same calls finish.
+	// The same calls complete what was started.
 	w, err := x.b.Provision(x.ctx, fresh)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
@@ -63,8 +64,8 @@ func canceled(x *bench) {
 	x.cutShort(o)
 }
 
-// cutOff cuts calls off later and later until one gets through: each time the same call takes it up.
-func cutOff(x *bench) {
+// cutOff interrupts calls, later each time, until one succeeds. Each repeated call must continue the work.
+func cutOff(x *fixture) {
 	a := x.agent()
 	insist := func(name string, call func(ctx context.Context) error) {
 		x.Helper()

@@ -4,8 +4,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// begin returns an agent that has begun the prompt by itself, and the run of it.
-func (x *bench) begin(p Prompt) (fleet.Agent, fleet.Run) {
+// begin returns an agent that started to work on the prompt by itself, and its run.
+func (x *fixture) begin(p Prompt) (fleet.Agent, fleet.Run) {
 	x.Helper()
 	if x.h.Begins == "" {
 		x.Skip("no project has agents that begin by themselves")
@@ -28,7 +28,7 @@ func (x *bench) begin(p Prompt) (fleet.Agent, fleet.Run) {
 	return a, r
 }
 
-func beginsItself(x *bench) {
+func beginsItself(x *fixture) {
 	p := x.h.Prompts.Says
 	a, r := x.begin(p)
 	for range 2 {
@@ -36,13 +36,13 @@ func beginsItself(x *bench) {
 		r.Again = true
 	}
 	said, outcome := x.completes(a, r, p)
-	x.completes(a, x.dispatch(a, p), p) // the same, by somebody else: another run
+	x.completes(a, x.dispatch(a, p), p) // the same prompt from another caller: another run
 	again, same := x.whole(a, r)
 	x.Equal(text(said), text(again))
 	x.Equal(outcome, same)
 }
 
-func beginsInterrupted(x *bench) {
+func beginsInterrupted(x *fixture) {
 	a, r := x.begin(x.h.Prompts.Works)
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	f := x.follow(x.ctx, a, r, "")
@@ -53,8 +53,8 @@ func beginsInterrupted(x *bench) {
 	x.completes(a, x.dispatch(a, x.h.Prompts.Says), x.h.Prompts.Says)
 }
 
-// beginsNothing waits for an agent that begins nothing by itself: it is given nothing by that.
-func beginsNothing(x *bench) {
+// waitsWithoutTask waits for an agent that does not start by itself, and checks that waiting has no effect.
+func waitsWithoutTask(x *fixture) {
 	if x.h.Begins == "" {
 		x.Skip("no project has agents that begin by themselves")
 	}

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// bench is a backend with a case on it.
-type bench struct {
+// fixture is a place with the state of one case.
+type fixture struct {
 	*testing.T
 	*require.Assertions
 	h   Harness
@@ -23,12 +23,12 @@ type bench struct {
 	ctx context.Context
 
 	mu     sync.Mutex
-	agents []fleet.Agent // to be deleted at the end
+	agents []fleet.Agent // deleted at the end
 }
 
-func newBench(t *testing.T, h Harness) *bench {
+func newBench(t *testing.T, h Harness) *fixture {
 	ctx, cancel := context.WithCancel(context.Background())
-	x := &bench{T: t, Assertions: require.New(t), h: h, ctx: ctx, b: h.New(t)}
+	x := &fixture{T: t, Assertions: require.New(t), h: h, ctx: ctx, b: h.New(t)}
 	t.Cleanup(func() {
 		defer cancel()
 		end, stop := context.WithTimeout(ctx, h.Patience)
@@ -45,10 +45,10 @@ func newBench(t *testing.T, h Harness) *bench {
 	return x
 }
 
-// agent returns an agent that has no workspace yet, and has it deleted at the end.
-func (x *bench) agent() fleet.Agent { return x.agentOf(x.h.Project, x.h.Role, "Do as the tests say.") }
+// agent returns an agent without a workspace. It is deleted at the end.
+func (x *fixture) agent() fleet.Agent { return x.agentOf(x.h.Project, x.h.Role, "Do as the tests say.") }
 
-func (x *bench) agentOf(project, role, spec string) fleet.Agent {
+func (x *fixture) agentOf(project, role, spec string) fleet.Agent {
 	uid := uuid.NewString()
 	a := fleet.Agent{
 		UID: uid, Name: "t-" + uid[:8], Owner: x.h.Owner, Project: project, Role: role,
@@ -61,25 +61,25 @@ func (x *bench) agentOf(project, role, spec string) fleet.Agent {
 	return a
 }
 
-func (x *bench) own(a fleet.Agent) {
+func (x *fixture) own(a fleet.Agent) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.agents = append(x.agents, a)
 }
 
-// ready returns an agent whose workspace runs.
-func (x *bench) ready() fleet.Agent {
+// ready returns an agent with a running workspace.
+func (x *fixture) ready() fleet.Agent {
 	x.Helper()
 	return x.provisioned(x.agent())
 }
 
-// readyIn returns an agent of the project whose workspace runs.
-func (x *bench) readyIn(project string) fleet.Agent {
+// readyIn returns an agent of the project with a running workspace.
+func (x *fixture) readyIn(project string) fleet.Agent {
 	x.Helper()
 	return x.provisioned(x.agentOf(project, x.h.Role, "Do as the tests say."))
 }
 
-func (x *bench) provisioned(a fleet.Agent) fleet.Agent {
+func (x *fixture) provisioned(a fleet.Agent) fleet.Agent {
 	x.Helper()
 	w, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
@@ -88,8 +88,8 @@ func (x *bench) provisioned(a fleet.Agent) fleet.Agent {
 	return a
 }
 
-// await waits until the agent's workspace is in the state, and returns it.
-func (x *bench) await(a fleet.Agent, want fleet.State) fleet.Workspace {
+// await waits until the agent's workspace is in the state, and returns the workspace.
+func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	x.Helper()
 	deadline := time.After(x.h.Patience)
 	tick := time.NewTicker(10 * time.Millisecond) // the port has no signal for this
@@ -109,8 +109,8 @@ func (x *bench) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	}
 }
 
-// listed returns the agent's workspaces that List shows.
-func (x *bench) listed(a fleet.Agent) []fleet.Workspace {
+// listed returns the agent's workspaces from List.
+func (x *fixture) listed(a fleet.Agent) []fleet.Workspace {
 	x.Helper()
 	all, err := x.b.List(x.ctx)
 	x.NoError(err)
@@ -123,21 +123,21 @@ func (x *bench) listed(a fleet.Agent) []fleet.Workspace {
 	return his
 }
 
-// run returns a run that was not dispatched yet.
-func (x *bench) run(p Prompt) fleet.Run {
+// run returns a run that is not dispatched yet.
+func (x *fixture) run(p Prompt) fleet.Run {
 	return fleet.Run{TaskID: uuid.NewString(), Prompt: p.Text, Timeout: time.Hour, Started: time.Now()}
 }
 
-// dispatch gives the agent a run.
-func (x *bench) dispatch(a fleet.Agent, p Prompt) fleet.Run {
+// dispatch dispatches a run to the agent.
+func (x *fixture) dispatch(a fleet.Agent, p Prompt) fleet.Run {
 	x.Helper()
 	r := x.run(p)
 	x.NoError(x.b.Connect(a).Dispatch(x.ctx, r))
 	return r
 }
 
-// working gives the agent a run and waits until it has put out its first line.
-func (x *bench) working(a fleet.Agent, p Prompt) (fleet.Run, *following) {
+// working dispatches a run and waits for its first line of output.
+func (x *fixture) working(a fleet.Agent, p Prompt) (fleet.Run, *following) {
 	x.Helper()
 	r := x.dispatch(a, p)
 	f := x.follow(x.ctx, a, r, "")
@@ -145,8 +145,8 @@ func (x *bench) working(a fleet.Agent, p Prompt) (fleet.Run, *following) {
 	return r, f
 }
 
-// stopped ends a run that is under way, and wants it to say so.
-func (x *bench) stopped(a fleet.Agent, r fleet.Run, f *following) fleet.Outcome {
+// stopped interrupts an active run, and requires that it ends as stopped.
+func (x *fixture) stopped(a fleet.Agent, r fleet.Run, f *following) fleet.Outcome {
 	x.Helper()
 	x.NoError(x.b.Connect(a).Interrupt(x.ctx, r, false))
 	_, o, err := f.end()
@@ -155,16 +155,16 @@ func (x *bench) stopped(a fleet.Agent, r fleet.Run, f *following) fleet.Outcome 
 	return o
 }
 
-// whole follows the run from its beginning to its end.
-func (x *bench) whole(a fleet.Agent, r fleet.Run) ([]fleet.Output, fleet.Outcome) {
+// whole follows the run from its start to its end.
+func (x *fixture) whole(a fleet.Agent, r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	x.Helper()
 	outputs, o, err := x.follow(x.ctx, a, r, "").end()
 	x.NoError(err)
 	return outputs, o
 }
 
-// completes wants that the run says what the prompt promises, each line once and in order, and completes.
-func (x *bench) completes(a fleet.Agent, r fleet.Run, p Prompt) ([]fleet.Output, fleet.Outcome) {
+// completes requires that the run prints the prompt's lines, each once and in order, and completes.
+func (x *fixture) completes(a fleet.Agent, r fleet.Run, p Prompt) ([]fleet.Output, fleet.Outcome) {
 	x.Helper()
 	outputs, o := x.whole(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
@@ -175,8 +175,8 @@ func (x *bench) completes(a fleet.Agent, r fleet.Run, p Prompt) ([]fleet.Output,
 	return outputs, o
 }
 
-// says wants each of the lines once among the outputs, in order.
-func (x *bench) says(outputs []fleet.Output, lines ...string) {
+// says requires each line once in the outputs, in order.
+func (x *fixture) says(outputs []fleet.Output, lines ...string) {
 	x.Helper()
 	all := text(outputs)
 	rest := all
@@ -191,15 +191,15 @@ func (x *bench) says(outputs []fleet.Output, lines ...string) {
 	}
 }
 
-// failed wants an outcome that keeps the rules of failed ones.
-func (x *bench) failed(o fleet.Outcome) {
+// failed checks the rules for outcomes of failed runs.
+func (x *fixture) failed(o fleet.Outcome) {
 	x.Helper()
 	x.Equal(fleet.TaskFailed, o.Status, "outcome: %+v", o)
 	x.NotEmpty(o.Reason, "a failed run has a reason")
 }
 
-// reason wants err to be an error of the core, with one of the reasons.
-func (x *bench) reason(err error, want ...fleet.Reason) {
+// reason requires that err is a *fleet.Error with one of the reasons.
+func (x *fixture) reason(err error, want ...fleet.Reason) {
 	x.Helper()
 	x.Error(err)
 	e, ok := errors.AsType[*fleet.Error](err)
@@ -208,16 +208,16 @@ func (x *bench) reason(err error, want ...fleet.Reason) {
 	x.NotEmpty(e.Message)
 }
 
-// optional wants err to be that of a method which the place's traits do not promise. Nobody calls it, so it may also work.
-func (x *bench) optional(err error) {
+// optional checks the error of a method that the place's traits do not promise. The method may also succeed.
+func (x *fixture) optional(err error) {
 	x.Helper()
 	if err != nil {
 		x.reason(err, fleet.ReasonUnimplemented)
 	}
 }
 
-// reopen replaces the backend by another one over the same world, and skips the case where there can be none.
-func (x *bench) reopen() {
+// reopen replaces the place by another one with the same world. It skips the case if that is impossible.
+func (x *fixture) reopen() {
 	x.Helper()
 	if x.h.Reopen == nil {
 		x.Skip("the backend cannot be had twice")
@@ -226,15 +226,15 @@ func (x *bench) reopen() {
 	x.b = x.h.Reopen(x.T, x.b)
 }
 
-// need skips the case when the harness has no such prompt.
-func (x *bench) need(p Prompt, what string) {
+// need skips the case if the harness has no such prompt.
+func (x *fixture) need(p Prompt, what string) {
 	x.Helper()
 	if p.Text == "" {
 		x.Skip("not supported: " + what)
 	}
 }
 
-// text is what the outputs say, however they are cut into pieces at ends of lines.
+// text joins the outputs, regardless of how they were split at ends of lines.
 func text(outputs []fleet.Output) string {
 	var s strings.Builder
 	for _, out := range outputs {

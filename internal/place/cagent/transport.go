@@ -22,26 +22,26 @@ import (
 	"github.com/docker/cagent/pkg/model/provider"
 )
 
-// prefix stands before the scheme of the addresses of models. The library's clients all use http.DefaultTransport, and
-// take no other; a scheme of its own sends their requests, and no others, through wire.
+// prefix precedes the scheme in the URLs of models. All clients of the library use http.DefaultTransport and cannot be
+// given another one. The special scheme sends their requests, and no others, through modelTransport.
 const prefix = "fleet-"
 
-// onWire registers the scheme, once in a process.
-var onWire = sync.OnceFunc(func() {
+// registerSchemes registers the schemes, once per process.
+var registerSchemes = sync.OnceFunc(func() {
 	t := http.DefaultTransport.(*http.Transport)
-	t.RegisterProtocol(prefix+"http", wire{t})
-	t.RegisterProtocol(prefix+"https", wire{t})
+	t.RegisterProtocol(prefix+"http", modelTransport{t})
+	t.RegisterProtocol(prefix+"https", modelTransport{t})
 })
 
-// bases are where the providers are whose address the library knows by itself, with the variable that changes it.
+// bases are the default URLs of providers that the library knows, with the variable that overrides each.
 var bases = map[string]struct{ variable, address string }{
 	"anthropic": {"ANTHROPIC_BASE_URL", "https://api.anthropic.com/"},
 	"openai":    {"OPENAI_BASE_URL", "https://api.openai.com/v1"},
 	"google":    {"GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com/"},
 }
 
-// throughWire gives the model an address that leads through wire. One whose client does without this stays as it is.
-func (e *engine) throughWire(m *latest.ModelConfig, custom map[string]latest.ProviderConfig) {
+// routeThroughTransport gives the model a URL that leads through modelTransport, if its client supports that.
+func (e *engine) routeThroughTransport(m *latest.ModelConfig, custom map[string]latest.ProviderConfig) {
 	known := bases[m.Provider]
 	set, _ := e.config.LookupEnv(known.variable)
 	address := cmp.Or(m.BaseURL, custom[m.Provider].BaseURL, provider.Aliases[m.Provider].BaseURL, set, known.address)
@@ -51,22 +51,22 @@ func (e *engine) throughWire(m *latest.ModelConfig, custom map[string]latest.Pro
 	}
 }
 
-// withoutPrefix is a text that may have addresses of wire in it.
+// withoutPrefix removes the prefix from URLs in a text.
 func withoutPrefix(text string) string { return strings.ReplaceAll(text, prefix+"http", "http") }
 
-// exchange is one request to a model, as wire sees it.
+// exchange is one request to a model, as modelTransport sees it.
 type exchange struct {
 	change changes
-	told   func() // the usage is known better; nil: nobody wants to hear
+	told   func() // called when the usage changes; nil: not called
 
 	mu    sync.Mutex
-	err   error   // what went wrong, by name; nil: nothing that wire knows of
-	usage *tokens // what the answer says that it used, where the library does not read all of it
+	err   error   // a precise error of the request; nil: none known
+	usage *tokens // the usage in the answer, of which the library does not read all
 }
 
 type exchangeKey struct{}
 
-// fail notes what went wrong. The last try counts.
+// fail records an error. The one of the last attempt counts.
 func (x *exchange) fail(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -80,13 +80,13 @@ func (x *exchange) state() (usage *tokens, err error) {
 	return x.usage, x.err
 }
 
-// changes are what a request's body has otherwise than the library makes it.
+// changes are modifications of a request's body.
 type changes struct {
 	Set  map[string]any `json:"set"`
 	Drop []string       `json:"drop"`
 }
 
-// changesOf takes the changes out of the model's options: provider_opts.request.
+// changesOf removes the changes from the model's options (provider_opts.request) and returns them.
 func changesOf(m *latest.ModelConfig) (c changes, err error) {
 	opts, ok := m.ProviderOpts["request"]
 	if !ok {
@@ -101,7 +101,7 @@ func changesOf(m *latest.ModelConfig) (c changes, err error) {
 	return c, err
 }
 
-// apply changes the request's body, when that is a JSON object.
+// apply modifies the request's body if it is a JSON object.
 func (c changes) apply(r *http.Request) error {
 	if r.Body == nil || len(c.Set)+len(c.Drop) == 0 {
 		return nil
@@ -130,12 +130,12 @@ func (c changes) apply(r *http.Request) error {
 	return nil
 }
 
-// wire is between the clients of models and the network. It follows no redirect, because requests have keys, and gives
-// what goes wrong a name.
-type wire struct{ base http.RoundTripper }
+// modelTransport is a transport between the clients of models and the network. It does not follow redirects, because requests
+// hold keys, and returns precise errors.
+type modelTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (w wire) RoundTrip(q *http.Request) (*http.Response, error) {
+func (w modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	r := q.Clone(q.Context())
 	r.URL.Scheme = strings.TrimPrefix(r.URL.Scheme, prefix)
 	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
@@ -159,21 +159,21 @@ func (w wire) RoundTrip(q *http.Request) (*http.Response, error) {
 		if to, err := res.Location(); err == nil {
 			where = "to " + to.Host
 		}
-		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s sends %s (HTTP %d), and a redirect is not followed, since it would get the key: set base_url to where the API is", host, where, res.StatusCode))), nil
+		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s redirects %s (HTTP %d), which is not followed because it would get the key: set base_url to the address of the API", host, where, res.StatusCode))), nil
 	case page && res.StatusCode < 300:
-		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s answers with a web page (HTTP %d), not as an API of models does: check base_url", host, res.StatusCode))), nil
+		return refused(res, http.StatusBadRequest, x.fail(fmt.Errorf("%s answered with a web page (HTTP %d) and not as a model API: check base_url", host, res.StatusCode))), nil
 	case page:
-		return refused(res, res.StatusCode, x.fail(fmt.Errorf("%s answers HTTP %d, with a web page instead of an error of its API", host, res.StatusCode))), nil
+		return refused(res, res.StatusCode, x.fail(fmt.Errorf("%s answered HTTP %d with a web page instead of an API error", host, res.StatusCode))), nil
 	case res.StatusCode < 300:
 		res.Body = &answer{ReadCloser: res.Body, from: r, exchange: x, stream: kind == "text/event-stream"}
 	}
 	return res, nil
 }
 
-// refused is an answer that the clients take for an error of the API, in place of one that they would misread.
+// refused returns a response that clients understand as an API error, instead of one that they would misinterpret.
 func refused(res *http.Response, status int, why error) *http.Response {
 	_ = res.Body.Close()
-	body, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "api_error", "message": why.Error()}}) // texts
+	body, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "api_error", "message": why.Error()}}) // texts can always be encoded
 	out := *res
 	out.StatusCode, out.Status = status, fmt.Sprintf("%d %s", status, http.StatusText(status))
 	out.Header = res.Header.Clone()
@@ -188,7 +188,7 @@ func refused(res *http.Response, status int, why error) *http.Response {
 	return &out
 }
 
-// networkError says what of the network went wrong.
+// networkError describes a network error.
 func networkError(r *http.Request, err error) error {
 	host := r.URL.Host
 	dns, isDNS := errors.AsType[*net.DNSError](err)
@@ -197,30 +197,30 @@ func networkError(r *http.Request, err error) error {
 	case r.Context().Err() != nil:
 		return err
 	case isDNS && dns.IsNotFound:
-		return fmt.Errorf("%s is not known: check base_url", dns.Name)
+		return fmt.Errorf("unknown host %s: check base_url", dns.Name)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return fmt.Errorf("%s reset the connection", host)
 	case isOp && op.Op == "dial":
-		return fmt.Errorf("%s cannot be reached: %w", host, op.Err)
+		return fmt.Errorf("cannot reach %s: %w", host, op.Err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s closed the connection without an answer", host)
 	}
 	return fmt.Errorf("the request to %s failed: %w", host, err)
 }
 
-// answer is the body of a model's answer. It reads along, so that a stream that has no end is not taken for a whole one.
+// answer is the body of a model's answer. It checks that a stream is complete.
 type answer struct {
 	io.ReadCloser
 	from     *http.Request
 	exchange *exchange
 	stream   bool
 
-	line  []byte // the beginning of an event that goes on
+	line  []byte // the start of an incomplete event
 	began bool
 	ended bool
 }
 
-// maxEvent is the longest event that is read along.
+// maxEvent limits the size of an event that is parsed.
 const maxEvent = 1 << 20
 
 // Read implements io.Reader.
@@ -234,9 +234,9 @@ func (a *answer) Read(p []byte) (int, error) {
 	case errors.Is(err, syscall.ECONNRESET):
 		err = a.exchange.fail(fmt.Errorf("%s reset the connection in the middle of the answer", a.from.URL.Host))
 	case !errors.Is(err, io.EOF), a.stream && a.began && !a.ended:
-		err = a.exchange.fail(fmt.Errorf("the answer of %s ended in the middle: the stream has no end", a.from.URL.Host))
+		err = a.exchange.fail(fmt.Errorf("the answer of %s is incomplete: the stream ended early", a.from.URL.Host))
 	case a.stream && !a.began:
-		err = a.exchange.fail(fmt.Errorf("%s gave an empty stream for an answer", a.from.URL.Host))
+		err = a.exchange.fail(fmt.Errorf("%s answered with an empty stream", a.from.URL.Host))
 	}
 	return n, err
 }
@@ -262,15 +262,15 @@ func (a *answer) readAlong(p []byte) {
 	}
 }
 
-// wireUsage is how the Messages API tells what was used, so far: what is not there is as it was.
-type wireUsage struct {
+// messagesUsage is the usage in the Messages API. Fields that are absent keep their previous value.
+type messagesUsage struct {
 	Input   *int64 `json:"input_tokens"`
 	Output  *int64 `json:"output_tokens"`
 	Cached  *int64 `json:"cache_read_input_tokens"`
 	Written *int64 `json:"cache_creation_input_tokens"`
 }
 
-// event takes the data of one event, of any of the APIs.
+// event handles the data of one event of any API.
 func (a *answer) event(data []byte) {
 	if len(data) == 0 {
 		return
@@ -285,18 +285,18 @@ func (a *answer) event(data []byte) {
 		Candidates []struct {
 			FinishReason string `json:"finishReason"`
 		} `json:"candidates"`
-		PromptFeedback any `json:"promptFeedback"` // in place of candidates
+		PromptFeedback any `json:"promptFeedback"` // instead of candidates
 		Message        struct {
-			Usage wireUsage `json:"usage"`
+			Usage messagesUsage `json:"usage"`
 		} `json:"message"`
-		Usage wireUsage `json:"usage"`
+		Usage messagesUsage `json:"usage"`
 	}
 	if string(data) == "[DONE]" {
 		a.ended = true
 		return
 	}
 	if json.Unmarshal(data, &e) != nil {
-		return // the client says what it thinks of it
+		return // the client reports it
 	}
 	switch e.Type {
 	case "message_start":
@@ -315,8 +315,8 @@ func (a *answer) event(data []byte) {
 	a.ended = a.ended || e.Error != nil || e.PromptFeedback != nil && len(e.Candidates) == 0
 }
 
-// count takes over what is told of the usage. The figures are of the whole answer each time, and never shrink.
-func (x *exchange) count(u wireUsage) {
+// count updates the usage. The figures are totals of the answer, and never decrease.
+func (x *exchange) count(u messagesUsage) {
 	defer func() {
 		if x.told != nil {
 			x.told()
@@ -336,7 +336,7 @@ func (x *exchange) count(u wireUsage) {
 	}
 }
 
-// withExchange is the context of one request to a model.
+// withExchange adds the exchange to the context of a request.
 func withExchange(ctx context.Context, x *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
