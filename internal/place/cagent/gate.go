@@ -43,9 +43,9 @@ type gate struct {
 
 	mu       sync.Mutex
 	requests int
-	used     []used               // not returned by take yet
-	total    fleet.Usage          // of answered requests
-	usd      float64              // cost of total
+	used     []used                    // not returned by take yet
+	total    fleet.Usage               // of answered requests
+	usd      float64                   // cost of total
 	flight   map[*exchange]*gatedModel // active requests
 }
 

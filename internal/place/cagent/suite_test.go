@@ -61,11 +61,11 @@ func environment(name string) (string, bool) {
 
 func prompts() placetest.Prompts {
 	return placetest.Prompts{
-		Says:    placetest.Prompt{Text: `model: tools [{"name":"think","input":{"thought":"first"}}]` + "\n" + `model: say "one\ntwo"`, Lines: []string{"one", "two"}, Summary: "one\ntwo"},
-		Works:   placetest.Prompt{Text: `model: tool wait {}`, Lines: []string{"Now wait"}},
-		Fails:   placetest.Prompt{Text: "model: refuse 400 out of ideas", Reason: "out of ideas"},
-		IgnoresInterrupt:    placetest.Prompt{Text: `model: forever "at work\n"`, Lines: []string{"at work"}},
-		Payload: placetest.Prompt{Text: `model: tool agent_complete {"summary":"ok","payload":"{\"a\": 1}"}`, Summary: "ok", Payload: []byte(`{"a": 1}`)},
+		Says:             placetest.Prompt{Text: `model: tools [{"name":"think","input":{"thought":"first"}}]` + "\n" + `model: say "one\ntwo"`, Lines: []string{"one", "two"}, Summary: "one\ntwo"},
+		Works:            placetest.Prompt{Text: `model: tool wait {}`, Lines: []string{"Now wait"}},
+		Fails:            placetest.Prompt{Text: "model: refuse 400 out of ideas", Reason: "out of ideas"},
+		IgnoresInterrupt: placetest.Prompt{Text: `model: forever "at work\n"`, Lines: []string{"at work"}},
+		Payload:          placetest.Prompt{Text: `model: tool agent_complete {"summary":"ok","payload":"{\"a\": 1}"}`, Summary: "ok", Payload: []byte(`{"a": 1}`)},
 	}
 }
 

@@ -43,14 +43,14 @@ func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err
 		if !b.config.Traits.Changes {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not report changes", w.agent.Name)
 		}
-		findRun, err := b.findRun(w.agent, r)
+		found, err := b.findRun(w.agent, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if findRun.changes != nil {
-			changes := *findRun.changes
+		if found.changes != nil {
+			changes := *found.changes
 			changes.List = slices.Clone(changes.List)
 			c = &changes
 		}
@@ -66,13 +66,13 @@ func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 	err = b.call(ctx, Call{Method: Patch, Agent: w.agent, TaskID: taskID}, func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		findRun := b.runs[taskID]
-		if findRun == nil || findRun.changes == nil {
+		found := b.runs[taskID]
+		if found == nil || found.changes == nil {
 			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s were deleted", taskID)
 		}
-		for _, f := range findRun.changes.List {
+		for _, f := range found.changes.List {
 			if path == "" || path == f.Path {
-				text = append(text, findRun.patch[f.Path]...)
+				text = append(text, found.patch[f.Path]...)
 			}
 		}
 		text = text[min(int(offset), len(text)):]

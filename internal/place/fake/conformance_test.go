@@ -11,13 +11,13 @@ import (
 
 func prompts() placetest.Prompts {
 	return placetest.Prompts{
-		Says:    placetest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
-		Works:   placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
-		Fails:   placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
-		IgnoresInterrupt:    placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
-		Payload: placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
-		Changes: placetest.Prompt{Text: "change dir/file.go package one", Lines: []string{"+package one"}, Summary: "dir/file.go"},
-		Listens: placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
+		Says:             placetest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
+		Works:            placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
+		Fails:            placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
+		IgnoresInterrupt: placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
+		Payload:          placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
+		Changes:          placetest.Prompt{Text: "change dir/file.go package one", Lines: []string{"+package one"}, Summary: "dir/file.go"},
+		Listens:          placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
 		Asks: placetest.Prompt{
 			Text:  "echo at work\nask-permission Bash {\"command\":\"touch asked\"}\nask tabs or spaces? | tabs | spaces",
 			Lines: []string{"at work"},

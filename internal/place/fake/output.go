@@ -13,17 +13,17 @@ func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int
 		if !b.config.Traits.Output {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "the output of agent %q is not kept", w.agent.Name)
 		}
-		findRun, err := b.findRun(w.agent, r)
+		found, err := b.findRun(w.agent, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if findRun.workspace.State == fleet.StateDeleted {
+		if found.workspace.State == fleet.StateDeleted {
 			return fleet.Errorf(fleet.ReasonOutputNotFound, "the output of the task %s was deleted with its agent", r.TaskID)
 		}
 		var all []byte
-		for _, out := range findRun.outputs {
+		for _, out := range found.outputs {
 			all = append(append(all, out.Text...), '\n')
 		}
 		p.Size = int64(len(all))

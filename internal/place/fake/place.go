@@ -168,14 +168,14 @@ func (b *Place) Roles(ctx context.Context, project string) (roles []fleet.Role, 
 
 // project returns the project with exactly this name. The world's mutex must be held.
 func (b *Place) project(name string) (Project, error) {
-	var findRun []string
+	var names []string
 	for _, p := range b.projects {
 		if p.Name == name {
 			return p, nil
 		}
-		findRun = append(findRun, strconv.Quote(p.Name))
+		names = append(names, strconv.Quote(p.Name))
 	}
-	return Project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: choose one of %s", name, or(strings.Join(findRun, ", "), "none"))
+	return Project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: choose one of %s", name, or(strings.Join(names, ", "), "none"))
 }
 
 // Provision creates the agent's workspace.
@@ -333,11 +333,11 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (o fleet.Outcome, err error) {
 	b, a := w.place, w.agent
 	err = b.call(ctx, Call{Method: Follow, Agent: a, TaskID: r.TaskID}, func() error {
-		findRun, err := b.findRun(a, r)
+		found, err := b.findRun(a, r)
 		if err != nil {
 			return err
 		}
-		next, err := b.position(findRun, cursor)
+		next, err := b.position(found, cursor)
 		if err != nil {
 			return err
 		}
@@ -355,7 +355,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 			return nil
 		}
 		for {
-			outputs, asked, ended, changed := b.after(findRun, next)
+			outputs, asked, ended, changed := b.after(found, next)
 			if err := tell(asked, false); err != nil {
 				return err
 			}
@@ -372,7 +372,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 				return err
 			}
 			if ended {
-				o = b.result(findRun)
+				o = b.result(found)
 				return nil
 			}
 			select {
@@ -406,22 +406,22 @@ func (b *Place) position(r *run, cursor string) (int, error) {
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	b, a := w.place, w.agent
 	return b.call(ctx, Call{Method: Interrupt, Agent: a, TaskID: r.TaskID, Kill: kill}, func() error {
-		findRun, err := b.findRun(a, r)
+		found, err := b.findRun(a, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		findRun.stopChecks()
+		found.stopChecks()
 		switch {
-		case kill && findRun.script.ignoreKill:
-			b.put(findRun, "kill ignored", false)
-		case !kill && findRun.script.ignoreInterrupt:
-			b.put(findRun, "interrupt ignored", false)
+		case kill && found.script.ignoreKill:
+			b.put(found, "kill ignored", false)
+		case !kill && found.script.ignoreInterrupt:
+			b.put(found, "interrupt ignored", false)
 		case kill:
-			b.end(findRun, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
+			b.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was killed"})
 		default:
-			b.end(findRun, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
+			b.end(found, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"})
 		}
 		return nil
 	})
@@ -434,21 +434,21 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error
 		if b.config.NoMessages {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q cannot take messages while it works: wait for its task to end, then start another one", a.Name)
 		}
-		findRun, err := b.findRun(a, r)
+		found, err := b.findRun(a, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if findRun.sent[id] {
+		if found.sent[id] {
 			return nil
 		}
-		if findRun.ended() {
+		if found.ended() {
 			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.Name)
 		}
-		findRun.sent[id] = true
-		findRun.messages = append(findRun.messages, message)
-		findRun.wake()
+		found.sent[id] = true
+		found.messages = append(found.messages, message)
+		found.wake()
 		return nil
 	})
 }
@@ -460,26 +460,26 @@ func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error
 		if b.config.NoQuestions {
 			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q asks no questions", a.Name)
 		}
-		findRun, err := b.findRun(a, r)
+		found, err := b.findRun(a, r)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		n := slices.IndexFunc(findRun.questions, func(asked fleet.Question) bool { return asked.ID == q.LocalID() })
+		n := slices.IndexFunc(found.questions, func(asked fleet.Question) bool { return asked.ID == q.LocalID() })
 		switch {
 		case n < 0:
 			return fleet.Errorf(fleet.ReasonQuestionNotFound, "agent %q never asked the question %s", a.Name, q.ID)
-		case findRun.questions[n].Status == fleet.QuestionAnswered:
+		case found.questions[n].Status == fleet.QuestionAnswered:
 			return nil
-		case findRun.ended():
+		case found.ended():
 			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", a.Name)
-		case findRun.questions[n].Status != fleet.QuestionWaiting:
+		case found.questions[n].Status != fleet.QuestionWaiting:
 			return fleet.Errorf(fleet.ReasonQuestionClosed, "agent %q no longer waits for the answer", a.Name)
 		}
-		asked := &findRun.questions[n]
+		asked := &found.questions[n]
 		asked.Status, asked.Answer, asked.Message, asked.AnsweredBy, asked.AnsweredAt = fleet.QuestionAnswered, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
-		findRun.wake()
+		found.wake()
 		return nil
 	})
 }
@@ -488,8 +488,8 @@ func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error
 func (b *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if findRun := b.runs[r.TaskID]; findRun != nil {
-		return findRun, nil
+	if found := b.runs[r.TaskID]; found != nil {
+		return found, nil
 	}
 	return nil, fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q was never given the task %s", a.Name, r.TaskID)
 }

@@ -46,7 +46,9 @@ func newBench(t *testing.T, h Harness) *fixture {
 }
 
 // agent returns an agent without a workspace. It is deleted at the end.
-func (x *fixture) agent() fleet.Agent { return x.agentOf(x.h.Project, x.h.Role, "Do as the tests say.") }
+func (x *fixture) agent() fleet.Agent {
+	return x.agentOf(x.h.Project, x.h.Role, "Do as the tests say.")
+}
 
 func (x *fixture) agentOf(project, role, spec string) fleet.Agent {
 	uid := uuid.NewString()
