@@ -3,6 +3,7 @@ package scripts
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,21 +68,11 @@ func play(t *testing.T, dir string, projects ...local.Project) {
 			cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
 			cfg.Local.Projects = projects
 			cfg.Local.Write = []string{e.WorkDir} // where scripts and tasks meet
-			a, err := app.Open(context.Background(), cfg, app.Options{})
+			s, stop, err := start(cfg)
 			if err != nil {
 				return err
 			}
-			s, err := a.Listen("test")
-			if err != nil {
-				return err
-			}
-			ctx, stop := context.WithCancel(context.Background())
-			served := make(chan error, 1)
-			go func() { served <- s.Serve(ctx) }()
-			e.Defer(func() {
-				stop()
-				require.NoError(t, <-served)
-			})
+			e.Defer(func() { require.NoError(t, stop()) })
 			e.Setenv("FLEET_SERVER", s.GRPCAddr())
 			e.Setenv("PROJECT", "shell")
 			e.Setenv("SHOUT", "shout")
@@ -89,4 +80,23 @@ func play(t *testing.T, dir string, projects ...local.Project) {
 			return nil
 		},
 	})
+}
+
+// start starts a server. The function it returns ends it.
+func start(cfg app.Config) (*app.Server, func() error, error) {
+	a, err := app.Open(context.Background(), cfg, app.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := a.Listen("test")
+	if err != nil {
+		return nil, nil, errors.Join(err, a.Close())
+	}
+	ctx, end := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx) }()
+	return s, func() error {
+		end()
+		return <-served
+	}, nil
 }
