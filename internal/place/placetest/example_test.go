@@ -1,0 +1,101 @@
+package placetest_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"testing"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/placetest"
+)
+
+// A place's tests call Run with a Harness, which says how to open the place and what its agents can be told. Here the place
+// is the fake; directory_suite_test.go does the same for a real one. In your package it is just:
+//
+//	func TestSuite(t *testing.T) { placetest.Run(t, placetest.Harness{...}) }
+func ExampleRun() {
+	suite := func(t *testing.T) {
+		placetest.Run(t, placetest.Harness{
+			New: func(t *testing.T) fleet.Place {
+				place := fake.New(fake.Config{NoMessages: true, NoQuestions: true})
+				t.Cleanup(place.Destroy)
+				return place
+			},
+			Project: "Setup",
+			Role:    "operator",
+			// A prompt that is missing says that the agents cannot do this, and the suite checks that the place says so too.
+			Prompts: placetest.Prompts{
+				Says:    placetest.Prompt{Text: "echo one\necho two\ndone all said", Lines: []string{"one", "two"}, Summary: "all said"},
+				Works:   placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
+				Fails:   placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
+				Payload: placetest.Prompt{Text: "payload the result\ndone ok", Payload: []byte("the result")},
+			},
+		})
+	}
+	fmt.Println("the place passes:", passes(suite))
+	// Output: the place passes: true
+}
+
+// The smallest real place, of directory_test.go, step by step. The core makes these calls; a place never decides when.
+func Example() {
+	ctx := context.Background()
+	root, err := os.MkdirTemp("", "place")
+	check(err)
+	defer os.RemoveAll(root)
+	self, err := os.Executable()
+	check(err)
+	place, err := newDirectory(root, []string{self, "shim"})
+	check(err)
+	defer place.Close()
+
+	agent := fleet.Agent{UID: "a1", Name: "ada", Project: "scripts", Role: "worker", Spec: "Try things"}
+	workspace, err := place.Provision(ctx, agent)
+	check(err)
+	fmt.Println("provisioned:", workspace.State)
+	_, err = place.Provision(ctx, agent) // a second call finds the same workspace
+	check(err)
+	all, err := place.List(ctx)
+	check(err)
+	fmt.Println("workspaces:", len(all))
+
+	run := fleet.Run{TaskID: "t1", Prompt: "echo hello", Timeout: fleet.DefaultCheckTimeout}
+	runner := place.Connect(agent)
+	check(runner.Dispatch(ctx, run))
+	outcome, err := runner.Follow(ctx, run, "", func(fleet.Output) error { return nil })
+	check(err)
+	fmt.Println("task:", outcome.Status, "-", outcome.Summary)
+
+	check(place.Stop(ctx, agent))
+	fmt.Println("a task now:", fleet.ReasonOf(runner.Dispatch(ctx, fleet.Run{TaskID: "t2", Prompt: "echo", Timeout: run.Timeout})))
+	_, err = place.Delete(ctx, agent)
+	check(err)
+	workspace, err = place.Inspect(ctx, agent)
+	check(err)
+	fmt.Println("deleted:", workspace.State)
+	// Output:
+	// provisioned: running
+	// workspaces: 1
+	// task: completed - hello
+	// a task now: AGENT_OFFLINE
+	// deleted: deleted
+}
+
+// passes runs a test, which prints nothing unless it fails.
+func passes(test func(*testing.T)) bool {
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	check(err)
+	defer null.Close()
+	os.Stdout = null
+	return testing.RunTests(func(_, _ string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "TestSuite", F: test}})
+}
+
+func check(err error) {
+	if err != nil {
+		log.Panic(err)
+	}
+}

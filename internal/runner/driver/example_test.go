@@ -1,0 +1,59 @@
+package driver_test
+
+import (
+	"fmt"
+	"log"
+
+	"fleet/internal/runner/driver"
+)
+
+// A driver says how a program is started on a task. It starts nothing: package runner does.
+func ExampleDriver() {
+	qwen, err := driver.New(driver.Options{
+		Kind: "command", Command: []string{"qwen", "--output-format", "stream-json", "{{.Prompt}}"},
+		Output: "jsonl", Fields: driver.Fields{Text: "message.text", Step: "tool.name", Summary: "result"},
+	})
+	check(err)
+	command, err := qwen.Command(driver.Job{Agent: "papi", Prompt: "Fix the login", RunDir: "/runs/1"})
+	check(err)
+	fmt.Printf("%q\n", command.Argv)
+	fmt.Println("output:", command.Format.Kind)
+
+	// A mistake in the options is found when the server starts, not when a task does.
+	_, err = driver.New(driver.Options{Kind: "command", Command: []string{"qwen", "{{.Task}}"}})
+	fmt.Println("an unknown word is refused:", err != nil)
+	// Output:
+	// ["qwen" "--output-format" "stream-json" "Fix the login"]
+	// output: jsonl
+	// an unknown word is refused: true
+}
+
+// A parser reads what the program puts out, in pieces of any size. The format is stored with the run, so a later version of
+// Fleet can read it again.
+func ExampleParser() {
+	parser, err := driver.NewParser(driver.Format{Kind: "jsonl", Fields: driver.Fields{Text: "message.text", Step: "tool.name", Summary: "result"}})
+	check(err)
+	output := []byte(`{"message": {"text": "I look at the login."}}
+{"tool": {"name": "Edit"}}
+{"result": "The login works"}
+`)
+	for len(output) > 0 {
+		n, said := parser.Parse(output, true) // false while the program runs: then it may wait for the rest of a line
+		for _, piece := range said {
+			fmt.Printf("step %-5t %q\n", piece.Step, piece.Text)
+		}
+		output = output[n:]
+	}
+	result := parser.Result(driver.Exit{Code: 0})
+	fmt.Println(result.Outcome.Status, "-", result.Outcome.Summary)
+	// Output:
+	// step false "I look at the login.\n"
+	// step true  "Edit"
+	// completed - The login works
+}
+
+func check(err error) {
+	if err != nil {
+		log.Panic(err)
+	}
+}

@@ -1,0 +1,69 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"fleet/internal/fleet"
+	"fleet/internal/runner"
+	"fleet/internal/runner/driver"
+)
+
+// papi is an agent whose tasks are shell scripts. A place implements runner.Workspace like this, and derives the answers
+// from its own agents.
+type papi struct{ dir string }
+
+// Ready implements runner.Workspace.
+func (p papi) Ready() error { return nil }
+
+// Work implements runner.Workspace.
+func (p papi) Work(fleet.Run) (runner.Work, error) {
+	shell, err := driver.New(driver.Options{Kind: "shell"})
+	return runner.Work{Driver: shell, Dir: p.dir, Job: driver.Job{Agent: "papi", Spec: "Try things"}}, err
+}
+
+// Tree implements runner.Workspace. The agent works in no repository.
+func (p papi) Tree() (*runner.Tree, error) { return nil, nil }
+
+// A place on this machine gives its agents' runs to a Host. Each run has a supervisor, which is this program with another
+// argument: main calls ShimMain if its first argument is "shim".
+func Example() {
+	dir, err := os.MkdirTemp("", "papi")
+	check(err)
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	check(err)
+	host := runner.New(runner.Config{ShimCommand: []string{self, "shim"}})
+	defer host.Close()
+	home := runner.Home(dir)
+	check(home.Make())
+	agent := host.Agent("papi", home, papi{dir})
+
+	ctx := context.Background()
+	run := fleet.Run{TaskID: "1", Prompt: "echo working\necho 'The answer is 42' >\"$FLEET_SUMMARY\"", Timeout: fleet.DefaultCheckTimeout}
+	check(agent.Dispatch(ctx, run))
+	outcome, err := agent.Follow(ctx, run, "", func(o fleet.Output) error {
+		fmt.Print(o.Text)
+		return nil
+	})
+	check(err)
+	fmt.Println(outcome.Status, "-", outcome.Summary)
+
+	// The run is on disk. Any process can follow it again, from any cursor, also after a crash.
+	check(agent.Dispatch(ctx, run)) // does nothing: the agent had this task
+	again, err := agent.Follow(ctx, run, "", func(fleet.Output) error { return nil })
+	check(err)
+	fmt.Println(again.Status, "-", again.Summary)
+	// Output:
+	// working
+	// completed - The answer is 42
+	// completed - The answer is 42
+}
+
+func check(err error) {
+	if err != nil {
+		log.Panic(err)
+	}
+}

@@ -1,0 +1,76 @@
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/sqlite"
+)
+
+// The tests of a store are one call of the suite:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) fleet.Store { return open(t) }) // an empty one each time
+//	}
+//
+// This example shows the three promises on which the core relies most: a transaction is all or nothing, it is a function
+// that may run twice, and a reader of events resumes after a cursor.
+func Example() {
+	dir, err := os.MkdirTemp("", "store")
+	check(err)
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, filepath.Join(dir, "fleet.db"), sqlite.Config{}) // yours, in your tests
+	check(err)
+	defer store.Close()
+
+	// A change and the event that tells of it are written in one transaction.
+	create := func(name string) error {
+		return store.Update(ctx, func(tx fleet.Tx) error {
+			a := &fleet.Agent{UID: "uid-" + name, Name: name, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
+			if err := tx.InsertAgent(a); err != nil {
+				return err
+			}
+			return tx.Append(&fleet.Event{Type: fleet.EventAgentCreated, AgentUID: a.UID, AgentName: name, Owner: "alice"})
+		})
+	}
+	check(create("ada"))
+	cursor, err := store.LastSeq(ctx)
+	check(err)
+	check(create("otto"))
+
+	// If the function fails, nothing is written, and the caller gets its error.
+	errNo := errors.New("no")
+	err = store.Update(ctx, func(tx fleet.Tx) error {
+		check(tx.Append(&fleet.Event{Type: fleet.EventAgentDeleted, AgentUID: "uid-ada", AgentName: "ada", Owner: "alice"}))
+		return errNo
+	})
+	fmt.Println("the error is the function's own:", errors.Is(err, errNo))
+
+	// A reader that was away reads what came after its cursor.
+	check(store.View(ctx, func(tx fleet.ReadTx) error {
+		events, err := tx.Events(fleet.EventFilter{}, cursor, 10)
+		for _, e := range events {
+			fmt.Println("after the cursor:", e.Type, e.AgentName)
+		}
+		return err
+	}))
+
+	// The schema enforces what must never be wrong, whatever the core does.
+	fmt.Println("a second ada:", create("ada") != nil)
+	// Output:
+	// the error is the function's own: true
+	// after the cursor: agent_created otto
+	// a second ada: true
+}
+
+func check(err error) {
+	if err != nil {
+		log.Panic(err)
+	}
+}
