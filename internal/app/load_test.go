@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,21 @@ func TestSample(t *testing.T) {
 	for _, s := range settings(&c) {
 		require.Contains(t, string(sample), s.key+":")
 	}
+}
+
+// TestSampleSettings checks that everything that is commented out in the sample is accepted too.
+func TestSampleSettings(t *testing.T) {
+	t.Parallel()
+	commented := regexp.MustCompile(`(?m)^( *)# ( *(?:- )?(?:[\w/]+:(?: .*)?|\{.*))$`)
+	require.Greater(t, len(commented.FindAll(sample, -1)), 100)
+	c, err := Load(writeConfig(t, commented.ReplaceAllString(string(sample), "$1$2")), nil, nil)
+	require.NoError(t, err)
+	require.Len(t, c.Local.Projects, 5)
+	require.Contains(t, c.Coder.Projects, "Setup")
+	d := DefaultConfig()
+	require.Equal(t, []any{d.HTTP, d.CreateWait, d.StallTimeout, d.MaxOutput, d.Output, d.MCP, d.Retention, d.PayloadRetention, d.Limits, d.Places},
+		[]any{c.HTTP, c.CreateWait, c.StallTimeout, c.MaxOutput, c.Output, c.MCP, c.Retention, c.PayloadRetention, c.Limits, c.Places},
+		"what is commented out is the default")
 }
 
 // TestNetwork checks that a project's network is a word or a list.
