@@ -9,10 +9,10 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// treeNow is the name, in place of a task's, below which the tree is kept as it is when a bundle is made.
-const treeNow = "now"
+// bundleSnapshot is used instead of a task's id for the snapshot that is made for a bundle.
+const bundleSnapshot = "now"
 
-// Bundle implements fleet.Runner. It keeps the agent's tree as it is first, if there is one.
+// Bundle implements fleet.Runner. It first makes a snapshot of the agent's tree, if there is one.
 func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -21,8 +21,8 @@ func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 	if err != nil || t == nil {
 		return err
 	}
-	if t.Dir != "" && t.Trouble() == "" {
-		_, err = t.Git.Snapshot(ctx, t.Tree, t.UID, treeNow)
+	if t.Dir != "" && t.Problem() == "" {
+		_, err = t.Git.Snapshot(ctx, t.Tree, t.UID, bundleSnapshot)
 	}
 	to := &failing{out: out}
 	if err == nil {
@@ -35,12 +35,12 @@ func (w Agent) Bundle(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if said, ok := errors.AsType[*worktree.Error](err); ok {
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the work of agent %q cannot be bundled: %s", w.name, said.Words)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot bundle the work of agent %q: %s", w.name, said.Message)
 	}
 	return HostError("cannot bundle the agent's work", err)
 }
 
-// failing remembers the error of the writer below it, which git's own error would hide.
+// failing records the error of the wrapped writer, because git reports only its own.
 type failing struct {
 	out io.Writer
 	err error

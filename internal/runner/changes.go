@@ -8,18 +8,18 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// begin records the commit that the run begins at. Not knowing it keeps no run from its start.
+// begin records the commit at which the run starts. An error does not prevent the run.
 func (w Agent) begin(ctx context.Context, r fleet.Run) {
 	t, err := w.ws.Tree()
 	if err == nil && t != nil {
 		err = t.Git.Begin(ctx, t.Tree, t.UID, r.TaskID)
 	}
 	if err != nil && ctx.Err() == nil {
-		w.home.log("the commit that the run %s begins at is not known: %v", r.TaskID, err)
+		w.home.log("cannot record the base commit of the run %s: %v", r.TaskID, err)
 	}
 }
 
-// Changes implements fleet.Runner. The tree is kept in the repository that the agent's working tree belongs to.
+// Changes implements fleet.Runner. The snapshot is stored in the repository to which the agent's working tree belongs.
 func (w Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -28,20 +28,20 @@ func (w Agent) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error)
 	if err != nil || t == nil {
 		return nil, err
 	}
-	if given, err := settleClaim(w.home.run(r.TaskID)); err != nil || !given {
+	if given, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil || !given {
 		return nil, err
 	}
-	if trouble := t.Trouble(); trouble != "" {
-		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "what the task changed is not known: %s", trouble)
+	if problem := t.Problem(); problem != "" {
+		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot read the task's changes: %s", problem)
 	}
 	c, err := t.Git.Snapshot(ctx, t.Tree, t.UID, r.TaskID)
 	if err == nil || ctx.Err() != nil {
 		return c, err
 	}
 	if said, ok := errors.AsType[*worktree.Error](err); ok {
-		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "what the task changed is not known: %s", said.Words)
+		return nil, fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot read the task's changes: %s", said.Message)
 	}
-	return nil, HostError("what the task changed is not known", err)
+	return nil, HostError("cannot read the task's changes", err)
 }
 
 // Patch implements fleet.Runner.
@@ -53,7 +53,7 @@ func (w Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset i
 	if err != nil {
 		return nil, false, err
 	}
-	gone := fleet.Errorf(fleet.ReasonChangesNotFound, "the repository of agent %q does not have the changes any more", w.name)
+	gone := fleet.Errorf(fleet.ReasonChangesNotFound, "the repository of agent %q no longer has the changes", w.name)
 	if t == nil {
 		return nil, false, gone
 	}

@@ -15,15 +15,15 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// maxCheckOutput is how much of a check's output is on the disk, in bytes.
+// maxCheckOutput limits how much of a check's output is stored, in bytes.
 const maxCheckOutput = 1 << 20
 
 var checkID = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 
-// checkMark is between the name of a run and the id of its check, in the name of the run that the check is.
+// checkMark separates the name of a run from the id of its check in the name of the check's run.
 const checkMark = ".check-"
 
-// checkRun returns the run that a check is. One whose machine failed is followed by one more.
+// checkRun returns the run of a check. again selects the repetition after a failure of the machine.
 func (h Home) checkRun(r fleet.Run, id string, again bool) shim.Run {
 	name := FileName(r.TaskID) + checkMark + id
 	if again {
@@ -32,7 +32,8 @@ func (h Home) checkRun(r fleet.Run, id string, again bool) shim.Run {
 	return shim.Run(h.path("runs", name))
 }
 
-// Check implements fleet.Runner. A check is a run of its own: it is claimed once, has a supervisor, and outlives the server.
+// Check implements fleet.Runner. A check is a run of its own: it is claimed once, has a supervisor, and survives the
+// server.
 func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.CheckResult{}, err
@@ -40,14 +41,14 @@ func (w Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 	if !checkID.MatchString(c.ID) || c.Timeout <= 0 {
 		return fleet.CheckResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "check", "a check needs an id of small letters and digits, and a timeout")
 	}
-	if given, err := settleClaim(w.home.run(r.TaskID)); err != nil {
+	if given, err := settleUnclaimed(w.home.run(r.TaskID)); err != nil {
 		return fleet.CheckResult{}, err
 	} else if !given {
-		return fleet.CheckResult{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", w.name, r.TaskID)
+		return fleet.CheckResult{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", w.name, r.TaskID)
 	}
 	for again := false; ; again = true {
 		run := w.home.checkRun(r, c.ID, again)
-		given, err := settleClaim(run)
+		given, err := settleUnclaimed(run)
 		if err != nil {
 			return fleet.CheckResult{}, err
 		}
@@ -92,20 +93,21 @@ func (w Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run s
 	if work.Sandbox != nil {
 		spec.Sandbox = confined(*work.Sandbox, run, spec.Program, "", nil, env)
 	}
-	if err := w.host.lay(w.home, run, map[string]any{specFile: spec}, nil); err != nil {
+	if err := w.host.createRun(w.home, run, map[string]any{specFile: spec}, nil); err != nil {
 		return err
 	}
 	return w.host.launch(ctx, w.name, w.home, run, env)
 }
 
-// waitCheck waits until the check has ended. One whose supervisor is suspended, and so does not end it in time, is killed.
+// waitCheck waits until the check has ended. If its supervisor is suspended and does not end it in time, waitCheck
+// kills it.
 func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 	for {
 		spec, err := run.Spec()
-		if err != nil && !gone(err) && !errors.Is(err, agentfile.ErrReplaced) {
+		if err != nil && !isMissing(err) && !errors.Is(err, agentfile.ErrReplaced) {
 			return nil, HostError("cannot read the check", err)
 		}
-		within, cancel := context.WithTimeout(ctx, max(spec.Timeout+spec.Grace+overdueBy-since(run), overdueBy))
+		within, cancel := context.WithTimeout(ctx, max(spec.Timeout+spec.Grace+overdueMargin-since(run), overdueMargin))
 		exit, err := run.Wait(within)
 		over := within.Err() != nil
 		cancel()
@@ -115,7 +117,7 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil && !over:
-			if _, err := os.Stat(string(run)); gone(err) {
+			if _, err := os.Stat(string(run)); isMissing(err) {
 				return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
 			}
 			return nil, HostError("cannot read the check's end", err)
@@ -127,7 +129,7 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 	}
 }
 
-// since returns how long ago the run was claimed.
+// since returns the time since the run was claimed.
 func since(run shim.Run) time.Duration {
 	info, err := statClaim(run)
 	if err != nil {
@@ -136,7 +138,7 @@ func since(run shim.Run) time.Duration {
 	return time.Since(info.ModTime())
 }
 
-// checkResult says what the check's end means.
+// checkResult returns the result of an ended check.
 func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResult, error) {
 	tail, err := run.Tail("output", fleet.MaxCheckOutput+1)
 	if err != nil {
@@ -167,10 +169,10 @@ func checkResult(run shim.Run, c fleet.Check, exit *shim.Exit) (fleet.CheckResul
 	return res, nil
 }
 
-// checksOf returns the checks of the run that were started.
+// checksOf returns the started checks of the run.
 func (h Home) checksOf(r fleet.Run) ([]shim.Run, error) {
 	entries, err := agentfile.ReadDir(h.path("runs"))
-	if gone(err) || errors.Is(err, agentfile.ErrReplaced) {
+	if isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return nil, nil
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// ended gives the agent a run and waits for its end.
+// ended dispatches a run and waits for its end.
 func (x *bench) ended(ctx context.Context, id string) fleet.Run {
 	x.t.Helper()
 	r := fleet.Run{TaskID: id, Prompt: "true", Timeout: time.Minute}
@@ -24,7 +24,7 @@ func (x *bench) ended(ctx context.Context, id string) fleet.Run {
 	return r
 }
 
-// TestCheckAfterCrash cuts the start of a check off at every point: the next call runs its command once.
+// TestCheckAfterCrash interrupts the start of a check at every point. The next call must run its command once.
 func TestCheckAfterCrash(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
@@ -34,7 +34,7 @@ func TestCheckAfterCrash(t *testing.T) {
 			require.NoError(t, os.Mkdir(string(run), 0o700))
 			require.NoError(t, os.WriteFile(run.Path(specFile), []byte(`{}`), 0o600))
 		},
-		func(run shim.Run) { // while the directory was made
+		func(run shim.Run) { // while the directory was created
 			require.NoError(t, os.Mkdir(x.home.path("runs", newPrefix+"1"), 0o700))
 		},
 	} {
@@ -51,7 +51,7 @@ func TestCheckAfterCrash(t *testing.T) {
 	require.Equal(t, "task-a\ntask-b\ntask-c\n", x.times())
 }
 
-// TestCheckAgain kills the supervisor of a check, as a failure of the machine would: the command is run once more.
+// TestCheckAgain kills the supervisor of a check, as a failure of the machine would. The command must run again.
 func TestCheckAgain(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
@@ -65,20 +65,20 @@ func TestCheckAgain(t *testing.T) {
 	require.Equal(t, "once\nonce\ntwice\ntwice\n", x.times())
 }
 
-// TestSuspendedCheck suspends the supervisor of a check: its time ends all the same.
+// TestSuspendedCheck suspends the supervisor of a check. The time limit must still apply.
 func TestSuspendedCheck(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
 	x.host.config.StopGrace = 100 * time.Millisecond
 	r := x.ended(ctx, "task-1")
-	// The supervisor says first that it has started the command.
+	// The supervisor records the start of the command first.
 	command := "while [ ! -s " + x.home.checkRun(r, "1", false).Path("child") + " ]; do sleep 0.05; done; sleep 0.2; kill -STOP $PPID; sleep 3600"
 	res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: time.Second})
 	require.NoError(t, err)
 	require.Equal(t, fleet.CheckTimedOut, res.Status)
 }
 
-// TestCheckOutput bounds what is shown of a check's output, and keeps the run of the task when it has many checks.
+// TestCheckOutput checks the limit of a check's output, and that many checks do not remove the run of the task.
 func TestCheckOutput(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)

@@ -10,15 +10,15 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// trusted are the variables that say where a program finds the certificates that it trusts, and those that it logs in with.
-var trusted = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "GOOGLE_APPLICATION_CREDENTIALS"}
+// credentialVariables are the variables that name a program's certificates and credentials.
+var credentialVariables = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "GOOGLE_APPLICATION_CREDENTIALS"}
 
-// confined returns the policy of one run: what the workspace allows, the run's own files, and the programs: its own, the one
-// that this one starts, and those of the MCP servers.
+// confined returns the policy of one run: that of the workspace, plus the run's files and the programs: the run's own,
+// the one that it starts, and those of MCP servers.
 func confined(p sandbox.Policy, run shim.Run, program, starts string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
 	p.Write = append(slices.Clone(p.Write), run.Path(shim.FilesDir))
 	p.Read = append(slices.Clone(p.Read), string(run))
-	p.Read = append(p.Read, installed(program)...)
+	p.Read = append(p.Read, installDirs(program)...)
 	commands := []string{starts}
 	for _, s := range servers {
 		commands = append(commands, s.Command)
@@ -27,13 +27,13 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 		if command == "" {
 			continue
 		}
-		if path, err := Find(command, env, "/"); err == nil { // one that is not there is for the program to tell
-			p.Read = append(p.Read, installed(path)...)
+		if path, err := Find(command, env, "/"); err == nil { // the program reports a missing command itself
+			p.Read = append(p.Read, installDirs(path)...)
 		}
 	}
 	for _, v := range env {
 		name, path, _ := strings.Cut(v, "=")
-		if slices.Contains(trusted, name) {
+		if slices.Contains(credentialVariables, name) {
 			p.Read = append(p.Read, slices.DeleteFunc(filepath.SplitList(path), func(f string) bool { return !filepath.IsAbs(f) })...)
 		}
 		if name != "PATH" {
@@ -44,7 +44,7 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 				continue
 			}
 			p.Read = append(p.Read, dir)
-			if filepath.Base(dir) == "bin" { // such as of node below a user's home
+			if filepath.Base(dir) == "bin" { // such as of node in a user's home
 				p.Read = append(p.Read, filepath.Join(filepath.Dir(dir), "lib"))
 			}
 		}
@@ -52,9 +52,9 @@ func confined(p sandbox.Policy, run shim.Run, program, starts string, servers ma
 	return &p
 }
 
-// installed returns where a program that is not a part of the system was installed: the directory of its file, which may be
-// found through links, and for a package of npm the directory of all packages.
-func installed(program string) []string {
+// installDirs returns the directory where a program outside the system directories is installed: that of its file, after
+// following links, or for an npm package the directory of all packages.
+func installDirs(program string) []string {
 	paths := []string{program}
 	real, err := filepath.EvalSymlinks(program)
 	if err != nil {

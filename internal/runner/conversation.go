@@ -12,8 +12,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// conversation returns the conversation that the run goes on with, and when it was last used. lost says why the run
-// cannot go on with it although the agent has one.
+// conversation returns the conversation that the run continues, and when it was last used. lost tells why the run
+// cannot continue the agent's conversation.
 func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since time.Time, lost string) {
 	if _, ok := d.(driver.Converser); !ok {
 		return "", time.Time{}, ""
@@ -25,7 +25,7 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since 
 	if session == "" && r.Continues {
 		return "", since, "nothing of the last one is left on the agent's machine"
 	}
-	// The record was there when the last run had ended. Where none was found then, the program itself has to tell.
+	// The record existed when the last run ended. If none was found then, the program itself must report a loss.
 	if record := h.read("record"); session != "" && record != "" {
 		if _, err := os.Lstat(record); errors.Is(err, fs.ErrNotExist) {
 			return "", since, "the file of the last one is gone from the agent's machine"
@@ -34,7 +34,7 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since 
 	return session, since, ""
 }
 
-// recordPattern returns where the program will keep the conversation of the run.
+// recordPattern returns the pattern of the files in which the program will store the conversation of the run.
 func recordPattern(w Work, env []string) string {
 	recorder, ok := w.Driver.(driver.Recorder)
 	if !ok || w.Job.OneTask {
@@ -47,7 +47,7 @@ func recordPattern(w Work, env []string) string {
 	return recorder.Record(env, dir)
 }
 
-// remember keeps the conversation that the agent's next run goes on with.
+// remember stores the conversation that the agent's next run continues.
 func (h Home) remember(f driver.Format, r driver.Result) error {
 	if !h.exists() {
 		return nil
@@ -58,11 +58,11 @@ func (h Home) remember(f driver.Format, r driver.Result) error {
 	if r.Session == "" {
 		return nil
 	}
-	// Also one that is the same is written again: its time is when the conversation was last used.
+	// An unchanged value is written too, because the file's time tells when the conversation was last used.
 	if err := shim.WriteFile(h.path("session"), []byte(r.Session), 0o600); err != nil {
 		return err
 	}
-	found, _ := filepath.Glob(driver.RecordOf(f.Record, r.Session)) // no pattern finds nothing
+	found, _ := filepath.Glob(driver.RecordOf(f.Record, r.Session)) // an invalid pattern matches nothing
 	if len(found) == 0 {
 		return h.remove("record")
 	}

@@ -19,7 +19,7 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// TestMain makes the test binary its own shim.
+// TestMain lets the test binary also act as the shim.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "shim" {
 		os.Exit(ShimMain(os.Args[2:]...))
@@ -27,13 +27,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "ask" {
 		os.Exit(AskMain(os.Args[2:]...))
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once, also under the race detector
 	goleak.VerifyTestMain(m)
 }
 
-// These tests leave a call at a point where the program could be killed in it, and look at what the next one makes of it.
+// These tests interrupt a call where the program could be killed, and check what the next call does.
 
-// bench is an agent whose tasks are shell scripts.
+// fixture is an agent whose tasks are shell scripts.
 type bench struct {
 	t     *testing.T
 	host  *Host
@@ -101,7 +101,7 @@ func TestCrashBeforeTheShim(t *testing.T) {
 	for _, next := range []func() error{
 		func() error {
 			return x.agent.Dispatch(ctx, fleet.Run{TaskID: "task-0", Prompt: "true", Timeout: time.Minute})
-		}, // the agent is not busy
+		}, // the agent is idle
 		func() error { _, err := x.follow(ctx, r); return err },
 		func() error { return x.agent.Interrupt(ctx, r, true) },
 	} {
@@ -111,9 +111,9 @@ func TestCrashBeforeTheShim(t *testing.T) {
 			require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "%v", err)
 		}
 		_, err = x.follow(ctx, r)
-		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "certainly never given")
+		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "it was never dispatched")
 
-		// And never will be: a shim that comes late finds nothing to do.
+		// It must never start: a late shim does nothing.
 		if _, err := os.Stat(string(x.home.run(r.TaskID))); err == nil {
 			hands, err := x.host.spawn(x.home.run(r.TaskID), env)
 			require.NoError(t, err)
@@ -134,8 +134,8 @@ func handshake(t *testing.T, hands *os.File) (h shim.Handshake) {
 	return h
 }
 
-// TestCrashBehindTheShim gives the run again while the shim of the first try is about to start, earlier and later.
-func TestCrashBehindTheShim(t *testing.T) {
+// TestDispatchDuringShimStart repeats the dispatch while the shim of the first attempt starts, at different moments.
+func TestDispatchDuringShimStart(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
 	given := 0
@@ -145,7 +145,7 @@ func TestCrashBehindTheShim(t *testing.T) {
 		require.NoError(t, err)
 		late, err := x.host.spawn(x.home.run(r.TaskID), env)
 		require.NoError(t, err)
-		<-time.After(time.Duration(i) * time.Millisecond) // no signal is wanted: any moment must do
+		<-time.After(time.Duration(i) * time.Millisecond) // no signal: the test must pass at any moment
 		require.NoError(t, x.agent.Dispatch(ctx, r))
 		o, err := x.follow(ctx, r)
 		require.NoError(t, err)
@@ -154,10 +154,10 @@ func TestCrashBehindTheShim(t *testing.T) {
 			given++
 		}
 	}
-	require.Len(t, strings.Fields(x.times()), 24, "each run once; %d by the first shim", given)
+	require.Len(t, strings.Fields(x.times()), 24, "each run must execute once; %d by the first shim", given)
 }
 
-// TestTwoShims starts several shims on one run: one of them runs it.
+// TestTwoShims starts several shims for one run. Only one may run it.
 func TestTwoShims(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
@@ -186,8 +186,8 @@ func TestTwoShims(t *testing.T) {
 	require.Equal(t, "once\n", x.times())
 }
 
-// TestCrashWhileItAsks kills the supervisor of a run whose question waits, and one that has just given an answer.
-func TestCrashWhileItAsks(t *testing.T) {
+// TestCrashDuringQuestion kills the supervisor of a run with an open question, and one that has just delivered an answer.
+func TestCrashDuringQuestion(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
 	x.asks = &driver.Permissions{Timeout: time.Minute}
@@ -225,7 +225,7 @@ func TestCrashWhileItAsks(t *testing.T) {
 			continue
 		}
 		require.Equal(t, map[string]fleet.QuestionStatus{"1": fleet.QuestionAnswered, "2": fleet.QuestionWaiting}, asked)
-		require.NoError(t, x.agent.Answer(ctx, r, answer(r, "1")), "the run had it")
+		require.NoError(t, x.agent.Answer(ctx, r, answer(r, "1")), "the answer arrived before")
 		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(x.agent.Answer(ctx, r, answer(r, "2"))))
 	}
 }

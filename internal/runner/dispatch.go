@@ -22,33 +22,33 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// What a run keeps about itself: what to run, and how its output is read.
+// Files of a run that describe it.
 const (
 	specFile   = "run.json"
 	formatFile = "format.json"
 )
 
-// reportFile is where a run has the token with which it reports.
+// reportFile holds the token with which a run reports.
 const reportFile = "report-token"
 
-// What a program writes of its result.
+// Files that a program writes its result to.
 const (
 	summaryFile = shim.FilesDir + "/summary"
 	payloadFile = shim.FilesDir + "/payload"
 )
 
-// startTime is how long a shim may take to start a program, on a machine that is very busy.
+// startTime is how long a shim may take to start a program on a very busy machine.
 const startTime = 30 * time.Second
 
-// Dispatch implements fleet.Runner. The run belongs to the agent from the moment a shim has claimed it; until then,
-// every later call makes sure that the shim of an earlier one never will.
+// Dispatch implements fleet.Runner. The run belongs to the agent from the moment a shim has claimed it. Until then, a
+// repeated call first makes sure that the shim of an earlier call will never claim it.
 func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	h := w.home
 	run := h.run(r.TaskID)
-	if given, err := settleClaim(run); err != nil || given {
+	if given, err := settleUnclaimed(run); err != nil || given {
 		return err
 	}
 	if err := w.ws.Ready(); err != nil {
@@ -67,7 +67,7 @@ func (w Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	}
 	w.begin(ctx, r)
 	if err := ctx.Err(); err != nil {
-		return err // the next call records where the run begins
+		return err // the next call records the start of the run
 	}
 	return w.host.launch(ctx, w.name, h, run, env)
 }
@@ -78,20 +78,20 @@ func (w Agent) free(name string) error {
 	if id == "" || id == name {
 		return nil
 	}
-	busy, err := underWay(shim.Run(w.home.path("runs", id)))
+	busy, err := isActive(shim.Run(w.home.path("runs", id)))
 	if err != nil {
 		return HostError("cannot read the agent's last run", err)
 	}
 	if busy {
-		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", w.name, id).With("task_id", id)
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", w.name, id).With("task_id", id)
 	}
 	return nil
 }
 
-// settleClaim reports whether the run was given to the agent. When nobody has claimed it, nobody will, and what there is
-// of it is put away.
-func settleClaim(run shim.Run) (given bool, err error) {
-	if _, err := os.Stat(string(run)); gone(err) {
+// settleUnclaimed reports whether the run was claimed. If it was not, settleClaim prevents later claims and removes the
+// run's files.
+func settleUnclaimed(run shim.Run) (given bool, err error) {
+	if _, err := os.Stat(string(run)); isMissing(err) {
 		return false, nil
 	}
 	void, err := run.Void()
@@ -110,17 +110,16 @@ func settleClaim(run shim.Run) (given bool, err error) {
 			return true, nil
 		}
 	}
-	return false, putAway(run)
+	return false, archiveUnstarted(run)
 }
 
-// gone reports whether a path does not exist, for example because the agent has put a file in the place of a directory.
-func gone(err error) bool {
+// isMissing reports whether err means that a path does not exist, also because the agent has replaced a directory by a file.
+func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// putAway takes a run that was never started out of the way. Its claim stays, in case a late shim still has the
-// directory open.
-func putAway(run shim.Run) error {
+// archiveUnstarted moves a run that was never started away. Its claim stays, in case a late shim still has the directory open.
+func archiveUnstarted(run shim.Run) error {
 	dir, err := os.MkdirTemp(filepath.Dir(string(run)), ".void-*")
 	if err == nil {
 		err = os.Rename(string(run), filepath.Join(dir, "run"))
@@ -128,11 +127,11 @@ func putAway(run shim.Run) error {
 	if err != nil {
 		return HostError("cannot remove the record of a run that was never started", err)
 	}
-	return strip(filepath.Join(dir, "run"), "claim")
+	return removeExcept(filepath.Join(dir, "run"), "claim")
 }
 
-// strip removes everything from the directory but the files named.
-func strip(dir string, keep ...string) error {
+// removeExcept removes all files of the directory except those named.
+func removeExcept(dir string, keep ...string) error {
 	entries, err := agentfile.ReadDir(dir)
 	if err != nil {
 		return HostError("cannot archive the run", err)
@@ -147,16 +146,16 @@ func strip(dir string, keep ...string) error {
 	return nil
 }
 
-// underWay reports whether the run was started and has not ended.
-func underWay(run shim.Run) (bool, error) {
-	if given, err := settleClaim(run); err != nil || !given {
+// isActive reports whether the run has started and not ended.
+func isActive(run shim.Run) (bool, error) {
+	if given, err := settleUnclaimed(run); err != nil || !given {
 		return false, err
 	}
 	e, err := run.Settle()
 	return e == nil, err
 }
 
-// prepare makes the directory of the run, as a whole or not at all, and returns the environment of its program.
+// prepare creates the directory of the run atomically, and returns the environment of its program.
 func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	run := h.run(r.TaskID)
 	job := w.Job
@@ -194,7 +193,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		files = append(files, driver.File{Name: driver.FeedbackFile, Data: job.Feedback})
 	}
 	if r.Report != nil {
-		// For programs that do not speak MCP; the token itself is in no environment.
+		// For programs that do not support MCP. The token itself is in no environment.
 		own["FLEET_REPORT_URL"], own["FLEET_REPORT_TOKEN_FILE"] = r.Report.URL, run.Path(reportFile)
 		files = append(files, driver.File{Name: reportFile, Data: r.Report.Token, Secret: true})
 	}
@@ -209,7 +208,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		spec.Timeout = w.Timeout
 	}
 	spec.Program = c.Argv[0]
-	if filepath.Dir(spec.Program) != string(run) { // a script of the run's own is not there yet
+	if filepath.Dir(spec.Program) != string(run) { // a script of the run itself does not exist yet
 		if spec.Program, err = Find(c.Argv[0], env, w.Dir); err != nil {
 			return nil, err
 		}
@@ -218,7 +217,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		spec.Sandbox = confined(*w.Sandbox, run, spec.Program, c.Starts, job.Role.MCPServers, env)
 		if asks != nil {
 			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(ask.Dir))
-			spec.Sandbox.Read = append(spec.Sandbox.Read, installed(job.Ask[0])...)
+			spec.Sandbox.Read = append(spec.Sandbox.Read, installDirs(job.Ask[0])...)
 		}
 	}
 	for _, f := range files {
@@ -226,12 +225,12 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 			spec.Secrets = append(spec.Secrets, f.Name)
 		}
 	}
-	return env, host.lay(h, run, map[string]any{specFile: spec, formatFile: c.Format}, files)
+	return env, host.createRun(h, run, map[string]any{specFile: spec, formatFile: c.Format}, files)
 }
 
-// lay makes the directory of a run with the files in it, and with what is described as JSON.
-func (host *Host) lay(h Home, run shim.Run, described map[string]any, files []driver.File) error {
-	for name, data := range shim.Spares() {
+// createRun creates the directory of a run with the files, and with the values in described as JSON files.
+func (host *Host) createRun(h Home, run shim.Run, described map[string]any, files []driver.File) error {
+	for name, data := range shim.ReserveFiles() {
 		files = append(files, driver.File{Name: name, Data: data})
 	}
 	for name, v := range described {
@@ -244,14 +243,14 @@ func (host *Host) lay(h Home, run shim.Run, described map[string]any, files []dr
 	if err := h.sweep(); err != nil {
 		return HostError("cannot clean up the directory of runs", err)
 	}
-	if err := h.place(run, files); err != nil {
+	if err := h.writeRun(run, files); err != nil {
 		return HostError("cannot create the run's directory", err)
 	}
 	return nil
 }
 
-// place makes the run's directory with the files in it.
-func (h Home) place(run shim.Run, files []driver.File) error {
+// writeRun creates the run's directory with the files.
+func (h Home) writeRun(run shim.Run, files []driver.File) error {
 	tmp, err := os.MkdirTemp(h.path("runs"), newPrefix+"*")
 	if err != nil {
 		return err
@@ -270,14 +269,14 @@ func (h Home) place(run shim.Run, files []driver.File) error {
 			return errors.Join(err, os.RemoveAll(tmp))
 		}
 	}
-	// Said before it is so, since what is said to be active and is not there does no harm.
+	// This is written first, because naming an active run that does not exist does no harm.
 	if err := shim.WriteFile(h.path("active"), []byte(filepath.Base(string(run))), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(tmp, string(run))
 }
 
-// launch starts a shim on the run and returns when that has started the program.
+// launch starts a shim for the run, and returns when it has started the program.
 func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run, env []string) error {
 	hands, err := host.spawn(run, env)
 	if err != nil {
@@ -293,12 +292,12 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 	switch {
 	case err == nil && said.Error != "":
 		discard(run)
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the program cannot be started: %s", said.Error)
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot start the program: %s", said.Error)
 	case err != nil && ctx.Err() != nil:
-		return ctx.Err() // the next call finds out how far it came
+		return ctx.Err() // the next call finds the state
 	case err != nil:
-		// The shim ended without a word, or takes too long.
-		given, serr := settleClaim(run)
+		// The shim ended without a message, or takes too long.
+		given, serr := settleUnclaimed(run)
 		if serr != nil {
 			return serr
 		}
@@ -307,7 +306,7 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 			if errors.Is(err, io.EOF) {
 				why = "it ended at once"
 			}
-			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor could not be started: %s", why).WithCause(err)
+			return fleet.Errorf(fleet.ReasonBackendUnavailable, "cannot start the run's supervisor: %s", why).WithCause(err)
 		}
 	}
 	h.log("run %s started", filepath.Base(string(run)))
@@ -315,10 +314,10 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 	return nil
 }
 
-// discard puts away a run that was not started. Not being able to is no reason to fail more than it did.
-func discard(run shim.Run) { _, _ = settleClaim(run) }
+// discard removes a run that was not started. Errors do not matter: the caller already returns one.
+func discard(run shim.Run) { _, _ = settleUnclaimed(run) }
 
-// spawn starts the shim, and returns where it will say how that went.
+// spawn starts the shim, and returns the pipe over which it reports the start.
 func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -332,7 +331,7 @@ func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 	defer func() { _ = own.Close() }()
 	cmd := exec.Command(host.config.ShimCommand[0], append(append([]string{}, host.config.ShimCommand[1:]...), string(run))...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), own, own, []*os.File{w}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // out of reach of what is meant for the server
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that signals to the server do not reach it
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", strings.Join(host.config.ShimCommand, " "), err), r.Close())
 	}

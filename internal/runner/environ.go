@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Basics are the variables that programs need to work at all, and that hold no secrets, as Pick takes them.
+// Basics are patterns, as for Pick, of variables that programs need and that hold no secrets.
 var Basics = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "TMPDIR", "XDG_*", "SSL_CERT_FILE",
 	"SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy",
 	"all_proxy", "no_proxy",
 }
 
-// Reserved reports whether a variable may hold a secret of the server's, and so is never passed on.
+// Reserved reports whether a variable may hold a secret of the server, so that it must not be passed on.
 func Reserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
 }
 
-// Pick returns the variables of environ that the patterns name, without reserved ones. A pattern is a name, or the beginning
-// of one and a "*".
+// Pick returns the variables of environ that match the patterns, without reserved ones. A pattern is a name, or a
+// prefix followed by "*".
 func Pick(environ []string, patterns ...[]string) map[string]string {
 	picked := map[string]string{}
 	for _, v := range environ {
@@ -39,7 +39,7 @@ func Pick(environ []string, patterns ...[]string) map[string]string {
 	return picked
 }
 
-// Environ returns the variables as the environment of a program, sorted. Without a PATH it gets the usual one.
+// Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if there is none.
 func Environ(variables map[string]string) []string {
 	list := make([]string, 0, len(variables)+1)
 	if variables["PATH"] == "" {
@@ -54,7 +54,7 @@ func Environ(variables map[string]string) []string {
 	return list
 }
 
-// environ returns the environment of the program; own are the variables that tell it about its task.
+// environ returns the environment of the program. own are the variables that describe its task.
 func (w Work) environ(own map[string]string) []string {
 	if w.Environ != nil {
 		return w.Environ(own)

@@ -10,7 +10,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// Find returns the file of the program, as the environment's PATH has it. PROVISIONING_FAILED says what to install.
+// Find returns the path of the program, searched in the PATH of env. The error PROVISIONING_FAILED says what to
+// install.
 func Find(program string, env []string, dir string) (string, error) {
 	path := program
 	if strings.ContainsRune(program, '/') {
@@ -26,7 +27,7 @@ func Find(program string, env []string, dir string) (string, error) {
 	i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
 	for _, d := range filepath.SplitList(strings.TrimPrefix(env[i], "PATH=")) {
 		if !filepath.IsAbs(d) {
-			continue // a directory that depends on where one is would let a repository choose the program
+			continue // with a relative directory, a repository could choose the program
 		}
 		if path, err := exec.LookPath(filepath.Join(d, program)); err == nil {
 			return path, nil

@@ -16,30 +16,30 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// batch is how long output is collected after some was passed on, so that a chatty program does not become a flood of
-// small events. The first is passed on at once.
+// batch is how long output is collected after some was passed on, so that chatty programs do not cause many small
+// events. The first output is passed on at once.
 const batch = 50 * time.Millisecond
 
-// patience is how long the beginning of a line waits for its end before it is passed on: it may be a question.
-const patience = time.Second
+// partialLineDelay is how long an incomplete line waits for its end before it is passed on. It may be a question.
+const partialLineDelay = time.Second
 
-// lookAnyway is how often a run is looked at whose supervisor does not say that there is more. It may be suspended, or the
-// agent may have put another socket in the place of the supervisor's.
-const lookAnyway = 2 * time.Second
+// pollInterval is the polling interval if the supervisor sends no notifications. It may be suspended, or the agent may
+// have replaced its socket.
+const pollInterval = 2 * time.Second
 
-// Follow implements fleet.Runner. It reads the output's file from its beginning, also when the cursor is further on,
-// since what a line means, and what the run came to, can depend on what was before.
+// Follow implements fleet.Runner. It always reads the output from its beginning, because the meaning of a line, and the
+// outcome of the run, can depend on earlier lines.
 func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
 	}
 	run := w.home.run(r.TaskID)
-	given, err := settleClaim(run)
+	given, err := settleUnclaimed(run)
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
 	if !given {
-		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", w.name, r.TaskID)
+		return fleet.Outcome{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", w.name, r.TaskID)
 	}
 	f, err := newFollower(run, cursor, sink)
 	if err != nil {
@@ -53,7 +53,7 @@ func (w Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	return w.host.outcome(w.home, run, f, exit)
 }
 
-// maxFormat is the longest description of a run's output that is read, in bytes.
+// maxFormat limits the description of a run's output format, in bytes.
 const maxFormat = 1 << 20
 
 // follower reads the output of one run.
@@ -62,15 +62,15 @@ type follower struct {
 	format driver.Format
 	parser driver.Parser
 	sink   func(fleet.Output) error
-	after  position // what is up to here was passed on before
+	after  position // output up to here was passed on before
 
-	caughtUp bool // everything up to there was read, and something passed on after it or the calls under way
+	caughtUp bool // everything up to after was read, and then something was passed on
 
 	spec   shim.Spec
 	reader *shim.Reader
-	offset int64  // of the end of what was parsed
-	data   []byte // what was read and not parsed
-	gap    int64  // how many bytes are missing after that
+	offset int64  // end of the parsed part
+	data   []byte // read but not parsed
+	gap    int64  // number of missing bytes after data
 
 	questions journal
 }
@@ -81,7 +81,7 @@ func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*f
 	if f.after, err = parsePosition(cursor); err != nil {
 		return nil, err
 	}
-	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the end of the run can be told without it
+	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the outcome can be found without it
 		return nil, HostError("cannot read the run", err)
 	}
 	b, err := agentfile.Read(run.Path(formatFile), maxFormat)
@@ -91,7 +91,7 @@ func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*f
 	if err == nil {
 		f.parser, err = driver.NewParser(f.format)
 	}
-	if err != nil { // it may be of another version of Fleet: what it says can be passed on all the same
+	if err != nil { // written by another version of Fleet; still pass on the output
 		f.format = driver.Format{Kind: "text"}
 		f.parser, err = driver.NewParser(f.format)
 	}
@@ -102,53 +102,53 @@ func newFollower(run shim.Run, cursor string, sink func(fleet.Output) error) (*f
 	return f, nil
 }
 
-// settle returns how the run ended, nil while it is under way. It has ended when the agent was deleted, with
-// everything that could tell how.
+// settle returns how the run ended; nil while it is active. If the agent was deleted, the run has ended, and its end
+// can no longer be known.
 func (f *follower) settle() (*shim.Exit, error) {
 	exit, err := f.run.Settle()
 	if err == nil {
 		return exit, nil
 	}
-	if _, err := os.Stat(string(f.run)); gone(err) {
+	if _, err := os.Stat(string(f.run)); isMissing(err) {
 		return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}, nil
 	}
 	return nil, HostError("cannot read the run's end", err)
 }
 
-// overdueBy is how long after the end of its time a run counts as overdue, beside what it gets to end by itself.
-const overdueBy = 2 * time.Second
+// overdueMargin is how long after its time limit and its grace period a run counts as overdue.
+const overdueMargin = 2 * time.Second
 
-// overdue reports whether the run goes on although its time is over.
+// overdue reports whether the run is still active after its time limit.
 func (f *follower) overdue() bool {
 	if f.spec.Timeout <= 0 {
 		return false
 	}
 	info, err := statClaim(f.run)
-	return err == nil && time.Since(info.ModTime()) > f.spec.Timeout+f.spec.Grace+overdueBy
+	return err == nil && time.Since(info.ModTime()) > f.spec.Timeout+f.spec.Grace+overdueMargin
 }
 
-// statClaim describes the file that was made when the run was claimed.
+// statClaim returns the file info of the run's claim.
 func statClaim(run shim.Run) (os.FileInfo, error) { return os.Lstat(run.Path("claim")) }
 
 func (f *follower) close() { f.reader.Close() }
 
-// follow passes on what the run puts out until it has ended.
+// follow passes on the output until the run has ended.
 func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	watching, cancel := context.WithCancel(ctx)
 	var more <-chan struct{}
 	defer func() {
 		cancel()
 		if more != nil {
-			for range more { // until the watch has ended too
+			for range more { // until the watch has ended
 			}
 		}
 	}()
 	const soon, late = 5 * time.Millisecond, 500 * time.Millisecond
 	for again := soon; ; again = min(2*again, late) {
-		// Looked at before the output is read, so that the end of a run means the end of its output.
+		// The state is read before the output, so that after the end all output has been read.
 		exit, err := f.settle()
 		if err == nil && exit == nil && f.overdue() && !f.run.Answers(ctx) {
-			if err = ctx.Err(); err == nil { // its supervisor, which should have ended it, is suspended
+			if err = ctx.Err(); err == nil { // its supervisor should have ended it, but is suspended
 				err = f.run.Kill(shim.Deadline)
 			}
 			if err == nil {
@@ -166,7 +166,7 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 			err = f.pass(ctx, exit != nil)
 		}
 		if err == nil {
-			err = f.tell(asked, true) // after what the program wrote before it asked
+			err = f.tell(asked, true) // after the output that precedes the questions
 		}
 		if err != nil || exit != nil {
 			return exit, err
@@ -176,12 +176,12 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 		}
 		var wait, idle <-chan time.Time
 		if _, holds := f.parser.(driver.Flusher); holds && len(f.data) > 0 {
-			idle = time.After(patience)
+			idle = time.After(partialLineDelay)
 		}
-		wait = time.After(lookAnyway)
+		wait = time.After(pollInterval)
 		if more == nil {
 			if more, err = f.run.Watch(watching); err != nil {
-				more, wait = nil, time.After(again) // about to listen, or about to end
+				more, wait = nil, time.After(again) // the supervisor is about to listen, or to end
 			}
 		}
 		select {
@@ -207,7 +207,7 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	}
 }
 
-// catchUp tells a follower that begins in the midst of the run once which calls of tools are under way.
+// catchUp reports the open tool calls once to a follower that starts in the middle of the run.
 func (f *follower) catchUp() error {
 	if f.caughtUp || f.after == (position{}) || f.open() == 0 {
 		f.caughtUp = true
@@ -217,7 +217,7 @@ func (f *follower) catchUp() error {
 	return f.sink(fleet.Output{Cursor: f.after.String(), Open: f.open()})
 }
 
-// pass passes on what is there; final says that nothing more will come.
+// pass passes on the available output. final means that there will be no more.
 func (f *follower) pass(ctx context.Context, final bool) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -247,7 +247,7 @@ func (f *follower) pass(ctx context.Context, final bool) error {
 	}
 }
 
-// read reads some more of the output, and says whether there was more.
+// read reads more output, and reports whether there was any.
 func (f *follower) read() (bool, error) {
 	const block = 64 << 10
 	if cap(f.data)-len(f.data) < block {
@@ -259,7 +259,7 @@ func (f *follower) read() (bool, error) {
 	return n > 0 || skipped > 0, err
 }
 
-// skip passes over the bytes that are missing after those that were read.
+// skip skips the bytes that are missing after those that were read.
 func (f *follower) skip() error {
 	var said []driver.Piece
 	if s, ok := f.parser.(driver.Skipper); ok {
@@ -273,33 +273,33 @@ func (f *follower) skip() error {
 	return nil
 }
 
-// parse parses some of what was read, passes on what that says, and returns how much it was.
+// parse parses and passes on a part of what was read, and returns its length.
 func (f *follower) parse(final bool) (int, error) {
 	if len(f.data) == 0 {
 		return 0, nil
 	}
 	data := f.data
 	if ahead := f.after.offset - f.offset; ahead > 0 && ahead < int64(len(data)) {
-		// A piece that was passed on ended there, so the next one begins there, however much there is to read now.
+		// An earlier piece ended there, so the next one must start there, however much can be read now.
 		data, final = data[:ahead], false
 	}
 	n, said := f.parser.Parse(data, final)
 	if flusher, ok := f.parser.(driver.Flusher); ok && n == 0 && len(data) < len(f.data) {
-		n, said = flusher.Flush(data) // as it was then
+		n, said = flusher.Flush(data) // as it was passed on then
 	}
-	if n == 0 && len(data) < len(f.data) { // a cursor that is not one of this run's
+	if n == 0 && len(data) < len(f.data) { // the cursor does not belong to this run
 		n, said = f.parser.Parse(f.data, false)
 	}
 	return n, f.took(n, said)
 }
 
-// flush passes on what was held back because it is not a whole line.
+// flush passes on an incomplete line that was held back.
 func (f *follower) flush() error {
 	n, said := f.parser.(driver.Flusher).Flush(f.data)
 	return f.took(n, said)
 }
 
-// took passes on what was said in the next n bytes.
+// took passes on the pieces that the next n bytes contain.
 func (f *follower) took(n int, said []driver.Piece) error {
 	for i, s := range said {
 		at := position{offset: f.offset, piece: i + 1}
@@ -319,7 +319,7 @@ func (f *follower) took(n int, said []driver.Piece) error {
 	return nil
 }
 
-// open is how many calls of tools are under way in what was parsed.
+// open returns the number of open tool calls in the parsed output.
 func (f *follower) open() int {
 	if o, ok := f.parser.(driver.Opener); ok {
 		return o.Open()
@@ -327,8 +327,8 @@ func (f *follower) open() int {
 	return 0
 }
 
-// position is a place in a run's output: behind so many bytes and, when more than one piece was said in what follows
-// them, behind so many pieces of that.
+// position is a position in a run's output: an offset in bytes and, if the bytes after it contain several pieces, a
+// number of pieces.
 type position struct {
 	offset int64
 	piece  int

@@ -17,7 +17,7 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// Home is the directory of an agent. It holds, of its runs:
+// Home is the directory of an agent. It holds these files about the agent's runs:
 //
 //	runs/    a directory for each run, see package shim
 //	active   the name of the run that was started last
@@ -26,10 +26,10 @@ import (
 //	log      a line for each run that was started or has ended
 type Home string
 
-// maxFile is the longest file of an agent's directory that is read, in bytes. Each is a few lines.
+// maxFile is the size limit, in bytes, for reading a file of an agent's directory.
 const maxFile = 1 << 20
 
-// Make makes the directory, with what a Host needs in it. What is there already is left alone.
+// Make creates the directory with what a Host needs in it. It does not change existing files.
 func (h Home) Make() error {
 	err := os.MkdirAll(h.path("runs"), 0o700)
 	if err != nil {
@@ -65,7 +65,7 @@ func (h Home) log(format string, args ...any) {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 
-// FileName returns a file name for an id: the id itself, unless it is unfit for a file.
+// FileName returns the id as a file name, encoded if necessary.
 func FileName(id string) string {
 	if plainName.MatchString(id) {
 		return id
@@ -74,8 +74,8 @@ func FileName(id string) string {
 	return "_" + hex.EncodeToString(sum[:16])
 }
 
-// HostError is an error of this machine, for example a full disk or missing permissions. Another try may find it cured. If a
-// context has ended, that is the error.
+// HostError returns an error of this machine, for example a full disk or missing permissions, which may be temporary.
+// If the cause is a context's error, HostError returns that error.
 func HostError(what string, cause error) error {
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(cause, ended) {

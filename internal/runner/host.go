@@ -13,31 +13,31 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Config configures a Host. Only ShimCommand is needed.
+// Config configures a Host. Only ShimCommand is required.
 type Config struct {
-	ShimCommand []string      // starts shim.Main, with the directory of a run as one more argument
-	ACPCommand  []string      // starts acp.Main, with the file of its job as one more argument; none: no runs of the driver acp
-	AskCommand  []string      // starts ask.Main, with the directory of a run and what to do as more arguments; none: runs ask nobody
-	MaxOutput   int64         // bytes of output that the payload of a run has at most; 0: 16 MiB
-	OutputMax   int64         // bytes of raw output that are kept of a run; 0: 256 MiB; never less than MaxOutput
-	StopGrace   time.Duration // how long a run gets to end by itself before it is killed; 0: 5 s
-	Logger      *slog.Logger  // nil: none
+	ShimCommand []string      // runs shim.Main; the directory of the run is appended
+	ACPCommand  []string      // runs acp.Main; the path of the job file is appended; empty: the driver acp is unavailable
+	AskCommand  []string      // runs ask.Main; the run's directory and a verb are appended; empty: runs cannot ask questions
+	MaxOutput   int64         // the most output in the payload of a run, in bytes; 0: 16 MiB
+	OutputMax   int64         // the most raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxOutput
+	StopGrace   time.Duration // how long a run may take to stop before it is killed; 0: 5 s
+	Logger      *slog.Logger  // nil: no logging
 }
 
-// The defaults of a Config.
+// Defaults of Config.
 const (
 	DefaultMaxOutput = 16 << 20
 	DefaultOutputMax = 256 << 20
 	DefaultStopGrace = 5 * time.Second
 )
 
-// Host runs the tasks of the agents of one machine.
+// Host executes the tasks of agents on one machine.
 type Host struct {
 	config Config
 	reaper *reaper
 }
 
-// New makes a host. Close it.
+// New creates a Host. The caller must close it.
 func New(c Config) *Host {
 	if c.MaxOutput == 0 {
 		c.MaxOutput = DefaultMaxOutput
@@ -55,37 +55,37 @@ func New(c Config) *Host {
 	return &Host{config: c, reaper: newReaper()}
 }
 
-// Close ends what the host does in the background, and waits for it. Runs go on.
+// Close stops the host's background work and waits for it. Runs continue.
 func (h *Host) Close() { h.reaper.close() }
 
-// Workspace is what the owner of an agent's directory decides about its runs.
+// Workspace provides what a Host must know about an agent's runs. The owner of the agent's directory implements it.
 type Workspace interface {
-	// Ready says why the agent cannot take a run; nil if it can.
+	// Ready returns why the agent cannot accept a run; nil if it can.
 	Ready() error
-	// Work says how the agent's program is started on the run, and checks of the run. Dispatch and Check alone call it.
+	// Work returns how to start the agent's program for the run and for its checks. Only Dispatch and Check call it.
 	Work(r fleet.Run) (Work, error)
-	// Tree returns the repository that the agent works in, also of an agent that was deleted; nil if there is none.
+	// Tree returns the repository of the agent, also after the agent was deleted; nil if there is none.
 	Tree() (*Tree, error)
 }
 
-// Tree is the repository that an agent works in.
+// Tree is the repository of an agent.
 type Tree struct {
 	worktree.Tree
 	Git *worktree.Git
 	UID string // of the agent
-	Own bool   // the repository belongs to the agent alone: what is on its branches is nowhere else
+	Own bool   // only this agent uses the repository, so its branches exist nowhere else
 }
 
-// Work is how a program is started on a run.
+// Work describes how to start a program for a run.
 type Work struct {
 	Driver  driver.Driver
-	Job     driver.Job    // what is said of the agent; the host fills in what is said of the run
-	Dir     string        // where the program is started
-	Timeout time.Duration // the longest that a run may take here; 0: what the run says
-	// Sandbox is what the program may reach besides its run's files; nil: everything that this user may.
+	Job     driver.Job    // the options of the agent; the host adds those of the run
+	Dir     string        // the working directory
+	Timeout time.Duration // the longest time for a run; 0: the run's own limit
+	// Sandbox limits what the program may access besides its run's files; nil: everything that this user may.
 	Sandbox *sandbox.Policy
-	// Environ returns the environment of the program; own are the variables that tell it about its task. Nil: own, and of this
-	// process's environment the Basics and what the driver needs.
+	// Environ returns the environment of the program. own are the variables that describe its task. Nil: own, the
+	// Basics of this process's environment, and the variables that the driver needs.
 	Environ func(own map[string]string) []string
 }
 
@@ -99,16 +99,17 @@ type Agent struct {
 
 var _ fleet.Runner = Agent{}
 
-// Agent returns the runner of the agent whose directory is home. It asks nobody.
+// Agent returns the runner of the agent with the directory home. It accesses no files.
 func (h *Host) Agent(name string, home Home, ws Workspace) Agent { return Agent{h, home, name, ws} }
 
-// ShimMain is the program that supervises a run. It must be called from main's own goroutine, when the program is started
-// as Config.ShimCommand says. It returns the exit code.
+// ShimMain supervises a run. It must be called from main's goroutine when the program is started with
+// Config.ShimCommand. It returns the exit code.
 func ShimMain(args ...string) int { return shim.Main(args) }
 
-// ACPMain is the client of agent programs that speak the Agent Client Protocol. It must be called from main's own goroutine,
-// when the program is started as Config.ACPCommand says. It returns the exit code.
+// ACPMain is a client for agent programs that speak the Agent Client Protocol. It must be called from main's goroutine
+// when the program is started with Config.ACPCommand. It returns the exit code.
 func ACPMain(args ...string) int { return acp.Main(args) }
 
-// AskMain lets the program of an agent ask, when the program is started as Config.AskCommand says. It returns the exit code.
+// AskMain lets an agent's program ask questions when the program is started with Config.AskCommand. It returns the exit
+// code.
 func AskMain(args ...string) int { return ask.Main(args) }

@@ -11,12 +11,12 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// listenTime is how long a supervisor may take to listen, or to write down the end of its run when it does not listen any
-// more. One that takes longer cannot be reached, for example because the agent has removed its socket.
+// listenTime is how long a supervisor may take to listen, or to record the end of its run. After that it counts as
+// unreachable, for example because the agent has removed its socket.
 const listenTime = 3 * time.Second
 
-// Interrupt implements fleet.Runner. The run's process group gets TERM or, with kill set, everything that descends
-// from its program gets KILL, and the supervisor too when it does not answer.
+// Interrupt implements fleet.Runner. It sends SIGTERM to the run's process group. With kill set, it sends SIGKILL to
+// all descendants of its program and, if the supervisor does not answer, to the supervisor.
 func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (w Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 
 func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill bool) error {
 	for begun, again := time.Now(), 5*time.Millisecond; ; again = min(2*again, 200*time.Millisecond) {
-		if c, err := run.Claim(); err == nil && (c == nil || c.Void) || gone(err) {
+		if c, err := run.Claim(); err == nil && (c == nil || c.Void) || isMissing(err) {
 			return nil // never started
 		}
 		exit, err := run.Settle()
@@ -59,7 +59,7 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 				return HostError("cannot kill the run", err)
 			}
 			return nil
-		case errors.Is(err, shim.ErrEnded): // or not listening yet
+		case errors.Is(err, shim.ErrEnded): // or it does not listen yet
 		case errors.Is(err, shim.ErrNoAnswer):
 			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the run's supervisor does not answer").WithCause(err)
 		default:
@@ -73,8 +73,7 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 	}
 }
 
-// Send implements fleet.Runner: a run of the shell driver reads the message as a line of
-// the file that FLEET_MESSAGES names.
+// Send implements fleet.Runner. A run of the shell driver reads the message as a line from the file in FLEET_MESSAGES.
 func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -83,13 +82,13 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", w.name)
 	spec, err := run.Spec()
 	switch {
-	case gone(err), errors.Is(err, agentfile.ErrReplaced):
+	case isMissing(err), errors.Is(err, agentfile.ErrReplaced):
 		return ended
 	case err != nil:
 		return HostError("cannot read the run", err)
 	case !spec.Messages:
 		return fleet.Errorf(fleet.ReasonUnimplemented,
-			"the agent %q takes no messages while it works: wait for its task to end, or stop it, and start another one; it remembers what it did before", w.name)
+			"the agent %q accepts no messages while it works: wait for its task to end, or stop it, then start another one; its conversation continues", w.name)
 	}
 	switch err := run.Message(ctx, id, message); {
 	case err == nil:
@@ -99,7 +98,7 @@ func (w Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err):
 		return ended
 	case errors.Is(err, shim.ErrNotRead):
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and has too many waiting", w.name)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the task of agent %q does not read its messages, and too many are waiting", w.name)
 	default:
 		return HostError("cannot send the message", err)
 	}

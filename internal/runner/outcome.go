@@ -8,13 +8,13 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// maxSummary is the longest summary a program can write into its file, in bytes.
+// maxSummary limits the summary that a program can write to its file, in bytes.
 const maxSummary = 4000
 
-// maxStderr is how much of a program's errors is looked at, from their end, in bytes.
+// maxStderr is how much of the end of a program's errors is searched, in bytes.
 const maxStderr = 8 << 10
 
-// outcome says what the run came to.
+// outcome returns the outcome of the run.
 func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (fleet.Outcome, error) {
 	stderr, err := run.Tail("stderr", maxStderr)
 	if err != nil {
@@ -35,7 +35,7 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 	}
 	for _, name := range []string{payloadFile, "output"} {
 		if name == "output" && f.format.Kind != "text" {
-			break // it is for programs, and the parser has found the payload in it
+			break // the output is structured, and the parser has found the payload in it
 		}
 		kept, err := run.Keep(name, host.config.MaxOutput)
 		if err != nil {
@@ -51,19 +51,19 @@ func (host *Host) outcome(h Home, run shim.Run, f *follower, exit *shim.Exit) (f
 		o.Status = fleet.TaskFailed
 		o.Reason = "it ran longer than its time limit of " + f.spec.Timeout.String()
 	case shim.Interrupted:
-		if !o.Reported { // it was done before
+		if !o.Reported { // a report was made before the end
 			o.Status, o.Reason = fleet.TaskStopped, exit.Reason
 		}
 	case shim.Lost, shim.NotStarted:
 		o.Status, o.Reason = fleet.TaskFailed, exit.Reason
 	}
-	if exit.Trouble != "" && o.Status == fleet.TaskFailed {
-		o.Reason += " (" + exit.Trouble + ")"
+	if exit.Problem != "" && o.Status == fleet.TaskFailed {
+		o.Reason += " (" + exit.Problem + ")"
 	}
 	return o, nil
 }
 
-// shorten returns at most maxSummary bytes of the text, in whole characters.
+// shorten shortens the text to at most maxSummary bytes, at a character boundary.
 func shorten(s string) string {
 	if len(s) <= maxSummary {
 		return s

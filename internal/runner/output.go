@@ -8,10 +8,10 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// maxPage is the largest page of raw output, in bytes.
+// maxPage limits a page of raw output, in bytes.
 const maxPage = 16 << 20
 
-// Output implements fleet.Runner. It changes nothing, so it can also be called while the run is dispatched.
+// Output implements fleet.Runner. It changes nothing, so it can also be called while the run is being dispatched.
 func (w Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (fleet.OutputPage, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.OutputPage{}, err
@@ -20,12 +20,12 @@ func (w Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int)
 	claim, err := run.Claim()
 	switch {
 	case errors.Is(err, agentfile.ErrReplaced): // it was claimed, and the agent has replaced the claim
-	case err != nil && !gone(err):
+	case err != nil && !isMissing(err):
 		return fleet.OutputPage{}, HostError("cannot read the run", err)
 	case claim == nil || claim.Void:
-		return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no run of the task %s", w.name, r.TaskID)
+		return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", w.name, r.TaskID)
 	}
-	ended, _ := run.Exit() // before the output is looked at: its file is made when the run begins
+	ended, _ := run.Exit() // read before the output, whose file is created when the run starts
 	p, ok, err := run.Page("output", offset, int64(min(limit, maxPage)))
 	switch {
 	case err != nil:

@@ -17,7 +17,7 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// askFile is the program in the run's directory with which scripts ask.
+// askFile is the program in the run's directory with which scripts ask questions.
 const askFile = "ask"
 
 // askSpec returns what the run may ask; nil: nothing.
@@ -29,7 +29,7 @@ func askSpec(w Work, command []string) *shim.Asks {
 	return &shim.Asks{Rules: acp.Rules{Allow: p.Allow, Deny: p.Deny, Ask: p.Ask}, Timeout: p.Wait()}
 }
 
-// askScript is a program that starts ask.Main for the run.
+// askScript returns a script that runs ask.Main for the run.
 func askScript(command []string) driver.File {
 	var words []string
 	for _, word := range command {
@@ -45,7 +45,7 @@ func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	}
 	run := w.home.run(r.TaskID)
 	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", w.name)
-	if _, err := run.Spec(); gone(err) || errors.Is(err, agentfile.ErrReplaced) {
+	if _, err := run.Spec(); isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return ended
 	}
 	err := run.Answer(ctx, q.LocalID(), q.Answer, q.Message, q.AnsweredBy)
@@ -57,7 +57,7 @@ func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	case errors.Is(err, shim.ErrNotAsked):
 		return fleet.Errorf(fleet.ReasonQuestionNotFound, "the agent %q never asked the question %s", w.name, q.ID)
 	case errors.Is(err, shim.ErrClosed):
-		return fleet.Errorf(fleet.ReasonQuestionClosed, "the agent %q does not wait for the answer any more", w.name)
+		return fleet.Errorf(fleet.ReasonQuestionClosed, "the agent %q no longer waits for the answer", w.name)
 	case !errors.Is(err, shim.ErrEnded) && !os.IsNotExist(err):
 		return HostError("cannot send the answer", err)
 	}
@@ -81,23 +81,23 @@ func (w Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	return ended
 }
 
-// journal reads what the supervisor of a run writes about the run's questions.
+// journal reads the supervisor's journal of the run's questions.
 type journal struct {
 	run    shim.Run
-	offset int64 // of what was read
+	offset int64 // end of what was read
 	known  map[string]fleet.Question
 }
 
-// maxJournal is how much of the journal is read at once, in bytes. No record is longer.
+// maxJournal limits how much of the journal is read at once, in bytes. No record is longer.
 const maxJournal = 1 << 20
 
-// read returns the questions about which there is something new, as they are now.
+// read returns the current state of all questions that changed.
 func (j *journal) read() ([]fleet.Question, error) {
 	if j.known == nil {
 		j.known = map[string]fleet.Question{}
 	}
 	f, err := agentfile.Open(j.run.Path(ask.Journal))
-	if gone(err) || errors.Is(err, agentfile.ErrReplaced) {
+	if isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
 		return nil, nil
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func (j *journal) read() ([]fleet.Question, error) {
 	return all, nil
 }
 
-// take takes a record and returns the id of its question; empty if it is not one.
+// take handles a record and returns the id of its question; empty if it is invalid.
 func (j *journal) take(line []byte) string {
 	var r ask.Record
 	if json.Unmarshal(line, &r) != nil || r.ID == "" {
@@ -152,7 +152,7 @@ func (j *journal) take(line []byte) string {
 	return r.ID
 }
 
-// asked returns what is new about the run's questions.
+// asked returns the questions of the run that changed.
 func (f *follower) asked() ([]fleet.Question, error) {
 	if f.spec.Asks == nil {
 		return nil, nil

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// reaper waits for shims that have ended, so that they do not stay as zombies. It holds up nobody: shims outlive the
-// server, and then somebody else waits for them.
+// reaper waits for shims that have ended, so that they do not stay as zombies. It blocks nobody: shims survive the
+// server, and then another process waits for them.
 type reaper struct {
 	signals chan os.Signal
 	stop    chan struct{}
@@ -42,7 +42,7 @@ func (r *reaper) run() {
 	}
 }
 
-// add hands over a child.
+// add adds a child.
 func (r *reaper) add(pid int) {
 	r.mu.Lock()
 	r.pids[pid] = struct{}{}
@@ -50,7 +50,7 @@ func (r *reaper) add(pid int) {
 	r.reap() // it may have ended before
 }
 
-// reap waits for those of its children that have ended, and for no other: they are not the backend's.
+// reap waits for the added children that have ended. It must not wait for others.
 func (r *reaper) reap() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

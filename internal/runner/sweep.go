@@ -15,12 +15,12 @@ import (
 
 const (
 	newPrefix = ".new-"
-	// keptRuns is how many runs of an agent keep their output. Of older ones, only how they ended is kept, so that
+	// keptRuns is the number of an agent's runs that keep their output. For older ones only the end is kept, so that
 	// they are never started again.
 	keptRuns = 20
 )
 
-// runs returns the agent's runs, the newest last.
+// runs returns the agent's runs, oldest first.
 func (h Home) runs() ([]shim.Run, error) {
 	entries, err := agentfile.ReadDir(h.path("runs"))
 	if os.IsNotExist(err) || errors.Is(err, agentfile.ErrReplaced) {
@@ -51,7 +51,7 @@ func (h Home) runs() ([]shim.Run, error) {
 	return runs, nil
 }
 
-// sweep removes what calls that were cut off have left, and the output of old runs.
+// sweep removes the remains of interrupted calls, and the output of old runs.
 func (h Home) sweep() error {
 	entries, err := agentfile.ReadDir(h.path("runs"))
 	if err != nil {
@@ -71,9 +71,9 @@ func (h Home) sweep() error {
 	if err != nil {
 		return err
 	}
-	kept, old := 1, len(runs) // the run that is about to be made counts too
+	kept, old := 1, len(runs) // the run that is being created counts too
 	for ; old > 0 && kept < keptRuns; old-- {
-		if !strings.Contains(filepath.Base(string(runs[old-1])), checkMark) { // a task's checks must not push its run out
+		if !strings.Contains(filepath.Base(string(runs[old-1])), checkMark) { // a task's checks must not displace its run
 			kept++
 		}
 	}
@@ -84,21 +84,21 @@ func (h Home) sweep() error {
 		if _, err := os.Lstat(run.Path("output")); err != nil {
 			continue
 		}
-		if err := strip(string(run), specFile, formatFile, "claim", "exit.json"); err != nil {
+		if err := removeExcept(string(run), specFile, formatFile, "claim", "exit.json"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// End ends every run of the agent, and makes sure that none begins later. Nothing of them is left then.
+// End ends every run of the agent, and makes sure that no run starts later. Then no process of them is left.
 func (host *Host) End(ctx context.Context, h Home, reason string) error {
 	runs, err := h.runs()
 	if err != nil {
 		return HostError("cannot read the agent's runs", err)
 	}
 	for _, run := range runs {
-		if given, err := settleClaim(run); err != nil {
+		if given, err := settleUnclaimed(run); err != nil {
 			return err
 		} else if !given {
 			continue
@@ -107,7 +107,7 @@ func (host *Host) End(ctx context.Context, h Home, reason string) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return HostError("the run "+filepath.Base(string(run))+" cannot be ended", err)
+			return HostError("cannot end the run "+filepath.Base(string(run)), err)
 		}
 	}
 	process.KillMarked(shim.Mark(shim.Run(h.path("runs")))) // the agent may have removed the directory of a run

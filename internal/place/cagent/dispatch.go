@@ -83,9 +83,9 @@ type live struct {
 	home  home            // of the run
 	agent *member
 
-	done    chan struct{} // closed when the following are set
-	outcome fleet.Outcome
-	trouble error
+	done     chan struct{} // closed when the following are set
+	outcome  fleet.Outcome
+	closeErr error
 }
 
 // begin writes the record of a run.
@@ -120,12 +120,12 @@ func (b *Place) task(x *member, r fleet.Run) (task, error) {
 // execute executes the run and writes its outcome.
 func (l *live) execute(prompt string) {
 	o := l.do(l.ctx, prompt)
-	l.trouble = l.out.close()
-	if e := l.home.write("outcome.json", o); e != nil && l.trouble == nil {
-		l.trouble = e
+	l.closeErr = l.out.close()
+	if e := l.home.write("outcome.json", o); e != nil && l.closeErr == nil {
+		l.closeErr = e
 	}
-	if l.trouble != nil {
-		l.trouble = hostError("cannot write the run's outcome", l.trouble)
+	if l.closeErr != nil {
+		l.closeErr = hostError("cannot write the run's outcome", l.closeErr)
 	}
 	l.outcome = o
 	l.agent.home.log(l.engine.config.Now(), "task %s: %s %s", l.ID, o.Status, o.Reason)

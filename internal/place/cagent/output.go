@@ -153,7 +153,7 @@ func (f *follower) follow(ctx context.Context, r *live) (fleet.Outcome, error) {
 			return fleet.Outcome{}, err
 		}
 		if ended {
-			return r.outcome, r.trouble
+			return r.outcome, r.closeErr
 		}
 		select {
 		case <-grown:

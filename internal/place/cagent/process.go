@@ -65,7 +65,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, err
 	}
-	if err := runner.Introduce(x.home.path("home"), b.gitEnviron()); err != nil {
+	if err := runner.ConfigureAuthor(x.home.path("home"), b.gitEnviron()); err != nil {
 		return runner.Work{}, hostError("cannot configure the agent's git", err)
 	}
 	user := b.skills(d)

@@ -31,7 +31,7 @@ func (b *Place) facts(at *place) agentapi.Facts {
 		HTTP: &http.Client{Transport: agentProxy{at.account}, CheckRedirect: at.account.http.CheckRedirect},
 	}
 	f.Ended, _ = b.ended(at)
-	_, f.Trouble = b.state(at)
+	_, f.Problem = b.state(at)
 	agent, app := at.agent()
 	if app == nil {
 		return f

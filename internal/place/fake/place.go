@@ -491,7 +491,7 @@ func (b *Place) findRun(a fleet.Agent, r fleet.Run) (*run, error) {
 	if found := b.runs[r.TaskID]; found != nil {
 		return found, nil
 	}
-	return nil, fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q was never given the task %s", a.Name, r.TaskID)
+	return nil, fleet.Errorf(fleet.ReasonTaskNotFound, "agent %q has no task %s", a.Name, r.TaskID)
 }
 
 // Log returns the last lines of the log, with events of the workspace and output of its runs.

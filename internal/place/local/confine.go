@@ -95,7 +95,7 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
 	}
-	if err := runner.Introduce(own, gitEnviron(b.config)); err != nil {
+	if err := runner.ConfigureAuthor(own, gitEnviron(b.config)); err != nil {
 		return nil, runner.HostError("cannot configure the agent's git", err)
 	}
 	if f, ok := p.driver.(driver.Furnisher); ok {

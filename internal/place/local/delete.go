@@ -105,7 +105,7 @@ func (b *Place) decideKept(ctx context.Context, h home, r *record) error {
 		return nil // the agent never worked in it
 	}
 	keep := filepath.Join(b.config.Dir, "kept", label(r.Name, r.UID))
-	broken := t.Trouble() != ""
+	broken := t.Problem() != ""
 	if broken && len(entries) > 0 {
 		r.KeptDir = keep
 		r.Kept = fmt.Sprintf("git does not know the worktree of agent %q any more, so its files are kept in %s", r.Name, keep)
@@ -172,5 +172,5 @@ func gitError(ctx context.Context, what string, cause error) error {
 	if !ok {
 		return runner.HostError(what, cause)
 	}
-	return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s: %s", what, ge.Words)
+	return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s: %s", what, ge.Message)
 }

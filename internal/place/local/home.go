@@ -135,17 +135,17 @@ func (h home) workspace() (fleet.Workspace, error) {
 		w.State, w.Reason = fleet.StateStopped, reason
 	default:
 		w.State = fleet.StateRunning
-		if w.Reason = h.trouble(r); w.Reason != "" {
+		if w.Reason = h.problem(r); w.Reason != "" {
 			w.State = fleet.StateUnhealthy
 		}
 	}
 	return w, nil
 }
 
-// trouble returns why the agent cannot work; empty if it can.
-func (h home) trouble(r *record) string {
+// problem returns why the agent cannot work; empty if it can.
+func (h home) problem(r *record) string {
 	if r.Repository != "" {
-		return h.tree(r).Trouble()
+		return h.tree(r).Problem()
 	}
 	for _, dir := range []string{h.work(), r.Dir} {
 		if info, err := os.Stat(dir); dir != "" && (err != nil || !info.IsDir()) {

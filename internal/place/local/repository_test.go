@@ -177,7 +177,7 @@ func TestProvisionFailures(t *testing.T) {
 	})
 	for _, tc := range []struct{ project, role, want string }{
 		{"nowhere", "coder", "there is no directory"},
-		{"no commit", "coder", "no commit to begin at"},
+		{"no commit", "coder", "has no commit"},
 		{"unreachable", "coder", "cannot fetch"},
 		{"no program", "coder", `the program "no-such-program" was not found`},
 		{"no claude", "coder", "npm install -g @anthropic-ai/claude-code"},

@@ -65,7 +65,7 @@ func changes(x *fixture) {
 	patch("")
 
 	never, err := x.b.Connect(a).Changes(x.ctx, x.run(x.h.Prompts.Says))
-	x.True(err != nil || never == nil, "changes of a run that was never given: %+v", never)
+	x.True(err != nil || never == nil, "changes of a run that was never dispatched: %+v", never)
 
 	_, err = x.b.Delete(x.ctx, a)
 	x.NoError(err)

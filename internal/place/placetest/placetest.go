@@ -191,7 +191,7 @@ var cases = []struct {
 	{"dispatch to no workspace", dispatchNothing},
 	{"follow from every cursor", followCursors},
 	{"follow after the sink gave up", followSinkError},
-	{"follow a run that was never given", followNothing},
+	{"follow a run that was never dispatched", followNothing},
 	{"follow is cut off and taken up", followCutOff},
 	{"interrupt", interrupt},
 	{"interrupt at once", interruptAtOnce},

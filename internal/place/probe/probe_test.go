@@ -166,8 +166,8 @@ func TestGet(t *testing.T) {
 	require.EqualError(t, err, "the connection was closed before an answer")
 }
 
-// TestGetTrouble uses broken servers. The error must say why, and must not contain the request.
-func TestGetTrouble(t *testing.T) {
+// TestGetErrors uses broken servers. The error must say why, and must not contain the request.
+func TestGetErrors(t *testing.T) {
 	t.Parallel()
 	listen := func(answer func(net.Conn)) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

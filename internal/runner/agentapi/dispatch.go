@@ -98,9 +98,9 @@ func (all *Runners) lastTask(a fleet.Agent, v *view) string {
 
 func agentBusy(a fleet.Agent, task string) error {
 	if task == "" {
-		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on something else: wait for that, or stop it in Coder", a.Name)
+		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy: wait for it, or stop it in Coder", a.Name)
 	}
-	return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q works on the task %s", a.Name, task).With("task_id", task)
+	return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", a.Name, task).With("task_id", task)
 }
 
 // giving is a message on its way to an agent.

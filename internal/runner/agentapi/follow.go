@@ -119,7 +119,7 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 			return failed("its workspace was deleted"), nil
 		}
 		if f.now().Sub(f.lost) > patienceLost {
-			reason := f.at.Facts().Trouble
+			reason := f.at.Facts().Problem
 			if reason == "" {
 				reason = "AgentAPI does not answer"
 			}
@@ -353,7 +353,7 @@ func (f *follower) missing() (fleet.Outcome, bool, error) {
 	case given || f.resumed || f.seen() || f.at.Facts().restarted(f.run):
 		return failed("the agent was restarted while it worked, and does not know of the task any more"), true, nil
 	}
-	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q was never given the task %s", f.agent.Name, f.run.TaskID)
+	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", f.agent.Name, f.run.TaskID)
 }
 
 // seen reports whether the run was in the conversation once.

@@ -34,7 +34,7 @@ type Facts struct {
 
 	Offline error  // AGENT_OFFLINE, why the agent cannot be reached; nil: it can
 	Ended   string // why runs in the workspace have ended; empty: they go on
-	Trouble string // what is wrong with the workspace, in words; empty: nothing is known
+	Problem string // what is wrong with the workspace, in words; empty: nothing is known
 	Running bool   // it was started, and is not being stopped
 
 	Started time.Time     // when it was started last, by the host's clock

@@ -13,21 +13,21 @@ import (
 
 // codexParser reads the events of `codex exec --json`, one a line. It passes over what it does not know.
 type codexParser struct {
-	format  Format
-	resumed conversation
-	before  tokens // what the conversation had used before this run
-	used    tokens // what it has used so far
-	session string
-	heard   bool // the model has answered, so it was told
-	known   bool // an event was understood
-	said    string
-	trouble string // the last error that it goes on after
-	failed  string
-	first   string // the first line that is not known, if none before it was
-	garbage string // the last line that is not an event
-	turns   int
-	tools   int
-	open    map[string]bool // items that have begun and not ended
+	format    Format
+	resumed   conversation
+	before    tokens // what the conversation had used before this run
+	used      tokens // what it has used so far
+	session   string
+	heard     bool // the model has answered, so it was told
+	known     bool // an event was understood
+	said      string
+	lastError string // the last error that it goes on after
+	failed    string
+	first     string // the first line that is not known, if none before it was
+	garbage   string // the last line that is not an event
+	turns     int
+	tools     int
+	open      map[string]bool // items that have begun and not ended
 }
 
 func newCodexParser(f Format) *codexParser {
@@ -136,8 +136,8 @@ var digits = regexp.MustCompile(`\d+`)
 // no progress.
 func (p *codexParser) notice(message string) []Piece {
 	message = codexFailure(message)
-	same := digits.ReplaceAllString(message, "") == digits.ReplaceAllString(p.trouble, "")
-	p.trouble = message
+	same := digits.ReplaceAllString(message, "") == digits.ReplaceAllString(p.lastError, "")
+	p.lastError = message
 	if message == "" || same {
 		return nil
 	}

@@ -13,54 +13,56 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// Errors of what is asked of a run that is under way.
+// Errors of calls for an active run.
 var (
 	ErrEnded      = errors.New("the run has ended")
-	ErrNoMessages = errors.New("the run takes no messages")
+	ErrNoMessages = errors.New("the run accepts no messages")
 	ErrNotRead    = errors.New("the run does not read its messages")
 	ErrNoAnswer   = errors.New("the run's supervisor does not answer")
-	ErrNotAsked   = errors.New("the run has not asked that")
-	ErrClosed     = errors.New("the run does not wait for the answer any more")
+	ErrNotAsked   = errors.New("the run has no such question")
+	ErrClosed     = errors.New("the run no longer waits for the answer")
 )
 
-// answerTimeout is how long a shim may take to answer. Nothing it does by itself takes longer.
+// answerTimeout is how long a shim may take to answer. No operation of it takes longer.
 const answerTimeout = messageTimeout + 3*time.Second
 
-// pingTimeout is how long a shim may take to say that it is there.
+// pingTimeout is how long a shim may take to answer a ping.
 const pingTimeout = 2 * time.Second
 
-// Interrupt asks the run to end: the group of the child gets TERM or, when kill is set, everything that descends from
-// the child gets KILL. A child that is asking its model gets TERM when the answer is there, but no later than after
-// linger, or after most of its grace if linger is 0. Interrupt does not wait for the end. ErrEnded when it has ended already.
+// Interrupt asks the run to end. It sends SIGTERM to the child's process group or, with kill set, SIGKILL to all
+// descendants of the child. If the child has an active request to its model, SIGTERM waits for the answer, at most for
+// linger or, if that is 0, for most of its grace period. Interrupt does not wait for the end. It returns ErrEnded if
+// the run has ended.
 func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, reason string) error {
 	return r.order(ctx, order{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }
 
-// Message writes a line to the input of the run's child. A message of the same id is not written again, and is no error
-// either when the run has ended since.
+// Message writes a line to the input of the run's child. A message with the id of an earlier one is not written again,
+// and succeeds even if the run has ended since.
 func (r Run) Message(ctx context.Context, id, text string) error {
 	err := r.order(ctx, order{Op: "message", ID: id, Text: text})
-	if errors.Is(err, ErrEnded) && r.had(id) {
+	if errors.Is(err, ErrEnded) && r.hasMessage(id) {
 		return nil
 	}
 	return err
 }
 
-// Answer gives the run's child the answer to the question of the id. The first answer counts: another one is no error.
+// Answer passes the answer to a question to the run's child. The first answer counts; further ones succeed without
+// effect.
 func (r Run) Answer(ctx context.Context, id, answer, message, by string) error {
 	return r.order(ctx, order{Op: "answer", ID: id, Text: answer, Message: message, By: by})
 }
 
-// maxMessages is how much of the file of messages is read, in bytes.
+// maxMessages limits how much of the file of messages is read, in bytes.
 const maxMessages = 1 << 20
 
-// had reports whether the run was given the message.
-func (r Run) had(id string) bool {
+// hasMessage reports whether the run got the message before.
+func (r Run) hasMessage(id string) bool {
 	b, err := agentfile.Read(r.Path(messagesFile), maxMessages)
 	return err == nil && slices.Contains(strings.Split(string(b), "\n"), id)
 }
 
-// Answers reports whether the shim answers. One that is suspended does not.
+// Answers reports whether the shim answers. A suspended shim does not.
 func (r Run) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -68,7 +70,7 @@ func (r Run) Answers(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	_, ok := <-more // a watch is told at once that there may be something
+	_, ok := <-more // a watch gets a notification at once
 	cancel()
 	for range more { // until the watch has ended
 	}
@@ -83,13 +85,13 @@ func (r Run) order(ctx context.Context, o order) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(past) })()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(expired) })()
 	var re reply
 	if err := json.NewDecoder(conn).Decode(&re); err != nil {
 		if os.IsTimeout(err) {
 			return ErrNoAnswer
 		}
-		return ErrEnded // it ended between the question and the answer
+		return ErrEnded // the run ended before it answered
 	}
 	switch re.Error {
 	case "":
@@ -106,8 +108,8 @@ func (r Run) order(ctx context.Context, o order) error {
 	return ErrEnded
 }
 
-// Watch returns a channel that receives when there may be more to see of the run, and is closed when the shim has
-// ended, in whatever way, or the context is done. ErrEnded when it has ended already.
+// Watch returns a channel that receives a value when there may be new output of the run. It is closed when the shim
+// ends or the context is done. Watch returns ErrEnded if the run has ended.
 func (r Run) Watch(ctx context.Context) (<-chan struct{}, error) {
 	conn, err := r.dial(ctx, order{Op: "watch"})
 	if err != nil {
@@ -132,7 +134,7 @@ func (r Run) Watch(ctx context.Context) (<-chan struct{}, error) {
 	return more, nil
 }
 
-// Wait returns how the run ended, when it has.
+// Wait waits for the end of the run and returns it.
 func (r Run) Wait(ctx context.Context) (*Exit, error) {
 	for again := firstLook; ; again = min(2*again, lastLook) {
 		if e, err := r.Settle(); e != nil || err != nil {
@@ -143,7 +145,7 @@ func (r Run) Wait(ctx context.Context) (*Exit, error) {
 			}
 			again = firstLook
 		}
-		// A shim that is about to listen, or has just stopped to, cannot tell when to look again.
+		// A shim that is about to listen, or has just stopped, sends no notification.
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -152,15 +154,15 @@ func (r Run) Wait(ctx context.Context) (*Exit, error) {
 	}
 }
 
-// End ends the run and returns how it ended: it is asked to, and killed when it has not after the grace. Nothing of it
-// is left then, the shim included.
+// End ends the run and returns its end: it interrupts the run, and kills it after the grace period. Then no process of
+// it is left, including the shim.
 func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit, error) {
 	e, err := r.end(ctx, grace, reason)
 	if err != nil {
 		return nil, err
 	}
 	c, err := r.Claim()
-	if errors.Is(err, agentfile.ErrReplaced) { // the run was ended for that
+	if errors.Is(err, agentfile.ErrReplaced) { // the run was ended because of that
 		return e, nil
 	}
 	if err != nil || c == nil {
@@ -171,7 +173,7 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-hopeless: // it has nothing to do any more
+		case <-hopeless: // nothing else can end it
 			if err := c.Shim.Signal(killSignal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				return e, err
 			}
@@ -194,7 +196,7 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 		if e, err := r.Settle(); e != nil || err != nil {
 			return e, err
 		}
-		// Whether it did any good, Wait tells; but a shim that does not answer will not do anything either.
+		// Wait tells whether it worked. But a shim that does not answer will not act either.
 		if err := step.act(); errors.Is(err, ErrNoAnswer) {
 			continue
 		}
@@ -214,12 +216,12 @@ const (
 	killTime  = giveUp + 2*drainTime
 )
 
-// past is a deadline that is over.
-var past = time.Unix(1, 0)
+// expired is an expired deadline.
+var expired = time.Unix(1, 0)
 
 // dial connects to the control socket and sends the order.
 func (r Run) dial(ctx context.Context, o order) (net.Conn, error) {
-	path, clean, err := short(r.Path("control"))
+	path, clean, err := shortSocket(r.Path("control"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrEnded
 	}
@@ -234,8 +236,8 @@ func (r Run) dial(ctx context.Context, o order) (net.Conn, error) {
 		}
 		return nil, ErrEnded
 	}
-	// A suspended shim takes a connection, and as much as fits into the system's buffer.
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(past) })
+	// A suspended shim accepts a connection, and data up to the size of the system's buffer.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(expired) })
 	defer stop()
 	if err := json.NewEncoder(conn).Encode(o); err != nil {
 		_ = conn.Close()

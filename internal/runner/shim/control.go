@@ -11,38 +11,38 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// order is what a client asks of the shim: one line of JSON over the control socket.
+// order is a request of a client to the shim: one line of JSON over the control socket.
 type order struct {
 	Op     string `json:"op"` // interrupt, message, answer or watch
 	Kill   bool   `json:"kill,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Linger is how long a request of the child to its model may take to end by itself; 0: most of Spec.Grace.
+	// Linger is how long an active request of the child to its model may take to complete; 0: most of Spec.Grace.
 	Linger time.Duration `json:"linger,omitempty"`
-	ID     string        `json:"id,omitempty"` // of a message, or of the question that is answered
+	ID     string        `json:"id,omitempty"` // of a message, or of the answered question
 	Text   string        `json:"text,omitempty"`
-	// Of an answer: what is said beside it, and who answers.
+	// For an answer: its message, and who answers.
 	Message string `json:"message,omitempty"`
 	By      string `json:"by,omitempty"`
 }
 
-// reply is the answer to an order, one line of JSON. A watch has none: it gets a byte each time there is more to see,
-// until the shim ends, in whatever way, and with it the connection.
+// reply is the answer to an order, one line of JSON. A watch has no reply: it gets a byte for each change, until the
+// shim ends, which closes the connection.
 type reply struct {
 	Error string `json:"error,omitempty"`
 }
 
 const (
-	errEnded   = "ended"   // the child reads no more
-	errFull    = "full"    // the child does not read what it was sent, or an answer cannot be kept
-	errNone    = "none"    // the child takes no messages
-	errUnknown = "unknown" // the child has not asked that
-	errClosed  = "closed"  // the child does not wait for the answer any more
+	errEnded   = "ended"   // the child has ended
+	errFull    = "full"    // the child does not read, or an answer cannot be stored
+	errNone    = "none"    // the child accepts no messages
+	errUnknown = "unknown" // there is no such question
+	errClosed  = "closed"  // the child no longer waits for the answer
 )
 
-// messagesFile has the ids of the messages that the run was given, a line each.
+// messagesFile holds the ids of the messages that the run got, one per line.
 const messagesFile = "messages"
 
-// messageTimeout is how long a message may wait for the child to make room for it.
+// messageTimeout is how long writing a message may block.
 const messageTimeout = 2 * time.Second
 
 // control serves the control socket.
@@ -51,12 +51,12 @@ type control struct {
 	orders   chan order // interrupts, for the supervisor
 	done     chan struct{}
 
-	writing  sync.Mutex // one message at a time
-	asks     *asks      // nil: asks nothing
-	messages *os.File   // nil: takes no messages
-	encode   bool       // as JSON strings
-	sent     map[string]bool
-	over     bool // the run has ended
+	writing   sync.Mutex // one message at a time
+	questions *questions // nil: no questions
+	messages  *os.File   // nil: no messages
+	encode    bool       // as JSON strings
+	sent      map[string]bool
+	over      bool // the run has ended
 
 	mu       sync.Mutex
 	watchers map[chan struct{}]struct{}
@@ -92,18 +92,18 @@ func (c *control) handle(conn net.Conn) {
 		_ = json.NewEncoder(conn).Encode(reply{Error: c.message(o.ID, o.Text)})
 	case "answer":
 		re := reply{Error: errUnknown}
-		if c.asks != nil {
-			re.Error = c.asks.answer(o)
+		if c.questions != nil {
+			re.Error = c.questions.answer(o)
 		}
 		_ = json.NewEncoder(conn).Encode(re)
 	}
 }
 
-// watch tells the client each time there is more to see. What it does not take in time is merged, so one that is slow
-// or stuck holds up nobody.
+// watch notifies the client of changes. Notifications that the client does not read are merged, so a slow client blocks
+// nobody.
 func (c *control) watch(conn net.Conn) {
 	more := make(chan struct{}, 1)
-	more <- struct{}{} // there may have been something before it came
+	more <- struct{}{} // something may have changed before
 	c.mu.Lock()
 	c.watchers[more] = struct{}{}
 	c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *control) grown() {
 	}
 }
 
-// message writes the text to the child, as a line, unless it has before.
+// message writes the text to the child as a line, unless it did so before.
 func (c *control) message(id, text string) string {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -161,14 +161,14 @@ func (c *control) message(id, text string) string {
 		return errEnded
 	}
 	c.sent[id] = true
-	if f, err := agentfile.Create(messagesFile); err == nil { // without it, a message that is sent again after the end is refused
+	if f, err := agentfile.Create(messagesFile); err == nil { // if this fails, a repeated message after the end is refused
 		_, _ = f.WriteString(id + "\n")
 		_ = f.Close()
 	}
 	return ""
 }
 
-// finish waits for the message that is being written, and takes no more.
+// finish waits for the message that is being written, and accepts no more.
 func (c *control) finish() {
 	c.writing.Lock()
 	defer c.writing.Unlock()

@@ -1,9 +1,9 @@
-// Package shim supervises one run of an agent from a process of its own, so that the run neither dies with the server
-// nor gets lost: whoever comes next finds everything in the run's directory.
+// Package shim supervises one run of an agent from a separate process. The run survives the server, and a restarted
+// server finds everything in the run's directory.
 //
-// The server prepares a directory and starts the shim on it. The shim claims the run, starts the child, and from then
-// on it alone reads what the child puts out, signals it, ends it at its deadline, kills whatever it leaves behind and
-// writes down how it ended. Nothing that the server does or omits blocks the child.
+// The server prepares a directory and starts the shim with it. The shim claims the run and starts the child. From then
+// on only the shim reads the child's output, sends it signals, ends it at its deadline, kills the processes that it
+// leaves behind, and records how it ended. Nothing that the server does blocks the child.
 //
 // A run's directory holds:
 //

@@ -19,28 +19,28 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// HandshakeFD is the file descriptor on which the shim tells the server whether it has started the child: one Handshake
-// as JSON. A server that is gone by then is no trouble.
+// HandshakeFD is the file descriptor on which the shim reports to the server whether it has started the child, as a
+// Handshake in JSON. The server may have ended by then.
 const HandshakeFD = 3
 
-// Handshake is the first thing a shim says.
+// Handshake is the first message of a shim.
 type Handshake struct {
 	Started bool   `json:"started,omitempty"`
-	Taken   bool   `json:"taken,omitempty"` // the run has been claimed before, so this shim does nothing
-	Error   string `json:"error,omitempty"` // why the child could not be started
+	Taken   bool   `json:"taken,omitempty"` // the run is claimed by another shim, so this shim does nothing
+	Error   string `json:"error,omitempty"` // why the child did not start
 }
 
-// Main is the shim: it runs what the directory args[0] says, with its own environment as that of the child, and
-// returns the exit code of the shim itself.
+// Main is the main function of the shim. It executes the run in the directory args[0]. The child gets the shim's
+// environment. Main returns the exit code of the shim.
 func Main(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "the shim takes the directory of a run; it is started by the server, not by people")
 		return 2
 	}
-	// The child dies with the thread that starts it, so that thread must live as long as the shim.
+	// The kernel kills the child when the thread that started it ends, so that thread must live as long as the shim.
 	runtime.LockOSThread()
-	_, _ = syscall.Setsid()          // in vain when it leads a session already
-	syscall.CloseOnExec(HandshakeFD) // or the server would wait for a shim that its child has killed
+	_, _ = syscall.Setsid()          // fails if it is a session leader already
+	syscall.CloseOnExec(HandshakeFD) // otherwise the server would wait while a descendant of the child holds it open
 	hands := os.NewFile(HandshakeFD, "handshake")
 	if err := supervise(Run(args[0]), hands); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -54,7 +54,7 @@ func supervise(run Run, hands io.WriteCloser) error {
 		_ = json.NewEncoder(hands).Encode(h)
 		_ = hands.Close()
 	}
-	// From within, the run's directory stays the same one even if it is moved away, and the socket's path is short.
+	// As the working directory, the run's directory stays accessible if it is moved, and the socket's path is short.
 	if err := os.Chdir(string(run)); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func supervise(run Run, hands io.WriteCloser) error {
 	if err != nil {
 		return err
 	}
-	// Caught and passed over, not ignored: the child would inherit that.
+	// The signals are caught, not ignored, because the child would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
 	died, told := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
@@ -90,28 +90,28 @@ func supervise(run Run, hands io.WriteCloser) error {
 	tell(Handshake{Started: true})
 	exit := s.loop(died, told)
 	s.control.finish()
-	if s.control.asks != nil {
-		s.control.asks.finish()
+	if s.control.questions != nil {
+		s.control.questions.finish()
 	}
-	run.forget(spec.Secrets)
+	run.removeSecrets(spec.Secrets)
 	_ = s.control.listener.Close()
 	_ = os.Remove("control")
 	logEnd(spec, exit)
 	err = writeOnce(run.Path("exit.json"), exit)
 	run.release()
-	s.control.grown() // for those who wait for just that
+	s.control.grown() // for watchers that wait for it
 	return err
 }
 
 func notStarted(run Run, spec Spec, cause error, tell func(Handshake)) error {
 	now := time.Now().UTC()
-	run.forget(spec.Secrets)
+	run.removeSecrets(spec.Secrets)
 	err := writeOnce(run.Path("exit.json"), Exit{End: NotStarted, Code: -1, Reason: cause.Error(), Started: now, Ended: now})
 	tell(Handshake{Error: cause.Error()})
 	return errors.Join(cause, err)
 }
 
-// start opens what the run needs, and starts the child.
+// start opens the files of the run, and starts the child.
 func start(run Run, spec Spec) (*supervisor, error) {
 	listener, err := net.Listen("unix", "control")
 	if err != nil {
@@ -124,7 +124,7 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		sent:     map[string]bool{},
 		watchers: map[chan struct{}]struct{}{},
 	}}
-	var ours, childs []*os.File // open files: of the shim, and of the child, which the shim closes when it has started
+	var ours, childs []*os.File // files for the shim, and files for the child, which the shim closes after the start
 	defer func() {
 		for _, f := range childs {
 			_ = f.Close()
@@ -137,17 +137,17 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	if spec.Asks != nil {
-		if s.control.asks, err = newAsks(*spec.Asks, run, s.control.grown); err != nil {
+		if s.control.questions, err = newQuestions(*spec.Asks, run, s.control.grown); err != nil {
 			return fail(err)
 		}
-		ours = append(ours, s.control.asks.pipe, s.control.asks.journal)
+		ours = append(ours, s.control.questions.pipe, s.control.questions.journal)
 	}
 	stdin, err := s.input()
 	if err != nil {
 		return fail(err)
 	}
 	childs = append(childs, stdin)
-	if slices.Contains(spec.Secrets, spec.StdinFile) { // what the child starts could read it
+	if slices.Contains(spec.Secrets, spec.StdinFile) { // otherwise processes of the child could read it
 		if err := os.Remove(run.Path(spec.StdinFile)); err != nil {
 			return fail(err)
 		}
@@ -179,8 +179,8 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		return fail(err)
 	}
 	if spec.Requests {
-		s.requests = newRequests(s.pumps[0].to)
-		s.pumps[0].requests = s.requests
+		s.modelRequests = newModelRequests(s.pumps[0].to)
+		s.pumps[0].modelRequests = s.modelRequests
 	}
 	stderr := stdout
 	if spec.SplitStderr {
@@ -195,17 +195,17 @@ func start(run Run, spec Spec) (*supervisor, error) {
 		return fail(err)
 	}
 	s.pid = p.Pid
-	_ = p.Release() // the supervisor waits for all children, this one included
+	_ = p.Release() // the supervisor waits for all children, also for this one
 	if id, err := process.Of(s.pid); err == nil {
 		if err := writeOnce(run.Path("child"), id); err != nil {
-			s.trouble = err.Error()
+			s.problem = err.Error()
 		}
 	}
 	for _, p := range s.pumps {
 		go p.run()
 	}
-	if s.control.asks != nil {
-		go s.control.asks.serve()
+	if s.control.questions != nil {
+		go s.control.questions.serve()
 	}
 	go s.control.serve()
 	return s, nil
@@ -218,10 +218,10 @@ func startChild(spec Spec, attr *os.ProcAttr) (*os.Process, error) {
 	return os.StartProcess(spec.Program, spec.Argv, attr)
 }
 
-// MessagesFD is the file descriptor from which a child that takes messages reads them, a line each.
+// MessagesFD is the file descriptor from which the child reads messages, one per line.
 const MessagesFD = 3
 
-// input opens what the child reads as its standard input.
+// input opens the standard input of the child.
 func (s *supervisor) input() (*os.File, error) {
 	if s.spec.StdinFile != "" {
 		return os.Open(filepath.Base(s.spec.StdinFile))

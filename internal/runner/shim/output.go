@@ -8,35 +8,34 @@ import (
 	"strconv"
 )
 
-// headShare is the part of an output's limit that its beginning gets; its end gets the rest, since a program tells at the
-// end how it went.
+// headShare is the fraction of an output's limit for its beginning. Its end gets the rest, because programs report
+// their result there.
 const headShare = 4
 
-// segments is how many files the end of an output is spread over. When another one is needed, the oldest is removed.
+// segments is the number of files for the end of an output. The oldest one is removed when another one is needed.
 const segments = 16
 
-// output writes what a child puts out to files of limited size, byte for byte. The beginning goes to the file itself.
-// What comes after that goes to segments, named after the file and the offset at which they begin; of these, the last
-// ones are kept. Everything is on the disk at once, so it can be followed while the child runs, and is there when the
-// supervisor is killed.
+// output writes the child's output unchanged to files of limited size. The beginning goes to the file itself. The rest
+// goes to segments, which are named after the file and their offset; the last segments are kept. Data is written at
+// once, so the output can be followed while the child runs, and survives the supervisor.
 //
-// Writes never fail, so that whoever feeds it goes on draining the child.
+// Write never fails, so that the child is always drained.
 type output struct {
 	path  string
-	most  int64 // bytes of the end that are kept at most
-	least int64 // bytes of the end that are kept at least, even if that is one segment more than most
+	most  int64 // maximum size of the kept end
+	least int64 // minimum size of the kept end, even if it takes one segment more than most
 	grown func()
 
-	file  *os.File // nil: the next byte begins a new segment
-	room  int64    // bytes that still go to the file
-	size  int64    // bytes that the child has put out
-	begun []int64  // offsets of the segments that are there
+	file  *os.File // nil: the next byte starts a new segment
+	room  int64    // free bytes in the file
+	size  int64    // size of the child's output
+	begun []int64  // offsets of the existing segments
 	lost  int64    // bytes that could not be written
-	err   error    // the first one of the files
+	err   error    // the first write error
 }
 
-// newOutput makes the file. A file that is there already is an error. An output of at most limit bytes is kept whole. Of a
-// longer one, at most limit bytes are kept, and as much of the beginning and the end as Keep returns for the limit least.
+// newOutput creates the file. It fails if the file exists. An output of at most limit bytes is kept completely. Of a
+// longer one, at most limit bytes are kept, and at least the parts that Keep returns for the limit least.
 func newOutput(path string, limit, least int64, grown func()) (*output, error) {
 	o := &output{path: path, room: limit / headShare, most: limit - limit/headShare, least: least - least/headShare, grown: grown}
 	var err error
@@ -65,7 +64,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// next begins a segment, and removes those that are not needed any more.
+// next starts a segment, and removes old segments.
 func (o *output) next() bool {
 	o.close()
 	if o.most == 0 || o.err != nil {
@@ -74,7 +73,7 @@ func (o *output) next() bool {
 	segment := max(1, o.most/segments)
 	for len(o.begun) > 1 && o.size-o.begun[0] >= o.most && o.size-o.begun[1] >= o.least {
 		if err := os.Remove(segmentPath(o.path, o.begun[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			o.err = err // or the child could fill the disk
+			o.err = err // otherwise the child could fill the disk
 			return false
 		}
 		o.begun = o.begun[1:]
@@ -103,7 +102,7 @@ func (o *output) put(p []byte) {
 	o.grown()
 }
 
-// Close ends the output.
+// Close closes the output.
 func (o *output) Close() {
 	o.close()
 	o.room = 0
@@ -119,12 +118,12 @@ func (o *output) close() {
 	o.file = nil
 }
 
-// segmentPath is where the segment is that begins at the offset.
+// segmentPath returns the path of the segment with the offset.
 func segmentPath(path string, offset int64) string {
 	return path + "." + strconv.FormatInt(offset, 10)
 }
 
-// segmentOffset is where the segment in the file begins; false when the file is not a segment of the output.
+// segmentOffset returns the offset of the segment in the file; false if the file is not a segment of the output.
 func segmentOffset(output, file string) (int64, bool) {
 	base := filepath.Base(output) + "."
 	if len(file) <= len(base) || file[:len(base)] != base {

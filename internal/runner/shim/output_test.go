@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOutputLimit checks that an output is whole, or has its beginning and its end, byte for byte; and that a reader that
-// keeps up sees all of it.
+// TestOutputLimit checks that an output is complete, or has its unchanged beginning and end, and that a fast reader
+// gets all of it.
 func TestOutputLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -22,7 +22,7 @@ func TestOutputLimit(t *testing.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		require.NoError(rt, err)
 		run := Run(dir)
-		reader := run.Reader("output") // before there is one
+		reader := run.Reader("output") // before the output exists
 		defer reader.Close()
 		var seen bytes.Buffer
 		skipped := int64(0)
@@ -110,7 +110,7 @@ func TestOutputLimit(t *testing.T) {
 	})
 }
 
-// TestOutputShares checks that the end gets three quarters of the limit, and that the disk is not used for much more.
+// TestOutputShares checks that the end gets three quarters of the limit, and that not much more disk space is used.
 func TestOutputShares(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -147,7 +147,7 @@ func TestOutputToFullDisk(t *testing.T) {
 	o := &output{file: full, room: 100, most: 300, grown: func() { t.Error("nothing has grown") }}
 	for range 100 {
 		n, err := o.Write([]byte("line\n"))
-		require.NoError(t, err, "the child is drained all the same")
+		require.NoError(t, err, "the child must still be drained")
 		require.Equal(t, 5, n)
 	}
 	o.Close()

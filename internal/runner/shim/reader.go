@@ -17,15 +17,15 @@ import (
 type Reader struct {
 	path  string
 	file  *os.File
-	begun int64 // where the file begins; -1 for the output's own, which comes before all segments
+	begun int64 // offset of the file; -1: the first file, which precedes all segments
 	at    int64
 }
 
-// Reader returns a reader of the output with the name, from its beginning. What is there of the output's own file can be
-// read also when the run is removed.
+// Reader returns a reader for the output with the name, from its beginning. It can still read the first file after the
+// run was removed.
 func (r Run) Reader(name string) *Reader {
 	x := &Reader{path: r.Path(name), begun: -1}
-	_ = x.open() // tried again with each Read
+	_ = x.open() // Read tries again
 	return x
 }
 
@@ -41,13 +41,13 @@ func (r *Reader) open() error {
 	return err
 }
 
-// absent reports whether the file is not there, or the agent put something else in its place.
+// absent reports whether the file does not exist, or was replaced by the agent.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, agentfile.ErrReplaced)
 }
 
-// Read reads some more. Both results are 0 when there is no more yet. When skipped is not 0, so many bytes are missing
-// before what the next call reads.
+// Read reads more output. Both results are 0 if there is no more yet. If skipped is not 0, that many bytes are missing
+// before the next ones.
 func (r *Reader) Read(p []byte) (n int, skipped int64, err error) {
 	if err := r.open(); err != nil || r.file == nil {
 		return 0, 0, err
@@ -60,13 +60,13 @@ func (r *Reader) Read(p []byte) (n int, skipped int64, err error) {
 		if err != nil || next < 0 {
 			return 0, 0, err
 		}
-		// The file was complete before the next one was made, so now everything in it is there.
+		// The file was complete before the next one was created, so all of it can be read now.
 		if n, err := r.read(p); n > 0 || err != nil {
 			return n, 0, err
 		}
 		f, err := agentfile.Open(segmentPath(r.path, next))
 		if absent(err) {
-			continue // removed since; there is another one
+			continue // it was removed; there is a newer one
 		}
 		if err != nil {
 			return 0, 0, err
@@ -89,7 +89,7 @@ func (r *Reader) read(p []byte) (int, error) {
 	return n, err
 }
 
-// next is where the segment after the file begins; -1 when there is none.
+// next returns the offset of the next segment; -1 if there is none.
 func (r *Reader) next() (int64, error) {
 	all, err := segmentsOf(r.path)
 	for _, begin := range all {
@@ -100,14 +100,14 @@ func (r *Reader) next() (int64, error) {
 	return -1, err
 }
 
-// Close ends the reading.
+// Close closes the reader.
 func (r *Reader) Close() {
 	if r.file != nil {
 		_ = r.file.Close()
 	}
 }
 
-// segmentsOf returns where the segments of the output begin, in order.
+// segmentsOf returns the offsets of the output's segments, in order.
 func segmentsOf(path string) ([]int64, error) {
 	entries, err := agentfile.ReadDir(filepath.Dir(path))
 	if absent(err) {
@@ -126,18 +126,18 @@ func segmentsOf(path string) ([]int64, error) {
 	return all, nil
 }
 
-// Kept is what was kept of an output, or of a file that a program wrote: all of it, or its beginning and its end.
+// Kept is the kept part of an output or of a program's file: all of it, or its beginning and its end.
 type Kept struct {
 	Data      []byte
-	GapOffset int   // where bytes are missing in Data
-	GapSize   int64 // how many; 0: none
+	GapOffset int   // position in Data of the missing bytes
+	GapSize   int64 // number of missing bytes; 0: none
 }
 
-// lineSearch is how far from the gap the end of a line is looked for, so that the gap is between lines.
+// lineSearch is how far from the gap an end of a line is searched, so that the gap is between lines.
 const lineSearch = 4 << 10
 
-// Keep returns the content of the run's file with the name, of which the beginning and the end are kept when it is longer
-// than the limit. A file that is not there is empty.
+// Keep returns the content of the run's file with the name. If it is longer than the limit, it returns its beginning
+// and end. A missing file is empty.
 func (r Run) Keep(name string, limit int64) (Kept, error) {
 	x, err := openParts(r.Path(name))
 	if err != nil {
@@ -165,7 +165,7 @@ func (r Run) Keep(name string, limit int64) (Kept, error) {
 	return Kept{Data: append(head[:len(head):len(head)], end...), GapOffset: len(head), GapSize: size - int64(len(head)+len(end))}, nil
 }
 
-// Head returns the beginning of the run's file with the name, at most limit bytes.
+// Head returns at most limit bytes from the start of the run's file with the name.
 func (r Run) Head(name string, limit int64) ([]byte, error) {
 	x, err := openParts(r.Path(name))
 	if err != nil {
@@ -175,7 +175,7 @@ func (r Run) Head(name string, limit int64) ([]byte, error) {
 	return x.read(0, limit)
 }
 
-// Tail returns the end of the run's file with the name, at most limit bytes.
+// Tail returns at most limit bytes from the end of the run's file with the name.
 func (r Run) Tail(name string, limit int64) ([]byte, error) {
 	x, err := openParts(r.Path(name))
 	if err != nil {
@@ -189,15 +189,14 @@ func (r Run) Tail(name string, limit int64) ([]byte, error) {
 // Page is a part of an output.
 type Page struct {
 	Data      []byte
-	Offset    int64 // where Data begins
+	Offset    int64 // offset of Data
 	Size      int64 // of the output so far
-	GapOffset int64 // where bytes of the output are missing
-	GapSize   int64 // how many; 0: none
+	GapOffset int64 // offset of the missing bytes
+	GapSize   int64 // number of missing bytes; 0: none
 }
 
-// Page returns at most limit bytes of the output with the name, from the offset, or from so many bytes before the end if
-// the offset is negative. Where bytes are missing, it begins after them or ends before them. ok is false if nothing is kept
-// of the output.
+// Page returns at most limit bytes of the output with the name, from the offset. A negative offset counts from the end.
+// If bytes are missing, the page starts after them or ends before them. ok is false if nothing of the output is kept.
 func (r Run) Page(name string, offset, limit int64) (p Page, ok bool, err error) {
 	x, err := openParts(r.Path(name))
 	if err != nil || len(x) == 0 {
@@ -205,7 +204,7 @@ func (r Run) Page(name string, offset, limit int64) (p Page, ok bool, err error)
 	}
 	defer x.close()
 	for _, f := range x {
-		if f.begin > p.Size { // more than one gap means that segments were removed meanwhile
+		if f.begin > p.Size { // several gaps mean that segments were removed meanwhile
 			if p.GapSize == 0 {
 				p.GapOffset = p.Size
 			}
@@ -235,7 +234,7 @@ type parts []part
 func openParts(path string) (parts, error) {
 	var all []int64
 	var err error
-	if name := filepath.Base(path); name == "output" || name == "stderr" { // other files are the program's own
+	if name := filepath.Base(path); name == "output" || name == "stderr" { // other files belong to the program
 		if all, err = segmentsOf(path); err != nil {
 			return nil, err
 		}
@@ -271,7 +270,7 @@ func (x parts) close() {
 	}
 }
 
-// size is how long the output was, and whether all of it is there.
+// size returns the size of the output, and whether all of it is kept.
 func (x parts) size() (size int64, whole bool) {
 	whole = true
 	for _, p := range x {
@@ -281,8 +280,8 @@ func (x parts) size() (size int64, whole bool) {
 	return size, whole
 }
 
-// read returns the bytes from one offset up to another one. Where bytes are missing at the beginning, it begins after
-// them; where they are missing further on, it ends before them.
+// read returns the bytes between two offsets. If bytes are missing at the start, the result starts after them. If bytes
+// are missing later, it ends before them.
 func (x parts) read(from, to int64) ([]byte, error) {
 	var b []byte
 	for _, p := range x {
@@ -325,7 +324,7 @@ func cutAfter(head []byte) int {
 	return len(head)
 }
 
-// cutBefore returns how much of the end is left out after a gap: up to the beginning of a line, or else of a character.
+// cutBefore returns how much of the end is left out after a gap: up to the start of a line, or else of a character.
 func cutBefore(end []byte) int {
 	if i := bytes.IndexByte(end[:min(len(end), lineSearch)], '\n'); i >= 0 && i+1 < len(end) {
 		return i + 1

@@ -7,34 +7,34 @@ import (
 	"sync"
 )
 
-// requests knows from the child's output whether it is asking its model just now, so that it can be ended between two
-// requests: the one in flight is paid for and its answer is wanted, the next one is not. It reads the events of Claude
-// Code's --include-partial-messages, and takes them out of what it passes on, since they repeat what others say.
+// modelRequests detects from the child's output whether a request to its model is active. So an interrupt can wait until it
+// is complete: its answer is paid for and useful. It reads the events of Claude Code's --include-partial-messages, and
+// removes them from the output, because other events repeat their content.
 //
-// A child that says nothing of the kind is never asking.
-type requests struct {
+// A child that prints no such events never has an active request.
+type modelRequests struct {
 	to   io.Writer
-	line []byte // the beginning of a line, as long as it may be one of those events
-	pass bool   // the rest of the line is passed on as it comes
+	line []byte // the start of a line that may be one of those events
+	pass bool   // the rest of the line is passed on
 
 	mu     sync.Mutex
-	asking map[string]bool // by the call that the asking subagent was started with; "" is the agent itself
-	last   bool            // the agent's last answer calls no tool, so the child is about to end
-	quiet  chan struct{}   // gets one when the child has stopped asking and goes on
+	asking map[string]bool // active requests, by the call that started the subagent; "" is the agent itself
+	last   bool            // the agent's last answer has no tool call, so the child is about to end
+	quiet  chan struct{}   // gets a value when there is no active request and the child continues
 }
 
-func newRequests(to io.Writer) *requests {
-	return &requests{to: to, asking: map[string]bool{}, quiet: make(chan struct{}, 1)}
+func newModelRequests(to io.Writer) *modelRequests {
+	return &modelRequests{to: to, asking: map[string]bool{}, quiet: make(chan struct{}, 1)}
 }
 
-// The beginnings of lines that are taken out.
+// Prefixes of the lines that are removed.
 var requestLines = [][]byte{[]byte(`{"type":"stream_event"`), []byte(`{"type":"system","subtype":"status"`)}
 
-// maxRequestLine is the longest line that is looked into, in bytes.
+// maxRequestLine limits the size of an event, in bytes.
 const maxRequestLine = 4 << 20
 
 // Write implements io.Writer.
-func (r *requests) Write(p []byte) (int, error) {
+func (r *modelRequests) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\n') + 1
@@ -48,8 +48,8 @@ func (r *requests) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// piece takes a part of one line; whole says that the line ends with it.
-func (r *requests) piece(piece []byte, whole bool) {
+// piece handles a part of one line. whole means that the line ends with it.
+func (r *modelRequests) piece(piece []byte, whole bool) {
 	if r.pass {
 		_, _ = r.to.Write(piece)
 		r.pass = !whole
@@ -68,7 +68,7 @@ func (r *requests) piece(piece []byte, whole bool) {
 }
 
 // known reports whether the line is one of the events.
-func (r *requests) known() bool {
+func (r *modelRequests) known() bool {
 	for _, l := range requestLines {
 		if bytes.HasPrefix(r.line, l) {
 			return true
@@ -77,8 +77,8 @@ func (r *requests) known() bool {
 	return false
 }
 
-// undecided reports whether the line can still become one of the events.
-func (r *requests) undecided() bool {
+// undecided reports whether the line may still become one of the events.
+func (r *modelRequests) undecided() bool {
 	for _, l := range requestLines {
 		if bytes.HasPrefix(l, r.line) {
 			return true
@@ -88,14 +88,14 @@ func (r *requests) undecided() bool {
 }
 
 // flush passes on what was held back.
-func (r *requests) flush() {
+func (r *modelRequests) flush() {
 	if len(r.line) > 0 {
 		_, _ = r.to.Write(r.line)
 		r.line = r.line[:0]
 	}
 }
 
-func (r *requests) event(line []byte) {
+func (r *modelRequests) event(line []byte) {
 	var e struct {
 		Type   string `json:"type"`
 		Status string `json:"status"`
@@ -131,9 +131,9 @@ func (r *requests) event(line []byte) {
 	}
 }
 
-// busy reports whether ending the child now would cut something off: an answer of the model, or the child's own end after
-// the last one.
-func (r *requests) busy() bool {
+// busy reports whether ending the child now would interrupt an answer of the model, or the child's own end after the
+// last one.
+func (r *modelRequests) busy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.asking) > 0 || r.last

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRequestsPassOn checks that everything but the events is passed on as it is, however it comes.
+// TestRequestsPassOn checks that everything except the events is passed on unchanged, regardless of how it is split.
 func TestRequestsPassOn(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -25,7 +25,7 @@ func TestRequestsPassOn(t *testing.T) {
 			}
 		}
 		var got bytes.Buffer
-		r := newRequests(&got)
+		r := newModelRequests(&got)
 		for all != "" {
 			n := rapid.IntRange(1, len(all)).Draw(t, "piece")
 			wrote, err := r.Write([]byte(all[:n]))
@@ -40,7 +40,7 @@ func TestRequestsPassOn(t *testing.T) {
 
 func TestRequestsOfSubagents(t *testing.T) {
 	t.Parallel()
-	r := newRequests(&bytes.Buffer{})
+	r := newModelRequests(&bytes.Buffer{})
 	for _, step := range []struct {
 		line  string
 		busy  bool
@@ -58,7 +58,7 @@ func TestRequestsOfSubagents(t *testing.T) {
 		{`{"type":"stream_event","event":{"type":"message_stop"},"parent_tool_use_id":"t2"}`, false, true},
 		{`{"type":"system","subtype":"status","status":"requesting"}`, true, false},
 		{`{"type":"stream_event","event":{"type":"message_delta","delta":{"stop_reason":"end_turn"}}}`, true, false},
-		{`{"type":"stream_event","event":{"type":"message_stop"}}`, true, false}, // it ends by itself
+		{`{"type":"stream_event","event":{"type":"message_stop"}}`, true, false}, // it is about to end by itself
 		{`{"type":"stream_event",`, true, false},
 	} {
 		_, err := r.Write([]byte(step.line + "\n"))
@@ -73,11 +73,11 @@ func TestRequestsOfSubagents(t *testing.T) {
 	}
 }
 
-// TestRequestsLongLine checks that a line that never ends is not kept.
+// TestRequestsLongLine checks that an endless line is not kept in memory.
 func TestRequestsLongLine(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer
-	r := newRequests(&got)
+	r := newModelRequests(&got)
 	_, _ = r.Write([]byte(`{"type":"stream_event"`))
 	for range 5 {
 		_, _ = r.Write(bytes.Repeat([]byte{'x'}, 1<<20))

@@ -14,39 +14,38 @@ import (
 	"fleet/internal/runner/process"
 )
 
-// Run is the directory of a run, wherever the run is between prepared and ended.
+// Run is the path of a run's directory, in any state of the run.
 type Run string
 
-// Claim says who supervises a run.
+// Claim records who supervises a run.
 type Claim struct {
-	Void bool       `json:"void,omitempty"` // nobody, for ever
+	Void bool       `json:"void,omitempty"` // nobody, permanently
 	Shim process.ID `json:"shim"`
 }
 
-// FilesDir is the directory in a run's directory that belongs to the program: what it writes there, Fleet reads as its own.
+// FilesDir is the directory in a run's directory to which the program writes its results.
 const FilesDir = "files"
 
-// Mark is what the environment of everything that the run starts begins a variable with: see process.KillMarked.
+// Mark returns the prefix of a variable in the environment of every process of the run: see process.KillMarked.
 func Mark(r Run) string { return "FLEET_RUN_DIR=" + string(r) + "/" }
 
-// Path is where the run keeps the file.
+// Path returns the path of a file of the run.
 func (r Run) Path(name string) string { return filepath.Join(string(r), name) }
 
-// Spec returns what is to be run.
+// Spec returns the specification of the run.
 func (r Run) Spec() (Spec, error) {
 	var s Spec
 	err := readJSON(r.Path("run.json"), &s)
 	return s, err
 }
 
-// Claim returns who supervises the run; nil when nobody has claimed it.
+// Claim returns who supervises the run; nil if nobody has claimed it.
 func (r Run) Claim() (*Claim, error) { return readOptional[Claim](r.Path("claim")) }
 
-// Exit returns how the run ended; nil when it has not.
+// Exit returns how the run ended; nil if it has not.
 func (r Run) Exit() (*Exit, error) { return readOptional[Exit](r.Path("exit.json")) }
 
-// Void makes sure that a run which no shim has claimed is never started, and says whether it could: false means that
-// a shim was first.
+// Void makes sure that a run that no shim has claimed is never started. It returns false if a shim has claimed it.
 func (r Run) Void() (bool, error) {
 	err := writeOnce(r.Path("claim"), Claim{Void: true})
 	if errors.Is(err, os.ErrExist) {
@@ -56,27 +55,27 @@ func (r Run) Void() (bool, error) {
 	return err == nil, err
 }
 
-// Settle returns how the run ended, or nil while it is under way. A run whose shim was killed has ended, and Settle
-// sees to it: it kills what is left of it and writes the end that the shim could not. The same goes for a run whose files
-// were replaced, since nobody can tell any more who supervises it.
+// Settle returns how the run ended; nil while it is active. If the run's shim was killed, Settle kills the remaining
+// processes and records the end. It does the same for a run whose files were replaced, because its supervisor is
+// unknown.
 func (r Run) Settle() (*Exit, error) {
 	e, c, err := r.state()
 	switch {
 	case errors.Is(err, agentfile.ErrReplaced):
-		return r.forfeit(c, err)
+		return r.endReplaced(c, err)
 	case e != nil || err != nil:
 		return e, err
 	case c.Shim.Alive():
 		return nil, nil
 	}
-	// The shim's last act is to write the end; it may have done that since the first look.
+	// The shim writes the end last, and may have done so since the first check.
 	if e, err := r.Exit(); e != nil || err != nil {
 		return e, err
 	}
-	return r.bury(c, Lost, false, "the process that supervised the run was killed")
+	return r.recordLost(c, Lost, false, "the process that supervised the run was killed")
 }
 
-// state returns how the run ended, nil while it has not, and who supervises it.
+// state returns how the run ended, nil if it has not, and who supervises it.
 func (r Run) state() (*Exit, *Claim, error) {
 	e, err := r.Exit()
 	if e != nil {
@@ -89,38 +88,38 @@ func (r Run) state() (*Exit, *Claim, error) {
 	return nil, c, err
 }
 
-// Kill ends a run whose shim does not answer: it kills all that the shim runs and the shim itself, and writes down the
-// end. A run that has ended stays as it is.
+// Kill ends a run whose shim does not answer. It kills all processes of the run and the shim, and records the end. It
+// does not change a run that has ended.
 func (r Run) Kill(end End) error {
 	e, c, err := r.state()
 	switch {
 	case errors.Is(err, agentfile.ErrReplaced):
-		_, err = r.forfeit(c, err)
+		_, err = r.endReplaced(c, err)
 		return err
 	case e != nil || err != nil:
 		return err
 	}
-	_, err = r.bury(c, end, killTree(c.Shim), "the process that supervised the run did not answer and was killed")
+	_, err = r.recordLost(c, end, killTree(c.Shim), "the process that supervised the run did not answer and was killed")
 	return err
 }
 
-// forfeit ends a run whose files were replaced.
-func (r Run) forfeit(c *Claim, cause error) (*Exit, error) {
+// endReplaced ends a run whose files were replaced.
+func (r Run) endReplaced(c *Claim, cause error) (*Exit, error) {
 	all := c != nil && !c.Void && killTree(c.Shim)
 	if _, err := r.Exit(); errors.Is(err, agentfile.ErrReplaced) {
 		if err := os.RemoveAll(r.Path("exit.json")); err != nil {
 			return nil, err
 		}
 	}
-	return r.bury(c, Lost, all, "the run was ended, because its files were replaced: "+cause.Error())
+	return r.recordLost(c, Lost, all, "the run was ended, because its files were replaced: "+cause.Error())
 }
 
-// killTree kills the shim and all that it runs, and says whether nothing is left of that.
+// killTree kills the shim and all its descendants, and reports whether none is left.
 func killTree(shim process.ID) bool {
 	if !process.Adopts || !shim.Alive() {
 		return false
 	}
-	// Suspended, it does nothing more, and is still the one that gets the orphans of what is killed.
+	// A suspended shim does nothing more, but still adopts the orphans of killed processes.
 	if err := shim.Signal(syscall.SIGSTOP); err != nil {
 		return false
 	}
@@ -140,9 +139,8 @@ func restarted(id process.ID) bool {
 	return err == nil && self.Boot != id.Boot
 }
 
-// bury writes down the end of a run whose shim is gone, and ends what can be found of it. all says that nothing of it is
-// left.
-func (r Run) bury(c *Claim, end End, all bool, why string) (*Exit, error) {
+// recordLost records the end of a run whose shim is gone, and kills its remaining processes. all says that none is left.
+func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) {
 	spec, err := r.Spec()
 	if err != nil && !errors.Is(err, agentfile.ErrReplaced) {
 		return nil, err
@@ -156,14 +154,14 @@ func (r Run) bury(c *Claim, end End, all bool, why string) (*Exit, error) {
 		}
 		switch n := process.KillMarked(cmp.Or(spec.Mark, Mark(r))); {
 		case n > 0:
-			e.Trouble = fmt.Sprintf("%d processes could not be killed", n)
+			e.Problem = fmt.Sprintf("%d processes could not be killed", n)
 		case all:
 			e.Reason += "; what it ran was ended too"
 		default:
 			e.Reason += "; what was found of the processes it ran was ended"
 		}
 	}
-	r.forget(spec.Secrets)
+	r.removeSecrets(spec.Secrets)
 	_ = os.Remove(r.Path("control"))
 	if info, err := os.Lstat(r.Path("claim")); err == nil {
 		e.Started = info.ModTime().UTC()
@@ -176,21 +174,21 @@ func (r Run) bury(c *Claim, end End, all bool, why string) (*Exit, error) {
 	return r.Exit()
 }
 
-// forget removes files with secrets.
-func (r Run) forget(names []string) {
+// removeSecrets removes files with secrets.
+func (r Run) removeSecrets(names []string) {
 	for _, n := range names {
 		_ = os.Remove(r.Path(n))
 	}
 }
 
-// WriteFile writes the file as a whole or not at all.
+// WriteFile writes a file atomically.
 func WriteFile(path string, data []byte, mode os.FileMode) error {
 	tmp, err := writeTemp(path, data, mode)
 	if err != nil {
 		return err
 	}
 	err = os.Rename(tmp, path)
-	if errors.Is(err, syscall.EISDIR) || errors.Is(err, os.ErrExist) { // a directory was put in its place
+	if errors.Is(err, syscall.EISDIR) || errors.Is(err, os.ErrExist) { // the agent replaced it by a directory
 		err = errors.Join(os.RemoveAll(path), os.Rename(tmp, path))
 	}
 	if err != nil {
@@ -199,8 +197,8 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	return err
 }
 
-// writeOnce writes the file as a whole, or returns os.ErrExist when there is one already. On a full disk it uses a spare
-// file of the run.
+// writeOnce writes the file atomically, and returns os.ErrExist if it exists. On a full disk it uses a spare file of
+// the run.
 func writeOnce(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -208,7 +206,7 @@ func writeOnce(path string, v any) error {
 	}
 	tmp, err := writeTemp(path, b, 0o600)
 	if isFull(err) {
-		tmp, err = writeSpare(filepath.Dir(path), b)
+		tmp, err = writeReserve(filepath.Dir(path), b)
 	}
 	if err != nil {
 		return err
@@ -231,7 +229,7 @@ func writeTemp(path string, data []byte, mode os.FileMode) (string, error) {
 	return f.Name(), nil
 }
 
-// maxFile is the longest file that describes a run, in bytes.
+// maxFile limits the size of a file that describes a run, in bytes.
 const maxFile = 16 << 20
 
 func readJSON(path string, v any) error {
@@ -239,7 +237,7 @@ func readJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, v); err != nil { // it is written as a whole or not at all
+	if err := json.Unmarshal(b, v); err != nil { // it is written atomically, so it was replaced
 		return fmt.Errorf("%s: %w: %w", path, agentfile.ErrReplaced, err)
 	}
 	return nil

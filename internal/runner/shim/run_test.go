@@ -25,7 +25,7 @@ func prepared(t *testing.T) Run {
 	return run
 }
 
-// TestClaim has many claim a run at once: one gets it, and everybody sees who.
+// TestClaim claims a run concurrently. One caller succeeds, and all see which one.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	run := prepared(t)
@@ -51,7 +51,7 @@ func TestClaim(t *testing.T) {
 	require.Equal(t, winners[0], c.Shim.PID)
 	void, err := run.Void()
 	require.NoError(t, err)
-	require.False(t, void, "a shim was first")
+	require.False(t, void, "the run is claimed")
 	left, err := filepath.Glob(run.Path(".claim*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -79,19 +79,19 @@ func TestSettle(t *testing.T) {
 	require.NoError(t, writeOnce(run.Path("claim"), Claim{Shim: self}))
 	e, err := run.Settle()
 	require.NoError(t, err)
-	require.Nil(t, e, "it is under way")
+	require.Nil(t, e, "the run is active")
 	require.NoError(t, writeOnce(run.Path("exit.json"), Exit{End: Exited, Code: 3}))
 	e, err = run.Settle()
 	require.NoError(t, err)
 	require.Equal(t, 3, e.Code)
 
 	for reason, shim := range map[string]process.ID{
-		"the process that supervised the run was killed": {PID: self.PID, Start: "0", Boot: self.Boot}, // whose pid somebody else has now
+		"the process that supervised the run was killed": {PID: self.PID, Start: "0", Boot: self.Boot}, // another process has the pid now
 		"the machine was restarted during the run":       {PID: self.PID, Start: self.Start, Boot: "another"},
 	} {
 		run := prepared(t)
 		require.NoError(t, writeOnce(run.Path("claim"), Claim{Shim: shim}))
-		require.NoError(t, writeOnce(run.Path("child"), process.ID{PID: self.PID, Start: "0", Boot: self.Boot})) // not to be killed
+		require.NoError(t, writeOnce(run.Path("child"), process.ID{PID: self.PID, Start: "0", Boot: self.Boot})) // must not be killed
 		e, err := run.Settle()
 		require.NoError(t, err)
 		require.Equal(t, Lost, e.End)
@@ -112,7 +112,7 @@ func TestSettle(t *testing.T) {
 
 func TestShortPaths(t *testing.T) {
 	t.Parallel()
-	path, clean, err := short("/run/control")
+	path, clean, err := shortSocket("/run/control")
 	require.NoError(t, err)
 	require.Equal(t, "/run/control", path)
 	clean()
@@ -120,7 +120,7 @@ func TestShortPaths(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
 	require.NoError(t, os.Mkdir(long, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(long, "control"), nil, 0o600))
-	path, clean, err = short(filepath.Join(long, "control"))
+	path, clean, err = shortSocket(filepath.Join(long, "control"))
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(path), maxSocketPath)
 	require.FileExists(t, path)

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// strayGrace is how long what the child leaves behind gets to end after TERM, before KILL.
-	strayGrace = time.Second
-	// killAgain is how often KILL is repeated, for what was started meanwhile.
+	// leftoverGrace is the time between SIGTERM and SIGKILL for processes that the child leaves behind.
+	leftoverGrace = time.Second
+	// killAgain is the interval for repeating SIGKILL, because new processes may have started.
 	killAgain = 10 * time.Millisecond
-	// giveUp is how long KILL is repeated: what is left then hangs in the kernel.
+	// giveUp is how long SIGKILL is repeated. Processes that are left then hang in the kernel.
 	giveUp = 10 * time.Second
-	// drainTime is how long the output may take to end when nobody is left to write. It only does when the child
-	// handed its output to a process that is not its own.
+	// drainTime is how long to wait for the end of the output when no process is left. It is needed only if the child
+	// passed its output to an unrelated process.
 	drainTime = 2 * time.Second
 )
 
-// supervisor is what a shim knows of its child. Its loop is one goroutine, which alone signals and waits, so that a
-// pid it signals cannot have been given to another process.
+// supervisor is the state of a shim and its child. Only the goroutine of its loop sends signals and waits for
+// processes, so that a pid cannot belong to another process.
 type supervisor struct {
 	run     Run
 	spec    Spec
@@ -33,39 +33,40 @@ type supervisor struct {
 	started time.Time
 	control *control
 	pumps   []*pump
-	trouble string
+	problem string
 
-	requests *requests // nil: it does not tell when it asks its model
+	modelRequests *modelRequests // nil: there are no events for requests
 
 	end     End
 	reason  string
 	exited  bool // the child has ended and was waited for
 	status  syscall.WaitStatus
 	orphans bool // the shim has other children
-	termed  bool // what the child left behind was asked to end
+	termed  bool // SIGTERM was sent to the processes that the child left behind
 	killing bool
 }
 
-// loop runs, woken when a child has died or the shim was told to end, until nothing is left of the child, its descendants and its output.
+// loop runs until the child, its descendants and its output have ended. died wakes it when a child has died, told when
+// the shim must end.
 func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 	s.end = Exited
 	var deadline, kill, again, hopeless, impatient <-chan time.Time
 	var quiet <-chan struct{}
-	var patience time.Time // until when a request under way is waited for
+	var patience time.Time // how long to wait for an active request
 	if s.spec.Timeout > 0 {
 		deadline = time.After(s.spec.Timeout)
 	}
 	for {
 		s.reap()
 		if s.exited {
-			strays := s.strays()
-			if !s.orphans && len(strays) == 0 {
+			leftovers := s.leftovers()
+			if !s.orphans && len(leftovers) == 0 {
 				break
 			}
 			if !s.termed {
 				s.termed = true
-				signalAll(strays, syscall.SIGTERM)
-				kill = time.After(strayGrace)
+				signalAll(leftovers, syscall.SIGTERM)
+				kill = time.After(leftoverGrace)
 			}
 		}
 		if s.killing {
@@ -83,7 +84,7 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 				kill = time.After(s.spec.Grace)
 			}
 		case <-deadline:
-			if !s.exited { // also when it was asked to end before, and did not
+			if !s.exited { // also if it was interrupted before and did not end
 				if s.end == Exited {
 					s.end = Deadline
 				}
@@ -93,21 +94,21 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 		case o := <-s.control.orders:
 			switch {
 			case s.exited:
-			case !o.Kill && s.requests != nil && s.requests.busy():
+			case !o.Kill && s.modelRequests != nil && s.modelRequests.busy():
 				s.end, s.reason = s.ended(o.Reason)
 				linger := o.Linger
 				if linger == 0 {
-					linger = s.spec.Grace * 3 / 4 // the rest is for what TERM takes
+					linger = s.spec.Grace * 3 / 4 // the rest is for SIGTERM
 				}
 				if until := time.Now().Add(linger); quiet == nil || until.Before(patience) {
-					quiet, patience, impatient = s.requests.quiet, until, time.After(linger)
+					quiet, patience, impatient = s.modelRequests.quiet, until, time.After(linger)
 				}
 			default:
 				s.interrupt(o.Reason)
 			}
 			s.killing = s.killing || o.Kill
 		case <-quiet:
-			if !s.exited && !s.requests.busy() {
+			if !s.exited && !s.modelRequests.busy() {
 				s.terminate()
 			}
 		case <-impatient:
@@ -118,20 +119,20 @@ func (s *supervisor) loop(died, told <-chan os.Signal) Exit {
 			s.killing = true
 		case <-again:
 		case <-hopeless:
-			s.trouble = "processes of the run could not be killed: the kernel does not let go of them"
+			s.problem = "processes of the run could not be killed: the kernel does not let go of them"
 			return s.exit()
 		}
 	}
 	return s.exit()
 }
 
-// interrupt asks the child to end, since somebody wants it to.
+// interrupt asks the child to end because of a request.
 func (s *supervisor) interrupt(reason string) {
 	s.end, s.reason = s.ended(reason)
 	s.terminate()
 }
 
-// ended is how the run ends when somebody asks for it now: as it was before, if it was asked to end before.
+// ended returns the end of a run that is interrupted now. If it was asked to end before, the first reason stays.
 func (s *supervisor) ended(reason string) (End, string) {
 	if s.end == Exited {
 		return Interrupted, reason
@@ -139,20 +140,20 @@ func (s *supervisor) ended(reason string) (End, string) {
 	return s.end, s.reason
 }
 
-// terminate sends TERM to the child's group. The child was not waited for, so the group is its own.
+// terminate sends SIGTERM to the child's group. The child was not waited for, so the group is still its own.
 func (s *supervisor) terminate() {
 	_ = syscall.Kill(-s.pid, syscall.SIGTERM)
-	_ = syscall.Kill(-s.pid, syscall.SIGCONT) // one that is suspended would not hear it
+	_ = syscall.Kill(-s.pid, syscall.SIGCONT) // a suspended process would not handle SIGTERM
 }
 
-// reap waits for the children that have ended: the child, and orphans that became the shim's.
+// reap waits for the children that have ended: the child, and orphans that the shim adopted.
 func (s *supervisor) reap() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
 		switch {
 		case err == syscall.EINTR:
-		case err != nil: // ECHILD: no child is left, so nothing that descends from one
+		case err != nil: // ECHILD: no child is left, and so no descendant
 			s.orphans = false
 			return
 		case pid == 0:
@@ -164,31 +165,31 @@ func (s *supervisor) reap() {
 	}
 }
 
-// strays returns what the child left behind.
-func (s *supervisor) strays() []process.Entry {
+// leftovers returns the processes that the child left behind.
+func (s *supervisor) leftovers() []process.Entry {
 	if s.orphans {
 		found, err := process.Descendants(os.Getpid())
 		if err != nil {
-			s.trouble = err.Error()
+			s.problem = err.Error()
 		}
 		return found
 	}
 	if process.Adopts {
-		return nil // where orphans become the shim's children, none of them means none at all
+		return nil // where the shim adopts orphans, no children mean no descendants
 	}
 	found, _ := process.Members(s.pid)
 	return found
 }
 
-// killAll kills the child and everything that descends from it, once.
+// killAll kills the child and all its descendants, once.
 func (s *supervisor) killAll() {
 	if !s.exited {
 		_ = syscall.Kill(-s.pid, syscall.SIGKILL)
 	}
-	found := s.strays()
+	found := s.leftovers()
 	groups := map[int]bool{}
 	for _, e := range found {
-		// A group at once, since killing one by one can lose against a program that keeps forking.
+		// Whole groups are killed, because killing processes one by one can lose against a program that keeps forking.
 		if e.Group != os.Getpid() && !groups[e.Group] {
 			groups[e.Group] = true
 			_ = syscall.Kill(-e.Group, syscall.SIGKILL)
@@ -203,7 +204,7 @@ func signalAll(entries []process.Entry, sig syscall.Signal) {
 	}
 }
 
-// exit collects how it went.
+// exit returns the end of the run.
 func (s *supervisor) exit() Exit {
 	close(s.control.done)
 	drained := time.After(drainTime)
@@ -216,10 +217,10 @@ func (s *supervisor) exit() Exit {
 			<-p.done
 		}
 		if p.to.err != nil {
-			s.trouble = "the output could not be kept: " + p.to.err.Error()
+			s.problem = "the output could not be kept: " + p.to.err.Error()
 		}
 	}
-	e.Trouble = s.trouble
+	e.Problem = s.problem
 	switch {
 	case s.exited && s.status.Exited():
 		e.Code = s.status.ExitStatus()
@@ -229,29 +230,29 @@ func (s *supervisor) exit() Exit {
 	return e
 }
 
-// pump moves what the child puts out into files.
+// pump copies the child's output to files.
 type pump struct {
-	from     *os.File
-	to       *output
-	requests *requests // looks at what passes; nil: nobody does
-	done     chan struct{}
+	from          *os.File
+	to            *output
+	modelRequests *modelRequests // detects requests in the data; may be nil
+	done          chan struct{}
 }
 
 func (p *pump) run() {
 	defer close(p.done)
 	var to io.Writer = p.to
-	if p.requests != nil {
-		to = p.requests
+	if p.modelRequests != nil {
+		to = p.modelRequests
 	}
 	_, _ = io.CopyBuffer(to, struct{ io.Reader }{p.from}, make([]byte, 64<<10))
-	if p.requests != nil {
-		p.requests.flush()
+	if p.modelRequests != nil {
+		p.modelRequests.flush()
 	}
 	p.to.Close()
 	_ = p.from.Close()
 }
 
-// signalName is what people call the signal.
+// signalName returns the usual name of the signal.
 func signalName(s syscall.Signal) string {
 	names := map[syscall.Signal]string{
 		syscall.SIGHUP: "HUP", syscall.SIGINT: "INT", syscall.SIGQUIT: "QUIT", syscall.SIGILL: "ILL", syscall.SIGABRT: "ABRT",
@@ -264,7 +265,7 @@ func signalName(s syscall.Signal) string {
 	return fmt.Sprint(int(s))
 }
 
-// logEnd appends a line on how the run ended to the agent's log.
+// logEnd appends a line about the end of the run to the agent's log.
 func logEnd(spec Spec, e Exit) {
 	if spec.Log == "" {
 		return
@@ -279,13 +280,13 @@ func logEnd(spec Spec, e Exit) {
 	if e.Reason != "" {
 		words = append(words, "("+e.Reason+")")
 	}
-	if e.Trouble != "" {
-		words = append(words, "; "+e.Trouble)
+	if e.Problem != "" {
+		words = append(words, "; "+e.Problem)
 	}
 	AppendLog(spec.Log, fmt.Sprintf("run %s ended: %s", spec.Name, strings.Join(words, " ")))
 }
 
-// AppendLog appends a line to a log, with the time before it. A log that is gone, or cannot be written, stays as it is.
+// AppendLog appends a line with the time to a log. It ignores errors and does not create the log.
 func AppendLog(path, line string) {
 	line = time.Now().UTC().Format(time.RFC3339) + " " + strings.ReplaceAll(line, "\n", " ") + "\n"
 	_ = agentfile.Append(path, []byte(line))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkTask measures what git adds to the beginning and the end of a task: one that did nothing, and one that committed and left a change.
+// BenchmarkTask measures the cost of git at the start and the end of a task, with and without changes.
 func BenchmarkTask(b *testing.B) {
 	dir := b.TempDir()
 	sh(b, dir, "git init -q -b main repo; cd repo; for i in $(seq 1000); do echo $i >f$i; done; git add .; git commit -qm one")
@@ -23,13 +23,13 @@ func BenchmarkTask(b *testing.B) {
 			require.NoError(b, g.Begin(b.Context(), tree, "agent", strconv.Itoa(n)))
 		}
 	})
-	b.Run("end of nothing", func(b *testing.B) {
+	b.Run("end without changes", func(b *testing.B) {
 		for b.Loop() {
 			_, err := g.Snapshot(b.Context(), tree, "agent", strconv.Itoa(n))
 			require.NoError(b, err)
 		}
 	})
-	b.Run("end of work", func(b *testing.B) {
+	b.Run("end with changes", func(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
 			n++

@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// Bundle writes the agent's work that is nowhere else to out, as a git bundle: its branch, and what Snapshot has kept. It
-// writes nothing when there is nothing. What a remote has is left out and, unless own is set, what the repository's tags
-// and branches have that are not of agents. Set own when the repository belongs to the agent alone.
+// Bundle writes the agent's work that is stored nowhere else to out, as a git bundle: its branch and its snapshots. It
+// writes nothing if there is none. It leaves out what a remote has and, unless own is set, what tags and branches of
+// other users contain. Set own if only the agent uses the repository.
 func (g *Git) Bundle(ctx context.Context, t Tree, uid string, own bool, out io.Writer) error {
 	v, err := g.view(t.Repository, false)
 	if err != nil {
 		return err
 	}
 	defer v.close()
-	// The bases of tasks are in the history of what the tasks came to.
+	// The base commits of tasks are in the history of their snapshots.
 	revs := []string{"--exclude=" + AgentRefs(uid) + "*.base", "--exclude=" + AgentRefs(uid) + "base", "--exclude=" + AgentRefs(uid) + "last.head", "--glob=" + AgentRefs(uid) + "*"}
 	switch {
 	case own:

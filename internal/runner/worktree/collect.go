@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// maxRefs is how many refs of its own an agent may have in the repository.
+// maxRefs limits the number of an agent's refs in the repository.
 const maxRefs = 1000
 
-// collect takes the agent's commits into the repository, and the objects that wants names. The agent's branches become branches of the repository, unless a branch that is not the
-// agent's has the name: then they get another name. Its tags and stash are kept as refs of the agent. It returns the refs
-// of the repository as they are then.
+// collect copies the agent's commits, and the objects in wants, into the repository. The agent's branches become
+// branches of the repository. A branch gets another name if the repository has one with that name that is not the
+// agent's. Tags and the stash are stored as refs of the agent. It returns the resulting refs of the repository.
 func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (refSet, error) {
 	have, err := g.refs(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	k, err := t.known()
+	k, err := t.readRecord()
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 	for name, r := range parseRefs(out + "\n") {
 		given := k.Given[name]
 		if _, found := slices.BinarySearch(tips, r.oid); r.to != "" || given == r.oid || given != "" && found {
-			continue // as the repository has it
+			continue // unchanged in the repository
 		}
 		if len(changed) < maxRefs || name == "refs/heads/"+t.Branch {
 			changed[name] = r.oid
@@ -46,7 +46,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 		wants = append(wants, oid)
 	}
 	if err := g.transfer(ctx, t, v, wants, have); err != nil {
-		// A broken branch keeps nothing else from being collected.
+		// A broken branch must not prevent collecting the others.
 		maps.DeleteFunc(changed, func(_, oid string) bool { return !slices.Contains(needed, oid) })
 		if ctx.Err() != nil || g.transfer(ctx, t, v, needed, have) != nil || len(needed) == 0 {
 			return nil, err
@@ -82,14 +82,14 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, wants ...string) (re
 	for _, u := range publish {
 		have[u.name] = ref{oid: u.oid}
 	}
-	return have, t.learn(k)
+	return have, t.writeRecord(k)
 }
 
-// publish says how the repository gets a branch of the agent, and whether it does.
-func (k *known) publish(t Tree, have refSet, branch, oid string) ([]update, bool) {
+// publish returns the updates for a branch of the agent, and whether the repository will have it.
+func (k *refRecord) publish(t Tree, have refSet, branch, oid string) ([]update, bool) {
 	last, before := k.Published[branch]
 	if before && last.OID == oid {
-		return nil, true // what people did with it since is theirs
+		return nil, true // unchanged by the agent; people may have changed it since
 	}
 	other := t.Branch + "-" + strings.ReplaceAll(branch, "/", "-")
 	if branch == t.Branch {
@@ -103,7 +103,7 @@ func (k *known) publish(t Tree, have refSet, branch, oid string) ([]update, bool
 		case there && now.oid == oid && before:
 			k.Published[branch] = published{name, oid}
 			return nil, true
-		case there && (!before || name != last.Name || now.oid != last.OID || now.occupied): // somebody else's, or at work there
+		case there && (!before || name != last.Name || now.oid != last.OID || now.occupied): // changed by others, or checked out
 			continue
 		case !there && !have.free(name):
 			continue
@@ -114,7 +114,7 @@ func (k *known) publish(t Tree, have refSet, branch, oid string) ([]update, bool
 	return nil, false
 }
 
-// old returns the value that a ref must have to be updated; zeros if it must not be there.
+// old returns the expected value of a ref for an update; zeros if the ref must not exist.
 func old(oid string, size int) string {
 	if oid == "" {
 		return strings.Repeat("0", size)
@@ -122,7 +122,8 @@ func old(oid string, size int) string {
 	return oid
 }
 
-// transfer copies the objects to the repository, with all that they need. It checks them: an agent may have made them.
+// transfer copies the objects, and all that they need, to the repository. It checks them, because an agent may have
+// made them.
 func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, have refSet) error {
 	tips := have.oids()
 	slices.Sort(wants)
@@ -143,8 +144,8 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	for _, tip := range tips {
 		revs += "^" + tip + "\n"
 	}
-	from := *v // a pack takes longer than a look
-	from.git, to.git = g.patient(), g.patient()
+	from := *v // a pack takes longer
+	from.git, to.git = g.withPackTime(), g.withPackTime()
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -162,13 +163,14 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	return err
 }
 
-// strict is how objects are checked. The flaws that are left out do no harm and are in the history of many repositories.
+// strict configures how objects are checked. The ignored flaws are harmless and occur in the history of many
+// repositories.
 const strict = "--strict=zeroPaddedFilemode=ignore,badTimezone=ignore,missingSpaceBeforeDate=ignore,badFilemode=ignore,missingSpaceBeforeEmail=ignore,missingNameBeforeEmail=ignore"
 
-// maxLoose is how many objects of a pack are stored each for itself.
+// maxLoose is the size of a pack, in objects, up to which objects are stored individually.
 const maxLoose = 100
 
-// unpack adds the objects of a pack to the repository of the view.
+// unpack adds the objects of a pack to the view's repository.
 func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	const header = 12 // "PACK", version, number of objects
 	in := bufio.NewReader(pack)
@@ -179,7 +181,7 @@ func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	args := []string{"index-pack", strict, "--stdin", "--fix-thin"}
 	switch n := binary.BigEndian.Uint32(begin[8:]); {
 	case !bytes.HasPrefix(begin, []byte("PACK")):
-		return &Error{Words: "git made no pack of the agent's work"}
+		return &Error{Message: "git created no pack of the agent's work"}
 	case n == 0:
 		_, err := io.Copy(io.Discard, in)
 		return err
@@ -189,10 +191,10 @@ func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	return v.pipe(ctx, in, io.Discard, args...)
 }
 
-// refresh gives the agent the branches, remote branches and tags of the repository as they are now. Those that the agent
-// has changed stay as they are.
+// refresh updates the agent's branches, remote branches and tags to those of the repository. It does not change those
+// that the agent has changed.
 func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
-	k, err := t.known()
+	k, err := t.readRecord()
 	if err != nil {
 		return err
 	}
@@ -205,7 +207,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	}
 	var out bytes.Buffer
 	as, env := g.asAgent(t), []string{"GIT_DIR=" + t.GitDir}
-	// It does not look at objects, and so runs no program.
+	// It reads no objects, and so runs no program.
 	if err := g.pipe(ctx, as, env, t.GitDir, nil, &out, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags"); err != nil {
 		return err
 	}
@@ -229,7 +231,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 			return err
 		}
 	}
-	return t.learn(k)
+	return t.writeRecord(k)
 }
 
 func union(a, b map[string]string) map[string]string {

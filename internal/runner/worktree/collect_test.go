@@ -22,7 +22,7 @@ func collected(t *testing.T, g *Git, tree Tree) string {
 
 func TestCollect(t *testing.T) {
 	t.Parallel()
-	t.Run("nothing of the agent's is written into the repository by the agent", func(t *testing.T) {
+	t.Run("the agent cannot write to the repository", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		before := sh(t, tree.Repository, "find .git -type f | sort | xargs sha256sum")
@@ -38,7 +38,7 @@ func TestCollect(t *testing.T) {
 		require.Equal(t, "fleet/papi-1 many\nmain one\n", collected(t, g, tree))
 		require.Equal(t, "150\n", sh(t, tree.Repository, "git show fleet/papi-1:f150; git fsck --full 2>&1"))
 	})
-	t.Run("branches of others stay as they are", func(t *testing.T) {
+	t.Run("branches of others are unchanged", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		sh(t, tree.Repository, "git branch theirs; git tag v2; git update-ref refs/remotes/origin/next HEAD; git update-ref refs/remotes/up/HEAD HEAD")
@@ -51,7 +51,7 @@ func TestCollect(t *testing.T) {
 			}, "\n"), collected(t, g, tree))
 		}
 	})
-	t.Run("a branch that somebody else has changed", func(t *testing.T) {
+	t.Run("a branch changed by someone else", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		sh(t, tree.Repository, "git checkout -q fleet/papi-1; git commit -q --allow-empty -m theirs; git checkout -q main")
@@ -60,7 +60,7 @@ func TestCollect(t *testing.T) {
 		sh(t, tree.Dir, "git commit -q --allow-empty -m more")
 		require.Equal(t, "fleet/papi-1 theirs\nfleet/papi-1-2 more\nmain one\n", collected(t, g, tree))
 	})
-	t.Run("a branch at work", func(t *testing.T) {
+	t.Run("a checked-out branch", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		sh(t, tree.Repository, "git checkout -q fleet/papi-1")
@@ -68,7 +68,7 @@ func TestCollect(t *testing.T) {
 		require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-2 mine\nmain one\n", collected(t, g, tree))
 		require.Empty(t, sh(t, tree.Repository, "git status --porcelain"))
 	})
-	t.Run("a branch that was deleted", func(t *testing.T) {
+	t.Run("a deleted branch", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		sh(t, tree.Dir, "git commit -q --allow-empty -m mine; git branch more")
@@ -86,7 +86,7 @@ func TestCollect(t *testing.T) {
 		require.Equal(t, "one\ntwo\n", sh(t, tree.Repository, "git show refs/fleet/agent/stash:file"))
 		require.Equal(t, "tag\n", sh(t, tree.Repository, "git cat-file -t refs/fleet/agent/tags/v1"))
 	})
-	t.Run("a broken branch beside a good one", func(t *testing.T) {
+	t.Run("a broken and a valid branch", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
@@ -114,7 +114,7 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// TestRefresh checks that a task begins with the branches and tags that the repository has then.
+// TestRefresh checks that a task starts with the current branches and tags of the repository.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -137,7 +137,7 @@ refs/tags/v1 two
 	require.Equal(t, "both two\nfleet/papi-1 one\nfleet/papi-1-both mine\nfleet/papi-1-theirs mine\nmain two\nnew two\ntheirs one\nv1 two\n", collected(t, g, tree))
 }
 
-// TestBorrowedObjects checks that collecting garbage in the repository takes nothing from an agent.
+// TestBorrowedObjects checks that garbage collection in the repository removes no object that an agent needs.
 func TestBorrowedObjects(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -155,7 +155,7 @@ func TestBorrowedObjects(t *testing.T) {
 	require.Equal(t, "three\n", sh(t, tree.Repository, "git fsck --full --no-dangling 2>&1; git show refs/fleet/agent/one:new"))
 }
 
-// TestRepositories checks that agents work on repositories of all layouts, with what people expect in them.
+// TestRepositories checks that agents can work on repositories of all layouts.
 func TestRepositories(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -202,7 +202,7 @@ origin/main
 	})
 }
 
-// TestLargeFiles checks that the files of Git LFS reach the repository.
+// TestLargeFiles checks that files of Git LFS reach the repository.
 func TestLargeFiles(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -213,7 +213,7 @@ func TestLargeFiles(t *testing.T) {
 	require.Equal(t, "./48/6e/"+digest+"\n", sh(t, tree.Repository, "cd .git/lfs/objects; find . -type f -o -type l"))
 }
 
-// TestNamedPipes checks that an agent cannot keep Fleet's git waiting for ever.
+// TestNamedPipes checks that an agent cannot block Fleet's git forever.
 func TestNamedPipes(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Available(); err != nil {

@@ -1,7 +1,6 @@
-// Package worktree gives agents working copies of a repository that do not get in each other's way, on a branch of its
-// own each. An agent has a git directory of its own, which borrows the repository's objects, and the agent cannot write
-// the repository. What agents commit is collected into the repository, where people find it. The package also finds out
-// what would be lost with a working copy.
+// Package worktree gives agents separate working copies of a repository, each on its own branch. An agent has its own
+// git directory, which uses the repository's objects as alternates, and cannot write to the repository. Fleet collects
+// the agents' commits into the repository. The package also determines what would be lost with a working copy.
 package worktree
 
 import (
@@ -23,16 +22,16 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// Git runs git without ever asking a person for anything.
+// Git runs git without prompts.
 type Git struct {
 	env     []string
-	limit   time.Duration // how long git may look at what an agent wrote, which can block it
+	limit   time.Duration // for reading what an agent wrote, which can block git
 	config  func() []string
-	sources sync.Map // path of a mirror -> the URL that it is of
-	locks   sync.Map // path of a repository -> *sync.Mutex: git's own locks fail instead of waiting
+	sources sync.Map // from the path of a mirror to its URL
+	locks   sync.Map // from the path of a repository to a *sync.Mutex, because git's own locks fail instead of waiting
 }
 
-// New returns a Git that runs with the environment, made safe.
+// New returns a Git that uses a safe version of the environment.
 func New(env []string) *Git {
 	g := &Git{limit: lookTime}
 	g.config = sync.OnceValue(g.readConfig)
@@ -41,7 +40,7 @@ func New(env []string) *Git {
 		name, _, _ := strings.Cut(v, "=")
 		own := name == "GIT_SSH_COMMAND" || name == "GIT_SSH"
 		ssh = ssh || own
-		if own || !strings.HasPrefix(name, "GIT_") { // GIT_DIR and its like would lead git elsewhere
+		if own || !strings.HasPrefix(name, "GIT_") { // GIT_DIR and the like would change git's paths
 			g.env = append(g.env, v)
 		}
 	}
@@ -54,24 +53,24 @@ func New(env []string) *Git {
 	return g
 }
 
-// Error is what git said when it failed. It has no credentials in it.
-type Error struct{ Words string }
+// Error is an error message of git, without credentials.
+type Error struct{ Message string }
 
-func (e *Error) Error() string { return e.Words }
+func (e *Error) Error() string { return e.Message }
 
 var credentials = regexp.MustCompile(`://[^/@\s]+@`)
 
-// Scrub removes credentials from a text with URLs in it.
+// Scrub removes credentials from URLs in a text.
 func Scrub(s string) string { return credentials.ReplaceAllString(s, "://") }
 
-// run runs git in the directory and returns what it wrote, without spaces around it. git reads the repository's own
-// configuration, which agents can write: commands that read or write files of a working tree, look at objects, or use
-// the network go through a view instead.
+// run runs git in the directory and returns its trimmed output. git reads the repository's own configuration, which
+// agents can write. Commands that read or write files of a working tree, read objects, or use the network must use a
+// view instead.
 func (g *Git) run(ctx context.Context, dir string, args ...string) (string, error) {
 	return g.runWith(ctx, nil, dir, args...)
 }
 
-// runWith is run with more variables in the environment.
+// runWith is run with additional environment variables.
 func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...string) (string, error) {
 	var out bytes.Buffer
 	err := g.pipe(ctx, nil, env, dir, nil, &out, args...)
@@ -81,7 +80,7 @@ func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...str
 	return strings.TrimSpace(out.String()), nil
 }
 
-// pipe is runWith with what confines git, what git reads and where its output goes. Policy and input may be nil.
+// pipe is runWith with a sandbox policy and with input and output. policy and input may be nil.
 func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, args ...string) error {
 	within := ctx
 	if p != nil {
@@ -89,7 +88,7 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 		defer cancel()
 		within = limited
 	}
-	// Hooks are for people's work in the repository, not for what Fleet does.
+	// Hooks are meant for people, not for Fleet.
 	args = append([]string{
 		"-C", dir, "-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
 	}, args...)
@@ -97,13 +96,13 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	cmd.Env = append(slices.Clone(g.env), env...)
 	var errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &errs
-	gentle(cmd)
+	stopGracefully(cmd)
 	if p != nil && sandbox.Available() == nil && cmd.Err == nil {
 		if err := sandbox.Confine(cmd, *p); err != nil {
 			return err
 		}
 	}
-	// A git that outlived its server would be in the way of the next one's; see gentle.
+	// A git process that survives its server would disturb the next server's; see stopGracefully.
 	runtime.LockOSThread()
 	err := cmd.Run()
 	runtime.UnlockOSThread()
@@ -111,20 +110,20 @@ func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir str
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case within.Err() != nil:
-		return &Error{Words: fmt.Sprintf("git did not end within %s: there may be a named pipe in place of one of its files", g.limit)}
+		return &Error{Message: fmt.Sprintf("git did not end within %s: one of its files may be a named pipe", g.limit)}
 	case errors.Is(err, exec.ErrNotFound):
-		return &Error{Words: "git was not found: install the package \"git\" of your system, or leave the project's repository out"}
+		return &Error{Message: "git was not found: install the package \"git\" of your system, or leave the project's repository out"}
 	case err != nil:
 		said := strings.TrimSpace(Scrub(errs.String()))
 		if said == "" {
 			said = err.Error()
 		}
-		return &Error{Words: said}
+		return &Error{Message: said}
 	}
 	return nil
 }
 
-// lock keeps everybody else from changing the repository.
+// lock locks the repository for changes by this process.
 func (g *Git) lock(repository string) (unlock func()) {
 	m, _ := g.locks.LoadOrStore(repository, &sync.Mutex{})
 	m.(*sync.Mutex).Lock()
@@ -134,14 +133,16 @@ func (g *Git) lock(repository string) (unlock func()) {
 // lookTime is the default of Git.limit.
 const lookTime = 2 * time.Minute
 
-// packTime is how many times as long as looking copying objects may take.
+// packTime is the factor by which copying objects may take longer than Git.limit.
 const packTime = 10
 
-// patient returns a Git that waits longer.
-func (g *Git) patient() *Git { return &Git{env: g.env, limit: packTime * g.limit, config: g.config} }
+// withPackTime returns a Git with the longer limit.
+func (g *Git) withPackTime() *Git {
+	return &Git{env: g.env, limit: packTime * g.limit, config: g.config}
+}
 
-// readConfig returns the files of git's configuration that are outside the system's directories: those of the user, the
-// files that these name, and where git itself is.
+// readConfig returns the files outside the system's directories that git reads: the user's configuration files, the
+// files that these name, and git's installation.
 func (g *Git) readConfig() []string {
 	var paths []string
 	if program, err := exec.LookPath("git"); err == nil {
@@ -165,7 +166,7 @@ func (g *Git) readConfig() []string {
 			paths = append(paths, filepath.Join(value, "git"))
 		}
 	}
-	listed, _ := g.run(ctx, "/", "config", "--global", "--includes", "--show-origin", "-z", "--list") // an error: there is none
+	listed, _ := g.run(ctx, "/", "config", "--global", "--includes", "--show-origin", "-z", "--list") // an error means that there is none
 	fields := strings.Split(listed, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
 		if file, ok := strings.CutPrefix(fields[i], "file:"); ok && filepath.IsAbs(file) {
@@ -182,10 +183,10 @@ func (g *Git) readConfig() []string {
 	return slices.Compact(paths)
 }
 
-// stopTime is how long git gets to clean up when it is cut off.
+// stopTime is how long git may clean up after its context is done.
 const stopTime = 5 * time.Second
 
-// RemoveAll removes the directory and everything in it, also what is read-only, such as caches of modules.
+// RemoveAll removes the directory with everything in it, also read-only directories such as module caches.
 func RemoveAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil || !errors.Is(err, os.ErrPermission) {
@@ -198,7 +199,7 @@ func RemoveAll(dir string) error {
 		return nil
 	})
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("%s cannot be removed: %w", dir, err)
+		return fmt.Errorf("cannot remove %s: %w", dir, err)
 	}
 	return nil
 }

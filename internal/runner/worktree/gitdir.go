@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// separate reports whether the tree has a git directory of its own. One of an earlier version does not until it is migrated.
+// separate reports whether the tree has its own git directory. One of an earlier version has not until it is migrated.
 func (t Tree) separate() bool {
 	if t.GitDir == "" {
 		return false
@@ -25,11 +25,12 @@ func (t Tree) separate() bool {
 	return err == nil && info.IsDir()
 }
 
-// found makes the agent's git directory, with its branch at the commit. Nobody has worked in what may be there of it.
-func (g *Git) found(ctx context.Context, t Tree, have refSet, commit string) error {
-	k := &known{Given: have.given(t.UID), Published: map[string]published{t.Branch: {t.Branch, commit}}}
+// initGitDir creates the agent's git directory with its branch at the commit. It replaces what an interrupted call left
+// there.
+func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, commit string) error {
+	k := &refRecord{Given: have.given(t.UID), Published: map[string]published{t.Branch: {t.Branch, commit}}}
 	delete(k.Given, "refs/heads/"+t.Branch)
-	dir, err := g.skeleton(ctx, t, have)
+	dir, err := g.newGitDir(ctx, t, have)
 	if err != nil {
 		return err
 	}
@@ -39,15 +40,15 @@ func (g *Git) found(ctx context.Context, t Tree, have refSet, commit string) err
 			return err
 		}
 	}
-	if err := t.learn(k); err != nil {
+	if err := t.writeRecord(k); err != nil {
 		return err
 	}
 	return os.Rename(dir, t.GitDir)
 }
 
-// skeleton makes a git directory beside that of the tree, and returns it. It borrows the objects of the repository, and has copies
-// of its refs, configuration and hooks, but no HEAD.
-func (g *Git) skeleton(ctx context.Context, t Tree, have refSet) (dir string, err error) {
+// newGitDir creates a git directory next to that of the tree, and returns it. It uses the repository's objects, and has
+// copies of its refs, configuration and hooks, but no HEAD.
+func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, err error) {
 	common := commonDir(t.Repository)
 	if common == "" {
 		return "", noRepository(t.Repository)
@@ -69,7 +70,7 @@ func (g *Git) skeleton(ctx context.Context, t Tree, have refSet) (dir string, er
 	}
 	files := map[string]string{
 		"config":                  config,
-		"objects/info/alternates": alternates(borrowed(filepath.Join(common, "objects"))),
+		"objects/info/alternates": alternates(withAlternates(filepath.Join(common, "objects"))),
 		"packed-refs":             packed(have, t),
 	}
 	for name, r := range have {
@@ -90,7 +91,7 @@ func (g *Git) skeleton(ctx context.Context, t Tree, have refSet) (dir string, er
 	return dir, copyHooks(filepath.Join(common, "hooks"), filepath.Join(dir, "hooks"))
 }
 
-// maxCopied is the longest file that is copied from a repository, in bytes.
+// maxCopied limits the size of a file that is copied from a repository, in bytes.
 const maxCopied = 16 << 20
 
 func writeNew(path, text string) error {
@@ -100,7 +101,7 @@ func writeNew(path, text string) error {
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
-// packed is a file packed-refs with the refs that the agent gets.
+// packed returns the content of packed-refs with the refs that the agent gets.
 func packed(have refSet, t Tree) string {
 	var b bytes.Buffer
 	for name, oid := range have.given(t.UID) {
@@ -111,11 +112,11 @@ func packed(have refSet, t Tree) string {
 	return b.String()
 }
 
-// copyHooks copies hooks, which run when the agent commits, as those of any clone would.
+// copyHooks copies hooks. They run when the agent commits, as in any clone.
 func copyHooks(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
-		return nil //nolint:nilerr // a repository need not have any
+		return nil //nolint:nilerr // the repository has no hooks
 	}
 	for _, e := range entries {
 		path := filepath.Join(from, e.Name())
@@ -134,11 +135,11 @@ func copyHooks(from, to string) error {
 	return nil
 }
 
-// notCopied are the settings that say how a repository is laid out, or that cannot hold in another one.
+// notCopied matches settings that describe the layout of a repository or are not valid in another one.
 var notCopied = regexp.MustCompile(`^(core\.(bare|worktree|fsmonitor|untrackedcache|sparsecheckout.*|splitindex|repositoryformatversion)|include\..*|includeif\..*|index\.sparse|extensions\.(worktreeconfig|refstorage)|gc\..*|maintenance\..*)$`)
 
-// copyConfig returns the configuration of the repository for the agent's git directory: its remotes, filters and habits. What
-// it names runs as a program of the agent.
+// copyConfig returns the repository's configuration for the agent's git directory: remotes, filters and preferences.
+// Programs that it names run as the agent.
 func (g *Git) copyConfig(ctx context.Context, common string) (string, error) {
 	list, err := g.run(ctx, "/", "config", "--file", filepath.Join(common, "config"), "--includes", "-z", "--list")
 	if err != nil {
@@ -169,12 +170,12 @@ func (g *Git) copyConfig(ctx context.Context, common string) (string, error) {
 	return b.String(), nil
 }
 
-// quoteConfig quotes a value of a configuration of git.
+// quoteConfig quotes a value for a git configuration.
 func quoteConfig(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\b", `\b`).Replace(s) + `"`
 }
 
-// open returns a view of the agent's tree. What git writes in it goes into the view; see collect.
+// open returns a view of the agent's tree. Objects that git writes stay in the view; see collect.
 func (g *Git) open(t Tree) (*view, error) {
 	common := commonDir(t.Repository)
 	if common == "" {
@@ -182,7 +183,7 @@ func (g *Git) open(t Tree) (*view, error) {
 	}
 	dir := t.Dir
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		dir = t.GitDir // its refs can be looked at
+		dir = t.GitDir // its refs can be read
 	}
 	v, err := g.newView(dir, t.GitDir, true)
 	if err != nil {
@@ -211,22 +212,22 @@ func (g *Git) fillOwn(v *view, t Tree, common string) error {
 	if err := os.MkdirAll(filepath.Join(v.tmp, "objects", "pack"), 0o700); err != nil {
 		return err
 	}
-	from := append([]string{filepath.Join(t.GitDir, "objects")}, borrowed(filepath.Join(common, "objects"))...)
+	from := append([]string{filepath.Join(t.GitDir, "objects")}, withAlternates(filepath.Join(common, "objects"))...)
 	if err := writeNew(filepath.Join(v.tmp, "objects", "info", "alternates"), alternates(from)); err != nil {
 		return err
 	}
 	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false))
 }
 
-// asAgent is the policy of git that changes the agent's git directory with the configuration that the agent gave it: it can
-// do nothing that the agent cannot.
+// asAgent returns the policy for git commands that change the agent's git directory and so use the agent's
+// configuration: they can do only what the agent can.
 func (g *Git) asAgent(t Tree) *sandbox.Policy {
 	return &sandbox.Policy{
 		Write: []string{t.GitDir}, Read: append(append(sandbox.System(), g.config()...), Shared(t.Repository)...), Network: sandbox.Offline,
 	}
 }
 
-// headOf returns the commit that the agent is on.
+// headOf returns the commit of the agent's HEAD.
 func (g *Git) headOf(ctx context.Context, t Tree) (string, error) {
 	if oid := t.quickHead(); oid != "" {
 		return oid, nil
@@ -239,7 +240,7 @@ func (g *Git) headOf(ctx context.Context, t Tree) (string, error) {
 	return v.run(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 }
 
-// quickHead is headOf without git, for the usual case; empty if it is another one.
+// quickHead returns the same as headOf without running git; empty if the case is unusual.
 func (t Tree) quickHead() string {
 	root, err := os.OpenRoot(t.GitDir)
 	if err != nil {
@@ -256,7 +257,7 @@ func (t Tree) quickHead() string {
 	return head
 }
 
-// readIn returns the content of a small regular file, without spaces around it; empty if there is none.
+// readIn returns the trimmed content of a small regular file; empty if there is none.
 func readIn(root *os.Root, name string) string {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// agentsGit is the name that a git directory of the agent's gets among the files that are kept, so that git does not read
-// its configuration when people work there.
-const agentsGit = ".git-of-agent"
+// keptGitName is the new name of the agent's git directories in a tree that is kept, so that git does not read their
+// configuration when people work there.
+const keptGitName = ".git-of-agent"
 
-// Move makes the tree a worktree of its repository in another directory, with the agent's changes, index and merge. People
-// may work there: nothing that the agent configured counts. One that is there already is no error.
+// Move converts the tree to a worktree of its repository in another directory, with the agent's changes, index and
+// merge. It is safe to work there, because the agent's configuration is not used. Move succeeds if the worktree exists
+// already.
 func (g *Git) Move(ctx context.Context, t Tree, to string) error {
 	if !t.separate() {
 		return g.repair(ctx, t, to)
@@ -44,7 +45,7 @@ func (g *Git) Move(ctx context.Context, t Tree, to string) error {
 	if err := moveFiles(t.Dir, to); err != nil {
 		return err
 	}
-	if err := defuse(to, index); err != nil {
+	if err := hideSubmodules(to, index); err != nil {
 		return err
 	}
 	if _, err := g.run(ctx, to, "read-tree", "--empty"); err != nil {
@@ -59,15 +60,15 @@ func (g *Git) Move(ctx context.Context, t Tree, to string) error {
 	return t.discard(to)
 }
 
-// repair ends a move that was interrupted when the files were there already.
+// repair completes a move that was interrupted after the files were moved.
 func (g *Git) repair(ctx context.Context, t Tree, to string) error {
 	if commonDir(t.Repository) == "" || readLink(to) == "" {
-		return &Error{Words: "there is no git directory of " + t.Dir}
+		return &Error{Message: "there is no git directory of " + t.Dir}
 	}
 	return RemoveAll(t.Dir)
 }
 
-// readIndex returns the agent's index as update-index reads it, and the objects in it.
+// readIndex returns the agent's index in the input format of update-index, and the objects in it.
 func (v *view) readIndex(ctx context.Context) (index []byte, objects []string, err error) {
 	var out bytes.Buffer
 	if err := v.pipe(ctx, nil, &out, "ls-files", "--stage", "-z"); err != nil {
@@ -83,12 +84,12 @@ func (v *view) readIndex(ctx context.Context) (index []byte, objects []string, e
 
 const gitlink = "160000" // the mode of a submodule
 
-// worktree makes a worktree of the repository without files, at the commit. It is on the agent's branch, if that is at the
-// commit in the repository too.
+// worktree creates a worktree of the repository without files, at the commit. It checks out the agent's branch if that
+// is at the same commit in the repository.
 func (g *Git) worktree(ctx context.Context, t Tree, to, at, head string, have refSet) error {
 	args := []string{"worktree", "add", "--quiet", "--no-checkout", "--force", "--force"}
 	branch, on := strings.CutPrefix(at, "ref: refs/heads/")
-	k, err := t.known()
+	k, err := t.readRecord()
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (g *Git) worktree(ctx context.Context, t Tree, to, at, head string, have re
 	return err
 }
 
-// moveFiles moves everything but the link to the git directory.
+// moveFiles moves all files except the link to the git directory.
 func moveFiles(from, to string) error {
 	entries, err := agentfile.ReadDir(from)
 	if err != nil {
@@ -129,7 +130,7 @@ func moveFiles(from, to string) error {
 	return nil
 }
 
-// moveEntry moves a file or a directory. Only root can move a directory that is read-only.
+// moveEntry moves a file or a directory. Only root can move a read-only directory.
 func moveEntry(from, to string, e fs.DirEntry) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, fs.ErrPermission) || !e.IsDir() {
@@ -145,8 +146,8 @@ func moveEntry(from, to string, e fs.DirEntry) error {
 	return errors.Join(os.Rename(from, to), os.Chmod(to, info.Mode().Perm()))
 }
 
-// defuse takes the git directories of submodules out of git's sight: git would look into them with their own configuration.
-func defuse(dir string, index []byte) error {
+// hideSubmodules renames the git directories of submodules, because git would use their configuration.
+func hideSubmodules(dir string, index []byte) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -160,14 +161,14 @@ func defuse(dir string, index []byte) error {
 		if _, err := root.Lstat(filepath.Join(path, ".git")); err != nil {
 			continue
 		}
-		if err := root.Rename(filepath.Join(path, ".git"), filepath.Join(path, agentsGit)); err != nil {
+		if err := root.Rename(filepath.Join(path, ".git"), filepath.Join(path, keptGitName)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keepMerge makes the worktree one in which a merge is under way, if one was.
+// keepMerge restores a merge in progress in the worktree.
 func (g *Git) keepMerge(ctx context.Context, t Tree, to string) error {
 	own, err := g.run(ctx, to, "rev-parse", "--absolute-git-dir")
 	if err != nil {
@@ -191,11 +192,11 @@ func (g *Git) keepMerge(ctx context.Context, t Tree, to string) error {
 	return nil
 }
 
-// discard removes the git directory of a tree that has become a worktree. One with submodules is kept, since their commits are
-// nowhere else, beside the worktree.
+// discard removes the git directory of a tree that became a worktree. If there are submodules, it moves the directory
+// next to the worktree, because their commits exist nowhere else.
 func (t Tree) discard(to string) error {
 	if entries, err := agentfile.ReadDir(filepath.Join(t.GitDir, "modules")); err == nil && len(entries) > 0 {
-		if err := os.Rename(t.GitDir, to+agentsGit); err != nil {
+		if err := os.Rename(t.GitDir, to+keptGitName); err != nil {
 			return err
 		}
 		return RemoveAll(t.Dir)
@@ -206,7 +207,7 @@ func (t Tree) discard(to string) error {
 	return RemoveAll(t.Dir)
 }
 
-// Abandon moves the files of a tree that git cannot look at to another directory, with the git directory out of git's sight.
+// Abandon moves the files of a tree that git cannot read to another directory, and hides the git directory from git.
 func (t Tree) Abandon(to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
@@ -219,14 +220,14 @@ func (t Tree) Abandon(to string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	if err := root.Rename(".git", agentsGit); err != nil && !os.IsNotExist(err) {
+	if err := root.Rename(".git", keptGitName); err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	if !t.separate() {
 		return nil
 	}
-	if err := root.RemoveAll(agentsGit); err != nil { // the link to it
+	if err := root.RemoveAll(keptGitName); err != nil { // the link to it
 		return err
 	}
-	return os.Rename(t.GitDir, filepath.Join(to, agentsGit))
+	return os.Rename(t.GitDir, filepath.Join(to, keptGitName))
 }

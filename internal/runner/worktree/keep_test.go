@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMoveKeepsTheIndex checks that what was staged, and a merge with conflicts, are in the worktree that is kept.
+// TestMoveKeepsTheIndex checks that the kept worktree has the staged files, and a merge with conflicts.
 func TestMoveKeepsTheIndex(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
@@ -27,7 +27,7 @@ func TestMoveKeepsTheIndex(t *testing.T) {
 	require.Equal(t, "merged\n", sh(t, tree.Repository, "git log -1 --format=%s fleet/papi-1"))
 }
 
-// TestKeptTreesAreSafe checks that nothing that the agent configured runs when people work in a tree that is kept.
+// TestKeptTreesAreSafe checks that the agent's configuration has no effect in a kept tree.
 func TestKeptTreesAreSafe(t *testing.T) {
 	t.Parallel()
 	for name, move := range map[string]func(*Git, Tree, string) error{
@@ -41,9 +41,9 @@ func TestKeptTreesAreSafe(t *testing.T) {
 				git init -q inner; cd inner; git commit -q --allow-empty -m inner; cd ..; git add inner 2>/dev/null`)
 			sh(t, tree.Dir, attribute)
 			to := filepath.Join(t.TempDir(), "kept")
-			snare(t, tree.Dir)
-			snare(t, filepath.Join(tree.Dir, "sub"))
-			snare(t, filepath.Join(tree.Dir, "inner"))
+			trapPrograms(t, tree.Dir)
+			trapPrograms(t, filepath.Join(tree.Dir, "sub"))
+			trapPrograms(t, filepath.Join(tree.Dir, "inner"))
 			require.NoError(t, move(g, tree, to))
 			sh(t, to, "git status || true; git diff --submodule=diff || true; git log -p -1 || true; git add -A || true; git commit -qm kept || true")
 			require.FileExists(t, filepath.Join(to, "sub", "file"))
@@ -51,7 +51,7 @@ func TestKeptTreesAreSafe(t *testing.T) {
 	}
 }
 
-// TestMoveIsFinished checks that a move that was interrupted is finished by the next call.
+// TestMoveIsFinished checks that the next call completes an interrupted move.
 func TestMoveIsFinished(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)

@@ -12,10 +12,10 @@ import (
 	"syscall"
 )
 
-// largeFile is the path of a file of Git LFS below lfs/objects: its digest, after two directories that it begins with.
+// largeFile matches the path of a Git LFS file below lfs/objects: its digest in two levels of directories.
 var largeFile = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$`)
 
-// collectLFS copies the agent's large files into the repository, if Git LFS keeps any: commits have only their digests.
+// collectLFS copies the agent's Git LFS files into the repository. Commits contain only their digests.
 func (t Tree) collectLFS() error {
 	from, err := os.OpenRoot(t.GitDir)
 	if err != nil {
@@ -31,7 +31,7 @@ func (t Tree) collectLFS() error {
 	return fs.WalkDir(dir.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		m := largeFile.FindStringSubmatch(path)
 		if err != nil || m == nil || !d.Type().IsRegular() {
-			return nil //nolint:nilerr // what the agent made unreadable is not for us
+			return nil //nolint:nilerr // skip what the agent made unreadable
 		}
 		if _, err := os.Lstat(filepath.Join(to, path)); !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -40,7 +40,7 @@ func (t Tree) collectLFS() error {
 	})
 }
 
-// copyLarge copies a file if it has the digest.
+// copyLarge copies a file if its digest is right.
 func copyLarge(from *os.Root, name, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {

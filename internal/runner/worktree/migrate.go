@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Migrate gives a worktree of an earlier version, which writes into the repository, a git directory of its own. Nothing may run in
-// the tree. It does nothing if there is nothing to do, and finishes what an earlier call left unfinished.
+// Migrate gives a worktree of an earlier version, which writes into the repository, its own git directory. No program
+// may run in the tree. It does nothing if the worktree is migrated, and completes an interrupted migration.
 func (g *Git) Migrate(ctx context.Context, t Tree) error {
 	link := readLink(t.Dir)
 	common := commonDir(t.Repository)
@@ -24,7 +24,7 @@ func (g *Git) Migrate(ctx context.Context, t Tree) error {
 		if err != nil {
 			return err
 		}
-		dir, err := g.skeleton(ctx, t, have)
+		dir, err := g.newGitDir(ctx, t, have)
 		if err != nil {
 			return err
 		}
@@ -32,7 +32,7 @@ func (g *Git) Migrate(ctx context.Context, t Tree) error {
 			return err
 		}
 		branch := "refs/heads/" + t.Branch
-		k := &known{Given: have.given(t.UID), Published: map[string]published{}}
+		k := &refRecord{Given: have.given(t.UID), Published: map[string]published{}}
 		delete(k.Given, branch)
 		head, err := g.run(ctx, t.Dir, "rev-parse", "--verify", "HEAD")
 		if err != nil {
@@ -47,7 +47,7 @@ func (g *Git) Migrate(ctx context.Context, t Tree) error {
 		if err := g.updateRefs(ctx, t.Repository, update{name: AgentRefs(t.UID) + "base", oid: head}); err != nil {
 			return err
 		}
-		if err := t.learn(k); err != nil {
+		if err := t.writeRecord(k); err != nil {
 			return err
 		}
 		if err := os.Rename(dir, t.GitDir); err != nil {
@@ -63,7 +63,7 @@ func (g *Git) Migrate(ctx context.Context, t Tree) error {
 	return RemoveAll(link)
 }
 
-// copyOwn copies what git keeps of a worktree into a git directory: HEAD, the index, a merge or rebase that is under way, submodules.
+// copyOwn copies the worktree's own files of git: HEAD, the index, a merge or rebase in progress, submodules.
 func copyOwn(from, to string) error {
 	in, err := os.OpenRoot(from)
 	if err != nil {
@@ -93,8 +93,8 @@ func copyOwn(from, to string) error {
 	})
 }
 
-// relink makes the submodules of the tree find their repositories, which were in the directory from, in the new git directory, and
-// the other way round. The agent could have put links into the tree: nothing outside it is written.
+// relink updates the links between the tree's submodules and their repositories, which moved from the directory from
+// into the new git directory. It writes nothing outside the tree, because the agent could have created symbolic links.
 func (t Tree) relink(from string) error {
 	root, err := os.OpenRoot(t.Dir)
 	if err != nil {
@@ -104,7 +104,7 @@ func (t Tree) relink(from string) error {
 	modules := filepath.Join(from, "modules") + string(filepath.Separator)
 	return fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Name() != ".git" || path == ".git" || !d.Type().IsRegular() {
-			return nil //nolint:nilerr // what cannot be read is no submodule that works
+			return nil //nolint:nilerr // skip broken submodules
 		}
 		old := readLink(filepath.Join(t.Dir, filepath.Dir(path)))
 		name, ok := strings.CutPrefix(old, modules)
@@ -126,7 +126,7 @@ func (t Tree) relink(from string) error {
 	})
 }
 
-// moveModule makes the repository of a submodule find its files.
+// moveModule updates the path in a submodule's repository.
 func (t Tree) moveModule(name, dir string) error {
 	root, err := os.OpenRoot(t.GitDir)
 	if err != nil {
@@ -138,6 +138,6 @@ func (t Tree) moveModule(name, dir string) error {
 	if err != nil {
 		return nil //nolint:nilerr // it was never checked out
 	}
-	_, err = f.WriteString("[core]\n\tworktree = " + quoteConfig(dir) + "\n") // the last one counts
+	_, err = f.WriteString("[core]\n\tworktree = " + quoteConfig(dir) + "\n") // the last value counts
 	return errors.Join(err, f.Close())
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMigrate checks that a worktree of an earlier version gets a git directory of its own, and loses nothing.
+// TestMigrate checks that a worktree of an earlier version gets its own git directory, and loses nothing.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -27,12 +27,12 @@ func TestMigrate(t *testing.T) {
 			sh(t, tree.Dir, "SUB='"+repository(t)+"'; "+script)
 			status := "git status --porcelain=2 --branch; git stash list; cd sub 2>/dev/null && git status -b --porcelain && git log --format=%s || true"
 			before := sh(t, tree.Dir, status)
-			require.Empty(t, tree.Trouble())
+			require.Empty(t, tree.Problem())
 			g := New(os.Environ())
 			for range 2 {
 				require.NoError(t, g.Migrate(t.Context(), tree))
 				require.True(t, tree.separate())
-				require.Empty(t, tree.Trouble())
+				require.Empty(t, tree.Problem())
 				require.Equal(t, before, sh(t, tree.Dir, status))
 			}
 			require.NotContains(t, sh(t, tree.Repository, "git worktree list"), tree.Dir)
@@ -45,7 +45,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestMigrateIsFinished checks that a migration that was interrupted is finished by the next call.
+// TestMigrateIsFinished checks that the next call completes an interrupted migration.
 func TestMigrateIsFinished(t *testing.T) {
 	t.Parallel()
 	for name, undo := range map[string]string{

@@ -13,17 +13,17 @@ import (
 // ref is a ref of a repository.
 type ref struct {
 	oid      string
-	to       string // the ref that it stands for, if it is symbolic
-	occupied bool   // a working tree has it checked out
+	to       string // the target, if it is symbolic
+	occupied bool   // it is checked out in a working tree
 }
 
-// refSet are refs by their full names.
+// refSet contains refs by their full names.
 type refSet map[string]ref
 
-// refFormat is how for-each-ref describes a ref.
+// refFormat is the output format for for-each-ref.
 const refFormat = "--format=%(objectname)%00%(refname)%00%(symref)%00%(worktreepath)"
 
-// parseRefs reads the output of for-each-ref.
+// parseRefs parses the output of for-each-ref.
 func parseRefs(out string) refSet {
 	set := refSet{}
 	for line := range strings.Lines(out) {
@@ -39,7 +39,7 @@ var oidPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // refs returns the refs of the repository that agents get, and those of the agent.
 func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
-	// It looks at no object, so that the repository's own configuration does no harm.
+	// It reads no objects, so the repository's own configuration does no harm.
 	out, err := g.run(ctx, t.Repository, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags", AgentRefs(t.UID))
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
 	return parseRefs(out + "\n"), nil
 }
 
-// given returns the refs that the agent gets: all but its own.
+// given returns the refs that the agent gets: all except those of agents.
 func (s refSet) given(uid string) map[string]string {
 	all := map[string]string{}
 	for name, r := range s {
@@ -58,7 +58,7 @@ func (s refSet) given(uid string) map[string]string {
 	return all
 }
 
-// oids returns each object that a ref names, once.
+// oids returns the distinct objects that the refs name.
 func (s refSet) oids() []string {
 	all := map[string]bool{}
 	for _, r := range s {
@@ -67,10 +67,10 @@ func (s refSet) oids() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// special are names that stand for something in every repository: files such as HEAD, and abbreviated objects.
+// special matches names with a meaning in every repository: files such as HEAD, and abbreviated object names.
 var special = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
 
-// free reports whether the repository has nothing that the name stands for, and could have a branch of that name.
+// free reports whether the name is unused in the repository and a branch could have it.
 func (s refSet) free(name string) bool {
 	if special.MatchString(name) {
 		return false
@@ -97,10 +97,11 @@ func (s refSet) free(name string) bool {
 	return true
 }
 
-// update is one change of a ref. Without a new value it is deleted; old is the value that it must have, if it is known.
+// update is one change of a ref. An empty oid deletes the ref; old is the expected value, if it is known.
 type update struct{ name, oid, old string }
 
-// updateRefs makes all changes in the repository, or none of them. It is not cut off: git can leave a lock behind then.
+// updateRefs makes all changes in the repository, or none of them. It ignores cancellation, because git could leave a
+// lock behind.
 func (g *Git) updateRefs(ctx context.Context, repository string, all ...update) error {
 	if len(all) == 0 {
 		return nil
@@ -112,7 +113,7 @@ func (g *Git) updateRefs(ctx context.Context, repository string, all ...update) 
 	return g.pipe(context.WithoutCancel(ctx), nil, nil, repository, strings.NewReader(updates(all)), io.Discard, "update-ref", "--no-deref", "-m", "fleet: work of an agent", "--stdin")
 }
 
-// updates is what update-ref reads.
+// updates returns the input for update-ref.
 func updates(all []update) string {
 	var b strings.Builder
 	for _, u := range all {

@@ -13,12 +13,12 @@ import (
 
 var scp = regexp.MustCompile(`^[A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?:[^\\]`)
 
-// Remote reports whether a repository is somewhere else, so that a copy of it is needed here: a URL, or host:path.
+// Remote reports whether the repository is on another machine, so that a mirror is needed: a URL, or host:path.
 func Remote(source string) bool {
 	return strings.Contains(source, "://") || (scp.MatchString(source) && !filepath.IsAbs(source))
 }
 
-// Mirror is where the copy of a remote repository is, under dir.
+// Mirror returns the path of a remote repository's mirror below dir.
 func Mirror(dir, source string) string {
 	sum := sha256.Sum256([]byte(source))
 	name := strings.TrimSuffix(source[strings.LastIndexAny(source, "/:")+1:], ".git")
@@ -26,8 +26,8 @@ func Mirror(dir, source string) string {
 	return filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:4])+".git")
 }
 
-// Fetch makes the mirror of the source what the source is now. Branches of agents in it stay as they are: those of the
-// source are kept as those of its remote.
+// Fetch updates the mirror from the source. It does not change the agents' branches: branches of the source are stored
+// as remote branches.
 func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 	defer g.lock(mirror)()
 	g.sources.Store(mirror, source)
@@ -41,14 +41,14 @@ func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 		return err
 	}
 	defer v.close()
-	v.policy = nil // it needs the network, and the keys of the user
+	v.policy = nil // it needs the network and the user's keys
 	if _, err := v.run(ctx, "remote", "add", "origin", source); err != nil {
 		return err
 	}
 	if _, err := v.run(ctx, "fetch", "--prune", "--quiet", "--no-recurse-submodules", "origin"); err != nil {
 		return err
 	}
-	// A source that does not say which branch is its main one is no trouble as long as the project says one.
+	// A missing default branch in the source does not matter if the project names a branch.
 	_, err = v.run(ctx, "remote", "set-head", "origin", "--auto")
 	if ctx.Err() != nil {
 		return err
@@ -56,7 +56,7 @@ func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 	return nil
 }
 
-// clone makes the mirror, as a whole or not at all.
+// clone creates the mirror atomically.
 func (g *Git) clone(ctx context.Context, source, mirror string) error {
 	parent := filepath.Dir(mirror)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -79,22 +79,22 @@ func (g *Git) clone(ctx context.Context, source, mirror string) error {
 	return os.Rename(tmp, mirror)
 }
 
-// Check says in words why the directory is no repository of this machine.
+// Check returns an error if the directory is not a usable repository on this machine.
 func (g *Git) Check(ctx context.Context, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return &Error{Words: "there is no directory " + dir}
+		return &Error{Message: "there is no directory " + dir}
 	}
 	_, err := g.run(ctx, dir, "rev-parse", "--git-common-dir")
 	return err
 }
 
-// base returns the commit that a new branch begins at.
+// base returns the commit at which a new branch starts.
 func (g *Git) base(ctx context.Context, repository, name string) (string, error) {
 	candidates := []string{"refs/remotes/origin/" + name, name}
 	if name == "" {
 		candidates = []string{"refs/remotes/origin/HEAD", "HEAD"}
 		if bare, _ := g.run(ctx, repository, "rev-parse", "--is-bare-repository"); bare != "true" {
-			candidates = []string{"HEAD"} // what the people who work there have checked out
+			candidates = []string{"HEAD"} // what people have checked out there
 		}
 	} else if bare, _ := g.run(ctx, repository, "rev-parse", "--is-bare-repository"); bare != "true" {
 		candidates = []string{name, "refs/remotes/origin/" + name}
@@ -109,7 +109,7 @@ func (g *Git) base(ctx context.Context, repository, name string) (string, error)
 		}
 	}
 	if name == "" {
-		return "", &Error{Words: "the repository has no commit to begin at: make one, or set the project's branch"}
+		return "", &Error{Message: "the repository has no commit: make one, or set the project's branch"}
 	}
-	return "", &Error{Words: "the repository has no branch, tag or commit \"" + name + "\": correct the project's branch"}
+	return "", &Error{Message: "the repository has no branch, tag or commit \"" + name + "\": correct the project's branch"}
 }

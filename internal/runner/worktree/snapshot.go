@@ -17,28 +17,28 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// What a snapshot takes of the files that the agent did not commit, in bytes.
+// Limits for uncommitted files in a snapshot, in bytes.
 const (
 	maxSnapshotFile = 50 << 20
 	maxSnapshot     = 500 << 20
 	maxIndex        = 256 << 20
 )
 
-// maxLeftOut is how many files fleet.Changes.LeftOut names.
+// maxLeftOut limits the number of files in fleet.Changes.LeftOut.
 const maxLeftOut = 100
 
-// Work of an agent is kept below refs/fleet/AGENT_UID: TASK has the tree at the end of a task, TASK.base the commit that
-// the task began at, last the newest tree of all and last.head the commit that the agent was on then.
+// Snapshots of an agent are stored below refs/fleet/AGENT_UID: TASK is the tree at the end of a task, TASK.base the
+// commit at its start, last the newest tree, and last.head the commit of the agent's HEAD at that time.
 const refs = "refs/fleet/"
 
 var plainRef = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
-// AgentRefs returns what the names of the agent's refs begin with.
+// AgentRefs returns the prefix of the agent's refs.
 func AgentRefs(uid string) string { return refs + refPart(uid) + "/" }
 
 func taskRef(uid, taskID string) string { return AgentRefs(uid) + refPart(taskID) }
 
-// refPart returns a part of a ref's name for an id: the id itself, unless it is unfit for that.
+// refPart returns the id as a part of a ref's name, encoded if necessary.
 func refPart(id string) string {
 	if plainRef.MatchString(id) {
 		return id
@@ -47,8 +47,8 @@ func refPart(id string) string {
 	return "x" + hex.EncodeToString(sum[:16])
 }
 
-// Begin records the commit that a task begins at, and gives the agent the repository's refs as they are now. Changes that an
-// earlier task left uncommitted do not count for this one.
+// Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted
+// changes of an earlier task do not count for this task.
 func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	t.UID = uid
 	have, err := g.refs(ctx, t)
@@ -59,7 +59,7 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	if t.separate() {
 		base, err = g.headOf(ctx, t)
 	} else {
-		// It does not look at objects, so that the repository's own configuration does no harm.
+		// It reads no objects, so the repository's own configuration does no harm.
 		base, err = g.run(ctx, t.Dir, "rev-parse", "--verify", "HEAD")
 	}
 	if err != nil {
@@ -74,7 +74,7 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 		return err
 	}
 	if err != nil { // the repository does not have the commit yet
-		if have, err = g.gather(ctx, t, base); err != nil {
+		if have, err = g.collectWork(ctx, t, base); err != nil {
 			return err
 		}
 		if err := g.updateRefs(ctx, t.Repository, begin); err != nil {
@@ -84,8 +84,8 @@ func (g *Git) Begin(ctx context.Context, t Tree, uid, taskID string) error {
 	return g.refresh(ctx, t, have)
 }
 
-// gather is collect with a view of its own.
-func (g *Git) gather(ctx context.Context, t Tree, wants ...string) (refSet, error) {
+// collectWork calls collect with a temporary view.
+func (g *Git) collectWork(ctx context.Context, t Tree, wants ...string) (refSet, error) {
 	v, err := g.open(t)
 	if err != nil {
 		return nil, err
@@ -94,20 +94,20 @@ func (g *Git) gather(ctx context.Context, t Tree, wants ...string) (refSet, erro
 	return g.collect(ctx, t, v, wants...)
 }
 
-// look returns a view of the tree.
-func (g *Git) look(t Tree) (*view, error) {
+// openTree returns a view of the tree.
+func (g *Git) openTree(t Tree) (*view, error) {
 	if t.separate() {
 		return g.open(t)
 	}
 	return g.view(t.Dir, true)
 }
 
-// Snapshot writes the tree as it is, committed or not, to the task's ref in the repository, and returns what the task
-// changed. Ignored files are left out, and large ones. The agent's own index stays as it is. The agent's branches are as they
-// are now in the repository too.
+// Snapshot stores the tree, with uncommitted changes, under the task's ref in the repository, and returns what the task
+// changed. It leaves out ignored and large files. It does not change the agent's index. It also collects the agent's
+// branches.
 func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.Changes, error) {
 	t.UID = uid
-	v, err := g.look(t)
+	v, err := g.openTree(t)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, uid, taskID string) (*fleet.
 	return c, v.compare(ctx, c)
 }
 
-// privateIndex gives the view a copy of the agent's index, to be changed; without one it begins as the commit.
+// privateIndex gives the view a copy of the agent's index. If there is none, the index starts as the commit's.
 func (v *view) privateIndex(ctx context.Context, head string) error {
 	from := ""
 	for _, e := range v.env {
@@ -176,7 +176,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 		}
 	}
 	to := filepath.Join(v.tmp, "index")
-	v.env = append(v.env, "GIT_INDEX_FILE="+to, // the last one counts
+	v.env = append(v.env, "GIT_INDEX_FILE="+to, // the last value counts
 		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL=fleet@localhost", "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL=fleet@localhost")
 	info, err := os.Lstat(from)
 	if err == nil {
@@ -196,7 +196,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 	return err
 }
 
-// stage takes the files of the working tree into the index, and returns those that it left out.
+// stage adds the files of the working tree to the index, and returns the files that it left out.
 func (v *view) stage(ctx context.Context) (leftOut []string, err error) {
 	var list bytes.Buffer // run would trim names with spaces
 	err = v.pipe(ctx, nil, &list, "ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard", "--deduplicate")
@@ -211,7 +211,7 @@ func (v *view) stage(ctx context.Context) (leftOut []string, err error) {
 		}
 		// A path cannot lead out of the tree: git lists none below a symbolic link.
 		info, err := os.Lstat(filepath.Join(v.dir, path))
-		nested := strings.HasSuffix(path, "/") // a repository of its own that is not a submodule
+		nested := strings.HasSuffix(path, "/") // another repository that is not a submodule
 		if err == nil && info.Mode().IsRegular() {
 			if info.Size() <= maxSnapshotFile {
 				total += info.Size()
@@ -233,7 +233,7 @@ func (v *view) stage(ctx context.Context) (leftOut []string, err error) {
 	return leftOut, err
 }
 
-// commit makes a commit of the index, unless it is the same as the commit that the agent is on.
+// commit creates a commit of the index, unless that equals the agent's HEAD.
 func (v *view) commit(ctx context.Context, c *fleet.Changes, head, headTree string) error {
 	tree, err := v.run(ctx, "write-tree")
 	if err != nil {
@@ -252,7 +252,7 @@ func (v *view) commit(ctx context.Context, c *fleet.Changes, head, headTree stri
 	return err
 }
 
-// compare fills in which files differ between the commits.
+// compare adds the files that differ between the commits.
 func (v *view) compare(ctx context.Context, c *fleet.Changes) error {
 	var out bytes.Buffer
 	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diff), "-z", "--raw", "--numstat", c.Base, c.Commit)...); err != nil {
@@ -303,11 +303,11 @@ func (v *view) compare(ctx context.Context, c *fleet.Changes) error {
 	return nil
 }
 
-// diff compares two commits, without programs.
+// diff compares two commits without running programs.
 var diff = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
 
-// Patch returns at most limit bytes of the patch between the commits from the offset on, of one file when path is set,
-// and whether there is more.
+// Patch returns at most limit bytes of the patch between the commits, from the offset, and whether there is more. If
+// path is set, the patch is for that file only.
 func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	v, err := g.view(repository, false)
 	if err != nil {
@@ -325,7 +325,7 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 	return p.text, p.more, nil
 }
 
-// page takes some of what is written to it, and refuses the rest.
+// page keeps a part of what is written to it, and then returns an error.
 type page struct {
 	skip  int64
 	limit int

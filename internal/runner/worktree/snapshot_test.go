@@ -13,7 +13,7 @@ import (
 
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
-	t.Run("nothing was done", func(t *testing.T) {
+	t.Run("no changes", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
@@ -52,7 +52,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		require.Equal(t, []int{5, 4, 0}, []int{c.Files, c.Insertions, c.Deletions})
 		require.Equal(t, "one\ntwo\nthree\n", sh(t, tree.Repository, "git show refs/fleet/agent/task:file"))
 
-		// The next task begins with what this one left.
+		// The next task starts with what this one left.
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "next"))
 		sh(t, tree.Dir, `echo four >>file`)
 		next, err := g.Snapshot(t.Context(), tree, "agent", "next")
@@ -71,7 +71,7 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		require.True(t, c.Dirty)
 		require.Zero(t, c.Files)
 	})
-	t.Run("a file in the place of a directory, no index, no commit", func(t *testing.T) {
+	t.Run("a file instead of a directory, no index, no commit", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		sh(t, tree.Dir, `mkdir dir; echo a >dir/a; git add -A; git commit -qm before`)
@@ -97,12 +97,12 @@ name '; printf '\0\1' >binary; echo secret >ignored; ln -s /etc/passwd link; rm 
 		require.True(t, c.Pushed)
 		require.Equal(t, 1, c.Commits)
 	})
-	t.Run("no program of the agent runs", func(t *testing.T) {
+	t.Run("programs of the agent are not run", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "task"))
 		sh(t, tree.Dir, attribute)
-		snare(t, tree.Dir)
+		trapPrograms(t, tree.Dir)
 		require.NoError(t, g.Begin(t.Context(), tree, "agent", "again"))
 		c, err := g.Snapshot(t.Context(), tree, "agent", "task")
 		require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestPatch(t *testing.T) {
 		all.Write(piece)
 	}
 	require.Contains(t, all.String(), "\n+200000\n")
-	require.True(t, sh(t, tree.Repository, "git diff-tree -r -p --full-index "+c.Base+" "+c.Commit) == all.String(), "the pages together are the patch")
+	require.True(t, sh(t, tree.Repository, "git diff-tree -r -p --full-index "+c.Base+" "+c.Commit) == all.String(), "the pages must add up to the patch")
 	one, more, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "*", 0, 500_000)
 	require.NoError(t, err)
 	require.False(t, more)

@@ -10,19 +10,20 @@ import (
 
 // Tree is the working copy of an agent.
 type Tree struct {
-	Repository string // where its work is collected
-	Dir        string // where it is
-	Branch     string // its own
-	// GitDir is the agent's git directory. What Fleet knows of it is in a file beside it. Empty, or not there: the tree belongs to
+	Repository string // its work is collected there
+	Dir        string // the working directory
+	Branch     string // the agent's branch
+	// GitDir is the agent's git directory. Fleet's record of its refs is in a file next to it. If it is empty or does
+	// not exist, the tree belongs to the repository itself, for example a worktree of an earlier version.
 	// the repository itself, such as a worktree of an earlier version.
 	GitDir string
 	UID    string // of the agent
 }
 
-// Add makes the tree, on its branch, which begins at base unless there is one already. A tree that is there is left as it is;
-// with broken set, one that is not whole is made anew: say so when nobody has worked in it yet.
+// Add creates the tree on its branch. A new branch starts at base. An existing tree is not changed. With broken set, an
+// incomplete tree is created again; set it only if nobody has worked in the tree.
 func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
-	if t.Trouble() == "" && !broken {
+	if t.Problem() == "" && !broken {
 		return nil
 	}
 	fresh := broken || !t.separate()
@@ -41,12 +42,12 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, broken bool) error {
 		err = g.checkout(ctx, t, fresh)
 	}
 	if err != nil {
-		_ = RemoveAll(t.Dir) // half of it would look like work that deleted the rest
+		_ = RemoveAll(t.Dir) // a partial tree would look as if the other files were deleted
 	}
 	return err
 }
 
-// begin makes the agent's branch and its git directory.
+// begin creates the agent's branch and its git directory.
 func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 	if commonDir(t.Repository) == "" {
 		return noRepository(t.Repository)
@@ -64,15 +65,15 @@ func (g *Git) begin(ctx context.Context, t Tree, base string) error {
 		}
 		all = append(all, update{name: branch, oid: commit})
 	}
-	// Whatever becomes of the repository's branches, it keeps what the agent borrows for its work.
+	// This ref keeps the objects that the agent needs, whatever happens to the repository's branches.
 	all = append(all, update{name: AgentRefs(t.UID) + "base", oid: commit})
 	if err := g.updateRefs(ctx, t.Repository, all...); err != nil {
 		return err
 	}
-	return g.found(ctx, t, have, commit)
+	return g.initGitDir(ctx, t, have, commit)
 }
 
-// link makes the directory of the tree, and lets it find its git directory.
+// link creates the directory of the tree and its link to the git directory.
 func (t Tree) link() error {
 	to, err := filepath.Rel(t.Dir, t.GitDir)
 	if err == nil {
@@ -81,14 +82,15 @@ func (t Tree) link() error {
 	if err != nil {
 		return err
 	}
-	tmp := t.GitDir + ".link" // the agent may have put something into the place of the link
+	tmp := t.GitDir + ".link" // the agent may have replaced the link
 	if err := os.WriteFile(tmp, []byte("gitdir: "+to+"\n"), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(t.Dir, ".git"))
 }
 
-// checkout writes the files of a tree that has none. When nobody has worked in it, filters for large files may fetch them.
+// checkout writes the files of a tree that has none. With fresh set, filters may fetch large files, because the agent
+// has not worked there yet.
 func (g *Git) checkout(ctx context.Context, t Tree, fresh bool) error {
 	v, err := g.open(t)
 	if err != nil {
@@ -104,21 +106,21 @@ func (g *Git) checkout(ctx context.Context, t Tree, fresh bool) error {
 			return err
 		}
 	}
-	_, err = v.run(ctx, "read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD") // touches no ref, unlike reset
+	_, err = v.run(ctx, "read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD") // changes no ref, unlike reset
 	return err
 }
 
-// maxLink is the longest file that says where git keeps a worktree's own files, in bytes.
+// maxLink limits the size of the file that names a worktree's git directory, in bytes.
 const maxLink = 64 << 10
 
-// Trouble says in words why nobody can work in the tree; empty when one can. It only looks at files, so it is cheap, and
-// sees what happens to directories, not what happens inside git's.
-func (t Tree) Trouble() string {
+// Problem returns why nobody can work in the tree; empty if it is usable. It only checks that files exist, so it is
+// cheap. It does not detect damage inside the git directory.
+func (t Tree) Problem() string {
 	if info, err := os.Stat(t.Dir); err != nil || !info.IsDir() {
 		return "its directory " + t.Dir + " is gone"
 	}
 	if info, err := os.Lstat(filepath.Join(t.Dir, ".git")); err == nil && info.IsDir() && t.Dir == t.Repository {
-		return "" // a clone that the agent has for itself
+		return "" // a clone that only this agent uses
 	}
 	dir := readLink(t.Dir)
 	if dir == "" {
@@ -136,16 +138,16 @@ func (t Tree) Trouble() string {
 	return ""
 }
 
-// Work is what is in a tree and nowhere else.
+// Work describes what exists only in a tree.
 type Work struct {
-	Uncommitted bool // changes, or commits on no branch: lost with the directory
-	Commits     int  // on its branch alone: lost with the branch
+	Uncommitted bool // changes, or commits on no branch; lost with the directory
+	Commits     int  // number of commits only on its branch; lost with the branch
 }
 
-// Work collects the agent's commits and finds out what would be lost with the tree.
+// Work collects the agent's commits, and returns what would be lost with the tree.
 func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
 	var w Work
-	v, err := g.look(t)
+	v, err := g.openTree(t)
 	if err != nil {
 		return w, err
 	}
@@ -169,13 +171,13 @@ func (g *Git) Work(ctx context.Context, t Tree) (Work, error) {
 	if w.Commits, err = g.commits(ctx, t); err != nil || w.Commits == 0 || !t.separate() {
 		return w, err
 	}
-	// The agent's git knows what it pushed, and the repository's does not.
+	// Only the agent's git knows what it pushed.
 	ahead, err := v.count(ctx, "refs/heads/"+t.Branch, "--not", "--remotes")
 	w.Commits = min(w.Commits, ahead)
 	return w, err
 }
 
-// headNow returns the commit that the tree is on, and its tree; empty if it is on none.
+// headNow returns the commit of HEAD, and its tree; empty if there is none.
 func (v *view) headNow(ctx context.Context) (commit, tree string) {
 	out, err := v.run(ctx, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
 	commit, tree, _ = strings.Cut(out, "\n")
@@ -185,11 +187,11 @@ func (v *view) headNow(ctx context.Context) (commit, tree string) {
 	return commit, tree
 }
 
-// maxNested is how deep submodules are looked into.
+// maxNested limits the depth of submodules.
 const maxNested = 8
 
-// changed reports whether the working tree has changes that are not committed, also in its submodules. git would look into
-// these with their own configuration, so each gets a view of its own.
+// changed reports whether the working tree or its submodules have uncommitted changes. git would use the configuration
+// of submodules, so each gets its own view.
 func (v *view) changed(ctx context.Context, depth int) (bool, error) {
 	status, err := v.run(ctx, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty")
 	if err != nil || status != "" {
@@ -209,7 +211,7 @@ func (v *view) changed(ctx context.Context, depth int) (bool, error) {
 			continue // not checked out
 		}
 		if depth == maxNested {
-			return true, nil // rather too much is kept than too little
+			return true, nil // when in doubt, keep it
 		}
 		own := gitDirOf(dir)
 		inner, err := v.git.viewOf(v.policy, dir, commonOf(own), own, true)
@@ -225,17 +227,17 @@ func (v *view) changed(ctx context.Context, depth int) (bool, error) {
 	return false, nil
 }
 
-// Commits collects the agent's commits, and counts those that are on its branch and no other.
+// Commits collects the agent's commits, and counts those that are only on its branch.
 func (g *Git) Commits(ctx context.Context, t Tree) (int, error) {
 	if t.separate() {
-		if _, err := g.gather(ctx, t); err != nil {
+		if _, err := g.collectWork(ctx, t); err != nil {
 			return 0, err
 		}
 	}
 	return g.commits(ctx, t)
 }
 
-// commits counts the commits that the repository has on the tree's branch and no other.
+// commits counts the commits of the repository that are only on the tree's branch.
 func (g *Git) commits(ctx context.Context, t Tree) (int, error) {
 	v, err := g.view(t.Repository, false)
 	if err != nil {
@@ -248,7 +250,7 @@ func (g *Git) commits(ctx context.Context, t Tree) (int, error) {
 	return v.count(ctx, "refs/heads/"+t.Branch, "--not", "--exclude="+t.Branch, "--branches", "--remotes", "--tags")
 }
 
-// has reports whether there is a ref of the name.
+// has reports whether the ref exists.
 func (v *view) has(ctx context.Context, ref string) bool {
 	_, err := v.run(ctx, "show-ref", "--verify", "--quiet", ref)
 	return err == nil
@@ -262,13 +264,12 @@ func (v *view) count(ctx context.Context, args ...string) (int, error) {
 	return strconv.Atoi(out)
 }
 
-// Remove removes the tree with everything in it, and its branch unless that has commits of its own. What is gone already is
-// no error.
+// Remove removes the tree and, if it has no commits of its own, its branch. It succeeds if they are gone already.
 func (g *Git) Remove(ctx context.Context, t Tree) error {
 	pushed := false
 	if t.separate() {
 		w, err := g.Work(ctx, t)
-		pushed = err == nil && w.Commits == 0 // what git cannot tell is kept
+		pushed = err == nil && w.Commits == 0 // when in doubt, keep the branch
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -290,13 +291,13 @@ func (g *Git) Remove(ctx context.Context, t Tree) error {
 		return err
 	}
 	if n == 0 || pushed {
-		// In vain when somebody has checked it out elsewhere: then it is theirs.
+		// This fails if it is checked out elsewhere, and then it stays.
 		_, _ = g.run(ctx, t.Repository, "branch", "--quiet", "-D", t.Branch)
 	}
 	return ctx.Err()
 }
 
-// prune makes the repository forget worktrees that are gone.
+// prune removes worktrees that no longer exist from the repository's list.
 func (g *Git) prune(ctx context.Context, repository string) error {
 	if entries, err := os.ReadDir(filepath.Join(commonDir(repository), "worktrees")); err != nil || len(entries) == 0 {
 		return nil //nolint:nilerr // it has none

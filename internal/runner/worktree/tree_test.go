@@ -26,7 +26,7 @@ func sh(t testing.TB, dir, script string) string {
 	return string(out)
 }
 
-// repository makes a repository with a commit.
+// repository creates a repository with one commit.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-// planned returns a tree that is not there yet.
+// planned returns a tree that does not exist yet.
 func planned(t *testing.T, repository, branch string) Tree {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func plant(t *testing.T) (*Git, Tree) {
 func TestAdd(t *testing.T) {
 	t.Parallel()
 	g, tree := plant(t)
-	require.Empty(t, tree.Trouble())
+	require.Empty(t, tree.Problem())
 	require.Equal(t, "fleet/papi-1\n", sh(t, tree.Dir, "git branch --show-current"))
 	sh(t, tree.Dir, "echo two >>file")
 	require.NoError(t, g.Add(t.Context(), tree, "", false), "again")
@@ -65,7 +65,7 @@ func TestAdd(t *testing.T) {
 	} {
 		sh(t, t.TempDir(), `DIR="`+tree.Dir+`"; `+damage)
 		require.NoError(t, g.Add(t.Context(), tree, "", true), name)
-		require.Empty(t, tree.Trouble(), name)
+		require.Empty(t, tree.Problem(), name)
 		require.Equal(t, "one\n", sh(t, tree.Dir, "cat file; git status --porcelain"), name)
 	}
 }
@@ -84,7 +84,7 @@ func TestAddErrors(t *testing.T) {
 	empty := t.TempDir()
 	sh(t, empty, "git init -q")
 	tree := planned(t, empty, "b")
-	require.ErrorContains(t, g.Add(t.Context(), tree, "", false), "has no commit to begin at")
+	require.ErrorContains(t, g.Add(t.Context(), tree, "", false), "has no commit")
 	tree.Repository = repository(t)
 	require.ErrorContains(t, g.Add(t.Context(), tree, "nowhere", false), `no branch, tag or commit "nowhere"`)
 	require.ErrorContains(t, g.Check(t.Context(), filepath.Join(empty, "no")), "there is no directory")
@@ -127,7 +127,7 @@ func TestMove(t *testing.T) {
 	g, tree := plant(t)
 	sh(t, tree.Dir, "echo two >>file")
 	to := filepath.Join(t.TempDir(), "kept", "papi")
-	for range 2 { // the second time as after a crash
+	for range 2 { // the second call is one after a crash
 		require.NoError(t, g.Move(t.Context(), tree, to))
 		require.NoDirExists(t, tree.Dir)
 		require.Contains(t, sh(t, to, "git status --porcelain; git branch --show-current"), " M file\nfleet/papi-1")
@@ -173,7 +173,7 @@ func TestFetch(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Work{Commits: 1}, w)
 
-	// Newer ones begin at what is there now, and older ones keep what they have.
+	// New trees start at the current state, and existing ones do not change.
 	sh(t, origin, "echo two >>file; git commit -qam two; git checkout -q -b next; git commit -q --allow-empty -m next; git checkout -q main")
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	second := planned(t, mirror, "fleet/sony-2")
@@ -204,7 +204,7 @@ func TestRemote(t *testing.T) {
 	require.NotEqual(t, Mirror("d", "https://a/x.git"), Mirror("d", "https://b/x.git"))
 }
 
-// TestCutOff cuts git off at many moments: the next call finishes the job.
+// TestCutOff interrupts git at many moments. The next call must complete the work.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)

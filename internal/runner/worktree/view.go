@@ -15,26 +15,26 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// view is a git directory of Fleet's own onto a repository that agents can write. It has the repository's objects,
-// refs and index, and a configuration that Fleet wrote. A repository's own configuration can name programs that git
-// runs (filters, diff and merge drivers, credential helpers, transports, hooks, and more with each version of git), so
-// git never reads it where it would run one. What the user or the system has configured still counts: agents that share
-// the server's user can write that too, but it is not part of what they work on.
+// view is a git directory of Fleet for a repository that agents can write. It has the repository's objects, refs and
+// index, but Fleet's own configuration. A repository's configuration can name programs that git runs: filters, diff and
+// merge drivers, credential helpers, transports, hooks, and more with each version of git. So git never reads it where
+// it would run a program. The configuration of the user and of the system still counts. Agents that run as the server's
+// user can change it too, but it is not part of what they work on.
 //
-// Where the system can confine programs, git is confined too: it can read the repository, and write only the view.
+// Where the system can confine programs, git is confined too. It can read the repository, and write only the view.
 type view struct {
 	git    *Git
 	tmp    string // the git directory
-	dir    string // where git runs
+	dir    string // working directory of git
 	env    []string
 	policy *sandbox.Policy // nil: git is not confined
-	head   string          // what HEAD says
+	head   string          // content of HEAD
 }
 
-// shared are the parts of a repository that a view has.
+// shared are the parts of a repository that a view links to.
 var shared = []string{"objects", "refs", "packed-refs", "shallow", "lfs"}
 
-// plainSetting are the settings of a repository that a view takes over: they say how files are compared, and name nothing.
+// plainSetting lists settings of a repository that a view copies. They affect comparisons and name no programs.
 var plainSetting = map[string]bool{
 	"core.repositoryformatversion": true, "core.sharedrepository": true, "core.filemode": true, "core.ignorecase": true, "core.precomposeunicode": true,
 	"core.symlinks": true, "core.autocrlf": true, "core.eol": true, "core.safecrlf": true, "extensions.objectformat": true,
@@ -42,8 +42,8 @@ var plainSetting = map[string]bool{
 
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
-// view returns a view of the repository that the directory belongs to; with files set the directory is a working tree,
-// and git looks at its files and its index. The caller closes it.
+// view returns a view of the repository to which the directory belongs. With files set, the directory is a working
+// tree, and git can read its files and index. The caller must close the view.
 func (g *Git) view(dir string, files bool) (*view, error) {
 	common, own := gitDirs(dir)
 	if common == "" {
@@ -53,11 +53,11 @@ func (g *Git) view(dir string, files bool) (*view, error) {
 }
 
 func noRepository(dir string) error {
-	return &Error{Words: "there is no git repository in " + dir + ": correct the project's repository"}
+	return &Error{Message: "there is no git repository in " + dir + ": correct the project's repository"}
 }
 
-// viewOf is view of a git directory that is known, confined by a policy that allows reading it; with nil git is confined to
-// the repository.
+// viewOf is view for a known git directory. outer is a policy that allows reading it; nil: git is confined to the
+// repository.
 func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool) (*view, error) {
 	settings, err := readSettings(common)
 	if err != nil {
@@ -69,7 +69,7 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 	}
 	if outer == nil {
 		v.policy.Write = append(v.policy.Write, existing(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
-		v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, borrowed(filepath.Join(common, "objects")))
+		v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, withAlternates(filepath.Join(common, "objects")))
 	} else {
 		v.policy.Read = slices.Concat(v.policy.Read, outer.Read, outer.Write)
 	}
@@ -84,7 +84,7 @@ func (g *Git) viewOf(outer *sandbox.Policy, dir, common, own string, files bool)
 	return v, nil
 }
 
-// newView makes the directory of a view onto the git directory own. Git may write nothing else.
+// newView creates the directory of a view for the git directory own. git may write nothing else.
 func (g *Git) newView(dir, own string, files bool) (*view, error) {
 	tmp, err := os.MkdirTemp("", "fleet-git-*")
 	if err != nil {
@@ -98,7 +98,7 @@ func (g *Git) newView(dir, own string, files bool) (*view, error) {
 	return v, nil
 }
 
-// existing returns those of the paths that exist.
+// existing returns the paths that exist.
 func existing(paths ...string) []string {
 	return slices.DeleteFunc(paths, func(path string) bool {
 		_, err := os.Stat(path)
@@ -106,7 +106,7 @@ func existing(paths ...string) []string {
 	})
 }
 
-// link gives the view parts of a git directory.
+// link links parts of a git directory into the view.
 func (v *view) link(common string, names []string) error {
 	for _, name := range names {
 		if err := os.Symlink(filepath.Join(common, name), filepath.Join(v.tmp, name)); err != nil {
@@ -116,8 +116,8 @@ func (v *view) link(common string, names []string) error {
 	return nil
 }
 
-// fill completes the view: info is from the git directory common, and what belongs to the working tree from own. Of info it has
-// what says which files count; grafts would change the history.
+// fill completes the view with info from the common git directory, and with the working tree's files from own. It
+// copies only the parts of info that select files, because grafts would change the history.
 func (v *view) fill(common, own, config string) error {
 	if err := os.Mkdir(filepath.Join(v.tmp, "info"), 0o700); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (v *view) fill(common, own, config string) error {
 	if err := v.link(common, []string{"info/exclude", "info/attributes"}); err != nil {
 		return err
 	}
-	parts, err := filepath.Glob(filepath.Join(own, "sharedindex.*")) // of an index that is split
+	parts, err := filepath.Glob(filepath.Join(own, "sharedindex.*")) // of a split index
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (v *view) fill(common, own, config string) error {
 	return os.WriteFile(filepath.Join(v.tmp, "config"), []byte(config), 0o600)
 }
 
-// readSettings returns the lines of the configuration in a git directory that have a plain setting.
+// readSettings returns the lines with plain settings in the configuration of a git directory.
 func readSettings(common string) ([]string, error) {
 	text, err := agentfile.Read(filepath.Join(common, "config"), maxCopied)
 	if err != nil {
@@ -168,7 +168,7 @@ func readSettings(common string) ([]string, error) {
 	return found, nil
 }
 
-// viewConfig is the configuration of a view.
+// viewConfig returns the configuration of a view.
 func viewConfig(settings []string, bare bool) string {
 	return strings.Join(settings, "") + fmt.Sprintf("[core]\n\tbare = %t\n", bare)
 }
@@ -181,7 +181,7 @@ func (v *view) run(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// pipe is run with what git reads, which may be nil, and where its output goes.
+// pipe is run with input, which may be nil, and output.
 func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
 	return v.git.pipe(ctx, v.policy, v.env, v.dir, in, out, args...)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// evil configures every program that git could run for what Fleet does, in the repository's own configuration, in a
-// file that it includes, in that of a worktree, and in a submodule; each leaves a file behind when it runs.
+// evil configures every program that git could run: in the repository's configuration, in an included file, in a
+// worktree's configuration, and in a submodule. Each program creates a file when it runs.
 const evil = `
 cat >"$TRAP.sh" <<END
 #!/bin/sh
@@ -44,33 +44,33 @@ configure --local
 git config --local include.path "$TRAP.included"
 `
 
-// snare has an agent configure programs in its tree, and fails the test if Fleet's git has run one of them by its end.
-func snare(t *testing.T, dir string) {
+// trapPrograms configures programs in the agent's tree. It fails the test at the end if Fleet's git has run one of them.
+func trapPrograms(t *testing.T, dir string) {
 	t.Helper()
 	trap := filepath.Join(t.TempDir(), "ran")
 	sh(t, dir, "TRAP="+trap+"\n"+evil)
-	require.NoError(t, os.RemoveAll(trap)) // what the agent's own git ran counts for nothing
+	require.NoError(t, os.RemoveAll(trap)) // programs that the agent's own git ran do not count
 	t.Cleanup(func() {
 		ran, _ := os.ReadFile(trap)
 		require.Empty(t, strings.TrimSpace(string(ran)))
 	})
 }
 
-// attribute puts a file under the agent's filter, with content that has to be read again.
+// attribute creates a file that uses the agent's filter and must be read again.
 const attribute = `echo '* filter=evil diff=evil' >.gitattributes; printf 'two\n' >file; touch file`
 
-func TestAgentsProgramsAreNotRun(t *testing.T) {
+func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 	t.Parallel()
-	t.Run("looking at a tree", func(t *testing.T) {
+	t.Run("reading a tree", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		sh(t, tree.Dir, attribute)
-		snare(t, tree.Dir)
+		trapPrograms(t, tree.Dir)
 		w, err := g.Work(t.Context(), tree)
 		require.NoError(t, err)
 		require.True(t, w.Uncommitted)
 	})
-	t.Run("looking into a submodule", func(t *testing.T) {
+	t.Run("reading a submodule", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+repository(t)+" sub; git commit -qm sub")
@@ -79,7 +79,7 @@ func TestAgentsProgramsAreNotRun(t *testing.T) {
 		require.Equal(t, Work{Commits: 1}, w)
 		sub := filepath.Join(tree.Dir, "sub")
 		sh(t, sub, attribute)
-		snare(t, sub)
+		trapPrograms(t, sub)
 		w, err = g.Work(t.Context(), tree)
 		require.NoError(t, err)
 		require.Equal(t, Work{Uncommitted: true, Commits: 1}, w)
@@ -88,18 +88,18 @@ func TestAgentsProgramsAreNotRun(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		sh(t, tree.Dir, attribute)
-		snare(t, tree.Dir)
+		trapPrograms(t, tree.Dir)
 		to := filepath.Join(t.TempDir(), "kept")
 		require.NoError(t, g.Move(t.Context(), tree, to))
 		tree.Dir = to
 		require.NoError(t, g.Remove(t.Context(), tree))
 		require.NoDirExists(t, to)
 	})
-	t.Run("making the next tree", func(t *testing.T) {
+	t.Run("creating the next tree", func(t *testing.T) {
 		t.Parallel()
 		g, tree := plant(t)
 		sh(t, tree.Dir, attribute+"; git add -A; git commit -qm two")
-		snare(t, tree.Dir)
+		trapPrograms(t, tree.Dir)
 		_, err := g.Work(t.Context(), tree)
 		require.NoError(t, err)
 		next := planned(t, tree.Repository, "next")
@@ -114,7 +114,7 @@ func TestAgentsProgramsAreNotRun(t *testing.T) {
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
 		tree := planned(t, mirror, "b")
 		require.NoError(t, g.Add(t.Context(), tree, "", false))
-		snare(t, tree.Dir)
+		trapPrograms(t, tree.Dir)
 		sh(t, origin, "echo two >file; git commit -qam two")
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
 		next := planned(t, mirror, "next")

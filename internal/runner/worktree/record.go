@@ -9,9 +9,10 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// known is what Fleet knows of the refs in an agent's git directory. It lies beside that, where the agent cannot write.
-type known struct {
-	// Given are the refs that came from the repository, with the values that they came with.
+// refRecord records what Fleet knows about the refs in an agent's git directory. The file is next to that directory, where
+// the agent cannot write.
+type refRecord struct {
+	// Given are the refs that came from the repository, with their values.
 	Given map[string]string `json:"given"`
 	// Published are the agent's branches that the repository has.
 	Published map[string]published `json:"published"`
@@ -23,14 +24,14 @@ type published struct {
 	OID  string `json:"oid"`
 }
 
-// maxKnown is the longest file with what is known, in bytes.
+// maxKnown limits the size of the file, in bytes.
 const maxKnown = 256 << 20
 
 func (t Tree) knownFile() string { return t.GitDir + ".json" }
 
-// known reads what is known; nothing if there is no file.
-func (t Tree) known() (*known, error) {
-	k := &known{}
+// readRecord reads the file; the result is empty if there is none.
+func (t Tree) readRecord() (*refRecord, error) {
+	k := &refRecord{}
 	b, err := agentfile.Read(t.knownFile(), maxKnown)
 	if err == nil {
 		err = json.Unmarshal(b, k)
@@ -46,8 +47,8 @@ func (t Tree) known() (*known, error) {
 	return k, err
 }
 
-// learn writes what is known.
-func (t Tree) learn(k *known) error {
+// writeRecord writes the file.
+func (t Tree) writeRecord(k *refRecord) error {
 	b, err := json.Marshal(k)
 	if err == nil {
 		err = os.WriteFile(t.knownFile()+".new", b, 0o600)

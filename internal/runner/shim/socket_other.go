@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 )
 
-// maxSocketPath is the longest path of a socket that is connected to as it is, in bytes; the system's limit is 103.
+// maxSocketPath is the longest path of a socket, in bytes, that is used directly. The system's limit is 103.
 const maxSocketPath = 100
 
-// short returns a path of the socket that is not too long to connect to, good until clean is called.
-func short(path string) (brief string, clean func(), err error) {
+// shortSocket returns a path of the socket that is short enough to connect to. It is valid until clean is called.
+func shortSocket(path string) (brief string, clean func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil
 	}

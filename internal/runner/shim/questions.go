@@ -21,63 +21,63 @@ import (
 	"fleet/internal/runner/ask"
 )
 
-// Asks says that the child may ask, see package ask.
+// Asks configures questions of the child, see package ask.
 type Asks struct {
 	acp.Rules               // answer requests for permission before anybody is asked
 	Timeout   time.Duration `json:"timeout"` // how long a question waits for its answer
 }
 
-// Limits of what one run can ask. The child can write what it likes into its directory.
+// Limits for the questions of one run. The child can write anything into its directory.
 const (
-	maxOpen     = 20       // questions that wait for an answer
+	maxOpen     = 20       // open questions
 	maxRecorded = 500      // questions in the journal
-	maxJournal  = 16 << 20 // bytes of it
+	maxJournal  = 16 << 20 // size of the journal, in bytes
 	maxNames    = 1000     // questions whose answers the child has not fetched
-	maxText     = 16 << 10 // bytes of a question
-	maxInput    = 64 << 10 // bytes of the input of a tool in the journal
+	maxText     = 16 << 10 // size of a question, in bytes
+	maxInput    = 64 << 10 // size of a tool's input in the journal, in bytes
 	maxOptions  = 20
-	maxWord     = 200 // bytes of the name of a tool, or of an option
+	maxWord     = 200 // size of the name of a tool or an option, in bytes
 )
 
-// PolicyName is who answered a request for permission that the run's rules answer.
+// PolicyName is the answerer of requests for permission that the run's rules answer.
 const PolicyName = "policy"
 
-// asks takes the questions of the child, and gives it the answers.
-type asks struct {
+// questions accepts the questions of the child, and passes the answers to it.
+type questions struct {
 	spec  Asks
 	run   Run
-	grown func() // the journal has grown
+	grown func() // called when the journal has grown
 	pipe  *os.File
-	read  chan struct{} // closed when the pipe is not read any more
+	read  chan struct{} // closed when the pipe is no longer read
 
 	mu      sync.Mutex
 	journal *os.File
-	torn    bool              // its last line is not whole
-	written int               // bytes of it
-	names   map[string]string // by the child's names, the ids of questions; empty: it was not recorded
-	open    map[string]*asked // by id
-	closed  map[string]string // the statuses of others, by id
+	torn    bool                     // its last line is incomplete
+	written int                      // its size in bytes
+	names   map[string]string        // ids of questions, by the child's names; empty: not recorded
+	open    map[string]*openQuestion // by id
+	closed  map[string]string        // statuses of closed questions, by id
 	over    bool
 }
 
-// asked is a question that waits for its answer.
-type asked struct {
+// openQuestion is an open question.
+type openQuestion struct {
 	name string
 	kind string
 	due  *time.Timer
 }
 
-// newAsks makes what questions need in the run's directory, which is the current one.
-func newAsks(spec Asks, run Run, grown func()) (*asks, error) {
+// newQuestions creates the files for questions in the run's directory, which is the working directory.
+func newQuestions(spec Asks, run Run, grown func()) (*questions, error) {
 	for _, dir := range []string{ask.Dir, ask.Answers} {
 		if err := os.MkdirAll(run.Path(dir), 0o700); err != nil {
 			return nil, err
 		}
 	}
 	if err := syscall.Mkfifo(run.Path(ask.Pipe), 0o600); err != nil {
-		return nil, fmt.Errorf("the pipe for questions cannot be made: %w", err)
+		return nil, fmt.Errorf("cannot create the pipe for questions: %w", err)
 	}
-	// For reading and writing: it has no end then, whoever opens and closes it.
+	// Opened for reading and writing, the pipe never reports an end.
 	pipe, err := os.OpenFile(run.Path(ask.Pipe), os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
@@ -86,16 +86,16 @@ func newAsks(spec Asks, run Run, grown func()) (*asks, error) {
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
-	return &asks{
+	return &questions{
 		spec: spec, run: run, grown: grown, pipe: pipe, journal: journal, read: make(chan struct{}),
-		names: map[string]string{}, open: map[string]*asked{}, closed: map[string]string{},
+		names: map[string]string{}, open: map[string]*openQuestion{}, closed: map[string]string{},
 	}, nil
 }
 
 var askLine = regexp.MustCompile(`^(ask|got|drop) ([A-Za-z0-9]{1,40})$`)
 
 // serve reads the pipe until finish closes it.
-func (a *asks) serve() {
+func (a *questions) serve() {
 	defer close(a.read)
 	lines := bufio.NewReader(a.pipe)
 	for whole := true; ; {
@@ -120,8 +120,8 @@ func (a *asks) serve() {
 	}
 }
 
-// ask takes the question of the name.
-func (a *asks) ask(name string) {
+// ask accepts the question with the name.
+func (a *questions) ask(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, known := a.names[name]; known || a.over || len(a.names) >= maxNames {
@@ -147,7 +147,7 @@ func (a *asks) ask(name string) {
 			if allowed {
 				r.Answer = ask.Allow
 			}
-			if a.room() && a.record(r) == nil { // what the rules say holds also when it cannot be recorded
+			if a.room() && a.record(r) == nil { // the rules apply even if the answer cannot be recorded
 				a.names[name], a.closed[r.ID] = r.ID, r.Status
 			}
 			a.give(name, ask.Answer{Status: r.Status, Answer: r.Answer, Message: r.Message, By: r.By})
@@ -160,20 +160,20 @@ func (a *asks) ask(name string) {
 	case !a.room():
 		a.refuse(name, "the task has asked too much")
 	case a.record(r) != nil:
-		a.refuse(name, "the question cannot be kept: the disk of this machine may be full")
+		a.refuse(name, "cannot store the question: the disk of this machine may be full")
 	default:
 		a.names[name] = r.ID
-		a.open[r.ID] = &asked{name: name, kind: q.Kind, due: time.AfterFunc(a.spec.Timeout, func() { a.expire(r.ID) })}
+		a.open[r.ID] = &openQuestion{name: name, kind: q.Kind, due: time.AfterFunc(a.spec.Timeout, func() { a.expire(r.ID) })}
 	}
 }
 
-// room reports whether the journal takes another question.
-func (a *asks) room() bool {
+// room reports whether the journal has room for another question.
+func (a *questions) room() bool {
 	return len(a.open)+len(a.closed) < maxRecorded && a.written < maxJournal
 }
 
-// got forgets an answer that the child has.
-func (a *asks) got(name string) {
+// got removes an answer that the child has read.
+func (a *questions) got(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if id, known := a.names[name]; known && a.open[id] == nil {
@@ -182,8 +182,8 @@ func (a *asks) got(name string) {
 	}
 }
 
-// drop withdraws a question that the child does not wait for any more.
-func (a *asks) drop(name string) {
+// drop withdraws a question that the child no longer waits for.
+func (a *questions) drop(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	id := a.names[name]
@@ -195,21 +195,21 @@ func (a *asks) drop(name string) {
 	}
 }
 
-// expire denies a question that nobody has answered in time.
-func (a *asks) expire(id string) {
+// expire denies a question that was not answered in time.
+func (a *questions) expire(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.open[id]
 	if q == nil || a.over {
 		return
 	}
-	_ = a.record(ask.Record{ID: id, Status: ask.Expired}) // Fleet sees from ExpiresAt too that nobody waits
+	_ = a.record(ask.Record{ID: id, Status: ask.Expired}) // Fleet also sees the expiry from ExpiresAt
 	a.close(id, ask.Expired)
 	a.give(q.name, ask.Answer{Status: ask.Expired})
 }
 
-// answer gives the child the answer to a question. What it returns is for a reply.
-func (a *asks) answer(o order) string {
+// answer passes the answer to the child. It returns the text for a reply.
+func (a *questions) answer(o order) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.open[o.ID]
@@ -236,17 +236,19 @@ func (a *asks) answer(o order) string {
 	return ""
 }
 
-func (a *asks) close(id, status string) {
+func (a *questions) close(id, status string) {
 	a.open[id].due.Stop()
 	delete(a.open, id)
 	a.closed[id] = status
 }
 
-// refuse answers a question that is not taken.
-func (a *asks) refuse(name, why string) { a.give(name, ask.Answer{Status: ask.Refused, Message: why}) }
+// refuse answers a question that is not accepted.
+func (a *questions) refuse(name, why string) {
+	a.give(name, ask.Answer{Status: ask.Refused, Message: why})
+}
 
-// give writes the answer where the child looks for it. A child that does not get it has ended, or waits until it is ended.
-func (a *asks) give(name string, answer ask.Answer) {
+// give writes the answer where the child reads it. If that fails, the child has ended, or waits until it is ended.
+func (a *questions) give(name string, answer ask.Answer) {
 	b, err := json.Marshal(answer)
 	if err == nil {
 		err = WriteFile(a.run.Path(filepath.Join(ask.Answers, name)), b, 0o600)
@@ -257,7 +259,7 @@ func (a *asks) give(name string, answer ask.Answer) {
 }
 
 // record appends to the journal.
-func (a *asks) record(r ask.Record) error {
+func (a *questions) record(r ask.Record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -274,12 +276,12 @@ func (a *asks) record(r ask.Record) error {
 	return err
 }
 
-// finish withdraws what is open, and takes no more.
-func (a *asks) finish() {
+// finish withdraws the open questions, and accepts no more.
+func (a *questions) finish() {
 	a.mu.Lock()
 	a.over = true
 	for id := range a.open {
-		_ = a.record(ask.Record{ID: id, Status: ask.Withdrawn}) // the end of the run says the same
+		_ = a.record(ask.Record{ID: id, Status: ask.Withdrawn}) // the end of the run implies the same
 		a.close(id, ask.Withdrawn)
 	}
 	_ = a.pipe.Close()
@@ -296,27 +298,27 @@ func readQuestion(path string) (ask.Question, error) {
 	}
 	switch {
 	case err != nil:
-		return q, errors.New("the question cannot be read")
+		return q, errors.New("cannot read the question")
 	case q.Kind == ask.Permission && q.Tool == "":
 		return q, errors.New("a request for permission must name a tool")
 	case q.Kind == ask.Text && strings.TrimSpace(q.Text) == "":
 		return q, errors.New("a question must have a text")
 	case q.Kind != ask.Permission && q.Kind != ask.Text:
-		return q, fmt.Errorf("the kind of a question is %q or %q", ask.Permission, ask.Text)
+		return q, fmt.Errorf("the kind of a question must be %q or %q", ask.Permission, ask.Text)
 	}
 	return q, nil
 }
 
-// clean returns at most limit bytes of a text, as valid text.
+// clean returns at most limit bytes of the text as valid UTF-8.
 func clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s[:min(len(s), limit)], "\uFFFD")
 	return strings.ReplaceAll(s, "\x00", "\uFFFD")
 }
 
-// maxValue is how long the texts in the input of a tool can be where the input is too long for the journal, in bytes.
+// maxValue is the size limit, in bytes, for texts in a tool's input that is too long for the journal.
 const maxValue = 2 << 10
 
-// shown is the input of a tool as people see it: an object, whose long texts are shortened if it is too long.
+// shown returns the tool's input for people: an object, with shortened texts if it is too long.
 func shown(input json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(input, &fields) != nil || fields == nil {

@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// Introduce writes into an agent's home who the agent's commits are from: the user who runs the server. The rest of that user's
-// configuration of git may name programs and hold secrets. While the user has no name, it looks again at each run.
-// env is the environment in which git finds the user's configuration.
-func Introduce(home string, env []string) error {
+// ConfigureAuthor configures the author of an agent's commits: the user who runs the server. It copies only the author,
+// because the rest of the user's git configuration may name programs and hold secrets. If the user has no name, the
+// next run tries again. git finds the user's configuration in env.
+func ConfigureAuthor(home string, env []string) error {
 	path := filepath.Join(home, ".gitconfig")
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
-	case info.Mode().IsRegular() && info.Size() == 0: // the user had no name then
+	case info.Mode().IsRegular() && info.Size() == 0: // the user had no name before
 		if err := os.Remove(path); err != nil {
 			return err
 		}
 	default:
 		return nil
 	}
-	identity := readIdentity(env)
+	identity := readAuthor(env)
 	if identity == "" {
 		return nil
 	}
@@ -38,8 +38,8 @@ func Introduce(home string, env []string) error {
 	return errors.Join(err, f.Close())
 }
 
-// readIdentity returns a configuration of git with the user's name and address.
-func readIdentity(env []string) string {
+// readAuthor returns a git configuration with the user's name and address.
+func readAuthor(env []string) string {
 	cmd := exec.Command("git", "config", "--global", "--includes", "-z", "--get-regexp", `^user\.(name|email)$`)
 	cmd.Env = env
 	out, err := cmd.Output()

@@ -10,13 +10,14 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// commonDir returns the git directory of a repository, which its worktrees share; empty if there is none.
+// commonDir returns the git directory that a repository shares with its worktrees; empty if there is none.
 func commonDir(repository string) string {
 	common, _ := gitDirs(repository)
 	return common
 }
 
-// gitDirs returns the git directory of the repository that a directory is in, and the directory's own one: they differ in a worktree.
+// gitDirs returns the common git directory of the repository that contains the directory, and the directory's own one.
+// They differ in a worktree.
 func gitDirs(dir string) (common, own string) {
 	for dir := filepath.Clean(dir); ; dir = filepath.Dir(dir) {
 		for _, own := range []string{gitDirOf(dir), dir} { // it may be bare
@@ -40,7 +41,7 @@ func gitDirOf(dir string) string {
 	return own
 }
 
-// commonOf returns what a git directory shares with others, such as of worktrees: the directory with refs and objects.
+// commonOf returns the common directory of a git directory, which contains refs and objects.
 func commonOf(own string) string {
 	link, err := agentfile.Read(filepath.Join(own, "commondir"), maxLink)
 	if err != nil {
@@ -53,7 +54,7 @@ func commonOf(own string) string {
 	return common
 }
 
-// readLink returns the git directory that the file .git of a working tree names; empty if it names none.
+// readLink returns the git directory that the file .git of a working tree names; empty if there is none.
 func readLink(dir string) string {
 	link, err := agentfile.Read(filepath.Join(dir, ".git"), maxLink)
 	if err != nil {
@@ -69,13 +70,13 @@ func readLink(dir string) string {
 	return to
 }
 
-// maxBorrowed is how many directories of objects a repository may borrow from, one from the other.
-const maxBorrowed = 100
+// maxAlternates limits the chain of alternate object directories of a repository.
+const maxAlternates = 100
 
-// borrowed returns a directory of objects, and those that it borrows from.
-func borrowed(objects string) []string {
+// withAlternates returns an object directory followed by its alternates.
+func withAlternates(objects string) []string {
 	all := []string{objects}
-	for i := 0; i < len(all) && i < maxBorrowed; i++ {
+	for i := 0; i < len(all) && i < maxAlternates; i++ {
 		list, err := agentfile.Read(filepath.Join(all[i], "info", "alternates"), maxLink)
 		if err != nil {
 			continue
@@ -99,16 +100,16 @@ func borrowed(objects string) []string {
 	return all
 }
 
-// Shared returns the directories of the repository that the agents of its working copies have to read.
+// Shared returns the directories of the repository that agents must be able to read.
 func Shared(repository string) []string {
 	common := commonDir(repository)
 	if common == "" {
 		return nil
 	}
-	return append([]string{common}, borrowed(filepath.Join(common, "objects"))...)
+	return append([]string{common}, withAlternates(filepath.Join(common, "objects"))...)
 }
 
-// alternates is what the file info/alternates says of the directories.
+// alternates returns the content of info/alternates for the directories.
 func alternates(dirs []string) string {
 	var b strings.Builder
 	for _, dir := range dirs {

@@ -1,0 +1,63 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// A run's spare files reserve disk space for what must be recorded even if the disk is full: the claim, the child's
+// process, and the end.
+const (
+	spares      = 3
+	reserveSize = 4096 // one block; more than any of these files needs
+)
+
+func reserveName(i int) string { return fmt.Sprintf(".spare-%d", i) }
+
+// ReserveFiles returns the names and the content of a run's spare files. They are written before the shim is started.
+func ReserveFiles() map[string]string {
+	files := map[string]string{}
+	for i := range spares {
+		files[reserveName(i)] = strings.Repeat("\n", reserveSize)
+	}
+	return files
+}
+
+// release removes the unused spare files.
+func (r Run) release() {
+	for i := range spares {
+		_ = os.Remove(r.Path(reserveName(i)))
+	}
+}
+
+// writeReserve writes the data into a spare file of the directory, and returns its new name.
+func writeReserve(dir string, data []byte) (string, error) {
+	for i := range spares {
+		path := filepath.Join(dir, reserveName(i))
+		taken := path + fmt.Sprintf("-%d", os.Getpid())
+		if len(data) > reserveSize || os.Rename(path, taken) != nil {
+			continue
+		}
+		f, err := os.OpenFile(taken, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			continue // the agent has replaced it
+		}
+		if info, serr := f.Stat(); serr != nil || !info.Mode().IsRegular() || info.Size() != reserveSize {
+			_ = f.Close()
+			continue
+		}
+		_, err = f.Write(data)
+		if err = errors.Join(err, f.Truncate(int64(len(data))), f.Sync(), f.Close()); err == nil {
+			return taken, nil
+		}
+		_ = os.Remove(taken)
+	}
+	return "", syscall.ENOSPC
+}
+
+// isFull reports whether err means that the disk or the quota is full.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

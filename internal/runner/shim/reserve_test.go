@@ -1,0 +1,31 @@
+package shim
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestReserveFiles writes files on a full disk into the run's spare files, as often as there are some.
+func TestReserveFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, data := range ReserveFiles() {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
+	}
+	require.NoError(t, os.Remove(filepath.Join(dir, reserveName(0))))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, reserveName(0)), 0o600), "an agent can replace it")
+	for range spares - 1 {
+		path, err := writeReserve(dir, []byte("exit"))
+		require.NoError(t, err)
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, "exit", string(data))
+	}
+	_, err := writeReserve(dir, []byte("exit"))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	Run(dir).release()
+}
