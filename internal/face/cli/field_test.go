@@ -249,7 +249,7 @@ func TestFlagsThatCannotBe(t *testing.T) {
 		"--maybe=x": "it is a whole number", "--color=blue": "it is red or green", "--colors=red,blue": "it is red or green",
 		"--color=color_unspecified": "it is red or green", "--loud=x": "it is true or false", `--tags="a`: "it is no list with commas",
 		"--extra=x": "neither a JSON object nor KEY=VALUE", "--extra={": "neither a JSON object nor KEY=VALUE", "--extra=null": "neither a JSON object",
-		"--parts=x": "is not valid JSON", "--at=soon": "must be a time like", "--counts=a=x": "counts", "--text=@/nowhere/at/all": "cannot read the text",
+		"--parts=x": "is not valid JSON", "--at=soon": "soon", "--counts=a=x": "int32", "--text=@/nowhere/at/all": "cannot read the text",
 		"--part=nome=p": "nome", "--made-by=me": "unknown flag --made-by",
 	} {
 		_, out, failed := w.run(t, "", "make-thing", "me", "rest", flag)

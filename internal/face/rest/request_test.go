@@ -128,7 +128,7 @@ func TestBadRequests(t *testing.T) {
 		"broken JSON":        {method: "POST", target: "/v1/agents", body: `{"name":`, reason: "INVALID_ARGUMENT", says: []string{"JSON"}},
 		"two objects":        {method: "POST", target: "/v1/agents", body: `{} {}`, reason: "INVALID_ARGUMENT"},
 		"body not UTF-8":     {method: "POST", target: "/v1/agents", body: "{\"name\":\"\xff\"}", reason: "INVALID_ARGUMENT", says: []string{"UTF-8"}},
-		"deep JSON":          {method: "POST", target: "/v1/agents", body: strings.Repeat(`{"a":`, 100000), reason: "INVALID_ARGUMENT", says: []string{"deep"}},
+		"deep JSON":          {method: "POST", target: "/v1/agents", body: `{"spec":` + strings.Repeat(`{"a":`, 100000), reason: "INVALID_ARGUMENT", says: []string{"deep"}},
 		"deep lists":         {method: "POST", target: "/v1/agents", body: `{"spec":` + strings.Repeat(`[`, 100000), reason: "INVALID_ARGUMENT"},
 		"a form": {
 			method: "POST", target: "/v1/agents", body: "name=papi", headers: []string{"Content-Type", "application/x-www-form-urlencoded"},

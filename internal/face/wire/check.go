@@ -6,11 +6,11 @@ import "unicode/utf8"
 // and an MCP message adds three.
 const MaxDepth = 64
 
-// Check refuses JSON that is not UTF-8 or is nested more deeply than MaxDepth, before anything recurses into it. It
-// does not check the syntax otherwise. The error is a gRPC status INVALID_ARGUMENT.
+// Check refuses JSON that is not UTF-8 or is nested more deeply than MaxDepth, before a reader without these limits gets
+// it. It does not check the syntax otherwise. The error is a gRPC status INVALID_ARGUMENT.
 func Check(data []byte) error {
 	if !utf8.Valid(data) {
-		return Invalid(invalidArgument, "", "The JSON is not valid UTF-8 at byte %d; send UTF-8.", firstInvalid(data))
+		return notUTF8(firstInvalid(data))
 	}
 	depth, quoted := 0, false
 	for i := 0; i < len(data); i++ {
@@ -22,13 +22,21 @@ func Check(data []byte) error {
 		case quoted:
 		case c == '{' || c == '[':
 			if depth++; depth > MaxDepth {
-				return Invalid(invalidArgument, "", "The JSON is nested deeper than %d levels; send a flat object.", MaxDepth)
+				return tooDeep()
 			}
 		case c == '}' || c == ']':
 			depth--
 		}
 	}
 	return nil
+}
+
+func notUTF8(at int) error {
+	return Invalid(invalidArgument, "", "The JSON is not valid UTF-8 at byte %d; send UTF-8.", at)
+}
+
+func tooDeep() error {
+	return Invalid(invalidArgument, "", "The JSON is nested deeper than %d levels; send a flat object.", MaxDepth)
 }
 
 func firstInvalid(data []byte) int {

@@ -8,36 +8,63 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"pgregory.net/rapid"
 
-	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
 )
 
-// FuzzUnmarshal checks that whatever a client sends is either read or refused with a reason. A message that was read
-// means the same after it is written and read again. Nothing is read that standard ProtoJSON does not read.
-func FuzzUnmarshal(f *testing.F) {
-	for _, seed := range []string{
-		``, `null`, `{}`, `[]`, `{"agent_name":"papi","page":1,"page_size":20}`, `{"page":"x"}`, `{"page":1e2}`, `{"page":-0}`,
-		`{"task_ids":["a","b"],"mode":"any","timeout_seconds":5}`, `{"name":"papi","project":"Setup","spec":"\ud83d\ude00"}`,
-		`{"status":"idle","metadata":{"a":"b"},"current_task":null,"created_at":"2025-10-29T10:00:00Z"}`, `{"created_at":"2025-10-29T10:00:00.5+01:00"}`,
-		`{"a":{"b":[{"c":[1,2,{}]}]}}`, "{\"name\":\"\xff\"}", `{"name":"a"}{`, `{"status":1}`, `{"metadata":{"k":1}}`, `{"follow":true,"cursor":"now"}`,
-	} {
-		f.Add([]byte(seed))
+// TestUnmarshalReadsWhatProtojsonReads compares both on random requests of every type, as protojson writes them.
+func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
+	t.Parallel()
+	for _, m := range typesOf[wire.Request](t) {
+		t.Run(string(m.Descriptor().Name()), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				x := m.New()
+				fill(t, x, 3)
+				for i := range x.Descriptor().Fields().Len() { // unknown enum values are refused, and so is the zero value
+					f := x.Descriptor().Fields().Get(i)
+					if f.Kind() == protoreflect.EnumKind && (x.Get(f).Enum() == 0 || f.Enum().Values().ByNumber(x.Get(f).Enum()) == nil) {
+						x.Clear(f)
+					}
+				}
+				data, err := protojson.MarshalOptions{UseProtoNames: true, Multiline: rapid.Bool().Draw(t, "multiline")}.Marshal(x.Interface())
+				require.NoError(t, err)
+				got := m.New().Interface()
+				require.NoError(t, wire.Unmarshal(data, got), string(data))
+				require.Empty(t, diff(x.Interface(), got), string(data))
+			})
+		})
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, m := range []proto.Message{
-			&fleetv1.CreateAgentRequest{}, &fleetv1.ListAgentsRequest{}, &fleetv1.WaitTasksRequest{}, &fleetv1.WatchFleetRequest{}, &fleetv1.Agent{},
-		} {
-			if err := wire.Unmarshal(data, m); err != nil {
-				require.Equal(t, codes.InvalidArgument, status.Code(err))
-				require.NotEmpty(t, wire.ErrorOf(err).Reason)
-				continue
-			}
-			written, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-			require.NoError(t, err)
-			again := m.ProtoReflect().New().Interface()
-			require.NoError(t, wire.Unmarshal(written, again), string(written))
-			require.True(t, proto.Equal(m, again), string(written))
+}
+
+// FuzzUnmarshal checks that whatever a client sends is either refused with a reason, or read as protojson reads it.
+func FuzzUnmarshal(f *testing.F) {
+	types := typesOf[wire.Request](f)
+	for _, seed := range []string{
+		``, `null`, `{}`, `[]`, `{"agent_name":"papi","page":1,"page_size":20}`, `{"page":"x"}`, `{"page":1e2}`, `{"page":-0}`, `{"page":1.0e0}`,
+		`{"task_ids":["a","b"],"mode":"any","timeout_seconds":5}`, `{"name":"papi","project":"Setup","spec":"\ud83d\ude00"}`,
+		`{"status":"idle","offset":"12","cursor":null,"since":"2025-10-29T10:00:00Z"}`, `{"since":"2025-10-29T10:00:00.5+01:00"}`,
+		`{"context":{"b":[{"c":[1,2,{}]},true,false,null,"x",1e2]}}`, "{\"name\":\"\xff\"}", `{"name":"a"}{`, `{"status":1}`, `{"follow":true,"cursor":"now"}`,
+	} {
+		for i := range types {
+			f.Add(uint16(i), []byte(seed))
 		}
+	}
+	f.Fuzz(func(t *testing.T, which uint16, data []byte) {
+		m := types[int(which)%len(types)].New().Interface()
+		if err := wire.Unmarshal(data, m); err != nil {
+			require.Equal(t, codes.InvalidArgument, status.Code(err))
+			require.NotEmpty(t, wire.ErrorOf(err).Reason)
+			return
+		}
+		want := m.ProtoReflect().New().Interface()
+		if err := protojson.Unmarshal(data, want); err != nil { // it reads no empty input
+			require.True(t, proto.Equal(m, want), "%s: %v", data, err)
+			require.NotContains(t, string(data), "{")
+			return
+		}
+		require.Empty(t, diff(want, m), string(data))
 	})
 }

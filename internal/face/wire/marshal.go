@@ -1,20 +1,51 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
+
+// Answer is a message that the server sends. protoc-gen-fleet-json generates its method.
+type Answer interface {
+	proto.Message
+	// AppendJSON appends the message to b; null if it is nil.
+	AppendJSON(b []byte) []byte
+}
 
 // Marshal returns the message as compact JSON, with snake_case keys, the proto's lower-case enum names, and a key for
 // every field that is not declared optional; a message or wrapper that is not set is null. It writes what protojson
 // writes with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random. Equal messages
 // have equal bytes, and clients may rely on that.
+//
+// A message of another package, or one that the server never sends, is left to protojson.
 func Marshal(m proto.Message) ([]byte, error) {
+	a, ok := m.(Answer)
+	if !ok {
+		return marshalOther(m)
+	}
 	// JSON is larger than the wire format; allocating more is cheaper than growing.
-	b, err := appendMessage(make([]byte, 0, 64+5*proto.Size(m)), m.ProtoReflect())
+	b := a.AppendJSON(make([]byte, 0, 64+5*proto.Size(m)))
+	if !utf8.Valid(b) {
+		at := firstInvalid(b)
+		return nil, fmt.Errorf("wire: marshal %s: a text is not valid UTF-8, or a value has no JSON form, after %.40q",
+			m.ProtoReflect().Descriptor().FullName(), b[max(0, at-40):at])
+	}
+	return b, nil
+}
+
+func marshalOther(m proto.Message) ([]byte, error) {
+	var b bytes.Buffer
+	loose, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	if err == nil {
+		err = json.Compact(&b, loose)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("wire: marshal %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
 	}
-	return b, nil
+	return b.Bytes(), nil
 }

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -9,7 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
@@ -17,6 +19,8 @@ import (
 
 func TestUnmarshal(t *testing.T) {
 	t.Parallel()
+	context, err := structpb.NewStruct(map[string]any{"a": []any{map[string]any{}, []any{}, true, false, nil, -1500, "\n"}})
+	require.NoError(t, err)
 	for _, c := range []struct {
 		name, json string
 		want       proto.Message
@@ -32,10 +36,12 @@ func TestUnmarshal(t *testing.T) {
 		{"whole numbers in every notation", `{"page":1e2,"page_size":20.0}`, &fleetv1.ListAgentsRequest{Page: proto.Int32(100), PageSize: proto.Int32(20)}},
 		{"lists", `{"task_ids":["a","b"],"mode":"any"}`, &fleetv1.WaitTasksRequest{TaskIds: []string{"a", "b"}, Mode: fleetv1.WaitTasksRequest_any}},
 		{"spaces around", " {\"agent_name\" : \"\\u0070api\"}\n", &fleetv1.ShowAgentRequest{AgentName: "papi"}},
-		{"maps", `{"metadata":{"a":"b","":""}}`, &fleetv1.Agent{Metadata: map[string]string{"a": "b", "": ""}}},
-		{"numbers of 64 bits in quotes", `{"positive_int_value":"18446744073709551615","string_value":"aGk="}`, &descriptorpb.UninterpretedOption{
-			PositiveIntValue: proto.Uint64(18446744073709551615), StringValue: []byte("hi"),
-		}},
+		{"whole numbers that look broken", `{"page":0.01e4,"page_size":-0.0}`, &fleetv1.ListAgentsRequest{Page: proto.Int32(100), PageSize: proto.Int32(0)}},
+		{"numbers of 64 bits in quotes", `{"task_id":"t","offset":"9223372036854775807"}`, &fleetv1.DownloadTaskPayloadRequest{TaskId: "t", Offset: math.MaxInt64}},
+		{"a number", `{"offset":1.5}`, &fleetv1.ShowTaskOutputRequest{Offset: proto.Float64(1.5)}},
+		{"a time", `{"since":"2025-10-29T10:00:00.5+01:00"}`, &fleetv1.ListTasksRequest{Since: &timestamppb.Timestamp{Seconds: 1761728400, Nanos: 5e8}}},
+		{"any object", `{"context":{"a":[{},[],true,false,null,-1.5e3,"\n"]}}`, &fleetv1.ExecuteAgentRequestRequest{Context: context}},
+		{"numbers of 64 bits", `{"offset":92233720368547758070e-1}`, &fleetv1.DownloadTaskPayloadRequest{Offset: math.MaxInt64}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -59,8 +65,10 @@ func TestUnmarshalRefuses(t *testing.T) {
 		list   = &fleetv1.ListAgentsRequest{}
 		create = &fleetv1.CreateAgentRequest{}
 		wait   = &fleetv1.WaitTasksRequest{}
-		agent  = &fleetv1.Agent{}
-		option = &descriptorpb.UninterpretedOption{}
+		output = &fleetv1.ShowTaskOutputRequest{}
+		load   = &fleetv1.DownloadTaskPayloadRequest{}
+		tasks  = &fleetv1.ListTasksRequest{}
+		run    = &fleetv1.ExecuteAgentRequestRequest{}
 	)
 	for _, c := range []struct {
 		name   string
@@ -93,23 +101,33 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"item of wrong type", wait, `{"task_ids":["a",2]}`, "INVALID_ARGUMENT", "task_ids[1]", `task_ids[1] must be a string, got the number 2.`},
 		{"item is null", wait, `{"task_ids":[null]}`, "INVALID_ARGUMENT", "task_ids[0]", `task_ids[0] must be a string, got null.`},
 		{"bool is a string", &fleetv1.WatchFleetRequest{}, `{"follow":"yes"}`, "INVALID_ARGUMENT", "follow", `follow must be true or false, got the string "yes".`},
-		{"map is a list", agent, `{"metadata":[]}`, "INVALID_ARGUMENT", "metadata", `metadata must be an object, got a list.`},
-		{"map value", agent, `{"metadata":{"k":1}}`, "INVALID_ARGUMENT", "metadata.k", `metadata.k must be a string, got the number 1.`},
-		{"map key twice", agent, `{"metadata":{"k":"1","k":"2"}}`, "INVALID_ARGUMENT", "metadata.k", `The key "metadata.k" is given twice; give it once.`},
-		{"wrapper", agent, `{"current_task":1}`, "INVALID_ARGUMENT", "current_task", `current_task must be a string, got the number 1.`},
-		{"time is a number", agent, `{"created_at":1}`, "INVALID_ARGUMENT", "created_at", `created_at must be a string, got the number 1.`},
-		{"time is not one", agent, `{"created_at":"today"}`, "INVALID_ARGUMENT", "created_at", `created_at must be a time like 2026-11-22T10:30:00Z, got "today".`},
-		{"message is a string", &fleetv1.ShowAgentResponse{}, `{"agent":"papi"}`, "INVALID_ARGUMENT", "agent", `agent must be an object, got the string "papi".`},
-		{"field of a message", &fleetv1.ShowAgentResponse{}, `{"agent":{"nam":"papi"}}`, "INVALID_ARGUMENT", "agent.nam", `unknown field "agent.nam": did you mean "name"?`},
-		{"bytes", option, `{"string_value":"?"}`, "INVALID_ARGUMENT", "string_value", `string_value must be a string in base64: `},
-		{"number is a string", option, `{"double_value":"1"}`, "INVALID_ARGUMENT", "double_value", `double_value must be a number, got the string "1".`},
-		{"number is huge", option, `{"double_value":1e999}`, "INVALID_ARGUMENT", "double_value", `double_value is too large: 1e999.`},
-		{"text in quotes for 64 bits", option, `{"negative_int_value":"x"}`, "INVALID_ARGUMENT", "negative_int_value", `negative_int_value must be a whole number, got the string "x".`},
+		{"time is a number", tasks, `{"since":1}`, "INVALID_ARGUMENT", "since", `since must be a string, got the number 1.`},
+		{"time is not one", tasks, `{"since":"today"}`, "INVALID_ARGUMENT", "since", `since must be a time like 2026-11-22T10:30:00Z, got "today".`},
+		{"time is too fine", tasks, `{"since":"2025-10-29T10:00:00.0000000001Z"}`, "INVALID_ARGUMENT", "since", `since must be a time like`},
+		{"time is too early", tasks, `{"since":"0000-10-29T10:00:00Z"}`, "INVALID_ARGUMENT", "since", `since must be a time like`},
+		{"object is a string", run, `{"context":"a"}`, "INVALID_ARGUMENT", "context", `context must be an object, got the string "a".`},
+		{"key of an object twice", run, `{"context":{"a":{"k":1,"k":2}}}`, "INVALID_ARGUMENT", "context", `context has the key "k" twice; give it once.`},
+		{"number in an object is huge", run, `{"context":{"a":1e999}}`, "INVALID_ARGUMENT", "context", `context has a number that is too large: 1e999.`},
+		{"deep object", run, `{"context":` + strings.Repeat(`{"a":`, 64) + `1` + strings.Repeat("}", 65), "INVALID_ARGUMENT", "", `The JSON is nested deeper than 64 levels; send a flat object.`},
+		{"number is a string", output, `{"offset":"1"}`, "INVALID_ARGUMENT", "offset", `offset must be a number, got the string "1".`},
+		{"number is huge", output, `{"offset":1e999}`, "INVALID_ARGUMENT", "offset", `offset is too large: 1e999.`},
+		{"text in quotes for 64 bits", load, `{"offset":"x"}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got the string "x".`},
+		{"more than 64 bits", load, `{"offset":9223372036854775808}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number from -9223372036854775808 to 9223372036854775807, got 9223372036854775808.`},
+		{"nearly a whole number", load, `{"offset":1.00000000000000000000000001}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got 1.00000000000000000000000001.`},
+		{"hardly a number", load, `{"offset":1e-9223372036854775808}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got 1e-9223372036854775808.`},
 		{"a list", list, `[]`, "INVALID_ARGUMENT", "", `Expected a JSON object with the fields of the request, got a list.`},
 		{"a string", list, `"x"`, "INVALID_ARGUMENT", "", `Expected a JSON object with the fields of the request, got the string "x".`},
 		{"cut off", list, `{"page":1`, "INVALID_ARGUMENT", "", `The JSON ends too early.`},
 		{"not JSON", list, `{page:1}`, "INVALID_ARGUMENT", "", `The JSON is not valid at byte `},
 		{"two objects", list, `{} {}`, "INVALID_ARGUMENT", "", `There is more after the end of the JSON object; send one object.`},
+		{"comma at the end", list, `{"page":1,}`, "INVALID_ARGUMENT", "", `The JSON is not valid at byte 10: '}' cannot be here.`},
+		{"no comma", list, `{"page":1 "page_size":1}`, "INVALID_ARGUMENT", "", `The JSON is not valid at byte 10: '"' cannot be here.`},
+		{"no colon", list, `{"page" 1}`, "INVALID_ARGUMENT", "", `The JSON is not valid at byte 8: '1' cannot be here.`},
+		{"leading zero", list, `{"page":01}`, "INVALID_ARGUMENT", "", `The JSON is not valid at byte 9: '1' cannot be here.`},
+		{"unknown word", list, `{"page":nil}`, "INVALID_ARGUMENT", "", `The JSON is not valid at byte 8: 'n' cannot be here.`},
+		{"unknown escape", create, `{"name":"\x"}`, "INVALID_ARGUMENT", "", `The JSON is not valid at byte 10: 'x' cannot be here.`},
+		{"cut off in an escape", create, `{"name":"\u00`, "INVALID_ARGUMENT", "", `The JSON ends too early.`},
+		{"line break in a text", create, "{\"name\":\"a\nb\"}", "INVALID_ARGUMENT", "", `The JSON is not valid at byte 10: '\n' cannot be here.`},
 		{"invalid UTF-8", create, "{\"name\":\"a\xff\"}", "INVALID_ARGUMENT", "", `The JSON is not valid UTF-8 at byte 10; send UTF-8.`},
 		{"half a surrogate pair", create, `{"name":"\ud800"}`, "INVALID_ARGUMENT", "", `The JSON cannot be read: `},
 		{"deep", list, `{"page":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, "INVALID_ARGUMENT", "", `The JSON is nested deeper than 64 levels; send a flat object.`},

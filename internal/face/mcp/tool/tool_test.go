@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/mcp/tool"
 )
 
@@ -173,8 +174,8 @@ func TestTheLastEventsAreReadWhenTheCallIsOver(t *testing.T) {
 
 func TestArgumentsNeedNotBeJSONAlready(t *testing.T) {
 	t.Parallel()
-	call := func(_ context.Context, q *wrapperspb.StringValue, _ ...grpc.CallOption) (*wrapperspb.StringValue, error) {
-		return q, nil
+	call := func(context.Context, *fleetv1.ShowAgentRequest, ...grpc.CallOption) (*fleetv1.ShowAgentResponse, error) {
+		return &fleetv1.ShowAgentResponse{}, nil
 	}
 	x := tool.Unary(tool.Spec{Input: "{ }", Output: "not JSON"}, call)
 	require.Equal(t, json.RawMessage("{}"), x.Tool.RawInputSchema)

@@ -1,0 +1,29 @@
+// Command protoc-gen-fleet-json writes *.pb.json.go: how the messages of the API are written as JSON and read from it,
+// without reflection. Every message that a method answers with gets AppendJSON, and every request gets ReadField. What
+// the JSON looks like is said in package wire, which the generated code calls for every value.
+package main
+
+import (
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+func main() {
+	protogen.Options{}.Run(generate)
+}
+
+// generate writes a file for each proto file that has a request or an answer.
+func generate(p *protogen.Plugin) error {
+	p.SupportedFeatures = uint64(pluginpb.CodeGeneratorResponse_FEATURE_PROTO3_OPTIONAL)
+	use := usesOf(p.Files)
+	for _, f := range p.Files {
+		if !f.Generate {
+			continue
+		}
+		g := generator{plugin: p, file: f, use: use}
+		if err := g.messages(f.Messages); err != nil {
+			return err
+		}
+	}
+	return nil
+}

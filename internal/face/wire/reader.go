@@ -1,0 +1,235 @@
+package wire
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Reader reads a request in one pass. Its methods read the value of a field; the generated ReadField methods call them.
+// A method changes nothing if the value is null, and after an error.
+type Reader struct {
+	data    []byte
+	at      int // next byte
+	request Request
+	field   []byte // name of the field that is read
+	item    int    // number of the item that is read, plus 1; 0 outside of lists
+	null    bool   // the value of the field is null
+	err     error
+}
+
+// readRequest reads the object that the whole JSON must be.
+func (r *Reader) readRequest() {
+	if r.peek() != '{' {
+		if got := r.got(); r.err == nil {
+			r.err = Invalid(invalidArgument, "", "Expected a JSON object with the fields of the request, got %s.", got)
+		}
+		return
+	}
+	var few [16][]byte
+	seen := few[:0]
+	for range r.members() {
+		for _, name := range seen {
+			if bytes.Equal(name, r.field) {
+				r.fail("The field %q is given twice; give it once.", r.path())
+				return
+			}
+		}
+		seen = append(seen, r.field)
+		r.null = r.peek() == 'n' && r.literal("null")
+		if !r.request.ReadField(r, r.field) {
+			r.unknownField()
+		}
+	}
+	if r.err == nil && (r.peek() != 0 || r.at < len(r.data)) {
+		r.err = Invalid(invalidArgument, "", "There is more after the end of the JSON object; send one object.")
+	}
+}
+
+// begins reports whether the value begins with the byte. Otherwise it fails with what is wanted.
+func (r *Reader) begins(c byte, want string) bool {
+	if r.null || r.err != nil {
+		return false
+	}
+	if r.peek() != c {
+		r.wrongType(want)
+		return false
+	}
+	return true
+}
+
+// String reads a text.
+func (r *Reader) String(to *string) {
+	if r.begins('"', "a string") {
+		if s, ok := r.text(); ok {
+			*to = string(s)
+		}
+	}
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool(to *bool) {
+	switch {
+	case r.null || r.err != nil:
+	case r.peek() == 't' && r.literal("true"):
+		*to = true
+	case r.peek() == 'f' && r.literal("false"):
+		*to = false
+	default:
+		r.wrongType("true or false")
+	}
+}
+
+// Int reads a whole number of 32 bits.
+func (r *Reader) Int(to *int32) {
+	if n, ok := r.whole(math.MinInt32, math.MaxInt32, false); ok {
+		*to = int32(n) //nolint:gosec // whole checks the range
+	}
+}
+
+// Int64 reads a whole number of 64 bits, which may be in quotes.
+func (r *Reader) Int64(to *int64) {
+	if n, ok := r.whole(math.MinInt64, math.MaxInt64, true); ok {
+		*to = n
+	}
+}
+
+// Float reads a number.
+func (r *Reader) Float(to *float64) {
+	if r.null || r.err != nil {
+		return
+	}
+	if c := r.peek(); c != '-' && !isDigit(c) {
+		r.wrongType("a number")
+		return
+	}
+	if n, ok := r.number(); ok {
+		var err error
+		if *to, err = strconv.ParseFloat(string(n), 64); err != nil {
+			r.fail("%s is too large: %s.", r.path(), short(string(n)))
+		}
+	}
+}
+
+// Time reads a time.
+func (r *Reader) Time(to **timestamppb.Timestamp) {
+	if !r.begins('"', "a string") {
+		return
+	}
+	s, ok := r.text()
+	if !ok {
+		return
+	}
+	t, err := time.Parse(time.RFC3339, string(s))
+	stamp := timestamppb.New(t)
+	point, zone := bytes.LastIndexByte(s, '.'), bytes.LastIndexAny(s, "Z-+")
+	if tooFine := point >= 0 && zone-point > len(".999999999"); err != nil || tooFine || !stamp.IsValid() {
+		r.fail("%s must be a time like 2026-11-22T10:30:00Z, got %q.", r.path(), short(string(s)))
+		return
+	}
+	*to = stamp
+}
+
+// Struct reads any JSON object.
+func (r *Reader) Struct(to **structpb.Struct) {
+	if r.begins('{', "an object") {
+		const depth = 2 // the request is the first level
+		*to = r.object(depth)
+	}
+}
+
+// Enum reads the name of an enum value. The zero value cannot be given.
+func Enum[E ~int32](r *Reader, to *E, values map[string]int32) {
+	if r.null || r.err != nil {
+		return
+	}
+	if r.peek() != '"' {
+		r.wrongType(r.oneOf())
+		return
+	}
+	if s, ok := r.text(); ok {
+		value := values[string(s)]
+		if value == 0 {
+			r.unknownValue(string(s))
+		}
+		*to = E(value)
+	}
+}
+
+// Optional reads the value of an optional field.
+func Optional[T any](r *Reader, to **T, read func(*Reader, *T)) {
+	if !r.null {
+		*to = new(T)
+		read(r, *to)
+	}
+}
+
+// List reads a list whose items are read by each.
+func List[T any](r *Reader, to *[]T, each func(*Reader, *T)) {
+	if !r.begins('[', "a list") {
+		return
+	}
+	defer func() { r.item = 0 }()
+	for range r.elements() {
+		r.item++
+		var v T
+		each(r, &v)
+		*to = append(*to, v)
+	}
+}
+
+// object reads an object that is nested so deeply.
+func (r *Reader) object(depth int) *structpb.Struct {
+	s := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	field := r.field
+	defer func() { r.field = field }()
+	for range r.members() {
+		key := string(r.field)
+		r.field = field
+		if _, twice := s.Fields[key]; twice {
+			r.fail("%s has the key %q twice; give it once.", r.path(), short(key))
+			return s
+		}
+		s.Fields[key] = r.any(depth + 1)
+	}
+	return s
+}
+
+// any reads a value that is nested so deeply.
+func (r *Reader) any(depth int) *structpb.Value {
+	c := r.peek()
+	if (c == '{' || c == '[') && depth > MaxDepth {
+		r.err = tooDeep()
+		return nil
+	}
+	switch c {
+	case '{':
+		return structpb.NewStructValue(r.object(depth))
+	case '[':
+		list := &structpb.ListValue{}
+		for range r.elements() {
+			list.Values = append(list.Values, r.any(depth+1))
+		}
+		return structpb.NewListValue(list)
+	case '"':
+		s, _ := r.text()
+		return structpb.NewStringValue(string(s))
+	case 't':
+		return structpb.NewBoolValue(r.literal("true"))
+	case 'f':
+		return structpb.NewBoolValue(!r.literal("false"))
+	case 'n':
+		r.literal("null")
+		return structpb.NewNullValue()
+	}
+	n, ok := r.number()
+	x, err := strconv.ParseFloat(string(n), 64)
+	if ok && err != nil {
+		r.fail("%s has a number that is too large: %s.", r.path(), short(string(n)))
+	}
+	return structpb.NewNumberValue(x)
+}

@@ -1,0 +1,126 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// The methods of this file make the error that Reader ends with. Only they use the descriptor of the request.
+
+// descriptor returns the field that is read.
+func (r *Reader) descriptor() protoreflect.FieldDescriptor {
+	return r.request.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(r.field))
+}
+
+// path returns the field that is read, with the index of the item, from 0.
+func (r *Reader) path() string {
+	if r.item > 0 {
+		return fmt.Sprintf("%s[%d]", r.field, r.item-1)
+	}
+	return string(r.field)
+}
+
+// fail fails with the reason of the field that is read.
+func (r *Reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = Invalid(InvalidReason(r.descriptor()), r.path(), format, args...)
+	}
+}
+
+// invalid fails because the next byte cannot follow in JSON. It returns false.
+func (r *Reader) invalid() bool {
+	switch {
+	case r.err != nil:
+	case r.at >= len(r.data):
+		r.err = Invalid(invalidArgument, "", "The JSON ends too early.")
+	case !utf8.Valid(r.data):
+		r.err = notUTF8(firstInvalid(r.data))
+	default:
+		next, _ := utf8.DecodeRune(r.data[r.at:])
+		r.err = Invalid(invalidArgument, "", "The JSON is not valid at byte %d: %q cannot be here.", r.at, next)
+	}
+	return false
+}
+
+// wrongType fails because the next value is not what is wanted.
+func (r *Reader) wrongType(want string) {
+	got := r.got()
+	r.fail("%s must be %s, got %s.", r.path(), want, got)
+}
+
+// got reads the next value and names it.
+func (r *Reader) got() string {
+	const depth = 2 // the request is the first level
+	switch c := r.peek(); c {
+	case '{':
+		r.any(depth)
+		return "an object"
+	case '[':
+		r.any(depth)
+		return "a list"
+	case '"':
+		s, _ := r.text()
+		return "the string " + strconv.Quote(short(string(s)))
+	case 't', 'f', 'n':
+		word := map[byte]string{'t': "true", 'f': "false", 'n': "null"}[c]
+		r.literal(word)
+		return word
+	}
+	n, _ := r.number()
+	return "the number " + short(string(n))
+}
+
+func (r *Reader) unknownField() {
+	fields := r.request.ProtoReflect().Descriptor().Fields()
+	names := make([]string, fields.Len())
+	for i := range names {
+		names[i] = string(fields.Get(i).Name())
+	}
+	name := string(r.field)
+	hint := "none are known here"
+	if near := Nearest(name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	} else if len(names) > 0 {
+		hint = "the known fields are " + strings.Join(names, ", ")
+	}
+	r.err = Invalid(invalidArgument, short(name), "unknown field %q: %s", short(name), hint)
+}
+
+// enumNames returns the names of the values that the field can have. The zero value means that it is not given.
+func (r *Reader) enumNames() []string {
+	values := r.descriptor().Enum().Values()
+	var names []string
+	for i := range values.Len() {
+		if v := values.Get(i); v.Number() != 0 {
+			names = append(names, string(v.Name()))
+		}
+	}
+	return names
+}
+
+func (r *Reader) oneOf() string { return "one of " + strings.Join(r.enumNames(), ", ") }
+
+func (r *Reader) unknownValue(name string) {
+	hint := ""
+	if near := Nearest(name, r.enumNames()); near != "" {
+		hint = fmt.Sprintf("; did you mean %q?", near)
+	}
+	r.fail("%s must be %s, got %q%s", r.path(), r.oneOf(), short(name), hint)
+}
+
+// short shortens what a client sent, so that an error does not echo megabytes.
+func short(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return s
+	}
+	cut := most
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "..."
+}

@@ -1,0 +1,246 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// The methods of this file read the parts of JSON. They report whether they succeeded; after an error they read nothing.
+
+// peek skips spaces and returns the next byte, or 0 at the end.
+func (r *Reader) peek() byte {
+	for ; r.at < len(r.data); r.at++ {
+		switch c := r.data[r.at]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// literal reads true, false or null.
+func (r *Reader) literal(word string) bool {
+	if r.err != nil || !bytes.HasPrefix(r.data[r.at:], []byte(word)) {
+		return r.invalid()
+	}
+	r.at += len(word)
+	return true
+}
+
+// expect reads the byte c, after spaces.
+func (r *Reader) expect(c byte) bool {
+	if r.err != nil || r.peek() != c {
+		return r.invalid()
+	}
+	r.at++
+	return true
+}
+
+// members reads an object and stops before each value, with the key in r.field.
+func (r *Reader) members() func(yield func() bool) {
+	return func(yield func() bool) {
+		for range r.items('{', '}') {
+			if r.peek() != '"' {
+				r.invalid()
+				return
+			}
+			key, ok := r.text()
+			if !ok || !r.expect(':') {
+				return
+			}
+			r.field = key
+			if !yield() {
+				return
+			}
+		}
+	}
+}
+
+// elements reads a list and stops before each value.
+func (r *Reader) elements() func(yield func() bool) { return r.items('[', ']') }
+
+// items reads brackets, and the commas between what is in them.
+func (r *Reader) items(opening, closing byte) func(yield func() bool) {
+	return func(yield func() bool) {
+		if !r.expect(opening) {
+			return
+		}
+		if r.peek() == closing {
+			r.at++
+			return
+		}
+		for yield() && r.err == nil {
+			if r.peek() == closing {
+				r.at++
+				return
+			}
+			if !r.expect(',') {
+				return
+			}
+		}
+	}
+}
+
+// text reads a text. Without escapes it is a part of the data.
+func (r *Reader) text() ([]byte, bool) {
+	if !r.expect('"') {
+		return nil, false
+	}
+	begin := r.at
+	for ; r.at < len(r.data); r.at++ {
+		switch c := r.data[r.at]; {
+		case c == '"':
+			r.at++
+			return r.valid(begin, r.at-1, r.data[begin:r.at-1])
+		case c == '\\':
+			return r.escapedText(begin)
+		case c < ' ':
+			return nil, r.invalid()
+		}
+	}
+	return nil, r.invalid()
+}
+
+// escapedText reads on in a text at its first escape.
+func (r *Reader) escapedText(begin int) ([]byte, bool) {
+	s := make([]byte, 0, r.at-begin+max(32, bytes.IndexByte(r.data[r.at:], '"')))
+	done := begin
+	for r.at < len(r.data) {
+		switch c := r.data[r.at]; {
+		case c == '"':
+			r.at++
+			return r.valid(begin, r.at-1, append(s, r.data[done:r.at-1]...))
+		case c == '\\':
+			var ok bool
+			if s, ok = r.escape(append(s, r.data[done:r.at]...)); !ok {
+				return nil, false
+			}
+			done = r.at
+		case c < ' ':
+			return nil, r.invalid()
+		default:
+			r.at++
+		}
+	}
+	return nil, r.invalid()
+}
+
+// valid returns the text, which was written in the data from begin to end, if it is UTF-8.
+func (r *Reader) valid(begin, end int, s []byte) ([]byte, bool) {
+	if raw := r.data[begin:end]; !utf8.Valid(raw) {
+		r.err = notUTF8(begin + firstInvalid(raw))
+		return nil, false
+	}
+	return s, true
+}
+
+// escape appends the character that an escape stands for.
+func (r *Reader) escape(s []byte) ([]byte, bool) {
+	r.at++ // the backslash
+	if r.at == len(r.data) {
+		return nil, r.invalid()
+	}
+	switch c := r.data[r.at]; c {
+	case '"', '\\', '/':
+		s = append(s, c)
+	case 'b':
+		s = append(s, '\b')
+	case 'f':
+		s = append(s, '\f')
+	case 'n':
+		s = append(s, '\n')
+	case 'r':
+		s = append(s, '\r')
+	case 't':
+		s = append(s, '\t')
+	case 'u':
+		return r.unicode(s)
+	default:
+		return nil, r.invalid()
+	}
+	r.at++
+	return s, true
+}
+
+// unicode appends the character of \uXXXX, or of two of them that are a surrogate pair.
+func (r *Reader) unicode(s []byte) ([]byte, bool) {
+	begin := r.at - 1
+	char, ok := r.hex()
+	if !ok {
+		return nil, false
+	}
+	if utf16.IsSurrogate(char) {
+		var second rune
+		if bytes.HasPrefix(r.data[r.at:], []byte(`\u`)) {
+			r.at++
+			if second, ok = r.hex(); !ok {
+				return nil, false
+			}
+		}
+		if char = utf16.DecodeRune(char, second); char == utf8.RuneError {
+			r.err = Invalid(invalidArgument, "", "The JSON cannot be read: %s at byte %d is half of a surrogate pair.", r.data[begin:begin+6], begin)
+			return nil, false
+		}
+	}
+	return utf8.AppendRune(s, char), true
+}
+
+// hex reads the u of an escape and four hex digits.
+func (r *Reader) hex() (rune, bool) {
+	var n rune
+	for range 4 {
+		r.at++
+		if r.at == len(r.data) {
+			return 0, r.invalid()
+		}
+		digit, err := strconv.ParseUint(string(r.data[r.at]), 16, 8)
+		if err != nil {
+			return 0, r.invalid()
+		}
+		n = n<<4 | rune(digit)
+	}
+	r.at++
+	return n, true
+}
+
+// number reads a number.
+func (r *Reader) number() ([]byte, bool) {
+	if r.err != nil {
+		return nil, false
+	}
+	begin := r.at
+	r.skip('-')
+	ok := r.skip('0') || r.digits()
+	if ok && r.skip('.') {
+		ok = r.digits()
+	}
+	if ok && (r.skip('e') || r.skip('E')) {
+		_ = r.skip('+') || r.skip('-')
+		ok = r.digits()
+	}
+	if !ok {
+		return nil, r.invalid()
+	}
+	return r.data[begin:r.at], true
+}
+
+func (r *Reader) skip(c byte) bool {
+	if r.at == len(r.data) || r.data[r.at] != c {
+		return false
+	}
+	r.at++
+	return true
+}
+
+func (r *Reader) digits() bool {
+	begin := r.at
+	for r.at < len(r.data) && isDigit(r.data[r.at]) {
+		r.at++
+	}
+	return r.at > begin
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+var (
+	errNotWhole = errors.New("not a whole number")
+	errTooLarge = errors.New("more than 64 bits")
+)
+
+// whole reads a whole number of the range. If it may be quoted, it may be a text too.
+func (r *Reader) whole(least, most int64, quoted bool) (int64, bool) {
+	if r.null || r.err != nil {
+		return 0, false
+	}
+	c := r.peek()
+	begin := r.at
+	var text []byte
+	ok := false
+	switch {
+	case c == '-' || isDigit(c):
+		text, ok = r.number()
+	case c == '"' && quoted:
+		if text, ok = r.text(); ok && !isNumber(text) {
+			r.at, ok = begin, false
+			r.wrongType("a whole number")
+		}
+	default:
+		r.wrongType("a whole number")
+	}
+	if !ok {
+		return 0, false
+	}
+	n, err := parseWhole(string(text))
+	switch {
+	case errors.Is(err, errNotWhole):
+		r.fail("%s must be a whole number, got %s.", r.path(), short(string(text)))
+	case err != nil || n < least || n > most:
+		r.fail("%s must be a whole number from %d to %d, got %s.", r.path(), least, most, short(string(text)))
+	}
+	return n, r.err == nil
+}
+
+func isNumber(s []byte) bool {
+	r := Reader{data: s}
+	_, ok := r.number()
+	return ok && r.at == len(s)
+}
+
+// parseWhole returns the value of a JSON number. Every notation of a whole number is good: 100, 1e2, 100.0.
+func parseWhole(number string) (int64, error) {
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+		return n, nil
+	}
+	mantissa, power := number, 0
+	if at := strings.IndexAny(number, "eE"); at >= 0 {
+		mantissa = number[:at]
+		power, _ = strconv.Atoi(number[at+1:]) // a power that does not fit is the largest that does, and too large anyway
+	}
+	digits, negative := strings.CutPrefix(mantissa, "-")
+	digits, fraction, _ := strings.Cut(digits, ".")
+	all := strings.TrimLeft(digits+fraction, "0")
+	significant := strings.TrimRight(all, "0")
+	switch zeros := len(all) - len(significant) - len(fraction); {
+	case significant == "":
+		return 0, nil
+	case power < -zeros:
+		return 0, errNotWhole
+	case power > 20:
+		return 0, errTooLarge
+	default:
+		significant += strings.Repeat("0", power+zeros)
+	}
+	if negative {
+		significant = "-" + significant
+	}
+	n, err := strconv.ParseInt(significant, 10, 64)
+	if err != nil {
+		return 0, errTooLarge
+	}
+	return n, nil
+}
