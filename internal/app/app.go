@@ -115,8 +115,8 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if o.Core != nil {
 		o.Core(&core)
 	}
-	a.service = fleet.NewService(a.store, ofFleet, core)
-	a.reconciler = fleet.NewReconciler(a.service)
+	st := fleet.NewState(a.store, ofFleet, core)
+	a.service, a.reconciler = fleet.NewService(st), fleet.NewReconciler(st)
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
 	if a.providers, err = newProviders(cfg, o, a.service, a.store, log); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*Agent
 
 // insertAgent checks whether the agent may be created, and adds it to the store.
 func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest) (uid string, err error) {
-	project, place, err := s.findProject(ctx, r.Project, s.places...)
+	project, place, err := s.places.findProject(ctx, r.Project, s.places.fleet...)
 	if err != nil {
 		return "", asInvalid(err, "project")
 	}
@@ -212,7 +212,7 @@ func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string)
 		if role == "" {
 			return nil
 		}
-		r, err := s.placeOf(&v.Agent).catalog.role(ctx, v.Project, role)
+		r, err := s.places.of(&v.Agent).catalog.role(ctx, v.Project, role)
 		if err == nil {
 			role = r.Name
 		}
@@ -302,7 +302,7 @@ func (s *Service) order(
 		if a == nil || !a.DeletedAt.IsZero() || a.Desired == DesiredDeleted && method != "DeleteAgent" {
 			return agentNotFound(v.Name)
 		}
-		if err := s.placeOf(a).available(); err != nil {
+		if err := s.places.of(a).available(); err != nil {
 			return err
 		}
 		now := s.now()
@@ -340,5 +340,5 @@ func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]st
 	if err != nil {
 		return nil, false, err
 	}
-	return s.placeOf(&v.Agent).Log(ctx, v.Agent, lines)
+	return s.places.of(&v.Agent).Log(ctx, v.Agent, lines)
 }

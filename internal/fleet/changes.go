@@ -63,7 +63,7 @@ const (
 // runner fails, the end of the task does not wait for it; the record then contains the problem. If again is set, the
 // record of an earlier try is replaced.
 func (w *worker) keepChanges(ctx context.Context, a *Agent, t *Task, again bool) error {
-	if !w.placeOf(a).Traits().Changes || t.Dispatched.IsZero() || a.WorkspaceID == "" || t.Terminal {
+	if !w.places.of(a).Traits().Changes || t.Dispatched.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
 	}
 	var known *Changes
@@ -75,7 +75,7 @@ func (w *worker) keepChanges(ctx context.Context, a *Agent, t *Task, again bool)
 	}
 	limited, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
 	defer cancel()
-	c, err := w.placeOf(a).Connect(*a).Changes(limited, t.firstRun()) // so that the changes cover all tries
+	c, err := w.places.of(a).Connect(*a).Changes(limited, t.firstRun()) // so that the changes cover all tries
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -98,7 +98,7 @@ func (w *worker) keepChanges(ctx context.Context, a *Agent, t *Task, again bool)
 // keepOwedChanges saves the changes of the agent's task before this one if they could not be saved when that ended: the new
 // task would count them as its own.
 func (w *worker) keepOwedChanges(ctx context.Context, a *Agent, t *Task) error {
-	if !w.placeOf(a).Traits().Changes {
+	if !w.places.of(a).Traits().Changes {
 		return nil
 	}
 	var owed *Task
@@ -123,7 +123,7 @@ func (w *worker) keepOwedChanges(ctx context.Context, a *Agent, t *Task) error {
 // keepLastChanges saves the changes of the agent's newest task before its workspace is deleted. It first ends a run
 // that is still under way.
 func (w *worker) keepLastChanges(ctx context.Context, a *Agent) error {
-	if !w.placeOf(a).Traits().Changes || a.WorkspaceID == "" {
+	if !w.places.of(a).Traits().Changes || a.WorkspaceID == "" {
 		return nil
 	}
 	var last []*Task
@@ -143,9 +143,9 @@ func (w *worker) endRun(ctx context.Context, a *Agent, t *Task) {
 	if t.Dispatched.IsZero() {
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, w.placeOf(a).grace+deadlineGrace)
+	limited, cancel := context.WithTimeout(ctx, w.places.of(a).grace+deadlineGrace)
 	defer cancel()
-	r := w.placeOf(a).Connect(*a)
+	r := w.places.of(a).Connect(*a)
 	err := r.Interrupt(limited, t.run(true), true)
 	if err == nil {
 		_, err = r.Follow(limited, t.run(true), t.Cursor, func(Output) error { return nil })
@@ -186,7 +186,7 @@ func (s *Service) TaskPatch(ctx context.Context, r PatchRequest) (c *Changes, te
 	if limit == 0 {
 		limit = DefaultPatchSize
 	}
-	text, more, err = s.placeOf(a).Connect(*a).Patch(ctx, *c, r.Path, int64(r.Offset), max(limit, utf8.UTFMax))
+	text, more, err = s.places.of(a).Connect(*a).Patch(ctx, *c, r.Path, int64(r.Offset), max(limit, utf8.UTFMax))
 	if e, ok := errors.AsType[*Error](err); ok && e.Reason == ReasonChangesNotFound {
 		err = e.With("task_id", shorten(r.TaskID, 60))
 	}

@@ -3,7 +3,7 @@ package fleet
 // checkConfined refuses callers who are not admins and would run unconfined programs. Such programs could read and
 // change other people's data.
 func (s *Service) checkConfined(p Principal, a *Agent) error {
-	c, ok := s.placeOf(a).Place.(Confiner)
+	c, ok := s.places.of(a).Place.(Confiner)
 	if !ok || p.Admin {
 		return nil
 	}

@@ -24,7 +24,7 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	defer store.Close()
 	world := fake.New(fake.Config{Traits: fleet.Traits{Drivers: []fleet.Driver{{Name: "fake"}}}})
 	defer world.Destroy()
-	s := fleet.NewService(store, []fleet.Place{bare{world}}, fleet.Config{})
+	s := fleet.NewService(fleet.NewState(store, []fleet.Place{bare{world}}, fleet.Config{}))
 	launch := func(admin bool) error {
 		ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "ada", Admin: admin})
 		_, err := s.Launch(ctx, fleet.LaunchRequest{Method: "Start", Toolset: fleet.ToolsetLifecycle, Recipe: &fleet.Recipe{Driver: "fake"}, Spec: "x"})

@@ -62,7 +62,7 @@ func (s *Service) taskFilter(ctx context.Context, p Principal, r ListTasksReques
 		return f, err
 	}
 	if r.Project != "" {
-		match, place, err := s.matchProjects(ctx, r.Project, s.places)
+		match, place, err := s.places.matchProjects(ctx, r.Project, s.places.fleet)
 		if f.Place = place; err == nil {
 			f.Project = match[0].Name
 		}
@@ -114,7 +114,7 @@ func (r ListTasksRequest) checkValues() error {
 
 // knownProject returns the catalog's error about a project without tasks, unless the project exists or existed.
 func (s *Service) knownProject(ctx context.Context, tx ReadTx, f TaskFilter) error {
-	_, _, err := s.matchProjects(ctx, f.Project, s.places)
+	_, _, err := s.places.matchProjects(ctx, f.Project, s.places.fleet)
 	if ReasonOf(err) != ReasonProjectNotFound {
 		return err
 	}

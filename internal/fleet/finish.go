@@ -241,7 +241,7 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 			if all := task.PayloadSize + len(o.Payload); limit > 0 && all > limit {
 				return payloadTooLarge(all, limit)
 			}
-			return s.end(tx, task, o)
+			return endTask(tx, task, o, s.now())
 		}
 		last, err := tx.LastTasks([]string{uid})
 		if err == nil && len(last) == 0 {
@@ -287,7 +287,7 @@ func (s *Service) cancelRun(ctx context.Context, a *Agent, t *Task) {
 	defer cancel()
 	run := t.run(true)
 	run.Linger = lingerMost
-	if err := s.placeOf(a).Connect(*a).Interrupt(ctx, run, false); err != nil {
+	if err := s.places.of(a).Connect(*a).Interrupt(ctx, run, false); err != nil {
 		s.log.WarnContext(ctx, "a run was not told that its task has ended", slog.String("task", t.ID), slog.Any("error", err))
 	}
 }

@@ -30,7 +30,7 @@ func (w *worker) followRun(ctx context.Context, a *Agent, t *Task) {
 	f := &follower{taskID: t.ID, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
 	w.progress.begin(t.ID, w.now())
-	host, agent, task, run, cursor := w.placeOf(a), *a, *t, t.run(true), t.Cursor
+	host, agent, task, run, cursor := w.places.of(a), *a, *t, t.run(true), t.Cursor
 	queue, written := make(chan Output, outputQueue), make(chan error, 1)
 	go func() {
 		defer close(f.done)

@@ -61,16 +61,16 @@ func newHarnessOver(t testing.TB, world fake.Config, with func(*fleet.Config), w
 // places returns the places of the fleet.
 func (h *harness) places() []fleet.Place { return append([]fleet.Place{h.world}, h.more...) }
 
-// state returns how the world is, as the service sees it.
-func state(s *fleet.Service) fleet.PlaceState { return s.Places(fleet.Principal{})[0] }
+// placeState returns how the world is, as the service sees it.
+func placeState(s *fleet.Service) fleet.PlaceState { return s.Places(fleet.Principal{})[0] }
 
 // restart makes a new service and reconciler over the same store and world, as a new process would.
 func (h *harness) restart() {
 	if h.rec != nil {
 		h.rec.Stop()
 	}
-	h.Service = fleet.NewService(h.store, h.places(), h.cfg)
-	h.rec = fleet.NewReconciler(h.Service)
+	st := fleet.NewState(h.store, h.places(), h.cfg)
+	h.Service, h.rec = fleet.NewService(st), fleet.NewReconciler(st)
 	h.rec.Start()
 }
 
@@ -78,8 +78,8 @@ func (h *harness) restart() {
 func (h *harness) rec2() *fleet.Service {
 	cfg := h.cfg
 	cfg.Fault = nil
-	s := fleet.NewService(h.store, h.places(), cfg)
-	r := fleet.NewReconciler(s)
+	st := fleet.NewState(h.store, h.places(), cfg)
+	s, r := fleet.NewService(st), fleet.NewReconciler(st)
 	r.Start()
 	h.t.Cleanup(r.Stop)
 	return s

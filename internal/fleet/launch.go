@@ -120,9 +120,9 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*AgentView, erro
 
 // launchable checks that the agent can be made as the request wants.
 func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
-	places := s.places
+	places := s.places.fleet
 	if r.Place != "" {
-		p := s.byPlace[r.Place]
+		p := s.places.lookup(r.Place)
 		if p == nil {
 			return Invalid(ReasonInvalidArgument, "place", "there is no place %q: there are %s", r.Place, list(s.PlaceNames()))
 		}
@@ -131,7 +131,7 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 	if r.Recipe != nil && r.Recipe.Driver != "" {
 		return s.launchableBy(ctx, r)
 	}
-	project, place, err := s.findProject(ctx, r.Project, places...)
+	project, place, err := s.places.findProject(ctx, r.Project, places...)
 	if err != nil {
 		return asInvalid(err, "project")
 	}
@@ -152,7 +152,7 @@ func (s *Service) launchableBy(ctx context.Context, r *LaunchRequest) error {
 		}
 		r.Place = t.Name
 	}
-	t := s.byPlace[r.Place].traits
+	t := s.places.lookup(r.Place).traits
 	if _, ok := t.Driver(r.Recipe.Driver); !ok {
 		return Invalid(ReasonInvalidArgument, "driver", "the place %s has no driver %q: it has %s", t.Name, r.Recipe.Driver, list(t.DriverNames()))
 	}
@@ -164,11 +164,11 @@ func (s *Service) placeable(ctx context.Context, r *LaunchRequest) error {
 	if r.Recipe.Place == "" {
 		return nil
 	}
-	place := s.byPlace[r.Recipe.Place]
+	place := s.places.lookup(r.Recipe.Place)
 	if place == nil {
 		return Errorf(ReasonBackendUnavailable, "this server has no place %q, whose projects agents can work in", r.Recipe.Place)
 	}
-	project, _, err := s.findProject(ctx, r.Project, place)
+	project, _, err := s.places.findProject(ctx, r.Project, place)
 	r.Project = project.Name
 	return asInvalid(err, "project")
 }
@@ -197,7 +197,7 @@ func launchName(r LaunchRequest) string {
 	id := strings.ReplaceAll(r.UID, "-", "")
 	if r.Recipe == nil || r.Recipe.Driver == "" {
 		const tail = 12
-		plain := strings.Join(strings.FieldsFunc(r.Name, func(c rune) bool { return !namePattern.MatchString(string(c)) }), "-")
+		plain := strings.Join(strings.FieldsFunc(r.Name, func(c rune) bool { return !inName(c) }), "-")
 		if plain = strings.Trim(plain[:min(len(plain), MaxNameLength-tail-1)], "-"); plain != "" {
 			return plain + "-" + id[:min(len(id), tail)]
 		}
@@ -208,6 +208,9 @@ func launchName(r LaunchRequest) string {
 	}
 	return r.Name + "-" + id[:min(len(id), 12)]
 }
+
+// inName reports whether the character can be in a name, apart from hyphens.
+func inName(c rune) bool { return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' }
 
 func taskID(t *Task) string {
 	if t == nil {

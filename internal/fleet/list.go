@@ -116,7 +116,7 @@ func (s *Service) ListAgents(ctx context.Context, r ListAgentsRequest) (*AgentLi
 	if err != nil {
 		return nil, err
 	}
-	if err := s.anyKnown(ctx); err != nil {
+	if err := s.places.anyKnown(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.snap.refresh(ctx); err != nil {
@@ -140,15 +140,15 @@ func (s *Service) resolveFilter(ctx context.Context, r *ListAgentsRequest) (plac
 	var projects []Project
 	switch {
 	case r.Project != "":
-		projects, place, err = s.matchProjects(ctx, r.Project, s.places)
+		projects, place, err = s.places.matchProjects(ctx, r.Project, s.places.fleet)
 		if err != nil {
 			return "", asInvalid(err, "project")
 		}
 		r.Project = projects[0].Name
 	case r.Role != "":
-		all, errs := s.projects(ctx, s.places)
-		if len(errs) == len(s.places) {
-			return "", errs[s.places[0].name]
+		all, errs := s.places.projects(ctx, s.places.fleet)
+		if len(errs) == len(s.places.fleet) {
+			return "", errs[s.places.fleet[0].name]
 		}
 		projects = all
 	}
@@ -162,7 +162,7 @@ func (s *Service) resolveFilter(ctx context.Context, r *ListAgentsRequest) (plac
 func (s *Service) knownRole(ctx context.Context, name string, projects []Project) error {
 	var names []string
 	for _, p := range projects {
-		roles, err := s.byPlace[p.Place].catalog.Roles(ctx, p.Name)
+		roles, err := s.places.lookup(p.Place).catalog.Roles(ctx, p.Name)
 		if ReasonOf(err) == ReasonBackendUnavailable {
 			return nil
 		}
@@ -179,7 +179,7 @@ func (s *Service) knownRole(ctx context.Context, name string, projects []Project
 		}
 	}
 	if len(projects) == 1 {
-		_, err := s.byPlace[projects[0].Place].catalog.role(ctx, projects[0].Name, name)
+		_, err := s.places.lookup(projects[0].Place).catalog.role(ctx, projects[0].Name, name)
 		return asInvalid(err, "role")
 	}
 	return Invalid(ReasonRoleNotFound, "role", "no project has a role %q: the roles are %s", shorten(name, 60), list(names)).
@@ -193,9 +193,9 @@ func (s *Service) ListProjects(ctx context.Context) ([]Project, []PlaceState, er
 	if err != nil {
 		return nil, nil, err
 	}
-	all, errs := s.projects(ctx, s.places)
-	if len(errs) == len(s.places) {
-		return nil, nil, errs[s.places[0].name]
+	all, errs := s.places.projects(ctx, s.places.fleet)
+	if len(errs) == len(s.places.fleet) {
+		return nil, nil, errs[s.places.fleet[0].name]
 	}
 	for i, ref := range refs(all) {
 		all[i].Name = ref
@@ -220,7 +220,7 @@ func (s *Service) ListRoles(ctx context.Context, project string) ([]Role, error)
 	if project == "" {
 		return nil, Invalid(ReasonInvalidArgument, "project", "project is required").Next("{list_agent_projects} shows the projects")
 	}
-	p, place, err := s.findProject(ctx, project, s.places...)
+	p, place, err := s.places.findProject(ctx, project, s.places.fleet...)
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ func twoProcesses(t *testing.T, fails int64) {
 	h, flaky := newFlaky(t, func(c *fleet.Config) { c.LeaseTTL = 300 * time.Millisecond })
 	second, err := sqlite.Open(t.Context(), h.path, sqlite.Config{})
 	require.NoError(t, err)
-	other := fleet.NewService(second, []fleet.Place{h.world}, h.cfg)
-	r := fleet.NewReconciler(other)
+	st := fleet.NewState(second, []fleet.Place{h.world}, h.cfg)
+	other, r := fleet.NewService(st), fleet.NewReconciler(st)
 	r.Start()
 	t.Cleanup(func() {
 		r.Stop()

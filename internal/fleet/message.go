@@ -92,7 +92,7 @@ func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message st
 		case !task.StopAsked.IsZero():
 			return Errorf(ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, and start another one", a.Name).With("agent_name", a.Name)
 		}
-		if err := s.placeOf(a).available(); err != nil {
+		if err := s.places.of(a).available(); err != nil {
 			return err
 		}
 		if err := s.cfg.Limits.admit(tx, a.Owner, more{bytes: len(message)}); err != nil {

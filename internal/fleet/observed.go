@@ -2,8 +2,8 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -39,18 +39,18 @@ func (p *managedPlace) stale() string {
 	return fmt.Sprintf("%s was not listed since", p.name)
 }
 
-// concealed returns why workspaces of the place are not shown; "" if all are. It names none: they belong to anybody.
-func (p *managedPlace) concealed() string {
-	n := p.hidden.Load()
+// nameConflicts returns why workspaces of the place are not shown; "" if all are. It names none: they belong to anybody.
+func (p *managedPlace) nameConflicts() string {
+	n := p.hidden()
 	if n == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d of its workspaces are not shown, since agents of other places have their names; the server's log names them", n)
 }
 
-// noted reads when a process last listed everything, and takes it in.
-func (p *managedPlace) noted(ctx context.Context) (time.Time, error) {
-	at, err := p.store.Noted(ctx, p.key())
+// lastListing reads when a process last listed everything, and takes it in.
+func (p *managedPlace) lastListing(ctx context.Context) (time.Time, error) {
+	at, err := p.store.Noted(ctx, p.pollKey())
 	if err != nil || at.IsZero() {
 		return at, err
 	}
@@ -70,7 +70,7 @@ func (p *managedPlace) known(ctx context.Context) error {
 	if p.isKnown() {
 		return nil
 	}
-	if at, err := p.noted(ctx); err != nil || !at.IsZero() {
+	if at, err := p.lastListing(ctx); err != nil || !at.IsZero() {
 		return err
 	}
 	if left := p.begun.Add(firstListing).Sub(p.now()); left > 0 {
@@ -98,9 +98,14 @@ func (p *managedPlace) known(ctx context.Context) error {
 	return err
 }
 
+// known reports whether all agents of every place have been listed, as far as this process has heard.
+func (ps *Places) known() bool {
+	return !slices.ContainsFunc(ps.fleet, func(p *managedPlace) bool { return !p.isKnown() })
+}
+
 // allKnown returns nil once all agents of every place have been listed, see known.
-func (s *Service) allKnown(ctx context.Context) error {
-	for _, p := range s.places {
+func (ps *Places) allKnown(ctx context.Context) error {
+	for _, p := range ps.fleet {
 		if err := p.known(ctx); err != nil {
 			return err
 		}
@@ -109,9 +114,9 @@ func (s *Service) allKnown(ctx context.Context) error {
 }
 
 // anyKnown returns nil once all agents of at least one place have been listed, see known. It waits for the others too.
-func (s *Service) anyKnown(ctx context.Context) error {
+func (ps *Places) anyKnown(ctx context.Context) error {
 	var errs []error
-	for _, p := range s.places {
+	for _, p := range ps.fleet {
 		err := p.known(ctx)
 		if err != nil && ReasonOf(err) != ReasonBackendUnavailable {
 			return err
@@ -120,22 +125,8 @@ func (s *Service) anyKnown(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	if len(errs) < len(s.places) {
+	if len(errs) < len(ps.fleet) {
 		return nil
 	}
 	return errs[0]
-}
-
-// unlistedBecause makes err the error of a place that did not list its workspaces, whatever its own reason is: to
-// callers, a token that Coder does not accept is as bad as a Coder that is down.
-func unlistedBecause(err error) *Error {
-	words := PublicMessage(err)
-	e, ok := errors.AsType[*Error](err)
-	switch {
-	case ok && e.Reason == ReasonBackendUnavailable:
-		return e
-	case ok:
-		err = e.Cause
-	}
-	return Errorf(ReasonBackendUnavailable, "%s", words).WithCause(err)
 }

@@ -57,8 +57,8 @@ func TestListedBefore(t *testing.T) {
 	agents, err := h.ListAgents(h.ctx(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
 	require.Len(t, agents.Agents, 1)
-	require.False(t, state(h.Service).ObservedAt.IsZero())
-	require.Eventually(t, func() bool { return state(h.Service).Stale == "the token is not accepted" }, 10*time.Second, time.Millisecond)
+	require.False(t, placeState(h.Service).ObservedAt.IsZero())
+	require.Eventually(t, func() bool { return placeState(h.Service).Stale == "the token is not accepted" }, 10*time.Second, time.Millisecond)
 	health := h.Health(t.Context())
 	require.True(t, health.Ready)
 	require.Len(t, health.Degraded, 1)
@@ -71,7 +71,7 @@ func TestListedBefore(t *testing.T) {
 	require.Equal(t, fleet.ReasonBackendUnavailable, reason(err))
 
 	h.world.Fail(fake.List, 0, nil)
-	require.Eventually(t, func() bool { return state(h.Service).Stale == "" && len(h.Health(t.Context()).Degraded) == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return placeState(h.Service).Stale == "" && len(h.Health(t.Context()).Degraded) == 0 }, 10*time.Second, time.Millisecond)
 }
 
 // TestStoreCannotBeRead has a store that fails: the server is not ready, and says so.
@@ -98,7 +98,7 @@ func TestListingThatIsNotComplete(t *testing.T) {
 	defer cancel()
 	_, err := h.ListAgents(ctx, fleet.ListAgentsRequest{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.True(t, state(h.Service).ObservedAt.IsZero())
+	require.True(t, placeState(h.Service).ObservedAt.IsZero())
 }
 
 // TestAgentOfWhichLittleIsKnown has a workspace whose host does not show its parameters: the agent is there, with the

@@ -36,12 +36,6 @@ func (p *managedPlace) reached(err error) {
 	}
 }
 
-// listingFailed records that the place did not list its workspaces.
-func (p *managedPlace) listingFailed(e *Error) {
-	fail(&p.unlisted, e, p.now())
-	p.polled.Do(func() { close(p.firstPoll) })
-}
-
 // available returns the error of a place that did not answer recently, so that a caller who wants something done is
 // told at once. Old failures do not count.
 func (p *managedPlace) available() error {

@@ -48,7 +48,7 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page OutputP
 	switch {
 	case t.Dispatched.IsZero():
 		return OutputPage{}, false, missing("its agent has not begun it")
-	case !s.placeOf(a).Traits().Output:
+	case !s.places.of(a).Traits().Output:
 		return OutputPage{}, false, missing("its agent's place keeps none")
 	}
 	limit := min(r.Limit, MaxOutputSize)
@@ -60,7 +60,7 @@ func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page OutputP
 		limit = min(limit, r.Tail)
 		from = -int64(limit)
 	}
-	page, err = s.placeOf(a).Connect(*a).Output(ctx, t.run(true), from, limit)
+	page, err = s.places.of(a).Connect(*a).Output(ctx, t.run(true), from, limit)
 	if e, ok := errors.AsType[*Error](err); ok {
 		switch e.Reason {
 		case ReasonOutputNotFound, ReasonTaskNotFound, ReasonUnimplemented:

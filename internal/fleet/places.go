@@ -2,8 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"context"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -34,85 +32,85 @@ type managedPlace struct {
 	unlisted atomic.Pointer[outage]
 	// down is the error of the last call that it did not answer; nil if it answered.
 	down atomic.Pointer[outage]
-	// hidden counts its workspaces that cannot be shown because agents of other places have their names.
-	hidden atomic.Int64
+	// concealed counts its workspaces that cannot be shown because agents of other places have their names.
+	concealed atomic.Int64
 	// firstPoll is closed after the first listing, successful or not.
 	firstPoll chan struct{}
 	polled    sync.Once // closes firstPoll
 }
 
-// addPlace adds the place to the service, unless it is there already.
-func (s *Service) addPlace(p Place, ofFleet bool) {
-	t := p.Traits()
-	if s.byPlace[t.Name] != nil {
-		return
-	}
-	m := &managedPlace{
-		Place: p, name: t.Name, traits: t, fleet: ofFleet, catalog: newCatalog(p, s.cfg.Now),
-		every: cmp.Or(s.cfg.PollInterval, t.PollInterval, 5*time.Second), grace: cmp.Or(s.cfg.StopGrace, t.StopGrace, 5*time.Second),
-		store: s.store, log: s.log, now: s.now, begun: s.begun, firstPoll: make(chan struct{}),
-	}
-	s.byPlace[t.Name] = m
-	s.all = append(s.all, m)
-	if ofFleet {
-		s.places = append(s.places, m)
-	}
-}
-
 // adopts reports whether listed workspaces that the store does not know are agents to be adopted.
 func (p *managedPlace) adopts() bool { return p.fleet && p.traits.Adopts }
 
-// placeOf returns the place of the agent. If the place is no longer configured, it returns one that does not answer, so
+// Places are the places of the configuration.
+type Places struct {
+	fleet  []*managedPlace          // of the fleet, at least one
+	all    []*managedPlace          // those and all others
+	byName map[string]*managedPlace // all
+	store  Store
+	cfg    Config
+	begun  time.Time              // when they were created
+	unread atomic.Pointer[outage] // the error of the last read of the store; nil if it succeeded
+}
+
+func newPlaces(store Store, ofFleet []Place, cfg Config) *Places {
+	ps := &Places{byName: map[string]*managedPlace{}, store: store, cfg: cfg, begun: cfg.Now()}
+	for _, p := range ofFleet {
+		ps.add(p, true)
+	}
+	for _, p := range cfg.Others {
+		ps.add(p, false)
+	}
+	return ps
+}
+
+// add adds the place, unless it is there already.
+func (ps *Places) add(p Place, ofFleet bool) {
+	t := p.Traits()
+	if ps.byName[t.Name] != nil {
+		return
+	}
+	m := &managedPlace{
+		Place: p, name: t.Name, traits: t, fleet: ofFleet, catalog: newCatalog(p, ps.cfg.Now),
+		every: cmp.Or(ps.cfg.PollInterval, t.PollInterval, 5*time.Second), grace: cmp.Or(ps.cfg.StopGrace, t.StopGrace, 5*time.Second),
+		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, begun: ps.begun, firstPoll: make(chan struct{}),
+	}
+	ps.byName[t.Name] = m
+	ps.all = append(ps.all, m)
+	if ofFleet {
+		ps.fleet = append(ps.fleet, m)
+	}
+}
+
+// of returns the place of the agent. If the place is no longer configured, it returns one that does not answer, so
 // that nothing of the agent is lost until the place is configured again.
-func (s *Service) placeOf(a *Agent) *managedPlace {
-	if p := s.place(a.Place); p != nil {
+func (ps *Places) of(a *Agent) *managedPlace {
+	if p := ps.lookup(a.Place); p != nil {
 		return p
 	}
-	return s.absentPlace(a.Place)
+	return ps.absent(a.Place)
 }
 
-// place returns the place with the name; nil if it is not configured. Agents from before places had names in the store
+// lookup returns the place with the name; nil if it is not configured. Agents from before places had names in the store
 // belong to the first place.
-func (s *Service) place(name string) *managedPlace {
+func (ps *Places) lookup(name string) *managedPlace {
 	if name == "" {
-		return s.places[0]
+		return ps.fleet[0]
 	}
-	return s.byPlace[name]
+	return ps.byName[name]
 }
 
-// PlaceNames returns the names of all places, sorted.
-func (s *Service) PlaceNames() []string { return slices.Sorted(maps.Keys(s.byPlace)) }
+// names returns the names of all places, sorted.
+func (ps *Places) names() []string { return slices.Sorted(maps.Keys(ps.byName)) }
 
-// TraitsOf returns the facts about the place with the name, "" meaning the fleet's first one; ok is false if there is
-// none.
-func (s *Service) TraitsOf(name string) (t Traits, ok bool) {
-	p := s.place(name)
-	if p == nil {
-		return Traits{}, false
-	}
-	return p.traits, true
-}
-
-// PlaceWith returns the facts about the first place that has the driver, preferring places of the fleet; ok is false if
-// none has it.
-func (s *Service) PlaceWith(driver string) (t Traits, ok bool) {
-	for _, p := range s.all {
+// with returns the first place that has the driver, preferring places of the fleet; nil if none has it.
+func (ps *Places) with(driver string) *managedPlace {
+	for _, p := range ps.all {
 		if _, ok := p.traits.Driver(driver); ok {
-			return p.traits, true
+			return p
 		}
 	}
-	return Traits{}, false
-}
-
-// PlaceState is the state of a place.
-type PlaceState struct {
-	Name string
-	// ObservedAt is when its workspaces were last listed completely; zero before the first time.
-	ObservedAt time.Time
-	// Problem says why what is known of its agents may be wrong or incomplete; empty if it is neither.
-	Problem string
-	// Stale says why ObservedAt is more than three polls ago; empty if it is not.
-	Stale string
+	return nil
 }
 
 // state returns the state of the place.
@@ -126,85 +124,30 @@ func (p *managedPlace) state() PlaceState {
 	case st.Stale != "":
 		st.Problem = st.Stale
 	default:
-		st.Problem = p.concealed()
+		st.Problem = p.nameConflicts()
 	}
 	return st
 }
 
-// Places returns the state of the places of the fleet, in the order of the configuration, followed by places of p's
-// agents that are not configured.
-func (s *Service) Places(p Principal) []PlaceState {
-	all := make([]PlaceState, 0, len(s.places))
-	for _, place := range s.places {
-		all = append(all, place.state())
-	}
-	for _, name := range s.snap.listing().placesOf(p) {
-		if s.place(name) == nil {
-			all = append(all, s.absentPlace(name).state())
-		}
-	}
-	return all
-}
-
-// PlaceOf returns the state of the agent's place.
-func (s *Service) PlaceOf(v *AgentView) PlaceState { return s.placeOf(&v.Agent).state() }
-
-// absentPlace returns a place that the store names and the configuration does not.
-func (s *Service) absentPlace(name string) *managedPlace {
-	p := absent{name: name}
-	m := &managedPlace{Place: p, name: name, traits: p.Traits(), every: 5 * time.Second, grace: cmp.Or(s.cfg.StopGrace, 5*time.Second), now: s.now, log: s.log}
-	o := &outage{err: p.err(), at: s.now(), since: s.begun}
+// absent returns a place that the store names and the configuration does not.
+func (ps *Places) absent(name string) *managedPlace {
+	p := absentPlace{name: name}
+	m := &managedPlace{Place: p, name: name, traits: p.Traits(), every: 5 * time.Second, grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger}
+	o := &outage{err: p.err(), at: ps.cfg.Time(), since: ps.begun}
 	m.down.Store(o)
 	m.unlisted.Store(o)
 	return m
 }
 
-// absent is a place that the store names and the configuration does not.
-type absent struct{ name string }
-
-func (b absent) err() *Error {
-	return Errorf(ReasonBackendUnavailable, "the place %q is not configured: start the server with it again", b.name)
+// sameName returns the agent that prevents an agent of the place from having the name: one of the same owner in any
+// place, or one of any owner in this place if it has a single namespace for all owners. It returns nil if there is
+// none.
+func (p *managedPlace) sameName(tx ReadTx, name, owner string) (*Agent, error) {
+	agents, err := tx.AgentsByName(name, "")
+	for _, a := range agents {
+		if a.Owner == owner || p.traits.UniqueNames && a.Place == p.name {
+			return a, err
+		}
+	}
+	return nil, err
 }
-
-func (b absent) Traits() Traits                              { return Traits{Name: b.name} }
-func (b absent) Projects(context.Context) ([]Project, error) { return nil, b.err() }
-func (b absent) Roles(context.Context, string) ([]Role, error) {
-	return nil, b.err()
-}
-
-func (b absent) Provision(context.Context, Agent) (Workspace, error) {
-	return Workspace{}, b.err()
-}
-func (b absent) Start(context.Context, Agent) error            { return b.err() }
-func (b absent) Stop(context.Context, Agent) error             { return b.err() }
-func (b absent) Delete(context.Context, Agent) (string, error) { return "", b.err() }
-func (b absent) Inspect(context.Context, Agent) (Workspace, error) {
-	return Workspace{}, b.err()
-}
-func (b absent) List(context.Context) ([]Workspace, error)               { return nil, b.err() }
-func (b absent) Connect(Agent) Runner                                    { return absentRunner{b} }
-func (b absent) Log(context.Context, Agent, int) ([]string, bool, error) { return nil, false, b.err() }
-func (b absent) Close() error                                            { return nil }
-
-// absentRunner is the runner of an agent in an absent place.
-type absentRunner struct{ place absent }
-
-func (r absentRunner) Dispatch(context.Context, Run) error { return r.place.err() }
-func (r absentRunner) Follow(context.Context, Run, string, func(Output) error) (Outcome, error) {
-	return Outcome{}, r.place.err()
-}
-func (r absentRunner) Changes(context.Context, Run) (*Changes, error) { return nil, r.place.err() }
-func (r absentRunner) Patch(context.Context, Changes, string, int64, int) ([]byte, bool, error) {
-	return nil, false, r.place.err()
-}
-
-func (r absentRunner) Output(context.Context, Run, int64, int) (OutputPage, error) {
-	return OutputPage{}, r.place.err()
-}
-func (r absentRunner) Interrupt(context.Context, Run, bool) error      { return r.place.err() }
-func (r absentRunner) Send(context.Context, Run, string, string) error { return r.place.err() }
-func (r absentRunner) Answer(context.Context, Run, Question) error     { return r.place.err() }
-func (r absentRunner) Check(context.Context, Run, Check) (CheckResult, error) {
-	return CheckResult{}, r.place.err()
-}
-func (r absentRunner) Bundle(context.Context, io.Writer) error { return r.place.err() }

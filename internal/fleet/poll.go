@@ -14,9 +14,9 @@ import (
 func (r *Reconciler) poll(ctx context.Context, p *managedPlace) {
 	tick := time.NewTicker(p.every)
 	defer tick.Stop()
-	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.key(), r.pollOwner()) }() // otherwise the lease expires
+	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.pollKey(), r.pollOwner()) }() // otherwise the lease expires
 	for {
-		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.unlisted.Load() == nil { // otherwise it was logged at the first failure
+		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.listingError() == nil { // otherwise it was logged at the first failure
 			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.name), slog.Any("error", err))
 		}
 		select {
@@ -27,38 +27,8 @@ func (r *Reconciler) poll(ctx context.Context, p *managedPlace) {
 	}
 }
 
-// key is the name of the polling lease of the place, and of the note of its last complete listing.
-func (p *managedPlace) key() string { return "poll/" + p.name }
-
 // pollOwner owns the polling leases. It is not the owner of the other leases, which are renewed whatever the polls do.
 func (r *Reconciler) pollOwner() string { return "poll/" + r.leases.owner }
-
-// silence is how long the polling process may report nothing before the place counts as down. It covers the time for
-// which a dead process keeps the lease.
-const silence = 10 * time.Second
-
-// hear reads what the polling process has recorded: when the place was last listed, and so whether it answers.
-func (r *Reconciler) hear(ctx context.Context, p *managedPlace) error {
-	at, err := p.noted(ctx)
-	if err != nil || at.IsZero() {
-		return err
-	}
-	silent := r.now().Sub(at)
-	if silent > max(4*p.every, min(r.cfg.CallTimeout, silence)) {
-		err := Errorf(ReasonBackendUnavailable, "%s has not answered for %s", p.name, silent.Round(time.Second))
-		p.reached(err)
-		p.listingFailed(err)
-		return nil
-	}
-	if o := p.down.Load(); o != nil && at.After(o.at) {
-		p.reached(nil)
-	}
-	if o := p.unlisted.Load(); o != nil && at.After(o.at) {
-		p.unlisted.Store(nil)
-	}
-	p.polled.Do(func() { close(p.firstPoll) })
-	return nil
-}
 
 // pollOnce lists the place's workspaces if no other process does. A place without agents of the fleet is listed only
 // while it has agents of other toolsets.
@@ -69,18 +39,18 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *managedPlace) error {
 	if !p.fleet && !slices.ContainsFunc(r.snap.all(), func(v *AgentView) bool { return v.Place == p.name }) {
 		return nil
 	}
-	epoch, err := r.store.Lease(ctx, p.key(), r.pollOwner(), 3*p.every)
+	epoch, err := r.store.Lease(ctx, p.pollKey(), r.pollOwner(), 3*p.every)
 	if err != nil {
 		return err
 	}
 	if epoch == 0 {
-		return r.hear(ctx, p)
+		return p.syncHealth(ctx, r.cfg.CallTimeout)
 	}
-	ctx = WithLease(ctx, Lease{Key: p.key(), Epoch: epoch})
+	ctx = WithLease(ctx, Lease{Key: p.pollKey(), Epoch: epoch})
 	if err := r.snap.refresh(ctx); err != nil {
 		return err
 	}
-	before := slices.DeleteFunc(slices.Clone(r.snap.all()), func(v *AgentView) bool { return r.place(v.Place) != p })
+	before := slices.DeleteFunc(slices.Clone(r.snap.all()), func(v *AgentView) bool { return r.places.lookup(v.Place) != p })
 	at := r.now()
 	workspaces, err := r.list(ctx, p)
 	if err != nil {
@@ -107,7 +77,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *managedPlace) error {
 			errs = append(errs, err)
 			if taken != "" {
 				hidden++
-				if hidden > p.hidden.Load() {
+				if hidden > p.hidden() {
 					r.log.WarnContext(ctx, "workspace is not shown: an agent of another place has its name",
 						slog.String("place", p.name), slog.String("name", ws.Name), slog.String("owner", ws.Owner), slog.String("other", taken))
 				}
@@ -117,9 +87,9 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *managedPlace) error {
 		listed[v.UID] = true
 		errs = append(errs, r.noticed(ctx, v, ws))
 	}
-	p.hidden.Store(hidden)
-	if complete || p.observed.Load() != 0 {
-		errs = append(errs, r.listed(ctx, p, at))
+	p.setHidden(hidden)
+	if complete || !p.observedAt().IsZero() {
+		errs = append(errs, p.listed(ctx, at))
 	}
 	missing := slices.DeleteFunc(slices.Clone(before), func(v *AgentView) bool {
 		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()
@@ -139,21 +109,11 @@ func (r *Reconciler) list(ctx context.Context, p *managedPlace) ([]Workspace, er
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		e := unlistedBecause(err)
-		p.reached(e)
-		p.listingFailed(e)
+		p.listingFailed(err)
 		return nil, err
 	}
-	p.reached(nil)
-	p.unlisted.Store(nil)
+	p.listingSucceeded()
 	return workspaces, nil
-}
-
-// listed records that the store has everything that the place had at that time.
-func (r *Reconciler) listed(ctx context.Context, p *managedPlace, at time.Time) error {
-	p.observed.Store(at.UnixMilli())
-	p.polled.Do(func() { close(p.firstPoll) })
-	return r.store.Note(ctx, p.key(), at)
 }
 
 // inspectMissing limits how long a place may take to inspect a workspace that it did not list.
@@ -174,7 +134,7 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*AgentView) error 
 		}
 		looking.Go(func() {
 			defer func() { <-r.lines }()
-			ws, err := r.placeOf(&v.Agent).Inspect(ctx, v.Agent)
+			ws, err := r.places.of(&v.Agent).Inspect(ctx, v.Agent)
 			if ws.ID == "" {
 				ws.ID = v.WorkspaceID
 			}
@@ -191,7 +151,7 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*AgentView) error 
 // noticed records the observed state of a workspace, unless a worker handles its agent or the agent has changed since v
 // was read: the observation may then be outdated.
 func (r *Reconciler) noticed(ctx context.Context, v *AgentView, ws Workspace) error {
-	if !v.Settled() || !v.differs(ws) {
+	if !v.Settled() || !v.Agent.differs(ws) {
 		return nil
 	}
 	return r.store.Update(ctx, func(tx Tx) error {
@@ -257,17 +217,4 @@ func (r *Reconciler) adopt(ctx context.Context, p *managedPlace, ws Workspace) (
 		err = nil
 	}
 	return taken, err
-}
-
-// sameName returns the agent that prevents an agent of the place from having the name: one of the same owner in any
-// place, or one of any owner in this place if it has a single namespace for all owners. It returns nil if there is
-// none.
-func (p *managedPlace) sameName(tx ReadTx, name, owner string) (*Agent, error) {
-	agents, err := tx.AgentsByName(name, "")
-	for _, a := range agents {
-		if a.Owner == owner || p.traits.UniqueNames && a.Place == p.name {
-			return a, err
-		}
-	}
-	return nil, err
 }

@@ -20,10 +20,10 @@ func TestReplicaThatDoesNotPoll(t *testing.T) {
 	soon := func(what string, ok func() bool) {
 		require.Eventually(t, ok, 10*time.Second, time.Millisecond, what)
 	}
-	soon("it knows", func() bool { return !state(other).ObservedAt.IsZero() })
-	first := state(other).ObservedAt
-	soon("it knows more", func() bool { return state(other).ObservedAt.After(first) })
-	require.WithinDuration(t, state(h.Service).ObservedAt, state(other).ObservedAt, 5*time.Second)
+	soon("it knows", func() bool { return !placeState(other).ObservedAt.IsZero() })
+	first := placeState(other).ObservedAt
+	soon("it knows more", func() bool { return placeState(other).ObservedAt.After(first) })
+	require.WithinDuration(t, placeState(h.Service).ObservedAt, placeState(other).ObservedAt, 5*time.Second)
 
 	begin := func() error {
 		_, err := other.StartTask(h.ctx(), fleet.StartTaskRequest{Agent: "papi", Description: "done"})

@@ -45,7 +45,7 @@ const projectsWait = 5 * time.Second
 
 // projects returns the projects of the places, by name, and the errors of the places that do not tell theirs, by place. A
 // place that does not answer keeps nobody waiting for those that do.
-func (s *Service) projects(ctx context.Context, places []*managedPlace) (all []Project, errs map[string]error) {
+func (ps *Places) projects(ctx context.Context, places []*managedPlace) (all []Project, errs map[string]error) {
 	type answer struct {
 		projects []Project
 		err      error
@@ -59,7 +59,7 @@ func (s *Service) projects(ctx context.Context, places []*managedPlace) (all []P
 				a.projects, a.err = p.catalog.Projects(ctx)
 				return
 			}
-			a.projects, a.err = p.projectsWithin(ctx, min(projectsWait, s.cfg.CallTimeout))
+			a.projects, a.err = p.projectsWithin(ctx, min(projectsWait, ps.cfg.CallTimeout))
 		})
 	}
 	asking.Wait()
@@ -121,14 +121,14 @@ func refs(projects []Project) []string {
 // of several places if they have the name and ref does not say which. place is the one that ref says, or "".
 //
 // The error of a place that does not tell its projects counts only if no other place has the project.
-func (s *Service) matchProjects(ctx context.Context, ref string, places []*managedPlace) (match []Project, place string, err error) {
+func (ps *Places) matchProjects(ctx context.Context, ref string, places []*managedPlace) (match []Project, place string, err error) {
 	name := ref
 	if before, after, found := strings.Cut(ref, "/"); found {
 		if i := slices.IndexFunc(places, func(p *managedPlace) bool { return strings.EqualFold(p.name, before) }); i >= 0 {
 			places, name, place = places[i:i+1], after, places[i].name
 		}
 	}
-	all, errs := s.projects(ctx, places)
+	all, errs := ps.projects(ctx, places)
 	for _, means := range []func(Project) bool{
 		func(p Project) bool { return strings.EqualFold(p.Name, name) },
 		func(p Project) bool { return p.Matches(name) },
@@ -154,8 +154,8 @@ func (s *Service) matchProjects(ctx context.Context, ref string, places []*manag
 
 // findProject returns the one project of the places that a caller means by ref, and its place. INVALID_ARGUMENT if several
 // places have it and ref does not say which.
-func (s *Service) findProject(ctx context.Context, ref string, places ...*managedPlace) (Project, *managedPlace, error) {
-	match, _, err := s.matchProjects(ctx, ref, places)
+func (ps *Places) findProject(ctx context.Context, ref string, places ...*managedPlace) (Project, *managedPlace, error) {
+	match, _, err := ps.matchProjects(ctx, ref, places)
 	if err != nil {
 		return Project{}, nil, err
 	}
@@ -166,5 +166,5 @@ func (s *Service) findProject(ctx context.Context, ref string, places ...*manage
 				With("available", strings.Join(names, ", "))
 		}
 	}
-	return match[0], s.byPlace[match[0].Place], nil
+	return match[0], ps.byName[match[0].Place], nil
 }

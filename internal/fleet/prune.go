@@ -84,7 +84,7 @@ func pruneAll(ctx context.Context, before time.Time, prune func(context.Context,
 // tidy lets the places remove what has expired.
 func (r *Reconciler) tidy(ctx context.Context) error {
 	var errs []error
-	for _, p := range r.byPlace {
+	for _, p := range r.places.all {
 		if t, ok := p.Place.(Tidier); ok {
 			errs = append(errs, t.Tidy(ctx, r.now()))
 		}

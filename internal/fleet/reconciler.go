@@ -44,7 +44,11 @@ var FaultPoints = []string{
 // level-triggered: whatever happened, also a crash, it looks at the rows and does the next thing. Several may run on
 // one store, in one process or many; a lease on each agent keeps them apart.
 type Reconciler struct {
-	*Service
+	store  Store
+	places *Places
+	cfg    Config
+	log    *slog.Logger
+	snap   *Snapshot
 	leases *leases // of the agents that it works on
 
 	mu       sync.Mutex
@@ -57,13 +61,18 @@ type Reconciler struct {
 	stopOnce sync.Once
 }
 
-// NewReconciler returns a reconciler for the service's store and places. It starts nothing.
-func NewReconciler(s *Service) *Reconciler {
+// NewReconciler returns a reconciler over the state. It starts nothing.
+func NewReconciler(s *FleetState) *Reconciler {
 	return &Reconciler{
-		Service: s, leases: newLeases(s.store, s.cfg.NewID(), s.cfg.LeaseTTL, s.log), workers: map[string]*worker{}, slots: make(chan struct{}, s.cfg.Workers),
-		lines: make(chan struct{}, 4*s.cfg.Workers), stopping: make(chan struct{}),
+		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot,
+		leases:  newLeases(s.Store, s.Config.NewID(), s.Config.LeaseTTL, s.Log),
+		workers: map[string]*worker{}, slots: make(chan struct{}, s.Config.Workers),
+		lines: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
 	}
 }
+
+// now returns the time with the precision of the store.
+func (r *Reconciler) now() time.Time { return r.cfg.Time() }
 
 // Start begins to work in the background, until Stop.
 func (r *Reconciler) Start() {
@@ -71,7 +80,7 @@ func (r *Reconciler) Start() {
 	r.cancel = cancel
 	r.running.Go(func() { r.leases.keep(ctx) })
 	r.running.Go(func() { r.watch(ctx) })
-	for _, p := range r.byPlace {
+	for _, p := range r.places.all {
 		r.running.Go(func() { r.poll(ctx, p) })
 	}
 	r.running.Go(func() { r.prune(ctx) })
@@ -131,7 +140,7 @@ func (r *Reconciler) scan(ctx context.Context, seen []*AgentView, all bool) ([]*
 		if same {
 			rest = rest[1:]
 		}
-		if (all || !same) && needsWork(v) && r.place(v.Place) != nil {
+		if (all || !same) && needsWork(v) && r.places.lookup(v.Place) != nil {
 			r.wake(ctx, v.UID)
 		}
 	}

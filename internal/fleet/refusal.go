@@ -22,7 +22,7 @@ func (w *worker) refuse(ctx context.Context, tried *Agent, e *Error) error {
 		if a.Desired != tried.Desired {
 			return "", nil
 		}
-		if err := w.endTask(tx, a.UID, TaskFailed, "its agent was not made: "+e.Message); err != nil {
+		if err := w.endActive(tx, a.UID, TaskFailed, "its agent was not made: "+e.Message); err != nil {
 			return "", err
 		}
 		a.State, a.StateReason, a.DeletedAt = StateDeleted, e.Message, w.now()

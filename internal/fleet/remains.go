@@ -53,11 +53,11 @@ func (b *bundleBuffer) Write(p []byte) (int, error) {
 }
 
 // bundle has the agent's runner write a bundle of its work.
-func (s *Service) bundle(ctx context.Context, a *Agent) ([]byte, error) {
+func (ps *Places) bundle(ctx context.Context, a *Agent) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, bundleTime)
 	defer cancel()
-	b := bundleBuffer{most: s.cfg.MaxBundle}
-	err := s.placeOf(a).Connect(*a).Bundle(limited, &b)
+	b := bundleBuffer{most: ps.cfg.MaxBundle}
+	err := ps.of(a).Connect(*a).Bundle(limited, &b)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		err = Errorf(ReasonBackendUnavailable, "its runner did not answer within %s", bundleTime).WithCause(err)
 	}
@@ -67,7 +67,7 @@ func (s *Service) bundle(ctx context.Context, a *Agent) ([]byte, error) {
 // keepWork keeps what the agent has made and is nowhere else, before its workspace is deleted, where it would be lost with
 // that. What cannot be had does not keep the workspace from its deletion; what may be lost is recorded.
 func (w *worker) keepWork(ctx context.Context, a *Agent) error {
-	t := w.placeOf(a).traits
+	t := w.places.of(a).traits
 	if !t.Bundles || t.KeepsWork || a.WorkspaceID == "" {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (w *worker) keepWork(ctx context.Context, a *Agent) error {
 	}); err != nil || known != nil && known.Lost == "" || len(last) == 0 {
 		return err // kept before a crash, or nobody has worked there
 	}
-	content, err := w.bundle(ctx, a)
+	content, err := w.places.bundle(ctx, a)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -107,10 +107,10 @@ func (w *worker) keepWork(ctx context.Context, a *Agent) error {
 }
 
 // lost says what may be lost with a workspace whose bundle met the error.
-func (s *Service) lost(err error) string {
+func (r *Reconciler) lost(err error) string {
 	switch {
 	case errors.Is(err, errBundleTooLarge):
-		return fmt.Sprintf("what the agent had not pushed is more than %d bytes and is not kept", s.cfg.MaxBundle)
+		return fmt.Sprintf("what the agent had not pushed is more than %d bytes and is not kept", r.cfg.MaxBundle)
 	case ReasonOf(err) == ReasonUnimplemented:
 		return "Fleet cannot look into its workspace, so what the agent had not pushed is not kept"
 	}
@@ -171,9 +171,9 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*Agent, []byt
 	if a == nil {
 		return nil, nil, agentNotFound(ref)
 	}
-	traits := s.placeOf(a).traits
+	traits := s.places.of(a).traits
 	if content == nil && traits.Bundles && (a.DeletedAt.IsZero() || traits.KeepsWork) {
-		content, err = s.bundle(ctx, a)
+		content, err = s.places.bundle(ctx, a)
 		if errors.Is(err, errBundleTooLarge) {
 			err = Errorf(ReasonLimitReached, "the work of agent %q is more than %d bytes: push it from its workspace", a.Name, s.cfg.MaxBundle).With("limit", "max_bundle")
 		}

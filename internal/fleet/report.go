@@ -20,7 +20,7 @@ const reportSlack = time.Minute
 // report creates a token for the agent's task, if its recipe lets it call Fleet and it can. It revokes the agent's
 // earlier token, whose run was interrupted before it began.
 func (w *worker) report(ctx context.Context, a *Agent, t *Task) (*Report, error) {
-	if a.Recipe == nil || !a.Recipe.Reports && len(a.Recipe.Calls) == 0 || !w.placeOf(a).Traits().TakesReport || w.cfg.MCPURL == nil {
+	if a.Recipe == nil || !a.Recipe.Reports && len(a.Recipe.Calls) == 0 || !w.places.of(a).Traits().TakesReport || w.cfg.MCPURL == nil {
 		return nil, nil //nolint:nilnil // there is none to be had, and that is no error
 	}
 	url := w.cfg.MCPURL()

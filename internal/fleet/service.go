@@ -3,9 +3,7 @@ package fleet
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -16,39 +14,25 @@ const MaxText = 1 << 20
 // Service implements the calls of the fleet. Every method acts for the principal in its context, and sees and changes
 // only what that principal may. Methods are safe for concurrent use.
 type Service struct {
-	store   Store
-	places  []*managedPlace          // of the fleet, at least one
-	all     []*managedPlace          // those and all others
-	byPlace map[string]*managedPlace // all, by name
-	cfg     Config
-	log     *slog.Logger
-	snap    *snapshot
-	ended   endedAgents
-	begun   time.Time              // when the service was created
-	unread  atomic.Pointer[outage] // the error of the last read of the store; nil if it succeeded
+	store  Store
+	places *Places
+	cfg    Config
+	log    *slog.Logger
+	snap   *Snapshot
+	ended  endedAgents
 }
 
-// NewService returns a service over the store and the places of the fleet's agents, at least one. It starts nothing:
-// without a Reconciler on the same store, requested changes do not happen.
-func NewService(store Store, places []Place, cfg Config) *Service {
-	cfg = cfg.withDefaults()
-	s := &Service{
-		store: store, byPlace: map[string]*managedPlace{}, cfg: cfg, log: cfg.Logger, snap: newSnapshot(store), begun: cfg.Now(),
-	}
-	for _, p := range places {
-		s.addPlace(p, true)
-	}
-	for _, p := range cfg.Others {
-		s.addPlace(p, false)
-	}
-	return s
+// NewService returns a service over the state. It starts nothing: without a Reconciler on the same store, requested
+// changes do not happen.
+func NewService(s *FleetState) *Service {
+	return &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot}
 }
 
 // NewID returns a new unique id.
 func (s *Service) NewID() string { return s.cfg.NewID() }
 
 // now returns the time with the precision of the store.
-func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Microsecond) }
+func (s *Service) now() time.Time { return s.cfg.Time() }
 
 // agent returns the agent of a caller's reference.
 func (s *Service) agent(ctx context.Context, ref string) (*AgentView, Principal, error) {
@@ -59,7 +43,7 @@ func (s *Service) agent(ctx context.Context, ref string) (*AgentView, Principal,
 	if ref == "" {
 		return nil, p, Invalid(ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_agents")
 	}
-	known := !slices.ContainsFunc(s.places, func(p *managedPlace) bool { return !p.isKnown() }) // before the snapshot is read, which then has what was listed
+	known := s.places.known() // before the snapshot is read, which then has what was listed
 	if err := s.snap.refresh(ctx); err != nil {
 		return nil, p, err
 	}
@@ -69,7 +53,7 @@ func (s *Service) agent(ctx context.Context, ref string) (*AgentView, Principal,
 		return v, p, err
 	}
 	// Before the first complete listing of every place, it is not certain that the agent does not exist.
-	if err := s.allKnown(ctx); err != nil {
+	if err := s.places.allKnown(ctx); err != nil {
 		return nil, p, err
 	}
 	if err := s.snap.refresh(ctx); err != nil {

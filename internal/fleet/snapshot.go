@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// snapshot is the fleet in memory: every existing agent with its active task. Each read first asks the store for the
+// Snapshot is the fleet in memory: every existing agent with its active task. Each read first asks the store for the
 // newest event and loads what has changed, so a caller sees its own writes and those of other processes. Its views are
 // shared and never changed.
-type snapshot struct {
+type Snapshot struct {
 	store Store
 
 	mu     sync.RWMutex
@@ -25,12 +25,13 @@ type snapshot struct {
 	loading sync.Mutex // one refresh at a time; others wait for it
 }
 
-func newSnapshot(store Store) *snapshot {
-	return &snapshot{store: store, byUID: map[string]*AgentView{}, byName: map[string][]*AgentView{}}
+// NewSnapshot returns a snapshot that is loaded by its first refresh.
+func NewSnapshot(store Store) *Snapshot {
+	return &Snapshot{store: store, byUID: map[string]*AgentView{}, byName: map[string][]*AgentView{}}
 }
 
 // refresh loads what was committed before it was called.
-func (s *snapshot) refresh(ctx context.Context) error {
+func (s *Snapshot) refresh(ctx context.Context) error {
 	last, err := s.store.LastSeq(ctx)
 	if err != nil {
 		return err
@@ -70,13 +71,13 @@ func (s *snapshot) refresh(ctx context.Context) error {
 	return nil
 }
 
-func (s *snapshot) has(seq int64) bool {
+func (s *Snapshot) has(seq int64) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.loaded && s.seq >= seq
 }
 
-func (s *snapshot) apply(seq int64, changed []string, views []*AgentView) {
+func (s *Snapshot) apply(seq int64, changed []string, views []*AgentView) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seq, s.loaded = seq, true
@@ -102,7 +103,7 @@ func (s *snapshot) apply(seq int64, changed []string, views []*AgentView) {
 // sortAnew is the number of changes from which sorting the whole fleet is faster than inserting each.
 const sortAnew = 64
 
-func (s *snapshot) add(v *AgentView) {
+func (s *Snapshot) add(v *AgentView) {
 	s.byUID[v.UID] = v
 	key := strings.ToLower(v.Name)
 	s.byName[key] = append(slices.Clone(s.byName[key]), v)
@@ -112,7 +113,7 @@ func (s *snapshot) add(v *AgentView) {
 	}
 }
 
-func (s *snapshot) remove(uid string) {
+func (s *Snapshot) remove(uid string) {
 	v := s.byUID[uid]
 	if v == nil {
 		return
@@ -135,14 +136,14 @@ func byName(a, b *AgentView) int {
 	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Owner, b.Owner))
 }
 
-func (s *snapshot) get(uid string) *AgentView {
+func (s *Snapshot) get(uid string) *AgentView {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.byUID[uid]
 }
 
 // find returns the agent that p's reference names: p's own first, another owner's only if p may see it.
-func (s *snapshot) find(p Principal, name, owner string) (*AgentView, error) {
+func (s *Snapshot) find(p Principal, name, owner string) (*AgentView, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var seen []*AgentView
@@ -170,10 +171,10 @@ func (s *snapshot) find(p Principal, name, owner string) (*AgentView, error) {
 }
 
 // all returns every agent, by name and owner.
-func (s *snapshot) all() []*AgentView { return s.listing().views }
+func (s *Snapshot) all() []*AgentView { return s.listing().views }
 
 // listing returns the current revision of the fleet.
-func (s *snapshot) listing() *listing {
+func (s *Snapshot) listing() *listing {
 	s.mu.RLock()
 	listed := s.listed
 	s.mu.RUnlock()

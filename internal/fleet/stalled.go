@@ -86,11 +86,11 @@ func (w *worker) stepStalled(ctx context.Context, t *Task) (time.Duration, error
 }
 
 // recovered marks the task as no longer stalled.
-func (s *Service) recovered(tx Tx, t *Task) error {
+func (r *Reconciler) recovered(tx Tx, t *Task) error {
 	if !t.Stalled() {
 		return nil
 	}
-	now := s.now()
+	now := r.now()
 	text := fmt.Sprintf("it goes on after %s", now.Sub(t.StalledAt).Round(time.Second))
 	t.StalledAt, t.LastStep = time.Time{}, ""
 	return tx.Append(t.event(EventTaskRecovered, now, text))

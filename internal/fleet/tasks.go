@@ -59,7 +59,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*Task, err
 		if err := s.checkConfined(p, a); err != nil {
 			return err
 		}
-		if t := s.placeOf(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
+		if t := s.places.of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
 			return Errorf(ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
 		}
 		active, err := tx.ActiveTask(a.UID)
@@ -72,7 +72,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*Task, err
 		case StatusOffline:
 			return agentOffline(a)
 		}
-		if err := s.placeOf(a).available(); err != nil {
+		if err := s.places.of(a).available(); err != nil {
 			return err
 		}
 		if err := s.cfg.Limits.admit(tx, a.Owner, more{tasks: 1}); err != nil {

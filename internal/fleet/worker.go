@@ -157,7 +157,7 @@ var errSuperseded = errors.New("something else is wanted by now")
 func (w *worker) op(ctx context.Context, a *Agent, fn func(context.Context) error) error {
 	return w.call(ctx, a, w.slots, w.cfg.OpTimeout, func(ctx context.Context) error {
 		err := fn(ctx)
-		w.placeOf(a).reached(err)
+		w.places.of(a).reached(err)
 		return err
 	})
 }

@@ -18,7 +18,7 @@ func (w *worker) provision(ctx context.Context, a *Agent) (time.Duration, error)
 	w.cfg.Fault(FaultProvisionBefore)
 	var ws Workspace
 	err := w.op(ctx, a, func(ctx context.Context) (err error) {
-		ws, err = w.placeOf(a).Provision(ctx, *a)
+		ws, err = w.places.of(a).Provision(ctx, *a)
 		return err
 	})
 	if e := refusal(err); e != nil {
@@ -77,7 +77,7 @@ func (a *Agent) differs(ws Workspace) bool {
 func (w *worker) look(ctx context.Context, a *Agent) (time.Duration, error) {
 	var ws Workspace
 	err := w.ask(ctx, a, func(ctx context.Context) (err error) {
-		ws, err = w.placeOf(a).Inspect(ctx, *a)
+		ws, err = w.places.of(a).Inspect(ctx, *a)
 		return err
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ func (w *worker) stopWorkspace(ctx context.Context, a *Agent) (time.Duration, er
 		return 0, err
 	}
 	w.cfg.Fault(FaultAgentStopBefore)
-	if err := w.op(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Stop(ctx, *a) }); err != nil {
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.places.of(a).Stop(ctx, *a) }); err != nil {
 		return w.failed(ctx, a, err, "")
 	}
 	w.cfg.Fault(FaultAgentStopAfter)
@@ -121,7 +121,7 @@ func (w *worker) startWorkspace(ctx context.Context, a *Agent) (time.Duration, e
 	}
 	w.cfg.Fault(FaultAgentStartBefore)
 	restart := a.Restart
-	if err := w.op(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Start(ctx, *a) }); err != nil {
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.places.of(a).Start(ctx, *a) }); err != nil {
 		return w.failed(ctx, a, err, StateFailed)
 	}
 	w.cfg.Fault(FaultAgentStartAfter)
@@ -177,7 +177,7 @@ func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error
 	w.cfg.Fault(FaultDeleteBefore)
 	var kept string
 	err := w.op(ctx, a, func(ctx context.Context) (err error) {
-		kept, err = w.placeOf(a).Delete(ctx, *a)
+		kept, err = w.places.of(a).Delete(ctx, *a)
 		return err
 	})
 	if err != nil {
@@ -185,7 +185,7 @@ func (w *worker) delete(ctx context.Context, v *AgentView) (time.Duration, error
 	}
 	w.cfg.Fault(FaultDeleteAfter)
 	return 0, w.change(ctx, EventAgentDeleted, func(a *Agent, tx Tx) (string, error) {
-		if err := w.endTask(tx, a.UID, TaskStopped, "its agent was deleted"); err != nil {
+		if err := w.endActive(tx, a.UID, TaskStopped, "its agent was deleted"); err != nil {
 			return "", err
 		}
 		left, err := tx.Remains(a.UID)
@@ -205,7 +205,7 @@ func (r *Reconciler) vanish(tx Tx, a *Agent) error {
 	now := r.now()
 	a.State, a.Desired, a.DeletedAt, a.UpdatedAt = StateDeleted, DesiredDeleted, now, now
 	a.StateReason = "its workspace was deleted at its host"
-	if err := r.endTask(tx, a.UID, TaskFailed, a.StateReason); err != nil {
+	if err := r.endActive(tx, a.UID, TaskFailed, a.StateReason); err != nil {
 		return err
 	}
 	if err := tx.UpdateAgent(a); err != nil {

@@ -39,12 +39,15 @@ func (a *Agent) contracted() bool {
 // checksOf returns the checks of the task: of the project and the role of its agent, and of its own.
 func (w *worker) checksOf(ctx context.Context, a *Agent, t *Task) (Checks, error) {
 	var checks Checks
-	place, inRole := w.placeOf(a), a.Role != ""
+	place, inRole := w.places.of(a), a.Role != ""
 	if a.Recipe != nil && a.Recipe.Driver != "" { // it makes the agent, and may say where that works
-		place, inRole = w.byPlace[a.Recipe.Place], false
+		place, inRole = nil, false
+		if a.Recipe.Place != "" {
+			place = w.places.lookup(a.Recipe.Place)
+		}
 	}
 	if place != nil && place.traits.ProjectChecks && a.Project != "" {
-		project, _, err := w.findProject(ctx, a.Project, place)
+		project, _, err := w.places.findProject(ctx, a.Project, place)
 		var role Role
 		if err == nil && inRole {
 			role, err = place.catalog.role(ctx, project.Name, a.Role)
@@ -62,8 +65,8 @@ func (w *worker) checksOf(ctx context.Context, a *Agent, t *Task) (Checks, error
 }
 
 // checks returns what is known of the task's checks; nil when nothing is.
-func (s *Service) checks(ctx context.Context, taskID string) (known *TaskChecks, err error) {
-	err = s.store.View(ctx, func(tx ReadTx) (err error) {
+func (r *Reconciler) checks(ctx context.Context, taskID string) (known *TaskChecks, err error) {
+	err = r.store.View(ctx, func(tx ReadTx) (err error) {
 		known, err = tx.Checks(taskID)
 		return err
 	})
@@ -109,7 +112,7 @@ func (w *worker) runChecks(ctx context.Context, a *Agent, t *Task, checks Checks
 		}
 		w.cfg.Fault(FaultCheckBefore)
 		begun := w.now()
-		res, err := w.placeOf(a).Connect(*a).Check(ctx, t.run(true), list[i])
+		res, err := w.places.of(a).Connect(*a).Check(ctx, t.run(true), list[i])
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -9,7 +9,7 @@ import (
 // checkContract runs the checks of a contract that was fulfilled, before the agent is deleted. What they say is recorded
 // and changes nothing, since the agent's word is final. It returns how long to wait for them; 0: there is nothing to wait for.
 func (w *worker) checkContract(ctx context.Context, a *Agent) (time.Duration, error) {
-	if !a.contracted() || !a.OneTask || w.contractChecked || !w.placeOf(a).traits.Checks {
+	if !a.contracted() || !a.OneTask || w.contractChecked || !w.places.of(a).traits.Checks {
 		return 0, nil
 	}
 	if f := w.follow; f != nil && f.checks != nil {

@@ -85,7 +85,7 @@ func (w *worker) deliver(ctx context.Context, a *Agent, t *Task, r Run) {
 			}
 			w.cfg.Fault(FaultMessageBefore)
 			r.Messages = given
-			err = w.placeOf(a).Connect(*a).Send(ctx, r, open[0].ID, open[0].Text)
+			err = w.places.of(a).Connect(*a).Send(ctx, r, open[0].ID, open[0].Text)
 			if ctx.Err() != nil {
 				return
 			}
@@ -167,7 +167,7 @@ func (w *worker) lastCall(ctx context.Context, a *Agent, t *Task) error {
 		}
 		r := t.run(true)
 		r.Messages = given
-		sent := w.ask(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
+		sent := w.ask(ctx, a, func(ctx context.Context) error { return w.places.of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -89,7 +89,7 @@ func (w *worker) stepAnswers(ctx context.Context, a *Agent, t *Task) (time.Durat
 	for _, q := range open {
 		w.cfg.Fault(FaultAnswerBefore)
 		err := w.ask(ctx, a, func(ctx context.Context) error {
-			return w.placeOf(a).Connect(*a).Answer(ctx, t.run(true), *q)
+			return w.places.of(a).Connect(*a).Answer(ctx, t.run(true), *q)
 		})
 		w.cfg.Fault(FaultAnswerAfter)
 		switch {

@@ -146,7 +146,7 @@ func (w *worker) dispatch(ctx context.Context, a *Agent, t *Task, again bool) er
 	if t.Try > 0 {
 		run.Timeout = max(t.StartedAt.Add(t.Timeout).Sub(w.now()), time.Second)
 	}
-	err = w.ask(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Connect(*a).Dispatch(ctx, run) })
+	err = w.ask(ctx, a, func(ctx context.Context) error { return w.places.of(a).Connect(*a).Dispatch(ctx, run) })
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -250,12 +250,12 @@ func (w *worker) stepStop(ctx context.Context, a *Agent, t *Task) (time.Duration
 	case errors.Is(err, errSuperseded):
 		return 0, nil
 	case err == nil:
-		s.next = w.now().Add(w.placeOf(a).grace)
+		s.next = w.now().Add(w.places.of(a).grace)
 	default:
 		w.log.WarnContext(ctx, "a run could not be ended and is tried again", slog.String("task", t.ID), slog.Any("error", err))
 		s.next = w.now().Add(retryFirst)
 	}
-	if (err == nil || !s.begun.Add(w.placeOf(a).grace).After(s.next)) && s.step < stopWorkspace {
+	if (err == nil || !s.begun.Add(w.places.of(a).grace).After(s.next)) && s.step < stopWorkspace {
 		s.step, s.begun = s.step+1, time.Time{}
 	}
 	return s.next.Sub(w.now()), nil
@@ -265,7 +265,7 @@ func (w *worker) stepStop(ctx context.Context, a *Agent, t *Task) (time.Duration
 func (w *worker) stopAct(a *Agent, t *Task) (text string, act func(context.Context) error) {
 	interrupt := func(kill bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			return w.ask(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Connect(*a).Interrupt(ctx, t.run(true), kill) })
+			return w.ask(ctx, a, func(ctx context.Context) error { return w.places.of(a).Connect(*a).Interrupt(ctx, t.run(true), kill) })
 		}
 	}
 	switch {
@@ -278,28 +278,28 @@ func (w *worker) stopAct(a *Agent, t *Task) (text string, act func(context.Conte
 			}
 			return err
 		}
-	case w.stop.step == stopWorkspace && w.placeOf(a).Traits().StopEndsRuns:
+	case w.stop.step == stopWorkspace && w.places.of(a).Traits().StopEndsRuns:
 		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
 			if a.State == StateRunning { // or the agent would count as idle when its task has ended by that
 				if err := w.set(ctx, StateStopping, "nothing else ended its task", nil); err != nil {
 					return err
 				}
 			}
-			return w.op(ctx, a, func(ctx context.Context) error { return w.placeOf(a).Stop(ctx, *a) })
+			return w.op(ctx, a, func(ctx context.Context) error { return w.places.of(a).Stop(ctx, *a) })
 		}
 	case w.stop.step == stopWorkspace:
 		return "it survived being killed: killing it again", interrupt(true)
 	}
-	return fmt.Sprintf("it did not end within %s: killing", w.placeOf(a).grace), interrupt(true)
+	return fmt.Sprintf("it did not end within %s: killing", w.places.of(a).grace), interrupt(true)
 }
 
 // finish records how the task ended, unless it has ended before.
 func (w *worker) finish(ctx context.Context, taskID string, o Outcome) error {
-	return w.changeTask(ctx, taskID, func(tx Tx, t *Task) error { return w.end(tx, t, o) })
+	return w.changeTask(ctx, taskID, func(tx Tx, t *Task) error { return endTask(tx, t, o, w.now()) })
 }
 
-// end makes the task one that has ended so, with its event.
-func (s *Service) end(tx Tx, t *Task, o Outcome) error {
+// endTask makes the task one that has ended so, with its event.
+func endTask(tx Tx, t *Task, o Outcome, now time.Time) error {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopAsked.IsZero() && o.Status != TaskCompleted {
 		t.Status, t.Reason = TaskStopped, t.StopReason
@@ -310,7 +310,6 @@ func (s *Service) end(tx Tx, t *Task, o Outcome) error {
 	if t.Status == TaskFailed && t.Reason == "" {
 		t.Reason = "the agent does not say why"
 	}
-	now := s.now()
 	t.EndedAt, t.StalledAt, t.LastStep = now, time.Time{}, ""
 	if !o.EndedAt.IsZero() && o.EndedAt.Before(now) { // Fleet may have noticed much later, for example after its own restart
 		t.EndedAt = o.EndedAt
@@ -396,14 +395,14 @@ func keepPayload(tx Tx, t *Task, payload []byte, gap Gap, now time.Time) error {
 	return err
 }
 
-// endTask ends the agent's active task, if it has one, in tx.
-func (r *Reconciler) endTask(tx Tx, agentUID string, s TaskStatus, reason string) error {
+// endActive ends the agent's active task, if it has one, in tx.
+func (r *Reconciler) endActive(tx Tx, agentUID string, s TaskStatus, reason string) error {
 	t, err := tx.ActiveTask(agentUID)
 	if err != nil || t == nil {
 		return err
 	}
 	t.StopAsked = time.Time{}
-	return r.end(tx, t, Outcome{Status: s, Reason: reason})
+	return endTask(tx, t, Outcome{Status: s, Reason: reason}, r.now())
 }
 
 // changeTask changes the task, unless it has ended.

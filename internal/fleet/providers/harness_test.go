@@ -77,11 +77,12 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: []fleet.Driver{{Name: "cagent"}}}, Before: see})
 	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: []fleet.Driver{{Name: "claude"}, {Name: "command"}, {Name: "codex"}, {Name: "gemini"}, {Name: "opencode"}}}, Before: see})
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h.core = fleet.NewService(store, []fleet.Place{h.clis}, fleet.Config{
+	st := fleet.NewState(store, []fleet.Place{h.clis}, fleet.Config{
 		StopGrace: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second, Logger: logger,
 		Others: []fleet.Place{h.models},
 	})
-	rec := fleet.NewReconciler(h.core)
+	h.core = fleet.NewService(st)
+	rec := fleet.NewReconciler(st)
 	rec.Start()
 	t.Cleanup(func() {
 		rec.Stop()

@@ -79,10 +79,11 @@ func newReal(t *testing.T, agents ...providers.Provider) *real {
 		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
 	require.NoError(t, err)
-	core := fleet.NewService(store, []fleet.Place{clis}, fleet.Config{
+	st := fleet.NewState(store, []fleet.Place{clis}, fleet.Config{
 		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, Others: []fleet.Place{models},
 	})
-	rec := fleet.NewReconciler(core)
+	core := fleet.NewService(st)
+	rec := fleet.NewReconciler(st)
 	rec.Start()
 	t.Cleanup(func() {
 		rec.Stop()

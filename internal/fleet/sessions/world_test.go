@@ -118,11 +118,12 @@ func (w *world) open() {
 	require.NoError(w.t, err)
 	log := slog.New(slog.NewTextHandler(logWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.store = store
-	w.core = fleet.NewService(store, []fleet.Place{w.fake}, fleet.Config{
+	st := fleet.NewState(store, []fleet.Place{w.fake}, fleet.Config{
 		CreateWait: 20 * time.Second, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, Logger: log,
 		Others: []fleet.Place{models},
 	})
-	rec := fleet.NewReconciler(w.core)
+	w.core = fleet.NewService(st)
+	rec := fleet.NewReconciler(st)
 	rec.Start()
 	w.svc = sessions.New(w.core, store, w.catalog, w.cfg)
 	w.close = func() {

@@ -154,10 +154,11 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 	require.NoError(t, err)
 	w := &world{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.core = fleet.NewService(store, []fleet.Place{host}, fleet.Config{
+	st := fleet.NewState(store, []fleet.Place{host}, fleet.Config{
 		Others: []fleet.Place{w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
 		PollInterval: 20 * time.Millisecond, Logger: log,
 	})
+	w.core = fleet.NewService(st)
 	cfg := subagents.Config{Settings: subagents.Settings{Dir: filepath.Join(dir, "agents")}, Logger: log, Lookup: func(name string) (string, bool) {
 		for _, v := range environ {
 			if value, ok := strings.CutPrefix(v, name+"="); ok {
@@ -170,7 +171,7 @@ func newWorld(t *testing.T, change func(*subagents.Config)) *world {
 		change(&cfg)
 	}
 	w.Service = subagents.New(w.core, store, cfg)
-	rec := fleet.NewReconciler(w.core)
+	rec := fleet.NewReconciler(st)
 	rec.Start()
 	w.Start()
 	t.Cleanup(func() {

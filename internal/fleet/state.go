@@ -1,0 +1,25 @@
+package fleet
+
+import (
+	"log/slog"
+	"time"
+)
+
+// FleetState is what the service and the reconciler of one process share: the store, the places with their health, the
+// snapshot of the store, and the configuration.
+type FleetState struct {
+	Store    Store
+	Config   Config // with its defaults
+	Log      *slog.Logger
+	Places   *Places
+	Snapshot *Snapshot
+}
+
+// NewState returns the state over the store and the places of the fleet's agents, at least one. It starts nothing.
+func NewState(store Store, places []Place, cfg Config) *FleetState {
+	cfg = cfg.withDefaults()
+	return &FleetState{Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: NewSnapshot(store)}
+}
+
+// Time returns the time with the precision of the store.
+func (c Config) Time() time.Time { return c.Now().UTC().Truncate(time.Microsecond) }
