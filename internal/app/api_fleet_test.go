@@ -19,9 +19,10 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/place/fake"
+	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
+	"fleet/internal/toolset/lifecycle"
 )
 
 // fleetConfig is what a test wants otherwise. The zero value is a fleet that asks nobody for a token.
@@ -128,7 +129,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	if c.Unlisted != "" {
 		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.Unlisted))
 	}
-	o := Options{Version: "test", Places: []fleet.Place{f.world}, Core: func(core *fleet.Config) {
+	o := Options{Version: "test", Places: []fleet.Place{f.world}, Core: func(core *state.Config) {
 		core.PollInterval, core.MessageWait = 50*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 	}}
 	if c.Second != nil {

@@ -15,10 +15,10 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/providers"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/placetest/model"
+	"fleet/internal/toolset/providers"
 )
 
 // providerKey is the one key that there is in the environment of test fleets.

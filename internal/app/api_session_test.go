@@ -28,7 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/fleet/sessions"
+	"fleet/internal/toolset/sessions"
 )
 
 // testSessions are with the agents of testdata/sessions, which run in the fake world.

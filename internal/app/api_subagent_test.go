@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/fleet/subagents"
+	"fleet/internal/toolset/subagents"
 )
 
 // testSubagents are those of testdata/agents, which run in the fake world.

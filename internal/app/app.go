@@ -20,12 +20,15 @@ import (
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/rpc"
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/lifecycle"
-	"fleet/internal/fleet/providers"
-	"fleet/internal/fleet/sessions"
-	"fleet/internal/fleet/subagents"
 	"fleet/internal/place/cagent"
+	"fleet/internal/reconcile"
+	"fleet/internal/service"
+	"fleet/internal/state"
 	"fleet/internal/store/sqlite"
+	"fleet/internal/toolset/lifecycle"
+	"fleet/internal/toolset/providers"
+	"fleet/internal/toolset/sessions"
+	"fleet/internal/toolset/subagents"
 )
 
 // App is a fleet in this process: everything but listeners.
@@ -34,8 +37,8 @@ type App struct {
 	log        *slog.Logger
 	store      fleet.Store
 	places     *places
-	service    *fleet.Service
-	reconciler *fleet.Reconciler
+	service    *service.Service
+	reconciler *reconcile.Reconciler
 	channel    *inprocgrpc.Channel
 	guard      *guard
 	lifecycle  *lifecycle.Service
@@ -52,8 +55,8 @@ type Options struct {
 	Version string
 	Log     io.Writer                // nil: no log
 	Places  []fleet.Place            // of the fleet; none: as the configuration says
-	Fault   func(point string)       // see fleet.Config
-	Core    func(c *fleet.Config)    // changes to the core's configuration
+	Fault   func(point string)       // see state.Config
+	Core    func(c *state.Config)    // changes to the core's configuration
 	Auth    func() rpc.Authenticator // nil: as the configuration says
 	// LocalUser returns the user whose calls are served without a token; nil: the one who runs this process.
 	LocalUser func() int
@@ -108,15 +111,15 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	core := fleet.Config{
+	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, Limits: cfg.Limits,
 		Logger: log, Fault: o.Fault, Others: others, MCPURL: a.mcpURL,
 	}
 	if o.Core != nil {
 		o.Core(&core)
 	}
-	st := fleet.NewState(a.store, ofFleet, core)
-	a.service, a.reconciler = fleet.NewService(st), fleet.NewReconciler(st)
+	st := state.New(a.store, ofFleet, core)
+	a.service, a.reconciler = service.New(st), reconcile.New(st)
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
 	if a.providers, err = newProviders(cfg, o, a.service, a.store, log); err != nil {
 		return nil, err

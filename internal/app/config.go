@@ -15,14 +15,15 @@ import (
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/mcp/tool"
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/lifecycle"
-	"fleet/internal/fleet/providers"
-	"fleet/internal/fleet/sessions"
-	"fleet/internal/fleet/subagents"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
 	"fleet/internal/runner"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/state"
+	"fleet/internal/toolset/lifecycle"
+	"fleet/internal/toolset/providers"
+	"fleet/internal/toolset/sessions"
+	"fleet/internal/toolset/subagents"
 )
 
 // Config is all that can be set of a server. Each scalar field is a key of fleet.yaml, a flag and an environment
@@ -102,7 +103,7 @@ func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
 		Auth: AuthNone, Places: []string{"local"}, CreateWait: 45 * time.Second, TaskTimeout: 24 * time.Hour, StallTimeout: 10 * time.Minute,
-		MaxOutput: 16 << 20, MaxBundle: fleet.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
+		MaxOutput: 16 << 20, MaxBundle: state.DefaultMaxBundle, Retention: 30 * 24 * time.Hour, PayloadRetention: 90 * 24 * time.Hour, LogLevel: "info", LogFormat: "text",
 		Limits: fleet.Limits{Agents: 1000, RunningTasks: 500, StoredBytes: 10 << 30},
 		Output: Output{Max: runner.DefaultOutputMax},
 		MCP:    MCP{MaxResult: tool.DefaultMaxResult},

@@ -19,11 +19,11 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"fleet/internal/fleet/lifecycle", []string{"fleet/internal/fleet"}, nil},
-	{"fleet/internal/fleet/sessions", []string{"fleet/internal/fleet"}, nil},
-	{"fleet/internal/fleet/providers", []string{"fleet/internal/fleet"}, nil},
-	{"fleet/internal/fleet/subagents", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/fleet", nil, nil},
+	{"fleet/internal/state", []string{"fleet/internal/fleet"}, nil},
+	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
+	{"fleet/internal/reconcile", []string{"fleet/internal/fleet", "fleet/internal/state"}, nil},
+	{"fleet/internal/toolset", []string{"fleet/internal/fleet", "fleet/internal/service"}, nil},
 	{"fleet/internal/place/fake", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/place/placetest", []string{"fleet/internal/fleet", "fleet/internal/place/placetest"}, nil},
 	{"fleet/internal/place/agentfile", nil, nil},
@@ -32,14 +32,14 @@ var layers = []layer{
 	{"fleet/internal/runner/agentapi", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/runner", []string{"fleet/internal/fleet", "fleet/internal/runner", "fleet/internal/place/agentfile"}, nil},
 	{"fleet/internal/place/coder", []string{"fleet/internal/fleet", "fleet/internal/place/coder", "fleet/internal/runner/remote", "fleet/internal/runner/agentapi"}, []string{"github.com/coder/coder"}},
-	{"fleet/internal/place/cagent", []string{"fleet/internal/fleet", "fleet/internal/place/cagent", "fleet/internal/place/agentfile", "fleet/internal/runner"}, []string{"github.com/docker/cagent"}},
-	{"fleet/internal/place/probe", []string{"fleet/internal/fleet", "fleet/internal/place/probe"}, nil},
+	{"fleet/internal/place/cagent", []string{"fleet/internal/fleet", "fleet/internal/toolset/sessions", "fleet/internal/place/cagent", "fleet/internal/place/agentfile", "fleet/internal/runner"}, []string{"github.com/docker/cagent"}},
+	{"fleet/internal/place/probe", []string{"fleet/internal/fleet", "fleet/internal/toolset/providers", "fleet/internal/place/probe"}, nil},
 	{"fleet/internal/store/sqlite", []string{"fleet/internal/fleet", "fleet/internal/store/sqlite"}, []string{"modernc.org/sqlite", "github.com/pressly/goose"}},
 	{"fleet/internal/store/storetest", []string{"fleet/internal/fleet"}, nil},
 	{"fleet/internal/face/wire", []string{"fleet/internal/face/wire", "fleet/gen"}, nil},
 	{"fleet/internal/face/inbound", []string{"fleet/internal/face/wire"}, nil},
 	{"fleet/internal/face/encoded", []string{"fleet/internal/face/wire"}, nil},
-	{"fleet/internal/face/rpc", []string{"fleet/internal/fleet", "fleet/internal/face/encoded", "fleet/gen"}, nil},
+	{"fleet/internal/face/rpc", []string{"fleet/internal/fleet", "fleet/internal/service", "fleet/internal/toolset", "fleet/internal/face/encoded", "fleet/gen"}, nil},
 	{"fleet/internal/face/rest", []string{"fleet/internal/face/rest", "fleet/internal/face/wire", "fleet/gen"}, nil},
 	{"fleet/internal/face/mcp", []string{"fleet/internal/face/mcp", "fleet/internal/face/wire", "fleet/gen"}, []string{"github.com/mark3labs/mcp-go"}},
 	{"fleet/internal/face/cli", []string{"fleet/internal/face/cli", "fleet/internal/face/wire", "fleet/gen"}, []string{"github.com/spf13/cobra"}},
@@ -73,13 +73,14 @@ func TestLayers(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range goList(t, "-deps", "fleet/internal/fleet") {
-		require.True(t, p.Standard || p.ImportPath == "fleet/internal/fleet", "the core depends on %s", p.ImportPath)
+	core := []string{"fleet/internal/fleet", "fleet/internal/state", "fleet/internal/service", "fleet/internal/reconcile"}
+	for _, p := range goList(t, append([]string{"-deps"}, core...)...) {
+		require.True(t, p.Standard || slices.Contains(core, p.ImportPath), "the core depends on %s", p.ImportPath)
 	}
 }
 
-// toolset reports whether the package is one of those that stand on the core.
-func toolset(path string) bool { return strings.HasPrefix(path, "fleet/internal/fleet/") }
+// toolset reports whether the package is a toolset.
+func toolset(path string) bool { return strings.HasPrefix(path, "fleet/internal/toolset/") }
 
 func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 

@@ -4,12 +4,13 @@ import (
 	"log/slog"
 
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/providers"
 	looks "fleet/internal/place/probe"
+	"fleet/internal/service"
+	"fleet/internal/toolset/providers"
 )
 
 // newProviders returns the providers toolset. It probes this machine and its network unless a test replaces them.
-func newProviders(cfg Config, o Options, core *fleet.Service, store fleet.Store, log *slog.Logger) (*providers.Service, error) {
+func newProviders(cfg Config, o Options, core *service.Service, store fleet.Store, log *slog.Logger) (*providers.Service, error) {
 	c := providers.Config{Settings: cfg.Providers, Logger: log}
 	if o.Providers != nil {
 		o.Providers(&c)

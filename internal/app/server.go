@@ -23,7 +23,7 @@ import (
 	"fleet/internal/face/mcp"
 	"fleet/internal/face/rest"
 	"fleet/internal/face/rpc"
-	"fleet/internal/fleet/lifecycle"
+	"fleet/internal/toolset/lifecycle"
 )
 
 // maxMessage is the largest accepted message, in bytes. It exceeds every allowed text and payload, even written as

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/sessions"
 	"fleet/internal/place/cagent"
+	"fleet/internal/service"
+	"fleet/internal/toolset/sessions"
 )
 
 // Cagent is the section of the configuration for model agents.
@@ -72,7 +73,7 @@ func (p *places) newCagent() (fleet.Place, error) {
 }
 
 // newSessions returns the toolset of sessions.
-func newSessions(cfg Config, o Options, core *fleet.Service, store fleet.Store, catalog sessions.Catalog, log *slog.Logger) *sessions.Service {
+func newSessions(cfg Config, o Options, core *service.Service, store fleet.Store, catalog sessions.Catalog, log *slog.Logger) *sessions.Service {
 	c := sessions.Config{
 		Settings: cfg.Sessions, AnyDirectory: cfg.Auth == AuthNone && len(cfg.Sessions.Directories) == 0, Private: cfg.Data, Logger: log,
 	}

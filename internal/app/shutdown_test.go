@@ -16,6 +16,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/state"
 )
 
 // TestShutdownWithReadersThatDoNotRead ends a server while streams of it are full that nobody reads.
@@ -25,7 +26,7 @@ func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}
 	world := fake.New(fake.Config{})
 	defer world.Destroy()
-	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}, Core: func(c *fleet.Config) { c.PollInterval = 20 * time.Millisecond }})
+	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}, Core: func(c *state.Config) { c.PollInterval = 20 * time.Millisecond }})
 	require.NoError(t, err)
 	s, err := a.Listen("test")
 	require.NoError(t, err)

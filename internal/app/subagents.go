@@ -8,7 +8,8 @@ import (
 	"github.com/adrg/xdg"
 
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/subagents"
+	"fleet/internal/service"
+	"fleet/internal/toolset/subagents"
 )
 
 // agentsDir is the default directory of agent definitions: relative to where the server runs, else in the user's
@@ -39,7 +40,7 @@ func definitionsDir(configured string, local ...string) string {
 }
 
 // newSubagents returns the toolset of subagents.
-func newSubagents(cfg Config, o Options, core *fleet.Service, store fleet.Store, log *slog.Logger) *subagents.Service {
+func newSubagents(cfg Config, o Options, core *service.Service, store fleet.Store, log *slog.Logger) *subagents.Service {
 	c := subagents.Config{Settings: cfg.Subagents, Logger: log}
 	c.Dir = definitionsDir(c.Dir, agentsDir, claudeAgentsDir)
 	if o.Subagents != nil {

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // State is the state of an agent's workspace. docs/use/states.md shows the transitions.
@@ -146,7 +145,7 @@ func ValidateName(name string) error {
 	case name == "":
 		return Invalid(ReasonInvalidName, "name", "the agent needs a name: %s", rule)
 	case len([]rune(name)) > MaxNameLength:
-		return Invalid(ReasonInvalidName, "name", "the agent's name %q is %d characters long: %s", shorten(name, 40), len([]rune(name)), rule)
+		return Invalid(ReasonInvalidName, "name", "the agent's name %q is %d characters long: %s", Shorten(name, 40), len([]rune(name)), rule)
 	case !namePattern.MatchString(name):
 		return Invalid(ReasonInvalidName, "name", "the agent's name %q has characters or hyphens in places it must not: %s", name, rule)
 	}
@@ -159,11 +158,14 @@ func ParseAgentRef(s string) (name, owner string) {
 	return name, owner
 }
 
-// shorten returns the first n characters of s, with an ellipsis if it is longer.
-func shorten(s string, n int) string {
-	r := []rune(s[:min(len(s), (n+1)*utf8.UTFMax)])
-	if len(r) <= n {
-		return s
+// Event returns an event about the agent.
+func (a *Agent) Event(t EventType, now time.Time, text string) *Event {
+	return &Event{
+		Time: now, Type: t, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Text: text, Status: string(a.State),
 	}
-	return strings.TrimSpace(string(r[:n-1])) + "…"
+}
+
+func AgentNotFound(name string) *Error {
+	return Errorf(ReasonAgentNotFound, "agent %q not found", Shorten(name, 60)).With("agent_name", Shorten(name, 60)).
+		Next("{list_agents} shows the agents there are")
 }

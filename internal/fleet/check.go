@@ -2,9 +2,7 @@ package fleet
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -45,7 +43,7 @@ func (c Checks) Valid() error {
 	}
 	for i, command := range c.Commands {
 		switch {
-		case isBlank(command):
+		case IsBlank(command):
 			return Invalid(ReasonInvalidArgument, "checks", "check %d is empty: a check is a command for a shell", i+1)
 		case len(command) > MaxCheckCommand:
 			return Invalid(ReasonInvalidArgument, "checks", "check %d has %d bytes: give at most %d, and put the rest into a script", i+1, len(command), MaxCheckCommand)
@@ -62,12 +60,12 @@ func (c Checks) Valid() error {
 	return nil
 }
 
-// said reports whether anything is set.
-func (c Checks) said() bool { return len(c.Commands) > 0 || c.Timeout != 0 || c.Retries != nil }
+// IsSet reports whether anything is set.
+func (c Checks) IsSet() bool { return len(c.Commands) > 0 || c.Timeout != 0 || c.Retries != nil }
 
-// and returns the combined checks of both. Values that only one of them sets are taken from it; more is the more
+// With returns the combined checks of both. Values that only one of them sets are taken from it; more is the more
 // specific one.
-func (c Checks) and(more Checks) Checks {
+func (c Checks) With(more Checks) Checks {
 	c.Commands = slices.Concat(c.Commands, more.Commands)
 	c.Timeout = cmp.Or(more.Timeout, c.Timeout)
 	if more.Retries != nil {
@@ -76,38 +74,11 @@ func (c Checks) and(more Checks) Checks {
 	return c
 }
 
-// retries returns how often the agent may try again.
-func (c Checks) retries() int {
-	if c.Retries == nil {
-		return DefaultRetries
-	}
-	return *c.Retries
-}
-
-// list returns the checks in the form that a runner takes.
-func (c Checks) list() []Check {
-	all := make([]Check, len(c.Commands))
-	for i, command := range c.Commands {
-		all[i] = Check{ID: strconv.Itoa(i + 1), Command: command, Timeout: cmp.Or(c.Timeout, DefaultCheckTimeout)}
-	}
-	return all
-}
-
 // TaskChecks is the state of a task's checks.
 type TaskChecks struct {
 	Asked   Checks        `json:"asked"`             // by the caller who started the task
 	Try     int           `json:"try"`               // the try that Results belong to; 0 is the first
 	Results []CheckResult `json:"results,omitempty"` // of the checks that have ended, in order
-}
-
-// failedChecks counts the results that are not passed.
-func failedChecks(results []CheckResult) (n int) {
-	for _, r := range results {
-		if r.Status != CheckPassed {
-			n++
-		}
-	}
-	return n
 }
 
 // CheckStatus is the result of a check.
@@ -131,30 +102,4 @@ type CheckResult struct {
 	Truncated bool        `json:"truncated,omitempty"` // Output lacks the beginning
 	StartedAt time.Time   `json:"started_at"`
 	EndedAt   time.Time   `json:"ended_at"`
-}
-
-// words describes the result for people.
-func (r CheckResult) words() string {
-	switch {
-	case r.Status == CheckPassed:
-		return "passed"
-	case r.ExitCode != nil:
-		return fmt.Sprintf("exit code %d", *r.ExitCode)
-	}
-	return r.Reason
-}
-
-// briefOutput is the longest output of a check beside an agent's status, in bytes.
-const briefOutput = 500
-
-// brief shortens the outputs to their ends.
-func (c *TaskChecks) brief() {
-	if c == nil {
-		return
-	}
-	for i := range c.Results {
-		if r := &c.Results[i]; len(r.Output) > briefOutput {
-			r.Output, r.Truncated = strings.ToValidUTF8(r.Output[len(r.Output)-briefOutput:], ""), true
-		}
-	}
 }

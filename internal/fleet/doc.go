@@ -1,7 +1,7 @@
-// Package fleet is the core: agents, tasks, events and principals, their rules, and the two ports that the rest of the
-// program implements. A Place hosts agents, and a Store keeps what is known of them.
+// Package fleet has the nouns of the domain: agents, tasks, events, principals and errors, with the rules that need
+// nothing but the noun itself. It also has the two ports that the rest of the program implements: a Place hosts agents,
+// and a Store keeps what is known of them.
 //
-// Callers use the Service, which decides and changes the store. The Reconciler makes the places follow: only it talks
-// to them about agents and tasks. Neither depends on gRPC, REST, MCP, SQL or Coder. The package imports only the
-// standard library, and a test checks that.
+// No work is done here. Package service implements the calls, package reconcile makes the places follow, and package
+// state has what both need. The package imports only the standard library, and a test checks that.
 package fleet

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 )
 
@@ -197,12 +196,4 @@ func PublicMessage(err error) string {
 		return "it took too long"
 	}
 	return "something went wrong inside; the server's log has the cause"
-}
-
-// list joins names for an error text: `"a", "b"`, or "none".
-func list(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }

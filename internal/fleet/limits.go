@@ -41,29 +41,6 @@ func (h Holdings) AllAgents() (n int) {
 	return n
 }
 
-// more is what a call adds to its caller's holdings.
-type more struct{ agents, tasks, bytes int }
-
-// admit returns LIMIT_REACHED if the owner would exceed a limit with what m adds. Call it in the transaction that adds it.
-func (l Limits) admit(tx ReadTx, owner string, m more) error {
-	if l == (Limits{}) {
-		return nil
-	}
-	h, err := tx.Holdings(owner)
-	if err != nil {
-		return err
-	}
-	switch {
-	case m.agents > 0 && l.Agents > 0 && h.AllAgents()+m.agents > l.Agents:
-		return LimitReached("limits.agents", int64(h.AllAgents()), int64(l.Agents), "agents", "delete one with delete_agent")
-	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return LimitReached("limits.running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "wait for one to end with wait_tasks")
-	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
-		return LimitReached("limits.stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "delete tasks that you no longer need with delete_task")
-	}
-	return nil
-}
-
 // LimitReached returns the error of a caller who has used all, or nearly all, of the limit with the setting key. what
 // names the counted things, and next says what the caller can do.
 func LimitReached(key string, used, most int64, what, next string) *Error {

@@ -314,7 +314,7 @@ type Outcome struct {
 	CostUSD      float64
 	Turns        int
 	Usage        Usage
-	checksFailed bool // the run completed, and its checks failed
+	ChecksFailed bool // the run completed, and its checks failed
 
 	// Conversation means that the agent's next run continues the conversation of this one.
 	Conversation bool

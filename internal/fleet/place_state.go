@@ -1,6 +1,8 @@
 package fleet
 
-import "time"
+import (
+	"time"
+)
 
 // PlaceState is the state of a place.
 type PlaceState struct {

@@ -1,6 +1,8 @@
 package fleet
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+)
 
 // PortionRequest selects a part of a text or payload, in bytes; nil means not given.
 type PortionRequest struct {
@@ -42,9 +44,9 @@ func (r *PortionRequest) Check(prefix string) error {
 	return nil
 }
 
-// of returns the requested part of b. It does not split UTF-8 characters: it includes a character that contains the
+// Of returns the requested part of b. It does not split UTF-8 characters: it includes a character that contains the
 // offset, and leaves one that contains the limit for the next portion, unless it is the only one.
-func (r *PortionRequest) of(b []byte, prefix string) (*Portion, error) {
+func (r *PortionRequest) Of(b []byte, prefix string) (*Portion, error) {
 	from, n := 0, len(b)
 	if r.Offset != nil {
 		from = *r.Offset

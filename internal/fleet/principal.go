@@ -1,6 +1,8 @@
 package fleet
 
-import "context"
+import (
+	"context"
+)
 
 // Kind is the kind of a principal, which determines the source of the tasks it starts.
 type Kind string
@@ -24,19 +26,6 @@ type Principal struct {
 
 // LocalPrincipal is the name of the caller on a server without tokens.
 const LocalPrincipal = "local"
-
-// stopReason returns the reason of a task that p has stopped.
-func (p Principal) stopReason() string {
-	switch {
-	case p.Name != LocalPrincipal:
-		return "stopped by " + p.Name
-	case p.Kind == Controller:
-		return "stopped by an AI controller on the server's machine"
-	case p.Kind == AgentKind:
-		return "stopped by an agent"
-	}
-	return "stopped by a user of the server's machine"
-}
 
 // Source returns the source of tasks that p starts.
 func (p Principal) Source() Source {

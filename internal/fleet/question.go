@@ -1,8 +1,6 @@
 package fleet
 
 import (
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -79,12 +77,6 @@ func (q *Question) Open() bool {
 // LocalID returns the runner's id of the question.
 func (q *Question) LocalID() string { return q.ID[strings.LastIndexByte(q.ID, '-')+1:] }
 
-// questionID returns the id of a question of the task's run from the runner's local id. Each try of a task has its own
-// run with its own ids.
-func questionID(t *Task, localID string) string { return t.run(true).TaskID + "-" + localID }
-
-var localQuestionID = regexp.MustCompile(`^[A-Za-z0-9]{1,40}$`)
-
 // QuestionFilter selects questions; the zero value selects all.
 type QuestionFilter struct {
 	Owner     string // of this principal; "" for all
@@ -95,67 +87,17 @@ type QuestionFilter struct {
 	NotGiven  bool   // only answered ones whose agents do not have the answer yet
 }
 
-// understood checks a question from a runner, which an agent may have influenced.
-func (q *Question) understood() bool {
-	return localQuestionID.MatchString(q.ID) && slices.Contains([]QuestionKind{AskPermission, AskText}, q.Kind) &&
-		slices.Contains([]QuestionStatus{QuestionWaiting, QuestionAnswered, QuestionExpired, QuestionWithdrawn}, q.Status)
-}
-
-// cut shortens what an agent has asked, since a hostile agent may make it arbitrarily long.
-func (q *Question) cut() {
-	q.Text, q.Tool, q.Message = shorten(q.Text, MaxQuestionText/4), shorten(q.Tool, 200), shorten(q.Message, MaxAnswer/4)
-	q.Answer = shorten(q.Answer, MaxAnswer/4)
-	if len(q.Input) > MaxQuestionInput {
-		q.Input = nil
-	}
-	q.Options = q.Options[:min(len(q.Options), MaxQuestionOptions)]
-	for i, o := range q.Options {
-		q.Options[i] = shorten(o, 200)
-	}
-}
-
-// maxAskTime is the longest time that a question can wait.
-const maxAskTime = 366 * 24 * time.Hour
-
-// settle makes the times and answers of a runner consistent, as the store requires.
-func (q *Question) settle(now time.Time) {
-	if q.AskedAt.IsZero() || q.AskedAt.Sub(now).Abs() > maxAskTime {
-		q.AskedAt = now
-	}
-	if d := q.ExpiresAt.Sub(q.AskedAt); d < 0 || d > maxAskTime {
-		q.ExpiresAt = q.AskedAt
-	}
-	if q.Status != QuestionAnswered {
-		q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = "", "", "", time.Time{}
-		return
-	}
-	if q.AnsweredBy != ByPolicy {
-		q.AnsweredBy = ByUnknown // unless the store knows the answer, which the runner then got from there
-	}
-	if q.AnsweredAt.IsZero() || q.AnsweredAt.Sub(now).Abs() > maxAskTime {
-		q.AnsweredAt = now
-	}
-}
-
-// words returns the question for the event log.
-func (q *Question) words() string {
-	if q.Kind == AskPermission && q.Text == "" {
-		return "may it use " + q.Tool + "?"
-	}
-	return q.Text
-}
-
-// outcome returns the end of the question for the event log.
-func (q *Question) outcome() string {
+// Outcome returns the end of the question for the event log.
+func (q *Question) Outcome() string {
 	switch q.Status {
 	case QuestionExpired:
 		return "nobody answered in time: denied"
 	case QuestionWithdrawn:
 		return "the agent does not wait for an answer any more"
 	}
-	text := q.AnsweredBy + " answered: " + shorten(q.Answer, 200)
+	text := q.AnsweredBy + " answered: " + Shorten(q.Answer, 200)
 	if q.Message != "" {
-		text += " (" + shorten(q.Message, 200) + ")"
+		text += " (" + Shorten(q.Message, 200) + ")"
 	}
 	return text
 }

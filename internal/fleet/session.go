@@ -1,6 +1,8 @@
 package fleet
 
-import "time"
+import (
+	"time"
+)
 
 // Session is a conversation with an agent: consecutive tasks that share a context.
 type Session struct {

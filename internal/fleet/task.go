@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -108,10 +110,10 @@ const MaxTitle = 120
 func (t *Task) Title() string {
 	for line := range strings.Lines(t.Description) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#!") {
-			return shorten(line, MaxTitle)
+			return Shorten(line, MaxTitle)
 		}
 	}
-	return shorten(strings.TrimSpace(t.Description), MaxTitle)
+	return Shorten(strings.TrimSpace(t.Description), MaxTitle)
 }
 
 // These limit the texts of a task in lists, in characters.
@@ -121,10 +123,10 @@ const (
 )
 
 // Excerpt returns the first characters of the description, as lists show it.
-func (t *Task) Excerpt() string { return shorten(t.Description, MaxRowDescription) }
+func (t *Task) Excerpt() string { return Shorten(t.Description, MaxRowDescription) }
 
 // ShortHeadline returns the headline as lists show it.
-func (t *Task) ShortHeadline() string { return shorten(t.Headline(), MaxRowSummary) }
+func (t *Task) ShortHeadline() string { return Shorten(t.Headline(), MaxRowSummary) }
 
 // Headline returns the summary of the task if it has one, else its title.
 func (t *Task) Headline() string {
@@ -132,4 +134,39 @@ func (t *Task) Headline() string {
 		return t.Summary
 	}
 	return t.Title()
+}
+
+// Event returns an event about the task. It has the task's status if the event changed it.
+func (t *Task) Event(typ EventType, now time.Time, text string) *Event {
+	e := &Event{
+		Time: now, Type: typ, AgentUID: t.AgentUID, AgentName: t.AgentName, Owner: t.Owner, TaskID: t.ID, Text: text,
+	}
+	if typ == EventTaskCreated || typ == EventTaskEnded {
+		e.Status = string(t.Status)
+	}
+	return e
+}
+
+// Run returns the task as its agent gets it.
+func (t *Task) Run(again bool) Run {
+	r := t.FirstRun()
+	r.Again = again
+	if t.Try > 0 { // each try has a run of its own
+		r.TaskID, r.SelfStarted = fmt.Sprintf("%s-%d", t.ID, t.Try+1), false
+	}
+	return r
+}
+
+// FirstRun returns the run of the first try.
+func (t *Task) FirstRun() Run {
+	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: true, SelfStarted: t.SelfStarted}
+}
+
+// AddUsage adds what a run cost to what the task did.
+func (t *Task) AddUsage(o Outcome) {
+	t.CostUSD, t.Turns = t.CostUSD+o.CostUSD, t.Turns+o.Turns
+	t.Usage.Model = cmp.Or(o.Usage.Model, t.Usage.Model)
+	t.Usage.InputTokens += o.Usage.InputTokens
+	t.Usage.OutputTokens += o.Usage.OutputTokens
+	t.Usage.ToolCalls += o.Usage.ToolCalls
 }

@@ -1,6 +1,18 @@
 package fleet
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// AgentTokenPrefix is the prefix of agents' token secrets.
+const AgentTokenPrefix = TokenPrefix + "agent_"
+
+// IsAgentSecret reports whether the secret looks like an agent's token.
+func IsAgentSecret(secret string) bool {
+	return len(secret) > len(AgentTokenPrefix) && secret[:len(AgentTokenPrefix)] == AgentTokenPrefix
+}
 
 // Token is a stored token. It has the hash of its secret, never the secret.
 type Token struct {
@@ -22,4 +34,13 @@ func (t Token) Principal() Principal {
 // Valid reports whether the token is valid at the time now.
 func (t Token) Valid(now time.Time) bool {
 	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
+}
+
+// TokenPrefix makes leaked secrets easy to find.
+const TokenPrefix = "fleet_"
+
+// HashSecret returns the stored hash of a secret. The secret is random and long, so a plain hash suffices.
+func HashSecret(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
 }

@@ -14,9 +14,9 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/lifecycle"
 	"fleet/internal/place/fake"
 	"fleet/internal/store/sqlite"
+	"fleet/internal/toolset/lifecycle"
 )
 
 // testbed is a real server over the fake place, with agents that are there from the beginning.

@@ -23,10 +23,11 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
-	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
+	"fleet/internal/reconcile"
 	"fleet/internal/runner/driver"
+	"fleet/internal/state"
 )
 
 const (
@@ -70,7 +71,7 @@ func serve(data, point string) error {
 	cfg.Sessions.AgentsDir = definitions(data)
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log:  os.Stderr,
-		Core: func(c *fleet.Config) { c.LeaseTTL = 500 * time.Millisecond },
+		Core: func(c *state.Config) { c.LeaseTTL = 500 * time.Millisecond },
 		Fault: func(p string) {
 			if p == point {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -203,7 +204,7 @@ func call[Q, R any](s *supervisor, method func(fleetv1.FleetServiceClient, conte
 
 func TestServerKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
-	for _, point := range fleet.FaultPoints {
+	for _, point := range reconcile.FaultPoints {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			s := supervise(t, point)

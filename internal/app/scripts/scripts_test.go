@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/app"
-	"fleet/internal/fleet/lifecycle"
-	"fleet/internal/fleet/providers"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
+	"fleet/internal/toolset/lifecycle"
+	"fleet/internal/toolset/providers"
 )
 
 func TestMain(m *testing.M) {

@@ -6,20 +6,21 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/encoded"
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // Fleet serves FleetService.
 type Fleet struct {
 	fleetv1.UnimplementedFleetServiceServer
-	svc *fleet.Service
+	svc *service.Service
 }
 
 // NewFleet returns the FleetService over the core.
-func NewFleet(svc *fleet.Service) *Fleet { return &Fleet{svc: svc} }
+func NewFleet(svc *service.Service) *Fleet { return &Fleet{svc: svc} }
 
 // CreateAgent creates an agent.
 func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
-	v, message, err := f.svc.CreateAgent(ctx, fleet.CreateAgentRequest{
+	v, message, err := f.svc.CreateAgent(ctx, service.CreateAgentRequest{
 		Name: r.GetName(), Project: r.GetProject(), Role: r.GetRole(), Spec: r.GetSpec(), RequestID: r.GetRequestId(),
 	})
 	if err != nil {
@@ -119,7 +120,7 @@ func (f *Fleet) RestartAgent(ctx context.Context, r *fleetv1.RestartAgentRequest
 
 // ShowAgentLog shows the log of an agent's workspace.
 func (f *Fleet) ShowAgentLog(ctx context.Context, r *fleetv1.ShowAgentLogRequest) (*fleetv1.ShowAgentLogResponse, error) {
-	n := fleet.DefaultLogLines
+	n := service.DefaultLogLines
 	if r.Lines != nil {
 		n = int(r.GetLines())
 	}

@@ -5,6 +5,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // ShowTaskChanges shows what a task changed.
@@ -44,7 +45,7 @@ func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest
 		return nil, err
 	}
 	offset := int(r.GetPatchOffset())
-	c, patch, more, err := f.svc.TaskPatch(ctx, fleet.PatchRequest{
+	c, patch, more, err := f.svc.TaskPatch(ctx, service.PatchRequest{
 		TaskID: r.GetTaskId(), Path: r.GetPath(), Offset: offset, Limit: int(r.GetPatchLimit()),
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // textOf returns s as valid UTF-8, which protobuf requires. What agents write need not be valid, and one such text
@@ -121,7 +122,7 @@ func taskUsageOf(u fleet.Usage) *fleetv1.TaskUsage {
 	}
 }
 
-func detailOf(t *fleet.Shown) *fleetv1.TaskDetail {
+func detailOf(t *service.Shown) *fleetv1.TaskDetail {
 	d := &fleetv1.TaskDetail{
 		Id: t.ID, AgentName: t.AgentName, Summary: textOf(t.Headline()), Status: taskStatusOf(t.Status), Source: sourceOf(t.Source),
 		CreatedAt: timeOf(t.CreatedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // TestTextThatIsNotUTF8 puts invalid UTF-8 wherever an agent or its host may write text, and checks that the answer is
@@ -25,7 +26,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 		"agent":   agentOf(agent),
 		"summary": summaryOf(agent),
 		"task":    taskOf(task),
-		"detail":  detailOf(&fleet.Shown{Task: task, Payload: &fleet.Portion{Bytes: []byte(bad)}, Preview: bad}),
+		"detail":  detailOf(&service.Shown{Task: task, Payload: &fleet.Portion{Bytes: []byte(bad)}, Preview: bad}),
 		"event":   eventsOf([]fleet.Event{{Text: bad}})[0],
 	} {
 		_, err := proto.Marshal(m)

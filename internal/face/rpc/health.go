@@ -9,17 +9,17 @@ import (
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // Health serves HealthService.
 type Health struct {
 	fleetv1.UnimplementedHealthServiceServer
-	svc *fleet.Service
+	svc *service.Service
 }
 
 // NewHealth returns the HealthService over the core.
-func NewHealth(svc *fleet.Service) *Health { return &Health{svc: svc} }
+func NewHealth(svc *service.Service) *Health { return &Health{svc: svc} }
 
 // CheckHealth reports on the server.
 func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest) (*fleetv1.CheckHealthResponse, error) {
@@ -37,7 +37,7 @@ func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest)
 // Standard serves the standard gRPC health service, for the whole server and for each of its services.
 type Standard struct {
 	grpc_health_v1.UnimplementedHealthServer
-	svc *fleet.Service
+	svc *service.Service
 	// Known reports whether a service of the name exists.
 	known func(service string) bool
 }
@@ -47,7 +47,7 @@ const watchEvery = time.Second
 
 // NewStandard returns the standard gRPC health service over the core. known reports whether a service of the name
 // exists.
-func NewStandard(svc *fleet.Service, known func(service string) bool) *Standard {
+func NewStandard(svc *service.Service, known func(service string) bool) *Standard {
 	return &Standard{svc: svc, known: known}
 }
 

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/fleet/lifecycle"
+	"fleet/internal/toolset/lifecycle"
 )
 
 // Lifecycle serves LifecycleService.

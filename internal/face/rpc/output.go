@@ -6,6 +6,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // maxOffset is the largest offset that a JSON number holds exactly.
@@ -23,7 +24,7 @@ func (f *Fleet) ShowTaskOutput(ctx context.Context, r *fleetv1.ShowTaskOutputReq
 	if r.Offset != nil && r.Tail != nil {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tail", "offset and tail are both given: a tail is counted from the end")
 	}
-	p, more, err := f.svc.TaskOutput(ctx, fleet.OutputRequest{
+	p, more, err := f.svc.TaskOutput(ctx, service.OutputRequest{
 		TaskID: r.GetTaskId(), Offset: int64(offset), Limit: int(r.GetLimit()), Tail: int(r.GetTail()),
 	})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/providers"
+	"fleet/internal/toolset/providers"
 )
 
 // Providers serves ProviderService.

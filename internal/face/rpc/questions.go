@@ -8,11 +8,12 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // ListQuestions lists questions of agents.
 func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
-	q, err := f.svc.ListQuestions(ctx, fleet.ListQuestionsRequest{
+	q, err := f.svc.ListQuestions(ctx, service.ListQuestionsRequest{
 		Agent: r.GetAgentName(), TaskID: r.GetTaskId(), Answered: r.GetIncludeAnswered(), PageRequest: fleet.PageRequest{Cursor: r.GetCursor(), Limit: intOf(r.Limit)},
 	})
 	if err != nil {
@@ -27,7 +28,7 @@ func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsReque
 
 // AnswerQuestion answers a question.
 func (f *Fleet) AnswerQuestion(ctx context.Context, r *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {
-	q, message, err := f.svc.AnswerQuestion(ctx, fleet.AnswerQuestionRequest{
+	q, message, err := f.svc.AnswerQuestion(ctx, service.AnswerQuestionRequest{
 		ID: r.GetQuestionId(), Answer: r.GetAnswer(), Message: r.GetMessage(), RequestID: r.GetRequestId(),
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/sessions"
+	"fleet/internal/toolset/sessions"
 )
 
 // Sessions serves SessionService.

@@ -6,7 +6,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/subagents"
+	"fleet/internal/toolset/subagents"
 )
 
 // Subagents serves SubagentService.

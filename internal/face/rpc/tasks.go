@@ -11,6 +11,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // StartAgentTask starts a task.
@@ -21,7 +22,7 @@ func (f *Fleet) StartAgentTask(ctx context.Context, r *fleetv1.StartAgentTaskReq
 	if r.CheckTimeoutSeconds != nil && r.GetCheckTimeoutSeconds() < 1 {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "check_timeout_seconds", "check_timeout_seconds is %d: give at least 1", r.GetCheckTimeoutSeconds())
 	}
-	t, err := f.svc.StartTask(ctx, fleet.StartTaskRequest{
+	t, err := f.svc.StartTask(ctx, service.StartTaskRequest{
 		Agent: r.GetAgentName(), Description: r.GetTaskDescription(), RequestID: r.GetRequestId(),
 		Timeout: time.Duration(r.GetTimeoutSeconds()) * time.Second, Checks: checksAsked(r),
 	})
@@ -68,7 +69,7 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 
 // ListTasks lists tasks of all agents.
 func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
-	q := fleet.ListTasksRequest{
+	q := service.ListTasksRequest{
 		Agent: r.GetAgentName(), Project: r.GetProject(), Text: r.GetText(), PageRequest: pageOf(r.Page, r.PageSize),
 	}
 	if r.GetStatus() != fleetv1.Task_status_unspecified {
@@ -135,24 +136,24 @@ func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*flee
 
 // WaitTasks waits for tasks to end.
 func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fleetv1.WaitTasksResponse, error) {
-	d := fleet.MaxWait
+	d := service.MaxWait
 	if r.TimeoutSeconds != nil {
 		d = time.Duration(r.GetTimeoutSeconds()) * time.Second
 	}
 	if _, known := fleetv1.WaitTasksRequest_Mode_name[int32(r.GetMode())]; !known {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "mode", "mode %d is none of any, all", r.GetMode())
 	}
-	until := fleet.Until{Any: r.GetMode() == fleetv1.WaitTasksRequest_any, Question: r.GetOrQuestion()}
+	until := service.Until{Any: r.GetMode() == fleetv1.WaitTasksRequest_any, Question: r.GetOrQuestion()}
 	tasks, done, err := f.svc.WaitTasks(ctx, r.GetTaskIds(), until, d)
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.WaitTasksResponse{Tasks: tasksOf(tasks), Done: done, Message: fleet.WaitMessage(tasks, done)}, nil
+	return &fleetv1.WaitTasksResponse{Tasks: tasksOf(tasks), Done: done, Message: service.WaitMessage(tasks, done)}, nil
 }
 
 // WatchFleet streams events.
 func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
-	q := fleet.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Follow: r.GetFollow(), Wait: -1}
+	q := service.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Follow: r.GetFollow(), Wait: -1}
 	if r.WaitSeconds != nil {
 		if r.GetWaitSeconds() < 0 {
 			return fleet.Invalid(fleet.ReasonInvalidArgument, "wait_seconds", "wait_seconds is %d: give 0 or more", r.GetWaitSeconds())
@@ -161,7 +162,7 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 	}
 	if r.MaxEvents != nil {
 		if r.GetMaxEvents() < 1 {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "max_events", "max_events is %d: give 1 to %d", r.GetMaxEvents(), fleet.MaxWatchEvents)
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "max_events", "max_events is %d: give 1 to %d", r.GetMaxEvents(), service.MaxWatchEvents)
 		}
 		q.MaxEvents = int(r.GetMaxEvents())
 	}

@@ -7,16 +7,17 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
+	"fleet/internal/service"
 )
 
 // Tokens serves TokenService.
 type Tokens struct {
 	fleetv1.UnimplementedTokenServiceServer
-	svc *fleet.Service
+	svc *service.Service
 }
 
 // NewTokens returns the TokenService over the core.
-func NewTokens(svc *fleet.Service) *Tokens { return &Tokens{svc: svc} }
+func NewTokens(svc *service.Service) *Tokens { return &Tokens{svc: svc} }
 
 // CreateToken creates a token.
 func (s *Tokens) CreateToken(ctx context.Context, r *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/sessions"
+	"fleet/internal/toolset/sessions"
 )
 
 // CatalogConfig configures a Catalog.

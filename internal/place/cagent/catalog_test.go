@@ -27,8 +27,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/sessions"
 	"fleet/internal/place/cagent"
+	"fleet/internal/toolset/sessions"
 )
 
 const plainDocument = "agents:\n  root:\n    model: openai/gpt-5-mini\n    description: Says hello\n    instruction: Say hello.\n"

@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/sessions"
+	"fleet/internal/toolset/sessions"
 )
 
 // maxTransfer limits an answer of a registry, in bytes.

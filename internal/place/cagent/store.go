@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/sessions"
+	"fleet/internal/toolset/sessions"
 )
 
 // artifact is a pulled artifact. Each is stored in a file.

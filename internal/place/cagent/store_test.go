@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/fleet/sessions"
 	"fleet/internal/place/cagent"
+	"fleet/internal/toolset/sessions"
 )
 
 // TestPulledArtifactsHaveOwners checks that only the principal who pulled an artifact, and admins, can see, use and remove it.

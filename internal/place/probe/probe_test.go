@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/fleet/providers"
 	"fleet/internal/place/probe"
+	"fleet/internal/toolset/providers"
 )
 
 var _ providers.Outside = (*probe.Outside)(nil)

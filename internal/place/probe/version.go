@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"fleet/internal/fleet/providers"
+	"fleet/internal/toolset/providers"
 )
 
 // maxOutput limits how much of a program's output is kept, in bytes.

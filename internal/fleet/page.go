@@ -1,0 +1,90 @@
+package fleet
+
+import (
+	"math"
+	"strconv"
+)
+
+// Page sizes, in items.
+const (
+	DefaultPageSize = 20
+	MaxPageSize     = 100
+)
+
+// PageRequest is the part of a list that a caller requests; nil means not given.
+type PageRequest struct {
+	Page, PageSize *int
+	Cursor         string // continue from here, instead of Page: the previous Next
+	Limit          *int   // at most this many, even if the page is larger
+}
+
+// Resolve checks the page and clamps its size to 1 to MaxPageSize.
+func (r PageRequest) Resolve(defaultSize int) (page, size int, err error) {
+	page, size = 1, defaultSize
+	if r.Page != nil {
+		page = *r.Page
+	}
+	if r.PageSize != nil {
+		size = min(max(*r.PageSize, 1), MaxPageSize)
+	}
+	if page < 1 {
+		return 0, 0, Invalid(ReasonInvalidPage, "page", "page is %d: pages count from 1", page)
+	}
+	return page, size, nil
+}
+
+// Window returns which items are requested: count items after the first offset ones. A page size that is not given is
+// defaultSize, or all items if that is 0.
+func (r PageRequest) Window(defaultSize int) (offset, count int, err error) {
+	if r.Cursor != "" && r.Page != nil {
+		return 0, 0, Invalid(ReasonInvalidArgument, "cursor", "cursor and page are both given: a cursor goes on where an answer ended, a page counts from the beginning")
+	}
+	page, count, err := r.Resolve(defaultSize)
+	if err != nil {
+		return 0, 0, err
+	}
+	if count == 0 {
+		if count = math.MaxInt; r.Page != nil {
+			count = MaxPageSize
+		}
+	}
+	if page > 1 {
+		if offset = math.MaxInt; page-1 <= math.MaxInt/count {
+			offset = (page - 1) * count
+		}
+	}
+	if r.Cursor != "" {
+		n, err := strconv.ParseUint(r.Cursor, 10, 31)
+		if err != nil {
+			return 0, 0, Invalid(ReasonInvalidArgument, "cursor", "cursor %q is not one: give the next_cursor of an answer", Shorten(r.Cursor, 40))
+		}
+		offset = int(n) //nolint:gosec // of 31 bits
+	}
+	if r.Limit != nil {
+		if *r.Limit < 1 {
+			return 0, 0, Invalid(ReasonInvalidArgument, "limit", "limit is %d: give at least 1", *r.Limit)
+		}
+		count = min(count, *r.Limit)
+	}
+	return offset, count, nil
+}
+
+// Cut returns the requested items of the list, and the cursor after them; "" at the end. A part beyond the end is
+// empty.
+func Cut[T any](all []T, r PageRequest, defaultSize int) (part []T, next string, err error) {
+	offset, count, err := r.Window(defaultSize)
+	if err != nil {
+		return nil, "", err
+	}
+	offset = min(offset, len(all))
+	part = all[offset : offset+min(count, len(all)-offset)]
+	return part, NextCursor(offset, len(part), len(all)), nil
+}
+
+// NextCursor returns the cursor after n items from the offset; "" at the end of the list.
+func NextCursor(offset, n, all int) string {
+	if n == 0 || offset+n >= all {
+		return ""
+	}
+	return strconv.Itoa(offset + n)
+}

@@ -1,0 +1,37 @@
+package fleet
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Shorten returns the first n characters of s, with an ellipsis if it is longer.
+func Shorten(s string, n int) string {
+	r := []rune(s[:min(len(s), (n+1)*utf8.UTFMax)])
+	if len(r) <= n {
+		return s
+	}
+	return strings.TrimSpace(string(r[:n-1])) + "…"
+}
+
+// JoinNames joins names for an error text: `"a", "b"`, or "none".
+func JoinNames(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// MaxText is the largest spec, description or message, in bytes.
+const MaxText = 1 << 20
+
+func IsBlank(s string) bool {
+	for _, r := range s {
+		switch r {
+		case ' ', '\t', '\n', '\r', '\v', '\f', '\u00a0', '\u200b', '\ufeff', 0:
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,104 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+
+	"fleet/internal/fleet"
+)
+
+// keepChanges lets the agent's runner save what the task changed, and records it, unless that was done before. If the
+// runner fails, the end of the task does not wait for it; the record then contains the problem. If again is set, the
+// record of an earlier try is replaced.
+func (w *worker) keepChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
+	if !w.places.Of(a).Traits().Changes || t.Dispatched.IsZero() || a.WorkspaceID == "" || t.Terminal {
+		return nil
+	}
+	var known *fleet.Changes
+	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		known, err = tx.Changes(t.ID)
+		return err
+	}); err != nil || known != nil && !again && !known.Later {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
+	defer cancel()
+	c, err := w.places.Of(a).Connect(*a).Changes(limited, t.FirstRun()) // so that the changes cover all tries
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		w.log.WarnContext(ctx, "changes of a task could not be kept", slog.String("task", t.ID), slog.Any("error", err))
+		reason := fleet.ReasonOf(err)
+		c = &fleet.Changes{Problem: fleet.PublicMessage(err), Later: reason == fleet.ReasonAgentOffline || reason == fleet.ReasonBackendUnavailable}
+	case c == nil:
+		return nil
+	}
+	c.At = w.now()
+	return w.store.Update(ctx, func(tx fleet.Tx) error {
+		if t, err := tx.Task(t.ID); err != nil || t == nil {
+			return err
+		}
+		return tx.PutChanges(t.ID, c)
+	})
+}
+
+// keepOwedChanges saves the changes of the agent's task before this one if they could not be saved when that ended: the new
+// task would count them as its own.
+func (w *worker) keepOwedChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
+	if !w.places.Of(a).Traits().Changes {
+		return nil
+	}
+	var owed *fleet.Task
+	if err := w.store.View(ctx, func(tx fleet.ReadTx) error {
+		tasks, _, err := tx.Tasks(a.UID, 2, 0)
+		for _, before := range tasks {
+			if err != nil || before.ID == t.ID {
+				continue
+			}
+			var c *fleet.Changes
+			if c, err = tx.Changes(before.ID); c != nil && c.Later {
+				owed = before
+			}
+		}
+		return err
+	}); err != nil || owed == nil {
+		return err
+	}
+	return w.keepChanges(ctx, a, owed, false)
+}
+
+// keepLastChanges saves the changes of the agent's newest task before its workspace is deleted. It first ends a run
+// that is still under way.
+func (w *worker) keepLastChanges(ctx context.Context, a *fleet.Agent) error {
+	if !w.places.Of(a).Traits().Changes || a.WorkspaceID == "" {
+		return nil
+	}
+	var last []*fleet.Task
+	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		last, err = tx.LastTasks([]string{a.UID})
+		return err
+	}); err != nil || len(last) == 0 || last[0].Terminal { // nobody can tell what a task changed that is read from a terminal
+		return err
+	}
+	w.endRun(ctx, a, last[0])
+	return w.keepChanges(ctx, a, last[0], false)
+}
+
+// endRun kills the run of the task and waits until it has ended, at most as long as a stop may take. If the run
+// survives, deleting its workspace ends it.
+func (w *worker) endRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
+	if t.Dispatched.IsZero() {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, w.places.Of(a).Grace+deadlineGrace)
+	defer cancel()
+	r := w.places.Of(a).Connect(*a)
+	err := r.Interrupt(limited, t.Run(true), true)
+	if err == nil {
+		_, err = r.Follow(limited, t.Run(true), t.Cursor, func(fleet.Output) error { return nil })
+	}
+	if err != nil && fleet.ReasonOf(err) != fleet.ReasonTaskNotFound && ctx.Err() == nil {
+		w.log.WarnContext(ctx, "a run did not end before the deletion of its agent", slog.String("task", t.ID), slog.Any("error", err))
+	}
+}

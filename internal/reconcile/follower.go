@@ -1,0 +1,221 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"fleet/internal/fleet"
+)
+
+// outputQueue is how many pieces of output may wait for the store before reading from the run pauses.
+const outputQueue = 64
+
+// follower follows one run in the background and writes its output to the event log. Output that arrives while the
+// store is busy is written together in the next transaction.
+type follower struct {
+	taskID  string
+	ctx     context.Context //nolint:containedctx // of following, also for the messages meanwhile
+	cancel  context.CancelFunc
+	post    *courier      // of the run's messages; nil if there were none
+	done    chan struct{} // closed at the end
+	outcome fleet.Outcome
+	err     error
+
+	checks *fleet.Checks // running checks, after the run has ended; nil while it is followed
+}
+
+// followRun starts following the task's run from the end of the event log.
+func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{taskID: t.ID, ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	w.follow = f
+	w.progress.begin(t.ID, w.now())
+	host, agent, task, run, cursor := w.places.Of(a), *a, *t, t.Run(true), t.Cursor
+	queue, written := make(chan fleet.Output, outputQueue), make(chan error, 1)
+	go func() {
+		defer close(f.done)
+		defer cancel()
+		_, given, err := w.messages(ctx, &task)
+		if run.Messages = given; err != nil {
+			close(queue)
+			f.err = errors.Join(err, <-written)
+			return
+		}
+		f.outcome, f.err = host.Connect(agent).Follow(ctx, run, cursor, func(o fleet.Output) error {
+			w.progress.saw(o, w.now())
+			select {
+			case queue <- o:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		close(queue)
+		if err := <-written; err != nil { // the end is recorded after all output
+			f.err = err
+		}
+	}()
+	go func() {
+		err := w.record(ctx, t.ID, cursor, queue, func() bool { return f.err == nil })
+		if err != nil {
+			cancel()
+		}
+		for range queue { // what was not recorded comes again with the next Follow
+			continue
+		}
+		written <- err
+	}()
+}
+
+// errFollowed means that another process follows the run too: this process was so slow that it lost its lease without
+// noticing.
+var errFollowed = errors.New("another process has recorded the run's output meanwhile")
+
+// record writes what arrives through the queue after the cursor to the event log, until the queue is closed. For output
+// beyond its limit it adds the last part when the run has ended; ended reports that once the queue is closed.
+func (w *worker) record(ctx context.Context, taskID, cursor string, queue <-chan fleet.Output, ended func() bool) error {
+	var rest lastOutput
+	full := false // the store has no space, so output is lost
+	for o := range queue {
+		batch := []fleet.Output{o}
+		for more := true; more && len(batch) < outputQueue; {
+			select {
+			case o, ok := <-queue:
+				if more = ok; ok {
+					batch = append(batch, o)
+				}
+			default:
+				more = false
+			}
+		}
+		left, at, short := batch, cursor, false // left is what exceeds the limit
+		if rest.seen == 0 || slices.ContainsFunc(batch, func(o fleet.Output) bool { return o.Question != nil }) {
+			err := w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
+				if t.Cursor != cursor {
+					return errFollowed
+				}
+				lost := false
+				left = nil
+				for _, o := range batch {
+					var err error
+					switch {
+					case o.Question != nil: // regardless of the limit, because the run waits for the answer
+						err = w.takeQuestion(tx, t, *o.Question)
+					case rest.seen > 0 || t.OutputSize > w.cfg.MaxOutput:
+						left = append(left, o)
+					default:
+						err = w.take(tx, t, o)
+					}
+					if errors.Is(err, fleet.ErrStoreFull) {
+						lost, err = true, nil
+					}
+					if err != nil {
+						return err
+					}
+				}
+				short, at = lost, t.Cursor
+				if lost && !full { // the run's end is more important than its output
+					return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "output is not kept: the disk of the server's data is full"))
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			full = short
+		}
+		if at != cursor {
+			cursor = at
+			w.cfg.Fault(FaultFollowOutput)
+		}
+		for _, o := range left { // after a crash it comes again, since the cursor does not advance
+			rest.add(o)
+		}
+	}
+	if rest.seen == 0 || !ended() {
+		return nil
+	}
+	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
+		if t.Cursor != cursor {
+			return errFollowed
+		}
+		if rest.dropped > 0 {
+			text := fmt.Sprintf("%d bytes of output are left out here", rest.dropped)
+			if err := tx.Append(t.Event(fleet.EventTaskStep, w.now(), text)); err != nil {
+				return err
+			}
+		}
+		t.OutputSize += rest.seen
+		for _, o := range rest.outputs {
+			t.Cursor = o.Cursor
+			if err := w.append(tx, t, o); err != nil && !errors.Is(err, fleet.ErrStoreFull) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// lastOutputSize is how much of the end of an over-long output is written to the event log, in bytes. The payload of
+// the task has more.
+const lastOutputSize = 256 << 10
+
+// lastOutput holds the last pieces of an output.
+type lastOutput struct {
+	outputs             []fleet.Output
+	seen, kept, dropped int64 // bytes
+}
+
+func (l *lastOutput) add(o fleet.Output) {
+	l.outputs = append(l.outputs, o)
+	l.seen, l.kept = l.seen+outputSize(o), l.kept+outputSize(o)
+	for len(l.outputs) > 1 && l.kept > lastOutputSize {
+		n := outputSize(l.outputs[0])
+		l.kept, l.dropped = l.kept-n, l.dropped+n
+		l.outputs = l.outputs[1:]
+	}
+}
+
+func outputSize(o fleet.Output) int64 { return int64(len(o.Text) + len(o.Data)) }
+
+// take writes one piece of output with its cursor, so that a crash neither loses nor repeats output.
+func (w *worker) take(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
+	t.Cursor = o.Cursor
+	t.OutputSize += outputSize(o)
+	t.Terminal = t.Terminal || o.Terminal
+	if o.ConversationLost != "" {
+		t.ConversationLost = o.ConversationLost
+	}
+	if err := w.recovered(tx, t); err != nil {
+		return err
+	}
+	if err := w.append(tx, t, o); err != nil || t.OutputSize <= w.cfg.MaxOutput {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskStep, w.now(), fmt.Sprintf("more output than %d bytes: of the rest, the end is shown when the task has ended", w.cfg.MaxOutput)))
+}
+
+// append adds the piece of output to the event log.
+func (w *worker) append(tx fleet.Tx, t *fleet.Task, o fleet.Output) error {
+	if outputSize(o) == 0 {
+		return nil
+	}
+	e := t.Event(fleet.EventTaskOutput, w.now(), o.Text)
+	if o.Step {
+		e.Type = fleet.EventTaskStep
+	}
+	e.Data = o.Data
+	return tx.Append(e)
+}
+
+// unfollow stops following and waits for that. The run continues.
+func (w *worker) unfollow() {
+	if w.follow != nil {
+		w.follow.cancel()
+		<-w.follow.done
+		w.follow.post.end()
+		w.follow = nil
+	}
+}

@@ -1,0 +1,104 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// leases are the leases that one owner holds. One statement renews all of them.
+type leases struct {
+	store fleet.Store
+	owner string
+	ttl   time.Duration
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	held map[string]*holding // by key
+}
+
+// holding is a lease that is held. Its context ends when it is lost, or may be.
+type holding struct {
+	lease  fleet.Lease
+	cancel context.CancelFunc
+	over   *time.Timer // cancels when the lease was not renewed in time
+}
+
+func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Logger) *leases {
+	return &leases{store: store, owner: owner, ttl: ttl, log: log, held: map[string]*holding{}}
+}
+
+// hold takes the lease on the key and keeps it until the returned function is called. The context carries the lease, so
+// that nothing is written with it once another owner has the lease, and ends when the lease is lost. ok is false when another
+// owner has it.
+func (l *leases) hold(ctx context.Context, key string) (held context.Context, release func(), ok bool, err error) {
+	asked := time.Now() // the store's clock began to count after it
+	epoch, err := l.store.Lease(ctx, key, l.owner, l.ttl)
+	if err != nil || epoch == 0 {
+		return nil, nil, false, err
+	}
+	h := &holding{lease: fleet.Lease{Key: key, Epoch: epoch}}
+	held, h.cancel = context.WithCancel(fleet.WithLease(ctx, h.lease))
+	h.over = time.AfterFunc(l.ttl-time.Since(asked), h.cancel)
+	l.mu.Lock()
+	l.held[key] = h
+	l.mu.Unlock()
+	return held, func() {
+		l.mu.Lock()
+		delete(l.held, key)
+		l.mu.Unlock()
+		h.over.Stop()
+		h.cancel()
+		if err := l.store.Release(context.WithoutCancel(ctx), key, l.owner); err != nil {
+			l.log.WarnContext(ctx, "lease not released, it will expire", slog.String("key", key), slog.Any("error", err))
+		}
+	}, true, nil
+}
+
+// keep renews the leases until ctx is done.
+func (l *leases) keep(ctx context.Context) {
+	tick := time.NewTicker(l.ttl / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+			l.log.WarnContext(ctx, "leases not renewed, retrying", slog.Any("error", err))
+		}
+	}
+}
+
+// renew renews the leases once. Those that another owner has taken are lost.
+func (l *leases) renew(ctx context.Context) error {
+	l.mu.Lock()
+	before := make([]*holding, 0, len(l.held)) // those taken later may be missing in the answer
+	for _, h := range l.held {
+		before = append(before, h)
+	}
+	l.mu.Unlock()
+	if len(before) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.ttl)
+	defer cancel()
+	asked := time.Now()
+	epochs, err := l.store.RenewLeases(ctx, l.owner, l.ttl)
+	if err != nil {
+		return err
+	}
+	for _, h := range before {
+		// A timer that has fired stays fired: the holder has stopped, or is about to.
+		if epochs[h.lease.Key] != h.lease.Epoch || !h.over.Stop() {
+			h.cancel()
+			continue
+		}
+		h.over.Reset(l.ttl - time.Since(asked))
+	}
+	return nil
+}

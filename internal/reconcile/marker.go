@@ -1,0 +1,58 @@
+package reconcile
+
+import (
+	"strings"
+
+	"fleet/internal/fleet"
+)
+
+// An agent that reports may write a marker instead of calling agent_complete, alone on the last line of its final
+// message. It has no meaning anywhere else, since agents announce, quote and echo it.
+const (
+	MarkerComplete = "[CONTRACT COMPLETE]"
+	MarkerFailed   = "[CONTRACT FAILED]"
+)
+
+// withMarker returns the outcome that the agent reported with a marker; the outcome unchanged if there is none. The
+// marker is removed from the summary, the reason and the payload.
+func withMarker(o fleet.Outcome) fleet.Outcome {
+	summary, said := cutMarker(o.Summary)
+	payload, marker := cutMarker(string(o.Payload))
+	if marker == "" {
+		if marker = said; marker == "" {
+			return o
+		}
+	}
+	if summary = strings.TrimSpace(summary); summary == "" {
+		summary = lastLine(payload)
+	}
+	o.Reported, o.Summary = true, summary
+	if len(o.Payload) > 0 {
+		o.Payload = []byte(payload)
+	}
+	if marker == MarkerFailed {
+		o.Status, o.Reason = fleet.TaskFailed, summary
+		if summary == "" {
+			o.Reason = "the agent reported that it failed, and not why"
+		}
+	}
+	return o
+}
+
+// cutMarker returns the text without the marker on its last non-blank line, and the marker. Without a marker it returns
+// the text unchanged. Models like to write the marker in bold or as code.
+func cutMarker(text string) (rest, marker string) {
+	body := strings.TrimRight(text, " \t\r\n")
+	begin := strings.LastIndexByte(body, '\n') + 1
+	switch line := strings.Trim(body[begin:], " \t*_`"); line {
+	case MarkerComplete, MarkerFailed:
+		return body[:begin], line
+	}
+	return text, ""
+}
+
+// lastLine returns the last non-blank line of the text.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}

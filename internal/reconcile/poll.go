@@ -1,0 +1,223 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// poll lists the place's workspaces periodically, so that changes made outside Fleet are noticed. Only one reconciler
+// per store does it. Each place has a poll of its own, so that none waits for another.
+func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
+	tick := time.NewTicker(p.Interval)
+	defer tick.Stop()
+	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise the lease expires
+	for {
+		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // otherwise it was logged at the first failure
+			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.Name), slog.Any("error", err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pollOwner owns the polling leases. It is not the owner of the other leases, which are renewed whatever the polls do.
+func (r *Reconciler) pollOwner() string { return "poll/" + r.leases.owner }
+
+// pollOnce lists the place's workspaces if no other process does. A place without agents of the fleet is listed only
+// while it has agents of other toolsets.
+func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error {
+	if err := r.snap.Refresh(ctx); err != nil {
+		return err
+	}
+	if !p.OfFleet && !slices.ContainsFunc(r.snap.All(), func(v *fleet.AgentView) bool { return v.Place == p.Name }) {
+		return nil
+	}
+	epoch, err := r.store.Lease(ctx, p.PollKey(), r.pollOwner(), 3*p.Interval)
+	if err != nil {
+		return err
+	}
+	if epoch == 0 {
+		return p.SyncHealth(ctx, r.cfg.CallTimeout)
+	}
+	ctx = fleet.WithLease(ctx, fleet.Lease{Key: p.PollKey(), Epoch: epoch})
+	if err := r.snap.Refresh(ctx); err != nil {
+		return err
+	}
+	before := slices.DeleteFunc(slices.Clone(r.snap.All()), func(v *fleet.AgentView) bool { return r.places.Lookup(v.Place) != p })
+	at := r.now()
+	workspaces, err := r.list(ctx, p)
+	if err != nil {
+		return err
+	}
+	byUID, byID := map[string]*fleet.AgentView{}, map[string]*fleet.AgentView{}
+	for _, v := range before {
+		byUID[v.UID] = v
+		if v.WorkspaceID != "" {
+			byID[v.WorkspaceID] = v
+		}
+	}
+	var errs []error // a problem with one agent must not hide others
+	listed := map[string]bool{}
+	complete, hidden := true, int64(0) // complete: every listed agent is in the store
+	for _, ws := range workspaces {
+		v := byUID[ws.AgentUID]
+		if v == nil {
+			v = byID[ws.ID]
+		}
+		if v == nil {
+			taken, err := r.adopt(ctx, p, ws)
+			complete = complete && err == nil && !awaitsName(p, ws)
+			errs = append(errs, err)
+			if taken != "" {
+				hidden++
+				if hidden > p.Hidden() {
+					r.log.WarnContext(ctx, "workspace is not shown: an agent of another place has its name",
+						slog.String("place", p.Name), slog.String("name", ws.Name), slog.String("owner", ws.Owner), slog.String("other", taken))
+				}
+			}
+			continue
+		}
+		listed[v.UID] = true
+		errs = append(errs, r.noticed(ctx, v, ws))
+	}
+	p.SetHidden(hidden)
+	if complete || !p.ObservedAt().IsZero() {
+		errs = append(errs, p.Listed(ctx, at))
+	}
+	missing := slices.DeleteFunc(slices.Clone(before), func(v *fleet.AgentView) bool {
+		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()
+	})
+	return errors.Join(append(errs, r.inspectAll(ctx, missing))...)
+}
+
+// list lists the workspaces of the place. Only this call decides whether the place answers.
+func (r *Reconciler) list(ctx context.Context, p *state.ManagedPlace) ([]fleet.Workspace, error) {
+	limited, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	workspaces, err := p.List(limited)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "%s did not list its workspaces within %s", p.Name, r.cfg.CallTimeout).WithCause(err)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		p.ListingFailed(err)
+		return nil, err
+	}
+	p.ListingSucceeded()
+	return workspaces, nil
+}
+
+// inspectMissing limits how long a place may take to inspect a workspace that it did not list.
+const inspectMissing = 5 * time.Second
+
+// inspectAll inspects the agents' workspaces, several at a time.
+func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) error {
+	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectMissing))
+	defer cancel()
+	errs := make([]error, len(agents))
+	var looking sync.WaitGroup
+	for i, v := range agents {
+		select {
+		case r.lines <- struct{}{}:
+		case <-ctx.Done():
+			errs[i] = ctx.Err()
+			continue
+		}
+		looking.Go(func() {
+			defer func() { <-r.lines }()
+			ws, err := r.places.Of(&v.Agent).Inspect(ctx, v.Agent)
+			if ws.ID == "" {
+				ws.ID = v.WorkspaceID
+			}
+			if err == nil {
+				err = r.noticed(ctx, v, ws)
+			}
+			errs[i] = err
+		})
+	}
+	looking.Wait()
+	return errors.Join(errs...)
+}
+
+// noticed records the observed state of a workspace, unless a worker handles its agent or the agent has changed since v
+// was read: the observation may then be outdated.
+func (r *Reconciler) noticed(ctx context.Context, v *fleet.AgentView, ws fleet.Workspace) error {
+	if !v.Settled() || !differs(&v.Agent, ws) {
+		return nil
+	}
+	return r.store.Update(ctx, func(tx fleet.Tx) error {
+		a, err := tx.Agent(v.UID)
+		if err != nil || a == nil || a.Revision != v.Revision || !a.DeletedAt.IsZero() {
+			return err
+		}
+		take(a, ws)
+		if a.Desired == fleet.DesiredStopped && v.WorkspaceID != "" && (a.State == fleet.StateRunning || a.State == fleet.StateStarting) {
+			a.Desired = fleet.DesiredRunning // somebody started it directly at its host
+		}
+		a.UpdatedAt = r.now()
+		if a.State == fleet.StateDeleted {
+			return r.vanish(tx, a)
+		}
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+		return tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, stateText(a.State, a.StateReason)))
+	})
+}
+
+// awaitsName reports whether the workspace is an agent that cannot be adopted yet because too little is known about it.
+func awaitsName(p *state.ManagedPlace, ws fleet.Workspace) bool {
+	return p.Adopts() && ws.Name == "" && ws.State != fleet.StateDeleted && ws.State != fleet.StateDeleting
+}
+
+// adopt adds an agent that the place has and the store does not know. If an agent of another place has its name, adopt
+// does nothing and returns the name of that place.
+func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.Workspace) (taken string, err error) {
+	if !p.Adopts() || ws.Name == "" || ws.State == fleet.StateDeleted || ws.State == fleet.StateDeleting {
+		return "", nil
+	}
+	err = r.store.Update(ctx, func(tx fleet.Tx) error {
+		taken = ""
+		if a, err := tx.AgentByWorkspace(p.Name, ws.ID); err != nil || a != nil {
+			return err
+		}
+		if same, err := p.SameName(tx, ws.Name, ws.Owner); err != nil || same != nil {
+			if same != nil && same.Place != p.Name { // otherwise it is being made right now
+				taken = same.Place
+			}
+			return err
+		}
+		now := r.now()
+		a := &fleet.Agent{
+			UID: ws.AgentUID, Name: ws.Name, Owner: ws.Owner, Place: p.Name, Project: ws.Project, Role: ws.Role, Spec: ws.Spec,
+			Desired: fleet.DesiredRunning, CreatedAt: ws.CreatedAt, UpdatedAt: now,
+		}
+		if a.UID == "" {
+			a.UID = r.cfg.NewID()
+		}
+		if a.CreatedAt.IsZero() {
+			a.CreatedAt = now
+		}
+		take(a, ws)
+		if err := tx.InsertAgent(a); err != nil {
+			return err
+		}
+		return tx.Append(a.Event(fleet.EventAgentCreated, now, "agent adopted: its workspace was found at its host"))
+	})
+	if fleet.ReasonOf(err) == fleet.ReasonAgentExists {
+		err = nil
+	}
+	return taken, err
+}

@@ -1,0 +1,65 @@
+package reconcile
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// questionID returns the id of a question of the task's run from the runner's local id. Each try of a task has its own
+// run with its own ids.
+func questionID(t *fleet.Task, localID string) string { return t.Run(true).TaskID + "-" + localID }
+
+var localQuestionID = regexp.MustCompile(`^[A-Za-z0-9]{1,40}$`)
+
+// validQuestion checks a question from a runner, which an agent may have influenced.
+func validQuestion(q *fleet.Question) bool {
+	return localQuestionID.MatchString(q.ID) && slices.Contains([]fleet.QuestionKind{fleet.AskPermission, fleet.AskText}, q.Kind) &&
+		slices.Contains([]fleet.QuestionStatus{fleet.QuestionWaiting, fleet.QuestionAnswered, fleet.QuestionExpired, fleet.QuestionWithdrawn}, q.Status)
+}
+
+// shortenQuestion shortens what an agent has asked, since a hostile agent may make it arbitrarily long.
+func shortenQuestion(q *fleet.Question) {
+	q.Text, q.Tool, q.Message = fleet.Shorten(q.Text, fleet.MaxQuestionText/4), fleet.Shorten(q.Tool, 200), fleet.Shorten(q.Message, fleet.MaxAnswer/4)
+	q.Answer = fleet.Shorten(q.Answer, fleet.MaxAnswer/4)
+	if len(q.Input) > fleet.MaxQuestionInput {
+		q.Input = nil
+	}
+	q.Options = q.Options[:min(len(q.Options), fleet.MaxQuestionOptions)]
+	for i, o := range q.Options {
+		q.Options[i] = fleet.Shorten(o, 200)
+	}
+}
+
+// maxAskTime is the longest time that a question can wait.
+const maxAskTime = 366 * 24 * time.Hour
+
+// normalizeQuestion makes the times and answers of a runner consistent, as the store requires.
+func normalizeQuestion(q *fleet.Question, now time.Time) {
+	if q.AskedAt.IsZero() || q.AskedAt.Sub(now).Abs() > maxAskTime {
+		q.AskedAt = now
+	}
+	if d := q.ExpiresAt.Sub(q.AskedAt); d < 0 || d > maxAskTime {
+		q.ExpiresAt = q.AskedAt
+	}
+	if q.Status != fleet.QuestionAnswered {
+		q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = "", "", "", time.Time{}
+		return
+	}
+	if q.AnsweredBy != fleet.ByPolicy {
+		q.AnsweredBy = fleet.ByUnknown // unless the store knows the answer, which the runner then got from there
+	}
+	if q.AnsweredAt.IsZero() || q.AnsweredAt.Sub(now).Abs() > maxAskTime {
+		q.AnsweredAt = now
+	}
+}
+
+// questionText returns the question for the event log.
+func questionText(q *fleet.Question) string {
+	if q.Kind == fleet.AskPermission && q.Text == "" {
+		return "may it use " + q.Tool + "?"
+	}
+	return q.Text
+}

@@ -1,0 +1,186 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// The points at which Config.Fault is called: a process that dies there leaves the most to be put right.
+const (
+	FaultCreateCommitted  = "create.committed"   // the agent is in the store, nothing was done
+	FaultProvisionBefore  = "provision.before"   // about to make the workspace
+	FaultProvisionAfter   = "provision.after"    // the workspace is made and not recorded
+	FaultDispatchRecorded = "dispatch.recorded"  // the dispatch is recorded and not done
+	FaultDispatchAfter    = "dispatch.after"     // the agent has the run
+	FaultFollowOutput     = "follow.output"      // output is recorded while the task runs
+	FaultMessageBefore    = "message.before"     // a message is recorded and not given to the agent
+	FaultMessageAfter     = "message.after"      // the agent has the message and that is not recorded
+	FaultAnswerBefore     = "answer.before"      // an answer is recorded and not given to the agent
+	FaultAnswerAfter      = "answer.after"       // the agent has the answer and that is not recorded
+	FaultCheckBefore      = "check.before"       // the run has ended and its checks are about to be run
+	FaultCheckAfter       = "check.after"        // a check was run and that is not recorded
+	FaultRetryRecorded    = "retry.recorded"     // that the agent tries again is recorded and not done
+	FaultFinishBefore     = "finish.before"      // the run has ended and that is not recorded
+	FaultInterruptBefore  = "interrupt.before"   // a stop is asked for and nothing was done
+	FaultInterruptAfter   = "interrupt.after"    // the run was interrupted
+	FaultAgentStopBefore  = "agent-stop.before"  // about to stop the workspace
+	FaultAgentStopAfter   = "agent-stop.after"   // the workspace is stopped and that is not recorded
+	FaultAgentStartBefore = "agent-start.before" // about to start the workspace
+	FaultAgentStartAfter  = "agent-start.after"  // the workspace is started and that is not recorded
+	FaultDeleteBefore     = "delete.before"      // about to delete the workspace
+	FaultDeleteAfter      = "delete.after"       // the workspace is gone and that is not recorded
+)
+
+// FaultPoints lists the points of Config.Fault.
+var FaultPoints = []string{
+	FaultCreateCommitted, FaultProvisionBefore, FaultProvisionAfter, FaultDispatchRecorded, FaultDispatchAfter,
+	FaultFollowOutput, FaultMessageBefore, FaultMessageAfter, FaultAnswerBefore, FaultAnswerAfter, FaultCheckBefore, FaultCheckAfter, FaultRetryRecorded, FaultFinishBefore, FaultInterruptBefore, FaultInterruptAfter, FaultAgentStopBefore,
+	FaultAgentStopAfter, FaultAgentStartBefore, FaultAgentStartAfter, FaultDeleteBefore, FaultDeleteAfter,
+}
+
+// Reconciler makes the world follow what the store says is wanted, and the store what the world says is so. It is
+// level-triggered: whatever happened, also a crash, it looks at the rows and does the next thing. Several may run on
+// one store, in one process or many; a lease on each agent keeps them apart.
+type Reconciler struct {
+	store  fleet.Store
+	places *state.Places
+	cfg    state.Config
+	log    *slog.Logger
+	snap   *state.Snapshot
+	leases *leases // of the agents that it works on
+
+	mu       sync.Mutex
+	workers  map[string]*worker // by agent uid
+	slots    chan struct{}      // how many slow operations go on at a time
+	lines    chan struct{}      // how many short calls of places do
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	stopping chan struct{}
+	stopOnce sync.Once
+}
+
+// New returns a reconciler over the state. It starts nothing.
+func New(s *state.Fleet) *Reconciler {
+	return &Reconciler{
+		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot,
+		leases:  newLeases(s.Store, s.Config.NewID(), s.Config.LeaseTTL, s.Log),
+		workers: map[string]*worker{}, slots: make(chan struct{}, s.Config.Workers),
+		lines: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
+	}
+}
+
+// now returns the time with the precision of the store.
+func (r *Reconciler) now() time.Time { return r.cfg.Time() }
+
+// Start begins to work in the background, until Stop.
+func (r *Reconciler) Start() {
+	ctx, cancel := context.WithCancel(fleet.Background(context.Background()))
+	r.cancel = cancel
+	r.running.Go(func() { r.leases.keep(ctx) })
+	r.running.Go(func() { r.watch(ctx) })
+	for _, p := range r.places.All {
+		r.running.Go(func() { r.poll(ctx, p) })
+	}
+	r.running.Go(func() { r.prune(ctx) })
+}
+
+// Stop ends the work and waits for it. Workspaces and runs go on, and so does the work with the next Start on the store.
+func (r *Reconciler) Stop() {
+	if r.cancel != nil {
+		r.cancel()
+	}
+	r.stopOnce.Do(func() { close(r.stopping) })
+	r.running.Wait()
+}
+
+// Stopping is closed once Stop was called: nothing that is begun after it is done or recorded.
+func (r *Reconciler) Stopping() <-chan struct{} { return r.stopping }
+
+// watch looks at what there is to do, whenever something has changed, and now and then for agents that another
+// replica has let go.
+func (r *Reconciler) watch(ctx context.Context) {
+	signal, cancel := r.store.Subscribe()
+	defer cancel()
+	again := time.NewTicker(r.cfg.LeaseTTL / 2)
+	defer again.Stop()
+	var seen []*fleet.AgentView
+	for all := true; ; {
+		views, err := r.scan(ctx, seen, all)
+		if err != nil && ctx.Err() == nil {
+			r.log.ErrorContext(ctx, "the store does not answer", slog.Any("error", err))
+		}
+		seen = views
+		select {
+		case <-signal:
+			all = err != nil
+		case <-again.C:
+			all = true
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// scan sees to it that each agent with something to do has a worker, and that the worker knows when the agent has
+// changed since it was last seen. Unless all is set, agents that have not changed are passed over. It returns the
+// agents as it saw them, in the snapshot's order.
+func (r *Reconciler) scan(ctx context.Context, seen []*fleet.AgentView, all bool) ([]*fleet.AgentView, error) {
+	if err := r.snap.Refresh(ctx); err != nil {
+		return seen, err
+	}
+	views := r.snap.All()
+	rest := seen
+	for _, v := range views {
+		for len(rest) > 0 && rest[0] != v && state.ByName(rest[0], v) <= 0 { // gone, or what v was before
+			rest = rest[1:]
+		}
+		same := len(rest) > 0 && rest[0] == v
+		if same {
+			rest = rest[1:]
+		}
+		if (all || !same) && needsWork(v) && r.places.Lookup(v.Place) != nil {
+			r.wake(ctx, v.UID)
+		}
+	}
+	return views, nil
+}
+
+// needsWork says whether there is something to do for the agent.
+func needsWork(v *fleet.AgentView) bool {
+	return v.DeletedAt.IsZero() && (v.Task != nil || !v.Settled())
+}
+
+// wake tells the agent's worker to look again, and starts one when there is none.
+func (r *Reconciler) wake(ctx context.Context, uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w := r.workers[uid]; w != nil {
+		select {
+		case w.woken <- struct{}{}:
+		default: // it will look anyway
+		}
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	w := &worker{Reconciler: r, uid: uid, woken: make(chan struct{}, 1)}
+	r.workers[uid] = w
+	r.running.Go(func() { w.run(ctx) })
+}
+
+// leave ends the worker, unless it was woken since it last looked.
+func (r *Reconciler) leave(w *worker, force bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !force && len(w.woken) > 0 {
+		return false
+	}
+	delete(r.workers, w.uid)
+	return true
+}

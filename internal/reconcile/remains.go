@@ -1,0 +1,93 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// remainsText says what is kept of the agent and what may be lost, after what its place says that it has kept.
+func remainsText(r *fleet.Remains, agent, kept string) string {
+	texts := []string{kept}
+	if r != nil && r.Size > 0 {
+		texts = append(texts, fmt.Sprintf("what it had not pushed is kept: fleet agent rescue %s", agent))
+	}
+	if r != nil && r.Lost != "" {
+		texts = append(texts, "may be lost: "+r.Lost)
+	}
+	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "; ")
+}
+
+// keepWork keeps what the agent has made and is nowhere else, before its workspace is deleted, where it would be lost with
+// that. What cannot be had does not keep the workspace from its deletion; what may be lost is recorded.
+func (w *worker) keepWork(ctx context.Context, a *fleet.Agent) error {
+	t := w.places.Of(a).Facts
+	if !t.Bundles || t.KeepsWork || a.WorkspaceID == "" {
+		return nil
+	}
+	var known *fleet.Remains
+	var last []*fleet.Task
+	var changes *fleet.Changes
+	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if known, err = tx.Remains(a.UID); err != nil {
+			return err
+		}
+		if last, err = tx.LastTasks([]string{a.UID}); err != nil || len(last) == 0 {
+			return err
+		}
+		changes, err = tx.Changes(last[0].ID)
+		return err
+	}); err != nil || known != nil && known.Lost == "" || len(last) == 0 {
+		return err // kept before a crash, or nobody has worked there
+	}
+	content, err := w.places.Bundle(ctx, a)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r := &fleet.Remains{KeptAt: w.now()}
+	if err != nil {
+		w.log.WarnContext(ctx, "the work of an agent could not be kept", slog.String("agent", a.Name), slog.Any("error", err))
+		content, r.Lost = nil, w.lost(err)+unpushedText(changes)
+	}
+	put := func(content []byte) error {
+		return w.store.Update(ctx, func(tx fleet.Tx) error { return tx.PutRemains(a.UID, r, content) })
+	}
+	err = put(content)
+	if errors.Is(err, fleet.ErrStoreFull) {
+		r.Lost = "the disk of the server's data is full, so what the agent had not pushed is not kept" + unpushedText(changes)
+		err = put(nil)
+	}
+	return err
+}
+
+// lost says what may be lost with a workspace whose bundle met the error.
+func (r *Reconciler) lost(err error) string {
+	switch {
+	case errors.Is(err, state.ErrBundleTooLarge):
+		return fmt.Sprintf("what the agent had not pushed is more than %d bytes and is not kept", r.cfg.MaxBundle)
+	case fleet.ReasonOf(err) == fleet.ReasonUnimplemented:
+		return "Fleet cannot look into its workspace, so what the agent had not pushed is not kept"
+	}
+	return "its workspace could not be reached (" + fleet.PublicMessage(err) + "), so what the agent had not pushed is not kept"
+}
+
+// unpushedText says what is known of the work that is lost; it begins with a colon unless it is empty.
+func unpushedText(c *fleet.Changes) string {
+	switch {
+	case c == nil || c.Problem != "":
+		return ""
+	case c.Dirty && !c.Pushed:
+		return fmt.Sprintf(": its last task left commits on %q that no remote has, and changes that it did not commit", c.Branch)
+	case c.Dirty:
+		return fmt.Sprintf(": its last task left changes on %q that it did not commit", c.Branch)
+	case !c.Pushed:
+		return fmt.Sprintf(": its last task left commits on %q that no remote has", c.Branch)
+	}
+	return "; its last task had pushed everything"
+}

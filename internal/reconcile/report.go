@@ -1,0 +1,41 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// reportSlack is how much longer than its task an agent's token is valid, to allow for clock differences.
+const reportSlack = time.Minute
+
+// report creates a token for the agent's task, if its recipe lets it call Fleet and it can. It revokes the agent's
+// earlier token, whose run was interrupted before it began.
+func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.Report, error) {
+	if a.Recipe == nil || !a.Recipe.Reports && len(a.Recipe.Calls) == 0 || !w.places.Of(a).Traits().TakesReport || w.cfg.MCPURL == nil {
+		return nil, nil //nolint:nilnil // there is none to be had, and that is no error
+	}
+	url := w.cfg.MCPURL()
+	if url == "" {
+		return nil, nil //nolint:nilnil // as above
+	}
+	toolset := fleet.ToolsetSubagents
+	if a.Recipe.Reports {
+		toolset = fleet.ToolsetLifecycle
+	}
+	secret := fleet.AgentTokenPrefix + rand.Text() + rand.Text()
+	now := w.now()
+	err := w.store.Update(ctx, func(tx fleet.Tx) error {
+		if err := state.RevokeAgentTokens(tx, a.UID, now); err != nil {
+			return err
+		}
+		return tx.InsertToken(&fleet.Token{
+			Name: "agent/" + a.UID, Kind: fleet.AgentKind, Hash: fleet.HashSecret(secret), CreatedAt: now, AgentUID: a.UID,
+			ExpiresAt: t.StartedAt.Add(t.Timeout + reportSlack),
+		})
+	})
+	return &fleet.Report{URL: url + "/" + string(toolset), Token: secret}, err
+}

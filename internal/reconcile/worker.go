@@ -1,0 +1,277 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// These are how long a worker waits before it looks or retries.
+const (
+	inspectFirst = 100 * time.Millisecond
+	inspectMost  = 2 * time.Second
+	retryFirst   = 500 * time.Millisecond
+	retryMost    = 30 * time.Second
+)
+
+// worker does the work for one agent, one thing at a time, while it holds the agent's lease.
+type worker struct {
+	*Reconciler
+	uid             string
+	woken           chan struct{}
+	follow          *follower // of the agent's running task
+	stop            stopping  // progress of the task's stop
+	progress        progress  // progress of the task
+	trouble         trouble   // consecutive errors of dispatching and following the task
+	answering       answering
+	contractChecked bool          // the checks of its contract were run, or there are none
+	inspect         time.Duration // how long until the next look at a moving workspace
+}
+
+// run works while there is something to do. It returns only after it has released the lease: the next worker for the
+// agent takes it under the same owner, and would lose it otherwise.
+func (w *worker) run(ctx context.Context) {
+	for {
+		if idle := w.workUnderLease(ctx); w.leave(w, !idle) {
+			return
+		}
+	}
+}
+
+// workUnderLease works while the worker holds the lease. idle reports that nothing was left to do; otherwise another process has
+// the lease, or the reconciler stops.
+func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
+	held, release, ok, err := w.leases.hold(ctx, "agent/"+w.uid)
+	if err != nil || !ok {
+		if err != nil && ctx.Err() == nil {
+			w.log.ErrorContext(ctx, "lease failed", slog.String("agent", w.uid), slog.Any("error", err))
+		}
+		return false // the next scan tries again
+	}
+	defer release()
+	defer w.unfollow()
+	for {
+		w.drain()
+		v, err := w.load(held)
+		switch {
+		case held.Err() != nil:
+			return false
+		case err != nil:
+			w.log.ErrorContext(ctx, "an agent cannot be loaded", slog.String("agent", w.uid), slog.Any("error", err))
+			w.wait(held, retryFirst)
+			continue
+		case v == nil || !needsWork(v):
+			return true
+		}
+		next, err := w.step(held, v)
+		if errors.Is(err, fleet.ErrLeaseLost) {
+			return false
+		}
+		if err != nil && held.Err() == nil {
+			w.log.ErrorContext(ctx, "a step failed and is tried again", slog.String("agent", v.Name), slog.Any("error", err))
+			next = retryFirst
+		}
+		if next > 0 {
+			w.wait(held, next)
+		}
+	}
+}
+
+// load returns the agent from the store; nil if it was deleted.
+func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
+	err = w.store.View(ctx, func(tx fleet.ReadTx) error {
+		views, err := tx.AgentViews([]string{w.uid})
+		if err == nil && len(views) > 0 {
+			v = views[0]
+		}
+		return err
+	})
+	return v, err
+}
+
+// drain discards a pending wake-up, because the worker is about to look.
+func (w *worker) drain() {
+	select {
+	case <-w.woken:
+	default:
+	}
+}
+
+// wait waits until something has changed, at most d.
+func (w *worker) wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	var ended, posted <-chan struct{}
+	if w.follow != nil {
+		ended = w.follow.done
+		if w.follow.post != nil {
+			posted = w.follow.post.done
+		}
+	}
+	select {
+	case <-w.woken:
+	case <-ended:
+	case <-posted:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// step does the next thing for the agent and returns how long to wait before the next one; 0 for not at all.
+func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, error) {
+	a := &v.Agent
+	if v.Task != nil && a.Desired != fleet.DesiredDeleted {
+		next, done, err := w.stepTask(ctx, v)
+		if err != nil || !done {
+			return next, err
+		}
+	}
+	if d := a.RetryAt.Sub(w.now()); d > 0 && !a.RetryAt.IsZero() {
+		return d, nil
+	}
+	switch {
+	case a.Desired == fleet.DesiredDeleted:
+		return w.delete(ctx, v)
+	case a.Desired == fleet.DesiredStopped && a.WorkspaceID == "":
+		return 0, w.set(ctx, fleet.StateStopped, "it was stopped before it was made", nil)
+	case a.WorkspaceID == "":
+		return w.provision(ctx, a)
+	case a.Desired == fleet.DesiredStopped && a.State != fleet.StateStopping:
+		return w.stopWorkspace(ctx, a)
+	case a.Restart != a.Restarted && (a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled):
+		return w.startWorkspace(ctx, a)
+	case a.Restart != a.Restarted && !a.State.Moving():
+		return w.stopWorkspace(ctx, a)
+	case a.State.Moving():
+		return w.look(ctx, a)
+	}
+	return retryMost, nil // nothing to do but wait for the task
+}
+
+// errSuperseded means that an operation was cancelled because the agent's desired state has changed.
+var errSuperseded = errors.New("something else is wanted by now")
+
+// op performs a slow operation on the agent's workspace. Few agents do that concurrently.
+func (w *worker) op(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
+	return w.call(ctx, a, w.slots, w.cfg.OpTimeout, func(ctx context.Context) error {
+		err := fn(ctx)
+		w.places.Of(a).Reached(err)
+		return err
+	})
+}
+
+// ask performs a short operation, which must not wait for slow operations of other agents.
+func (w *worker) ask(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
+	return w.call(ctx, a, w.lines, w.cfg.CallTimeout, fn)
+}
+
+// call runs fn when there is a slot for it, and cancels it when it takes longer than the limit, or something else is
+// wanted of the agent meanwhile.
+func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, limit time.Duration, fn func(context.Context) error) error {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- fn(limited) }()
+	for superseded := false; ; {
+		select {
+		case err := <-result:
+			switch {
+			case err == nil, ctx.Err() != nil:
+				return err
+			case superseded:
+				return errSuperseded
+			case limited.Err() != nil:
+				return fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host did not answer within %s", limit).WithCause(err)
+			}
+			return err
+		case <-w.woken:
+			if v, err := w.load(ctx); err == nil && v != nil && v.Desired != a.Desired {
+				superseded = true
+				cancel()
+			}
+		}
+	}
+}
+
+// change writes the agent, as change leaves it, with an event of the text. An empty text means that there is nothing to
+// write.
+func (w *worker) change(ctx context.Context, typ fleet.EventType, change func(a *fleet.Agent, tx fleet.Tx) (text string, err error)) error {
+	return w.store.Update(ctx, func(tx fleet.Tx) error {
+		a, err := tx.Agent(w.uid)
+		if err != nil || a == nil || !a.DeletedAt.IsZero() {
+			return err
+		}
+		text, err := change(a, tx)
+		if err != nil || text == "" {
+			return err
+		}
+		now := w.now()
+		a.UpdatedAt = now
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+		return tx.Append(a.Event(typ, now, text))
+	})
+}
+
+// set brings the agent into the state, and makes other changes with it.
+func (w *worker) set(ctx context.Context, s fleet.State, reason string, also func(a *fleet.Agent)) error {
+	w.inspect = 0
+	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {
+		a.State, a.StateReason = s, reason
+		if also != nil {
+			also(a)
+		}
+		return stateText(s, reason), nil
+	})
+}
+
+func stateText(s fleet.State, reason string) string {
+	if reason == "" {
+		return "workspace is " + string(s)
+	}
+	return fmt.Sprintf("workspace is %s: %s", s, reason)
+}
+
+// backoff is how long to wait after so many failures in a row.
+func backoff(failures int, most time.Duration) time.Duration {
+	return min(retryFirst<<min(max(failures-1, 0), 10), most)
+}
+
+// failed records that what was tried for the agent, as it was then, did not succeed: when trying again may help, it is
+// tried again later and later, otherwise the agent goes into the state and waits for somebody to decide. When something
+// else is wanted by now, the failure counts for nothing.
+func (w *worker) failed(ctx context.Context, tried *fleet.Agent, err error, final fleet.State) (time.Duration, error) {
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if errors.Is(err, errSuperseded) {
+		return 0, nil
+	}
+	w.log.WarnContext(ctx, "an agent's workspace", slog.String("agent", tried.Name), slog.Any("error", err))
+	retry := final == "" || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable
+	return 0, w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {
+		if a.Desired != tried.Desired || a.Restart != tried.Restart {
+			return "", nil
+		}
+		a.StateReason = fleet.PublicMessage(err)
+		if retry {
+			a.Attempts++
+			d := backoff(a.Attempts, retryMost)
+			a.RetryAt = w.now().Add(d)
+			return fmt.Sprintf("attempt %d failed, the next one is in %s: %s", a.Attempts, d, a.StateReason), nil
+		}
+		a.State, a.Restarted, a.Attempts, a.RetryAt = final, a.Restart, 0, time.Time{}
+		return stateText(a.State, a.StateReason), nil
+	})
+}

@@ -1,0 +1,215 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// provision makes the agent's workspace.
+func (w *worker) provision(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+	w.cfg.Fault(FaultCreateCommitted)
+	if a.State != fleet.StateStarting {
+		if err := w.set(ctx, fleet.StateStarting, "its workspace is being made", nil); err != nil {
+			return 0, err
+		}
+	}
+	w.cfg.Fault(FaultProvisionBefore)
+	var ws fleet.Workspace
+	err := w.op(ctx, a, func(ctx context.Context) (err error) {
+		ws, err = w.places.Of(a).Provision(ctx, *a)
+		return err
+	})
+	if e := refusal(err); e != nil {
+		return 0, w.refuse(ctx, a, e)
+	}
+	if err != nil {
+		return w.failed(ctx, a, err, fleet.StateFailed)
+	}
+	w.cfg.Fault(FaultProvisionAfter)
+	done := a.Restart // a restart that was asked for meanwhile is still to do
+	return 0, w.observe(ctx, ws, func(a *fleet.Agent) { a.Restarted = done })
+}
+
+// observe takes in how the agent's workspace is, with other changes.
+func (w *worker) observe(ctx context.Context, ws fleet.Workspace, also func(a *fleet.Agent)) error {
+	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
+		take(a, ws)
+		a.Attempts, a.RetryAt = 0, time.Time{}
+		if also != nil {
+			also(a)
+		}
+		if a.State == fleet.StateDeleted {
+			return "", w.vanish(tx, a)
+		}
+		return stateText(a.State, a.StateReason), nil
+	})
+}
+
+// take makes the agent's row say what its workspace says.
+func take(a *fleet.Agent, ws fleet.Workspace) {
+	a.WorkspaceID, a.State, a.StateReason = ws.ID, ws.State, ws.Reason
+	if ws.Location != "" {
+		a.Location = ws.Location
+	}
+	if ws.Metadata != nil {
+		a.Metadata = maps.Clone(ws.Metadata)
+	}
+	if learns(a, ws) {
+		a.Role, a.Spec, a.Owner = ws.Role, ws.Spec, cmp.Or(ws.Owner, a.Owner)
+	}
+}
+
+// learns says whether the workspace tells what its host did not show when the agent was taken in: such an agent has no
+// role, and its specification and owner may be others too.
+func learns(a *fleet.Agent, ws fleet.Workspace) bool {
+	return a.Role == "" && ws.Role != "" && a.Toolset == fleet.ToolsetFleet && a.Recipe == nil
+}
+
+// differs says whether take would change the row.
+func differs(a *fleet.Agent, ws fleet.Workspace) bool {
+	return learns(a, ws) || a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
+		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
+}
+
+// look sees how far a workspace is that is on its way to another state.
+func (w *worker) look(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+	var ws fleet.Workspace
+	err := w.ask(ctx, a, func(ctx context.Context) (err error) {
+		ws, err = w.places.Of(a).Inspect(ctx, *a)
+		return err
+	})
+	if err != nil {
+		return w.failed(ctx, a, err, "")
+	}
+	if ws.ID == "" {
+		ws.ID = a.WorkspaceID
+	}
+	// The host may not know yet of what was just asked for.
+	if ws.State == a.State || a.State == fleet.StateStopping && ws.State == fleet.StateRunning {
+		w.inspect = min(max(w.inspect*3/2, inspectFirst), inspectMost)
+		if differs(a, ws) && ws.State == a.State {
+			return w.inspect, w.observe(ctx, ws, nil)
+		}
+		if a.State == fleet.StateStopping && ws.State == fleet.StateRunning && w.inspect == inspectMost {
+			return 0, w.observe(ctx, ws, nil) // it did not take: stop it again
+		}
+		return w.inspect, nil
+	}
+	w.inspect = 0
+	return 0, w.observe(ctx, ws, nil)
+}
+
+// stopWorkspace stops the agent's workspace.
+func (w *worker) stopWorkspace(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+	if err := w.set(ctx, fleet.StateStopping, "", nil); err != nil {
+		return 0, err
+	}
+	w.cfg.Fault(FaultAgentStopBefore)
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Stop(ctx, *a) }); err != nil {
+		return w.failed(ctx, a, err, "")
+	}
+	w.cfg.Fault(FaultAgentStopAfter)
+	return w.look(ctx, w.as(a, fleet.StateStopping))
+}
+
+// startWorkspace starts the agent's workspace, which is stopped.
+func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+	if err := w.set(ctx, fleet.StateStarting, "", nil); err != nil {
+		return 0, err
+	}
+	w.cfg.Fault(FaultAgentStartBefore)
+	restart := a.Restart
+	if err := w.op(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Start(ctx, *a) }); err != nil {
+		return w.failed(ctx, a, err, fleet.StateFailed)
+	}
+	w.cfg.Fault(FaultAgentStartAfter)
+	return 0, w.set(ctx, fleet.StateStarting, "", func(a *fleet.Agent) { a.Restarted, a.Attempts, a.RetryAt = restart, 0, time.Time{} })
+}
+
+// as is the agent in another state, as it was just written.
+func (w *worker) as(a *fleet.Agent, s fleet.State) *fleet.Agent {
+	c := *a
+	c.State, c.StateReason = s, ""
+	return &c
+}
+
+// linger returns how long to wait before the workspace of an agent that reports is deleted: its task has ended, and its
+// run was told, and is still followed.
+func (w *worker) linger(v *fleet.AgentView) time.Duration {
+	a := &v.Agent
+	if w.follow == nil || v.Task != nil || !a.OneTask || a.Recipe == nil || !a.Recipe.Reports {
+		return 0
+	}
+	select {
+	case <-w.follow.done:
+		return 0
+	default:
+		return max(a.UpdatedAt.Add(state.MaxLinger).Sub(w.now()), 0)
+	}
+}
+
+// delete destroys the agent's workspace, and ends its task with it.
+func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (time.Duration, error) {
+	a := &v.Agent
+	if d := w.linger(v); d > 0 {
+		return d, nil
+	}
+	if d, err := w.checkContract(ctx, a); d > 0 || err != nil {
+		return d, err
+	}
+	w.unfollow() // or the end of its run would be recorded as a failure
+	if a.State != fleet.StateDeleting {
+		if err := w.set(ctx, fleet.StateDeleting, "", nil); err != nil {
+			return 0, err
+		}
+	}
+	if err := w.keepLastChanges(ctx, a); err != nil {
+		return 0, err
+	}
+	if err := w.keepWork(ctx, a); err != nil {
+		return 0, err
+	}
+	w.cfg.Fault(FaultDeleteBefore)
+	var kept string
+	err := w.op(ctx, a, func(ctx context.Context) (err error) {
+		kept, err = w.places.Of(a).Delete(ctx, *a)
+		return err
+	})
+	if err != nil {
+		return w.failed(ctx, a, err, "")
+	}
+	w.cfg.Fault(FaultDeleteAfter)
+	return 0, w.change(ctx, fleet.EventAgentDeleted, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
+		if err := w.endActive(tx, a.UID, fleet.TaskStopped, "its agent was deleted"); err != nil {
+			return "", err
+		}
+		left, err := tx.Remains(a.UID)
+		if err != nil {
+			return "", err
+		}
+		a.State, a.StateReason, a.DeletedAt = fleet.StateDeleted, remainsText(left, a.Name, kept), w.now()
+		if a.StateReason != "" {
+			return "agent deleted; " + a.StateReason, nil
+		}
+		return "agent deleted", nil
+	})
+}
+
+// vanish writes that the agent is deleted: its workspace was, behind Fleet's back.
+func (r *Reconciler) vanish(tx fleet.Tx, a *fleet.Agent) error {
+	now := r.now()
+	a.State, a.Desired, a.DeletedAt, a.UpdatedAt = fleet.StateDeleted, fleet.DesiredDeleted, now, now
+	a.StateReason = "its workspace was deleted at its host"
+	if err := r.endActive(tx, a.UID, fleet.TaskFailed, a.StateReason); err != nil {
+		return err
+	}
+	if err := tx.UpdateAgent(a); err != nil {
+		return err
+	}
+	return tx.Append(a.Event(fleet.EventAgentDeleted, now, a.StateReason))
+}

@@ -1,0 +1,55 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// checkContract runs the checks of a contract that was fulfilled, before the agent is deleted. What they say is recorded
+// and changes nothing, since the agent's word is final. It returns how long to wait for them; 0: there is nothing to wait for.
+func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
+	if !contracted(a) || !a.OneTask || w.contractChecked || !w.places.Of(a).Facts.Checks {
+		return 0, nil
+	}
+	if f := w.follow; f != nil && f.checks != nil {
+		select {
+		case <-f.done:
+		default:
+			return retryMost, nil // the worker wakes when they have ended
+		}
+		if f.err != nil {
+			w.log.WarnContext(ctx, "contract checks not completed", slog.String("task", f.taskID), slog.Any("error", f.err))
+		}
+		w.follow, w.contractChecked = nil, true
+		return 0, nil
+	}
+	var last []*fleet.Task
+	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		last, err = tx.LastTasks([]string{a.UID})
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	w.contractChecked = len(last) == 0 || last[0].Status != fleet.TaskCompleted || last[0].Dispatched.IsZero()
+	if w.contractChecked {
+		return 0, nil
+	}
+	t := last[0]
+	checks, err := w.checksOf(ctx, a, t)
+	if err != nil {
+		w.log.WarnContext(ctx, "contract checks not known", slog.String("task", t.ID), slog.Any("error", err))
+	}
+	if w.contractChecked = len(checks.Commands) == 0; w.contractChecked {
+		return 0, nil
+	}
+	w.unfollow()
+	w.endRun(ctx, a, t)
+	if err := w.keepChanges(ctx, a, t, false); err != nil {
+		return 0, err
+	}
+	w.checkRun(ctx, a, t, checks, fleet.Outcome{})
+	return retryMost, nil
+}

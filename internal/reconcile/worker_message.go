@@ -1,0 +1,176 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// courier gives a run its messages in the background, one after the other, until there are none. The host has an agent
+// that cannot take one now wait for it, so the run does not end meanwhile.
+type courier struct {
+	cancel context.CancelFunc
+	done   chan struct{} // closed at the end
+}
+
+// end ends the delivery and waits for it. A message that is on its way may or may not arrive: it is given again by its id.
+func (p *courier) end() {
+	if p != nil {
+		p.cancel()
+		<-p.done
+	}
+}
+
+// stepMessages sees to it that somebody gives the task that is followed its messages, if it has any.
+func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
+	f := w.follow
+	if f.checks != nil {
+		return nil // what comes now is for the next try, if there is one
+	}
+	if !t.StopAsked.IsZero() {
+		f.post.end()
+		f.post = nil
+		return nil
+	}
+	if f.post != nil {
+		select {
+		case <-f.post.done:
+		default:
+			return nil // it looks for more before it ends
+		}
+	}
+	open, _, err := w.messages(ctx, t)
+	if err != nil || len(open) == 0 {
+		f.post = nil
+		return err
+	}
+	ctx, cancel := context.WithCancel(f.ctx)
+	p := &courier{cancel: cancel, done: make(chan struct{})}
+	f.post = p
+	agent, task, run := *a, *t, t.Run(true)
+	go func() {
+		defer close(p.done)
+		defer cancel()
+		w.deliver(ctx, &agent, &task, run)
+	}()
+	return nil
+}
+
+// messages returns the messages of the task's run, oldest first: those that are to be given, and those that were. What was
+// given before the agent tried again was given to another run.
+func (w *worker) messages(ctx context.Context, t *fleet.Task) (open, given []fleet.Message, err error) {
+	err = w.store.View(ctx, func(tx fleet.ReadTx) error {
+		all, err := tx.Messages(t.ID)
+		open, given = nil, nil
+		for _, m := range all {
+			switch {
+			case m.Open():
+				open = append(open, *m)
+			case m.Refused == "" && (t.Try == 0 || !m.GivenAt.Before(t.Dispatched)):
+				given = append(given, *m)
+			}
+		}
+		return err
+	})
+	return open, given, err
+}
+
+// deliver gives the run its messages until there are none, or ctx is done.
+func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r fleet.Run) {
+	for failures := 0; ctx.Err() == nil; {
+		open, given, err := w.messages(ctx, t)
+		if err == nil {
+			if len(open) == 0 {
+				return
+			}
+			w.cfg.Fault(FaultMessageBefore)
+			r.Messages = given
+			err = w.places.Of(a).Connect(*a).Send(ctx, r, open[0].ID, open[0].Text)
+			if ctx.Err() != nil {
+				return
+			}
+			if !waits(err) {
+				if err == nil {
+					w.cfg.Fault(FaultMessageAfter)
+				}
+				err = w.became(ctx, open[0], err)
+			}
+		}
+		if err == nil {
+			failures = 0
+			continue
+		}
+		failures++
+		w.log.WarnContext(ctx, "a message is given again later", slog.String("task", t.ID), slog.Any("error", err))
+		again := time.NewTimer(backoff(failures, troubleMost))
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+		}
+	}
+}
+
+// waits says whether a message that met the error may be taken later.
+func waits(err error) bool {
+	switch fleet.ReasonOf(err) {
+	case fleet.ReasonBackendUnavailable, fleet.ReasonAgentBusy, fleet.ReasonAgentOffline, fleet.ReasonTaskNotFound:
+		return true
+	}
+	return false
+}
+
+// became records what has become of the message: the agent has it, or err says why it never will.
+func (w *worker) became(ctx context.Context, m fleet.Message, err error) error {
+	if err != nil {
+		w.log.WarnContext(ctx, "a message was not given to its agent", slog.String("task", m.TaskID), slog.Any("error", err))
+	}
+	return w.store.Update(ctx, func(tx fleet.Tx) error {
+		now, known := tx.Message(m.ID)
+		t, lost := tx.Task(m.TaskID)
+		switch {
+		case known != nil:
+			return known
+		case lost != nil:
+			return lost
+		case now == nil || !now.Open() || t == nil:
+			return nil
+		case err != nil:
+			return state.RefuseMessage(tx, t, now, w.now(), fleet.ReasonOf(err), fleet.PublicMessage(err))
+		}
+		now.GivenAt = w.now()
+		if err := tx.UpdateMessage(now); err != nil {
+			return err
+		}
+		if now.GivenAt.Sub(now.CreatedAt) < w.cfg.MessageWait {
+			return nil // its sender was told
+		}
+		return tx.Append(t.Event(fleet.EventTaskStep, now.GivenAt, "the agent was given the message that waited for it"))
+	})
+}
+
+// lastCall asks the host of a run that has ended about the messages of which nobody knows yet whether the agent has them.
+func (w *worker) lastCall(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
+	open, given, err := w.messages(ctx, t)
+	for _, m := range open {
+		if err != nil {
+			return err
+		}
+		r := t.Run(true)
+		r.Messages = given
+		sent := w.ask(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case sent == nil:
+			given = append(given, m)
+		case waits(sent):
+			sent = state.MessageTooLate(t)
+		}
+		err = w.became(ctx, m, sent)
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// answering is what giving answers to a task's run met in a row.
+type answering struct {
+	taskID string
+	count  int       // failures
+	next   time.Time // when to try again
+}
+
+// takeQuestion records what the runner says about a question of the task: that it is asked, or what became of it. The
+// runner says it again whenever it is followed anew.
+func (w *worker) takeQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) error {
+	if !validQuestion(&q) {
+		return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "a question of the agent was not understood"))
+	}
+	q.ID, q.TaskID, q.AgentUID, q.AgentName, q.Owner = questionID(t, q.ID), t.ID, t.AgentUID, t.AgentName, t.Owner
+	shortenQuestion(&q)
+	normalizeQuestion(&q, w.now())
+	old, err := tx.Question(q.ID)
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		_, total, err := tx.Questions(fleet.QuestionFilter{TaskID: t.ID}, 0, 0)
+		if err != nil || total >= state.MaxQuestions {
+			return err
+		}
+		return w.newQuestion(tx, t, &q)
+	}
+	if !old.Open() || q.Status == fleet.QuestionWaiting {
+		return nil
+	}
+	// What the agent was told counts: its time may have been over before the answer came.
+	answered := old.Status == fleet.QuestionAnswered && q.Status == fleet.QuestionAnswered
+	if old.Status == fleet.QuestionWaiting {
+		t.Waiting--
+	}
+	old.Status, old.GivenAt = q.Status, w.now()
+	if q.Status == fleet.QuestionAnswered && old.AnsweredBy == "" {
+		old.Answer, old.Message, old.AnsweredBy, old.AnsweredAt = q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt
+	}
+	if err := tx.UpdateQuestion(old); err != nil || answered {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskAnswer, w.now(), old.Outcome()))
+}
+
+// newQuestion records a question that the store does not know.
+func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) error {
+	if q.Status != fleet.QuestionWaiting {
+		q.GivenAt = w.now()
+	}
+	if err := tx.InsertQuestion(q); err != nil {
+		return err
+	}
+	if err := tx.Append(t.Event(fleet.EventTaskQuestion, w.now(), questionText(q)+" [question "+q.ID+"]")); err != nil {
+		return err
+	}
+	if q.Status == fleet.QuestionWaiting {
+		t.Waiting++
+		return nil
+	}
+	return tx.Append(t.Event(fleet.EventTaskAnswer, w.now(), q.Outcome()))
+}
+
+// stepAnswers gives the run the answers to its questions. It returns when to try again, 0 if there is nothing to do.
+func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task) (time.Duration, error) {
+	if d := w.answering.next.Sub(w.now()); d > 0 && w.answering.taskID == t.ID {
+		return d, nil
+	}
+	var open []*fleet.Question
+	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		open, _, err = tx.Questions(fleet.QuestionFilter{TaskID: t.ID, NotGiven: true}, state.MaxQuestions, 0)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	for _, q := range open {
+		w.cfg.Fault(FaultAnswerBefore)
+		err := w.ask(ctx, a, func(ctx context.Context) error {
+			return w.places.Of(a).Connect(*a).Answer(ctx, t.Run(true), *q)
+		})
+		w.cfg.Fault(FaultAnswerAfter)
+		switch {
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case errors.Is(err, errSuperseded):
+			return 0, nil
+		case err != nil && waits(err):
+			if w.answering.taskID != t.ID {
+				w.answering = answering{taskID: t.ID}
+			}
+			w.answering.count++
+			d := backoff(w.answering.count, troubleMost)
+			w.answering.next = w.now().Add(d)
+			w.log.WarnContext(ctx, "an answer was not given to its agent and is tried again", slog.String("task", t.ID), slog.Any("error", err))
+			return d, nil
+		case err != nil:
+			w.log.InfoContext(ctx, "an answer was not given to its agent", slog.String("task", t.ID), slog.Any("error", err))
+		}
+		w.answering = answering{}
+		if err := w.answered(ctx, q.ID, err); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+// answered records that the agent has the answer, or, if err is not nil, that it never will.
+func (w *worker) answered(ctx context.Context, id string, err error) error {
+	return w.store.Update(ctx, func(tx fleet.Tx) error {
+		q, lost := tx.Question(id)
+		if lost != nil || q == nil || !q.Open() {
+			return lost
+		}
+		q.GivenAt = w.now()
+		if err == nil {
+			return tx.UpdateQuestion(q)
+		}
+		t, lost := tx.Task(q.TaskID)
+		if lost != nil || t == nil {
+			return lost
+		}
+		q.Status = fleet.QuestionWithdrawn
+		if err := tx.UpdateQuestion(q); err != nil {
+			return err
+		}
+		return tx.Append(t.Event(fleet.EventTaskAnswer, q.GivenAt, q.Outcome()))
+	})
+}

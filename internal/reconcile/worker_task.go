@@ -1,0 +1,322 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// deadlineGrace is how much longer than its timeout a run may take before Fleet ends it: its host should have.
+const deadlineGrace = 5 * time.Second
+
+// The steps of a stop: each is taken when the one before it has not ended the run in time, or could not be taken.
+const (
+	stopInterrupt = iota
+	stopKill
+	stopWorkspace // where that ends runs; else the kill again
+)
+
+// stopping is how far the stop of a task is.
+type stopping struct {
+	taskID string
+	step   int
+	begun  time.Time // when the step was tried first; zero: not yet
+	next   time.Time // when the next thing is due
+}
+
+// trouble is what handing the task over and following it met in a row.
+type trouble struct {
+	taskID, cursor string
+	count          int       // failures since there was output
+	next           time.Time // when to try again
+	given          bool      // the agent said that it has the task
+}
+
+// troubleMost is the longest wait before a task is handed over or followed again.
+const troubleMost = 5 * time.Second
+
+// stepTask does the next thing for the agent's task. done says that the task does not keep the worker from the
+// agent's workspace.
+func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Duration, done bool, err error) {
+	a, t := &v.Agent, v.Task
+	if f := w.follow; f != nil && f.taskID == t.ID {
+		select {
+		case <-f.done:
+			w.follow = nil
+			f.post.end()
+			return 0, false, w.followed(ctx, v, f)
+		default:
+		}
+	}
+	wanted := a.Desired == fleet.DesiredRunning && a.Restart == a.Restarted
+	left := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
+	switch {
+	case !wanted && t.StopAsked.IsZero():
+		return 0, false, w.askStop(ctx, t, "its agent was stopped or restarted")
+	case left <= 0 && t.StopAsked.IsZero():
+		return 0, false, w.askStop(ctx, t, state.TimedOut(t))
+	case t.Dispatched.IsZero() && !t.StopAsked.IsZero():
+		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
+	case a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
+		w.unfollow()
+		if err := w.keepChanges(ctx, a, t, false); err != nil {
+			return 0, false, err
+		}
+		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason)})
+	case t.Dispatched.IsZero() && a.State == fleet.StateRunning:
+		return 0, false, w.dispatch(ctx, a, t, false)
+	case t.Dispatched.IsZero():
+		return min(left, inspectMost), a.State.Moving(), nil
+	}
+	if w.follow == nil {
+		if d := w.trouble.next.Sub(w.now()); d > 0 && w.trouble.taskID == t.ID && t.StopAsked.IsZero() {
+			return min(left, d), a.State.Moving(), nil
+		}
+		w.followRun(ctx, a, t)
+	}
+	if err := w.stepMessages(ctx, a, t); err != nil {
+		return 0, false, err
+	}
+	if t.StopAsked.IsZero() {
+		again, err := w.stepAnswers(ctx, a, t)
+		if again == 0 {
+			again = retryMost
+		}
+		look, serr := w.stepStalled(ctx, t)
+		return min(left, again, look), a.State.Moving(), errors.Join(err, serr)
+	}
+	next, err = w.stepStop(ctx, a, t)
+	// A run that nothing could end goes with its workspace, when that is to stop anyway.
+	return next, a.State.Moving() || !wanted && w.stop.step == stopWorkspace && !w.stop.begun.IsZero(), err
+}
+
+func reasonSuffix(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// dispatch hands the task to the agent. That it sets out to is recorded first, so that after a crash the agent is
+// asked whether it has the task before it is given it again.
+func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
+	if t.Dispatched.IsZero() {
+		if err := w.keepOwedChanges(ctx, a, t); err != nil {
+			return err
+		}
+		text := "the task is handed to the agent"
+		switch {
+		case t.Try > 0:
+			text = fmt.Sprintf("the agent is told what the checks found, and tries again: try %d", t.Try+1)
+		case t.SelfStarted:
+			text = "the agent begins the task by itself"
+		}
+		if err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
+			t.Dispatched = w.now()
+			if err := tx.Append(t.Event(fleet.EventTaskStarted, t.Dispatched, text)); err != nil || t.Try > 0 {
+				return err
+			}
+			early, err := tx.Messages(t.ID)
+			for _, m := range early {
+				if err := tx.Append(t.Event(fleet.EventTaskMessage, t.Dispatched, m.Text)); err != nil {
+					return err
+				}
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	w.cfg.Fault(FaultDispatchRecorded)
+	run := t.Run(again)
+	run.Continues = a.Conversed
+	var err error
+	if run.Report, err = w.report(ctx, a, t); err != nil {
+		return err
+	}
+	if run.Feedback, err = w.feedback(ctx, t); err != nil {
+		return err
+	}
+	if t.Try > 0 {
+		run.Timeout = max(t.StartedAt.Add(t.Timeout).Sub(w.now()), time.Second)
+	}
+	err = w.ask(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Dispatch(ctx, run) })
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		w.cfg.Fault(FaultDispatchAfter)
+		w.trouble.taskID, w.trouble.given = t.ID, true
+	case errors.Is(err, errSuperseded): // following tells whether the agent has it
+	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
+		w.log.WarnContext(ctx, "a task was not handed over and is tried again", slog.String("task", t.ID), slog.Any("error", err))
+		w.troubled(t)
+		return nil
+	default:
+		w.log.WarnContext(ctx, "a task was not handed over", slog.String("task", t.ID), slog.Any("error", err))
+		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent did not take it: " + fleet.PublicMessage(err)})
+	}
+	w.followRun(ctx, a, t)
+	return nil
+}
+
+// followed deals with the end of following.
+func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) error {
+	a, t := &v.Agent, v.Task
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case f.checks != nil:
+		return w.checked(ctx, a, t, f)
+	case f.err == nil:
+		w.cfg.Fault(FaultFinishBefore)
+		if err := w.lastCall(ctx, a, t); err != nil {
+			return err
+		}
+		if !f.outcome.Terminal {
+			if err := w.keepChanges(ctx, a, t, t.Try > 0); err != nil {
+				return err
+			}
+		}
+		return w.ended(ctx, a, t, reportedOutcome(a, f.outcome))
+	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopAsked.IsZero():
+		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
+	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
+		if w.trouble.taskID != t.ID || !w.trouble.given {
+			return w.dispatch(ctx, a, t, true) // certainly never given
+		}
+		w.trouble.given = false
+	}
+	w.log.WarnContext(ctx, "a run cannot be followed and is tried again", slog.String("task", t.ID), slog.Any("error", f.err))
+	w.troubled(t)
+	return nil
+}
+
+// reportedOutcome is how the agent's run has ended, with what the agent says of it where it reports.
+func reportedOutcome(a *fleet.Agent, o fleet.Outcome) fleet.Outcome {
+	if a.Recipe == nil || !a.Recipe.Reports || o.Status != fleet.TaskCompleted || o.Reported {
+		return o
+	}
+	return withMarker(o)
+}
+
+// troubled counts a failure with the task, and sets when it is tried again: later and later, until there is output.
+func (w *worker) troubled(t *fleet.Task) {
+	if w.trouble.taskID != t.ID || w.trouble.cursor != t.Cursor {
+		w.trouble = trouble{taskID: t.ID, cursor: t.Cursor, given: w.trouble.taskID == t.ID && w.trouble.given}
+	}
+	w.trouble.count++
+	w.trouble.next = w.now().Add(backoff(w.trouble.count, troubleMost))
+}
+
+// askStop asks for the stop of the task for a reason of Fleet's own.
+func (w *worker) askStop(ctx context.Context, t *fleet.Task, reason string) error {
+	return w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
+		if t.StopAsked.IsZero() {
+			t.StopAsked, t.StopReason = w.now(), reason
+		}
+		return tx.Append(t.Event(fleet.EventTaskStopping, w.now(), reason))
+	})
+}
+
+// stepStop does the next thing to stop the run. That it has ended is for the follower to say.
+func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (time.Duration, error) {
+	if w.stop.taskID != t.ID {
+		w.stop = stopping{taskID: t.ID}
+	}
+	s := &w.stop
+	if d := s.next.Sub(w.now()); d > 0 {
+		return d, nil
+	}
+	text, act := w.stopAct(a, t)
+	if s.begun.IsZero() {
+		if err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
+			return tx.Append(t.Event(fleet.EventTaskStopping, w.now(), text))
+		}); err != nil {
+			return 0, err
+		}
+		s.begun = w.now()
+	}
+	err := act(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case errors.Is(err, errSuperseded):
+		return 0, nil
+	case err == nil:
+		s.next = w.now().Add(w.places.Of(a).Grace)
+	default:
+		w.log.WarnContext(ctx, "a run could not be ended and is tried again", slog.String("task", t.ID), slog.Any("error", err))
+		s.next = w.now().Add(retryFirst)
+	}
+	if (err == nil || !s.begun.Add(w.places.Of(a).Grace).After(s.next)) && s.step < stopWorkspace {
+		s.step, s.begun = s.step+1, time.Time{}
+	}
+	return s.next.Sub(w.now()), nil
+}
+
+// stopAct is the step that the stop has come to, in words and as a function.
+func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(context.Context) error) {
+	interrupt := func(kill bool) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return w.ask(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Interrupt(ctx, t.Run(true), kill) })
+		}
+	}
+	switch {
+	case w.stop.step == stopInterrupt:
+		return "interrupting", func(ctx context.Context) error {
+			w.cfg.Fault(FaultInterruptBefore)
+			err := interrupt(false)(ctx)
+			if err == nil {
+				w.cfg.Fault(FaultInterruptAfter)
+			}
+			return err
+		}
+	case w.stop.step == stopWorkspace && w.places.Of(a).Traits().StopEndsRuns:
+		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
+			if a.State == fleet.StateRunning { // or the agent would count as idle when its task has ended by that
+				if err := w.set(ctx, fleet.StateStopping, "nothing else ended its task", nil); err != nil {
+					return err
+				}
+			}
+			return w.op(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Stop(ctx, *a) })
+		}
+	case w.stop.step == stopWorkspace:
+		return "it survived being killed: killing it again", interrupt(true)
+	}
+	return fmt.Sprintf("it did not end within %s: killing", w.places.Of(a).Grace), interrupt(true)
+}
+
+// finish records how the task ended, unless it has ended before.
+func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
+	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error { return state.EndTask(tx, t, o, w.now()) })
+}
+
+// endActive ends the agent's active task, if it has one, in tx.
+func (r *Reconciler) endActive(tx fleet.Tx, agentUID string, s fleet.TaskStatus, reason string) error {
+	t, err := tx.ActiveTask(agentUID)
+	if err != nil || t == nil {
+		return err
+	}
+	t.StopAsked = time.Time{}
+	return state.EndTask(tx, t, fleet.Outcome{Status: s, Reason: reason}, r.now())
+}
+
+// changeTask changes the task, unless it has ended.
+func (w *worker) changeTask(ctx context.Context, id string, change func(tx fleet.Tx, t *fleet.Task) error) error {
+	return w.store.Update(ctx, func(tx fleet.Tx) error {
+		t, err := tx.Task(id)
+		if err != nil || t == nil || !t.Active() {
+			return err
+		}
+		if err := change(tx, t); err != nil || t.Status.Ended() {
+			return err
+		}
+		return tx.UpdateTask(t)
+	})
+}

@@ -1,0 +1,122 @@
+package service
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// briefOutput is the longest output of a check beside an agent's status, in bytes.
+const briefOutput = 500
+
+// shortenOutputs shortens the outputs to their ends.
+func shortenOutputs(c *fleet.TaskChecks) {
+	if c == nil {
+		return
+	}
+	for i := range c.Results {
+		if r := &c.Results[i]; len(r.Output) > briefOutput {
+			r.Output, r.Truncated = strings.ToValidUTF8(r.Output[len(r.Output)-briefOutput:], ""), true
+		}
+	}
+}
+
+// Remove requests the deletion of the agent, its workspace and its run, without waiting. A deleted agent is not an
+// error.
+func (s *Service) Remove(ctx context.Context, uid string) error {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	return s.store.Update(ctx, func(tx fleet.Tx) error {
+		a, err := own(tx, p, uid)
+		if err != nil || a.Desired == fleet.DesiredDeleted || !a.DeletedAt.IsZero() {
+			return err
+		}
+		a.Desired, a.Attempts, a.RetryAt, a.UpdatedAt = fleet.DesiredDeleted, 0, time.Time{}, s.now()
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+		return tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, "deletion was asked for"))
+	})
+}
+
+// AgentsByUID returns the agents, including deleted ones, each with its newest task; nil if it does not exist or
+// belongs to another owner. It also returns the last output of running tasks, at most 4 KiB each. The recipe of a
+// deleted agent may be missing.
+func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*fleet.AgentView, previews []string, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, nil, err
+	}
+	found := make(map[string]*fleet.AgentView, len(uids))
+	var others []string
+	for _, uid := range uids {
+		v := s.snap.Get(uid)
+		if v == nil || v.Task == nil {
+			v = s.ended.get(uid)
+		}
+		if v == nil {
+			others = append(others, uid)
+		}
+		found[uid] = v
+	}
+	views, previews = make([]*fleet.AgentView, len(uids)), make([]string, len(uids))
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if err := s.loadEnded(tx, others, found); err != nil {
+			return err
+		}
+		for i, uid := range uids {
+			v := found[uid]
+			if v == nil || !p.MayTouch(&v.Agent) {
+				continue
+			}
+			views[i] = v
+			if v.Task == nil || !v.Task.Active() { // the snapshot does not know the size of its output
+				continue
+			}
+			var err error
+			if previews[i], err = preview(tx, v.Task.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return views, previews, err
+}
+
+// loadEnded adds the agents, each with its newest task, to found.
+func (s *Service) loadEnded(tx fleet.ReadTx, uids []string, found map[string]*fleet.AgentView) error {
+	if len(uids) == 0 {
+		return nil
+	}
+	agents, err := tx.AgentViews(uids)
+	if err != nil {
+		return err
+	}
+	tasks, err := tx.LastTasks(uids)
+	if err != nil {
+		return err
+	}
+	for _, v := range agents {
+		found[v.UID] = v
+	}
+	for _, t := range tasks {
+		if v := found[t.AgentUID]; v != nil {
+			v.Task = t
+			if !t.Active() {
+				if v.Checks, err = tx.Checks(t.ID); err != nil {
+					return err
+				}
+				shortenOutputs(v.Checks)
+			}
+			s.ended.put(v)
+		}
+	}
+	return nil
+}

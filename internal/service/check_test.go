@@ -1,0 +1,286 @@
+package service_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/state"
+)
+
+var checking = fake.Config{Traits: fleet.Traits{Checks: true, ProjectChecks: true, Changes: true}}
+
+// startChecked starts a task with checks.
+func (h *harness) startChecked(agent, prompt string, retries int, checks ...string) *fleet.Task {
+	h.t.Helper()
+	task, err := h.StartTask(h.ctx(), service.StartTaskRequest{
+		Agent: agent, Description: prompt, Checks: fleet.Checks{Commands: checks, Retries: &retries},
+	})
+	require.NoError(h.t, err)
+	return task
+}
+
+// results returns how the task's checks went.
+func (h *harness) results(id string) (statuses []fleet.CheckStatus) {
+	h.t.Helper()
+	c, err := h.TaskChecks(h.ctx(), id)
+	require.NoError(h.t, err)
+	if c == nil {
+		return nil
+	}
+	for _, r := range c.Results {
+		statuses = append(statuses, r.Status)
+	}
+	return statuses
+}
+
+// told returns the texts of the task's events of the type.
+func (h *harness) told(id string, typ fleet.EventType) (texts []string) {
+	h.t.Helper()
+	require.NoError(h.t, h.Watch(h.ctx(), service.WatchRequest{TaskID: id}, func(events []fleet.Event, _ string) error {
+		for _, e := range events {
+			if e.Type == typ {
+				texts = append(texts, e.Text)
+			}
+		}
+		return nil
+	}))
+	return texts
+}
+
+// checksOf returns the results beside the agent's status.
+func checksOf(v *fleet.AgentView) []fleet.CheckResult {
+	if v.Checks == nil {
+		return nil
+	}
+	return v.Checks.Results
+}
+
+// dated is a place whose runs say when they ended.
+type dated struct{ *fake.Place }
+
+func (d dated) Connect(a fleet.Agent) fleet.Runner { return datedRunner{d.Place.Connect(a)} }
+
+type datedRunner struct{ fleet.Runner }
+
+func (d datedRunner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
+	o, err := d.Runner.Follow(ctx, r, cursor, sink)
+	o.EndedAt = time.Now()
+	return o, err
+}
+
+// TestEndOfChecks holds that a task ends with its checks, not with the run before them.
+func TestEndOfChecks(t *testing.T) {
+	t.Parallel()
+	world := checking
+	world.Traits.Name = "dated"
+	place := fake.New(world)
+	t.Cleanup(place.Destroy)
+	h := withPlaces(t, checking, dated{place})
+	h.mustCreate("papi", "dated/Setup")
+	for name, check := range map[string]string{"passed": "echo fine", "failed": "exit 1"} {
+		task := h.end(h.startChecked("papi", "done", 0, check).ID)
+		checks, err := h.TaskChecks(h.ctx(), task.ID)
+		require.NoError(t, err)
+		require.False(t, task.EndedAt.Before(checks.Results[0].EndedAt.Truncate(time.Microsecond)), "%s: checks end at %s, the task at %s", name, checks.Results[0].EndedAt, task.EndedAt)
+	}
+}
+
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	t.Run("completed means that they passed", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		task := h.end(h.startChecked("papi", "change made a line\ndone well", 1, "has made", "echo fine").ID)
+		require.Equal(t, fleet.TaskCompleted, task.Status)
+		require.Equal(t, "well", task.Summary)
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, h.results(task.ID))
+		require.Equal(t, []string{"check 1 of 2: has made", "check 1 of 2 passed: has made", "check 2 of 2: echo fine", "check 2 of 2 passed: echo fine"}, h.told(task.ID, fleet.EventTaskCheck))
+		require.Equal(t, "made", h.changed(task.ID))
+	})
+	t.Run("the agent tries again", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		task := h.end(h.startChecked("papi", "cost 1.5 2\necho one\ndone", 1, "has made fix: change made a line", "echo fine").ID)
+		require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
+		require.Equal(t, 1, task.Try)
+		require.InDelta(t, 1.5, task.CostUSD, 0.001)
+		require.Equal(t, 2, task.Turns)
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, h.results(task.ID))
+		require.Equal(t, "made", h.changed(task.ID), "what the second try changed counts too")
+		require.Equal(t, []string{"the task is handed to the agent", "the agent is told what the checks found, and tries again: try 2"}, h.told(task.ID, fleet.EventTaskStarted))
+		require.Equal(t, 1, h.world.Deliveries(task.ID))
+	})
+	t.Run("a task fails when they fail to the end", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		task := h.end(h.startChecked("papi", "done", 2, "echo no compiler; exit 3", "echo fine").ID)
+		require.Equal(t, fleet.TaskFailed, task.Status)
+		require.True(t, task.ChecksFailed)
+		require.Equal(t, 2, task.Try)
+		require.Equal(t, "1 of 2 checks failed: echo no compiler; exit 3 (exit code 3)", task.Reason)
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckFailed, fleet.CheckPassed}, h.results(task.ID))
+		require.Equal(t, fleet.StatusIdle, h.until("papi", func(v *fleet.AgentView) bool { return v.Task == nil }).Status())
+	})
+	t.Run("a run that failed is not checked", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		task := h.end(h.startChecked("papi", "fail no idea", 1, "echo fine").ID)
+		require.Equal(t, "no idea", task.Reason)
+		require.False(t, task.ChecksFailed)
+		require.Empty(t, h.results(task.ID))
+	})
+	t.Run("projects and roles have checks too", func(t *testing.T) {
+		t.Parallel()
+		world, none := checking, 0
+		roles := fake.DefaultRoles()
+		roles[0].Checks = fleet.Checks{Commands: []string{"echo role"}, Retries: &none}
+		world.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: []string{"echo project", "exit 1"}}}, Roles: roles}}
+		h := newHarness(t, world, nil)
+		h.create("papi")
+		task := h.end(h.start("papi", "done").ID)
+		require.Equal(t, "1 of 3 checks failed: exit 1 (exit code 1)", task.Reason)
+		require.Zero(t, task.Try, "the role says so")
+		require.Len(t, h.results(task.ID), 3)
+	})
+	t.Run("a check takes too long", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		none := 0
+		task, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: fleet.Checks{
+			Commands: []string{"hang"}, Timeout: 10 * time.Millisecond, Retries: &none,
+		}})
+		require.NoError(t, err)
+		task = h.end(task.ID)
+		require.Equal(t, "1 of 1 checks failed: hang (it ran longer than its limit of 10ms)", task.Reason)
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckTimedOut}, h.results(task.ID))
+	})
+	t.Run("a task is stopped while it is checked", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		task := h.startChecked("papi", "done well", 1, "wait gate", "echo never")
+		<-h.world.Reached("gate")
+		stopped, _, _, err := h.StopTask(h.ctx(), "papi", "")
+		require.NoError(t, err)
+		require.Equal(t, fleet.TaskStopped, stopped.Status)
+		require.Equal(t, "well", stopped.Summary)
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckStopped}, h.results(task.ID))
+	})
+	t.Run("an agent is deleted while it is checked", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		task := h.startChecked("papi", "change made a line\ndone well", 1, "wait gate")
+		<-h.world.Reached("gate")
+		_, _, err := h.DeleteAgent(h.ctx(), "papi", "")
+		require.NoError(t, err)
+		require.Equal(t, fleet.TaskStopped, h.end(task.ID).Status)
+		require.Equal(t, "made", h.changed(task.ID))
+	})
+	t.Run("a check that cannot be run fails the task", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		h.world.Fail(fake.Check, 1, fleet.Errorf(fleet.ReasonUnimplemented, "it has no shell"))
+		task := h.end(h.startChecked("papi", "done", 1, "echo fine").ID)
+		require.Equal(t, "1 of 1 checks failed: echo fine (it could not be run: it has no shell)", task.Reason)
+		require.Zero(t, task.Try, "the agent can do nothing about it")
+	})
+	t.Run("a host that does not answer is asked again", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		h.world.Fail(fake.Check, 2, nil)
+		require.Equal(t, fleet.TaskCompleted, h.end(h.startChecked("papi", "done", 1, "echo fine").ID).Status)
+	})
+	t.Run("a message that comes while it is checked is for the next try", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
+		h.create("papi")
+		task := h.startChecked("papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: listen")
+		<-h.world.Reached("gate")
+		said, err := h.message("be quick", "")
+		require.NoError(t, err)
+		require.Contains(t, said, "is kept")
+		h.world.Release("gate")
+		require.Equal(t, fleet.TaskCompleted, h.end(task.ID).Status)
+		require.Equal(t, []string{"be quick"}, h.world.Messages(task.ID+"-2"))
+		require.Equal(t, []string{"be quick"}, h.told(task.ID, fleet.EventTaskMessage))
+		require.Equal(t, "be quick", strings.TrimSpace(h.output(task.ID)))
+	})
+	t.Run("agents that cannot run them take no task with checks", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, fake.Config{}, nil)
+		h.create("papi")
+		_, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: fleet.Checks{Commands: []string{"echo"}}})
+		require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
+	})
+	t.Run("bad ones are refused", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, checking, nil)
+		h.create("papi")
+		less, more := -1, fleet.MaxRetries+1
+		for _, c := range []fleet.Checks{
+			{Commands: make([]string, fleet.MaxChecks+1)},
+			{Commands: []string{" "}},
+			{Commands: []string{"a\x00b"}},
+			{Commands: []string{strings.Repeat("x", fleet.MaxCheckCommand+1)}},
+			{Timeout: -time.Second},
+			{Timeout: fleet.MaxCheckTimeout + 1},
+			{Retries: &less},
+			{Retries: &more},
+		} {
+			_, err := h.StartTask(h.ctx(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: c})
+			require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), "%+v", c)
+		}
+	})
+}
+
+// TestChecksOfContract holds that the checks of a contract are reported beside its status, which they do not change.
+func TestChecksOfContract(t *testing.T) {
+	t.Parallel()
+	world := checking
+	world.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: []string{"has made", "exit 3"}}}}}
+	for name, tc := range map[string]struct {
+		prompt string
+		status fleet.TaskStatus
+		want   []fleet.CheckStatus
+	}{
+		"fulfilled":             {"change made a line\ndone well", fleet.TaskCompleted, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckFailed}},
+		"reported while it ran": {"change made a line\nwait gate", fleet.TaskCompleted, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckFailed}},
+		"failed":                {"fail no idea", fleet.TaskFailed, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, world, nil)
+			r := launch(tc.prompt)
+			r.Place, r.Project, r.Recipe = "fake", "Setup", &fleet.Recipe{Reports: true}
+			v, err := h.Launch(h.ctx(), r)
+			require.NoError(t, err)
+			if name == "reported while it ran" {
+				<-h.world.Reached("gate")
+				_, err := h.CompleteByUID(h.ctx(), v.UID, "well", nil, 0)
+				require.NoError(t, err)
+			}
+			require.Len(t, checksOf(h.gone(v.UID)), len(tc.want))
+			task := h.end(v.Task.ID)
+			require.Equal(t, tc.status, task.Status, task.Reason)
+			require.Zero(t, task.Try)
+			require.False(t, task.ChecksFailed)
+			require.Equal(t, tc.want, h.results(task.ID))
+			require.Empty(t, h.world.Workspaces())
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// CompleteByUID ends the agent's task as completed, with the agent's report. It does not change a task that has ended,
+// and returns it. NO_RUNNING_TASK if the agent never had one.
+//
+// The payload is appended to what AppendPayload has stored; LIMIT_REACHED if both exceed limit.
+func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payload []byte, limit int) (*fleet.Task, error) {
+	if len(payload) > limit {
+		return nil, payloadTooLarge(len(payload), limit)
+	}
+	return s.conclude(ctx, uid, limit, func(fleet.Principal) fleet.Outcome {
+		return fleet.Outcome{Status: fleet.TaskCompleted, Summary: summary, Payload: payload, Reported: true}
+	})
+}
+
+// StopByUID ends the agent's task as stopped. It does not change a task that has ended, and returns it.
+func (s *Service) StopByUID(ctx context.Context, uid string) (*fleet.Task, error) {
+	return s.conclude(ctx, uid, 0, func(p fleet.Principal) fleet.Outcome {
+		return fleet.Outcome{Status: fleet.TaskStopped, Reason: stopReason(p)}
+	})
+}
+
+// conclude ends the agent's task at once and its run afterwards. Before it returns, it tells the run to begin nothing
+// more. What the run has begun, for example a request to its model, may end by itself; the reconciler ensures that it
+// does.
+func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome func(fleet.Principal) fleet.Outcome) (task *fleet.Task, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var a *fleet.Agent
+	ended := false
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if a, err = own(tx, p, uid); err != nil {
+			return err
+		}
+		if task, err = tx.ActiveTask(uid); err != nil {
+			return err
+		}
+		if ended = task != nil; ended {
+			o := outcome(p)
+			if all := task.PayloadSize + len(o.Payload); limit > 0 && all > limit {
+				return payloadTooLarge(all, limit)
+			}
+			return state.EndTask(tx, task, o, s.now())
+		}
+		last, err := tx.LastTasks([]string{uid})
+		if err == nil && len(last) == 0 {
+			err = fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q has no task", uid).With("agent_name", uid)
+		}
+		if err == nil {
+			task = last[0]
+		}
+		return err
+	})
+	if err != nil || !ended || task.Dispatched.IsZero() {
+		return task, err
+	}
+	s.cancelRun(ctx, a, task)
+	return task, nil
+}
+
+// cancelRunTimeout limits how long a run's host may take to notice that the run is over.
+const cancelRunTimeout = 2 * time.Second
+
+// cancelRun tells the run of an ended task not to continue. It is best effort: the reconciler ends the run in any case.
+func (s *Service) cancelRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelRunTimeout)
+	defer cancel()
+	run := t.Run(true)
+	run.Linger = state.MaxLinger
+	if err := s.places.Of(a).Connect(*a).Interrupt(ctx, run, false); err != nil {
+		s.log.WarnContext(ctx, "a run was not told that its task has ended", slog.String("task", t.ID), slog.Any("error", err))
+	}
+}

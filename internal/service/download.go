@@ -1,0 +1,125 @@
+package service
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// Download is the payload of a task, which can be read once. Only its compressed form is in memory.
+type Download struct {
+	io.Reader
+	Task   *fleet.Task
+	Size   int64             // of the whole payload, in bytes
+	SHA256 [sha256.Size]byte // of the whole payload
+	Text   bool              // whether the whole payload is text in UTF-8
+}
+
+// DownloadPayload returns the payload of the task from the offset. PAYLOAD_NOT_FOUND if the task has none, or no longer
+// has it.
+func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) (*Download, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+	}
+	if offset < 0 {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "offset", "offset is %d: give 0 or more", offset)
+	}
+	d := &Download{}
+	var packed []byte
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if d.Task, err = s.task(tx, p, id); err != nil {
+			return err
+		}
+		packed, err = tx.PackedPayload(d.Task.ID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if packed == nil {
+		return nil, noPayload(d.Task)
+	}
+	if err := d.examine(packed); err != nil {
+		return nil, err
+	}
+	if offset > d.Size {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "offset", "offset is %d: give 0 to %d, the size of the payload in bytes", offset, d.Size)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err == nil {
+		_, err = io.CopyN(io.Discard, z, offset)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the payload of task %s: %w", d.Task.ID, err)
+	}
+	d.Reader = io.LimitReader(z, d.Size-offset)
+	return d, nil
+}
+
+// examine reads the whole payload once without keeping it.
+func (d *Download) examine(packed []byte) error {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return fmt.Errorf("read the payload of task %s: %w", d.Task.ID, err)
+	}
+	sum, text := sha256.New(), utf8Check{}
+	most := int64(d.Task.PayloadSize) + 1 // compressed data could expand to any size
+	if d.Size, err = io.Copy(io.MultiWriter(sum, &text), io.LimitReader(z, most)); err != nil {
+		return fmt.Errorf("read the payload of task %s: %w", d.Task.ID, err)
+	}
+	if d.Size == most {
+		return fmt.Errorf("read the payload of task %s: it is larger than its %d bytes", d.Task.ID, d.Task.PayloadSize)
+	}
+	sum.Sum(d.SHA256[:0])
+	d.Text = text.valid()
+	return nil
+}
+
+func noPayload(t *fleet.Task) *fleet.Error {
+	why := "has no payload"
+	switch {
+	case t.PayloadRemoved:
+		why = "has its payload no more: its retention is over"
+	case t.Active():
+		why = "has no payload yet"
+	}
+	return fleet.Errorf(fleet.ReasonPayloadNotFound, "task %q %s", t.ID, why).With("task_id", t.ID)
+}
+
+// utf8Check detects whether what is written to it is UTF-8.
+type utf8Check struct {
+	rest   []byte // the beginning of a split character
+	broken bool
+}
+
+func (c *utf8Check) Write(p []byte) (int, error) {
+	b := p
+	if len(c.rest) > 0 {
+		b = slices.Concat(c.rest, p)
+	}
+	end := len(b)
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if from := len(b) - i; utf8.RuneStart(b[from]) {
+			if !utf8.FullRune(b[from:]) {
+				end = from
+			}
+			break
+		}
+	}
+	c.broken = c.broken || !utf8.Valid(b[:end])
+	c.rest = bytes.Clone(b[end:])
+	return len(p), nil
+}
+
+func (c *utf8Check) valid() bool { return !c.broken && len(c.rest) == 0 }

@@ -1,0 +1,24 @@
+package service
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTextIsFoundInWhateverPiecesItComes(t *testing.T) {
+	t.Parallel()
+	for text, valid := range map[string]bool{"": true, "plain": true, "日本 ✅ é": true, "\xff": false, "日\xe6": false, "\xe6日": false, "a\xe6\x97": false} {
+		for size := 1; size < 5; size++ {
+			var c utf8Check
+			for b := []byte(text); len(b) > 0; {
+				n := min(size, len(b))
+				written, err := c.Write(b[:n])
+				require.NoError(t, err)
+				require.Equal(t, n, written)
+				b = b[n:]
+			}
+			require.Equal(t, valid, c.valid(), "%q by %d", text, size)
+		}
+	}
+}

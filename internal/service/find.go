@@ -1,0 +1,165 @@
+package service
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// MaxSearch is the longest search text, in characters.
+const MaxSearch = 200
+
+// ListTasksRequest selects tasks; the zero value selects all tasks of the fleet's agents.
+type ListTasksRequest struct {
+	Agent   string // name of an existing or deleted agent; "papi@alice" for alice's
+	Status  fleet.TaskStatus
+	Source  fleet.Source
+	Project string
+	Since   time.Time
+	Text    string
+	Toolset *fleet.Toolset // nil means all toolsets
+	fleet.PageRequest
+}
+
+// ListTasks returns a page of the matching tasks, newest first. A page beyond the end is empty.
+func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*History, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h, offset, count, err := newHistory(r.PageRequest)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.taskFilter(ctx, p, r)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		h.Tasks, h.Total, err = tx.FindTasks(f, count, offset)
+		if err != nil || h.Total > 0 || r.Project == "" {
+			return err
+		}
+		return s.knownProject(ctx, tx, f)
+	})
+	h.number(offset)
+	return h, err
+}
+
+// taskFilter converts the request to the store's filter. An agent that never existed is an error.
+func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasksRequest) (fleet.TaskFilter, error) {
+	f := fleet.TaskFilter{Status: r.Status, Source: r.Source, Project: r.Project, Since: r.Since, Text: r.Text, Toolset: r.Toolset}
+	if !p.Admin {
+		f.Owner = p.Name
+	}
+	if err := r.checkValues(); err != nil {
+		return f, err
+	}
+	if n := utf8.RuneCountInString(r.Text); n > MaxSearch {
+		return f, fleet.Invalid(fleet.ReasonInvalidArgument, "text", "text has %d characters and the limit is %d", n, MaxSearch)
+	}
+	if err := checkSize("text", "text", r.Text); err != nil {
+		return f, err
+	}
+	if r.Project != "" {
+		match, place, err := s.places.MatchProjects(ctx, r.Project, s.places.Fleet)
+		if f.Place = place; err == nil {
+			f.Project = match[0].Name
+		}
+	}
+	if r.Agent == "" {
+		return f, nil
+	}
+	name, owner := fleet.ParseAgentRef(r.Agent)
+	f.AgentName = name
+	if owner != "" {
+		if !p.MaySee(owner) {
+			return f, fleet.AgentNotFound(r.Agent)
+		}
+		f.Owner = owner
+	}
+	if r.Toolset == nil || *r.Toolset != fleet.ToolsetFleet {
+		return f, nil
+	}
+	return f, s.store.View(ctx, func(tx fleet.ReadTx) error {
+		a, err := tx.NewestAgent(name, f.Owner)
+		if err == nil && a == nil {
+			err = fleet.AgentNotFound(r.Agent)
+		}
+		return err
+	})
+}
+
+// checkValues refuses values that no task can have.
+func (r ListTasksRequest) checkValues() error {
+	switch r.Status {
+	case "", fleet.TaskPending, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped:
+	default:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "status", "status %q is not pending, running, completed, failed or stopped", r.Status)
+	}
+	switch r.Source {
+	case "", fleet.SourceAgent, fleet.SourceHuman, fleet.SourceAIController:
+	default:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "source", "source %q is not agent, human or ai_controller", r.Source)
+	}
+	if r.Toolset == nil {
+		return nil
+	}
+	switch *r.Toolset {
+	case fleet.ToolsetFleet, fleet.ToolsetLifecycle, fleet.ToolsetSessions, fleet.ToolsetProviders, fleet.ToolsetSubagents:
+		return nil
+	}
+	return fleet.Invalid(fleet.ReasonInvalidArgument, "toolset", "toolset %q is not fleet, lifecycle, providers, sessions, subagents or every", *r.Toolset)
+}
+
+// knownProject returns the catalog's error about a project without tasks, unless the project exists or existed.
+func (s *Service) knownProject(ctx context.Context, tx fleet.ReadTx, f fleet.TaskFilter) error {
+	_, _, err := s.places.MatchProjects(ctx, f.Project, s.places.Fleet)
+	if fleet.ReasonOf(err) != fleet.ReasonProjectNotFound {
+		return err
+	}
+	_, ever, failed := tx.FindTasks(fleet.TaskFilter{Owner: f.Owner, Place: f.Place, Project: f.Project}, 0, 0)
+	if failed != nil || ever > 0 {
+		return failed
+	}
+	return asInvalid(err, "project")
+}
+
+// everAgent returns the uid of the agent that the caller's reference names: an existing one, or the one deleted last.
+func (s *Service) everAgent(ctx context.Context, ref string) (string, error) {
+	v, p, err := s.agent(ctx, ref)
+	if err == nil {
+		return v.UID, nil
+	}
+	if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound {
+		return "", err
+	}
+	name, owner := fleet.ParseAgentRef(ref)
+	owners := []string{owner}
+	switch {
+	case owner == "" && p.Admin:
+		owners = []string{p.Name, ""} // the caller's own agents first
+	case owner == "":
+		owners = []string{p.Name}
+	case !p.MaySee(owner):
+		return "", err
+	}
+	var a *fleet.Agent
+	failed := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		for _, o := range owners {
+			if a, err = tx.NewestAgent(name, o); err != nil || a != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case failed != nil:
+		return "", failed
+	case a == nil:
+		return "", err
+	}
+	return a.UID, nil
+}

@@ -1,0 +1,31 @@
+package service_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+)
+
+// TestLaunchNames holds that an agent which a project makes has a name that every host takes for its workspace.
+func TestLaunchNames(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	for name, want := range map[string]string{
+		"":                    `^[0-9a-f]{20}$`,
+		"web":                 `^web-[0-9a-f]{12}$`,
+		"code_review-of-many": `^code-re-[0-9a-f]{12}$`,
+		"a--b___c":            `^a-b-c-[0-9a-f]{12}$`,
+		"github_actions":      `^github-[0-9a-f]{12}$`,
+		"größe":               `^gr-e-[0-9a-f]{12}$`,
+		"__":                  `^[0-9a-f]{20}$`,
+	} {
+		v, err := h.Launch(h.ctx(), service.LaunchRequest{Method: "Test", Toolset: fleet.ToolsetSubagents, Project: "Setup", Spec: "x", Name: name, Prompt: "done", OneTask: true})
+		require.NoError(t, err)
+		require.Regexp(t, want, v.Name)
+		require.NoError(t, fleet.ValidateName(v.Name))
+	}
+}

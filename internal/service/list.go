@@ -1,0 +1,147 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// asInvalid makes the error that a thing was not found one about a request's field.
+func asInvalid(err error, field string) error {
+	if e, ok := err.(*fleet.Error); ok && e.Code == fleet.NotFound { //nolint:errorlint // only the catalog's own errors
+		e.Code, e.Field = fleet.InvalidArgument, field
+		return e.With("field", field)
+	}
+	return err
+}
+
+// AgentList is a part of the matching agents, and the state of the places where they live.
+type AgentList struct {
+	*fleet.AgentRows
+	Places []fleet.PlaceState
+}
+
+// ListAgents returns the matching agents, and the state of the places where they live. It calls no place. It fails only
+// if no place's agents are known yet.
+func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*AgentList, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	place, err := s.resolveFilter(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.places.AnyKnown(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := s.snap.Listing().List(p, r, place)
+	if err != nil {
+		return nil, err
+	}
+	return &AgentList{AgentRows: rows, Places: s.Places(p)}, nil
+}
+
+// resolveFilter replaces the filter's project and role by those of the catalogs; unknown ones are errors. It returns
+// the place that the project's name contains, or "" for all places.
+func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest) (place string, err error) {
+	switch r.Status {
+	case "", fleet.StatusBusy, fleet.StatusIdle, fleet.StatusOffline:
+	default:
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "status", "status %q is not busy, idle or offline", r.Status)
+	}
+	var projects []fleet.Project
+	switch {
+	case r.Project != "":
+		projects, place, err = s.places.MatchProjects(ctx, r.Project, s.places.Fleet)
+		if err != nil {
+			return "", asInvalid(err, "project")
+		}
+		r.Project = projects[0].Name
+	case r.Role != "":
+		all, errs := s.places.Projects(ctx, s.places.Fleet)
+		if len(errs) == len(s.places.Fleet) {
+			return "", errs[s.places.Fleet[0].Name]
+		}
+		projects = all
+	}
+	if r.Role == "" {
+		return place, nil
+	}
+	return place, s.knownRole(ctx, r.Role, projects)
+}
+
+// knownRole returns ROLE_NOT_FOUND unless a project has the role. A place that does not answer may have it.
+func (s *Service) knownRole(ctx context.Context, name string, projects []fleet.Project) error {
+	var names []string
+	for _, p := range projects {
+		roles, err := s.places.Lookup(p.Place).Catalog.Roles(ctx, p.Name)
+		if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, role := range roles {
+			if strings.EqualFold(role.Name, name) {
+				return nil
+			}
+			if !slices.Contains(names, role.Name) {
+				names = append(names, role.Name)
+			}
+		}
+	}
+	if len(projects) == 1 {
+		_, err := s.places.Lookup(projects[0].Place).Catalog.Role(ctx, projects[0].Name, name)
+		return asInvalid(err, "role")
+	}
+	return fleet.Invalid(fleet.ReasonRoleNotFound, "role", "no project has a role %q: the roles are %s", fleet.Shorten(name, 60), fleet.JoinNames(names)).
+		With("role", fleet.Shorten(name, 60)).With("available", strings.Join(names, ", "))
+}
+
+// ListProjects returns the projects of all places by the names that create takes, and the state of the places. It fails
+// only if no place lists its projects.
+func (s *Service) ListProjects(ctx context.Context) ([]fleet.Project, []fleet.PlaceState, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, errs := s.places.Projects(ctx, s.places.Fleet)
+	if len(errs) == len(s.places.Fleet) {
+		return nil, nil, errs[s.places.Fleet[0].Name]
+	}
+	for i, ref := range state.ProjectRefs(all) {
+		all[i].Name = ref
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, nil, err
+	}
+	states := s.Places(p)
+	for i := range states {
+		if err := errs[states[i].Name]; err != nil {
+			states[i].Problem = fleet.PublicMessage(err)
+		}
+	}
+	return all, states, nil
+}
+
+// ListRoles returns the roles of a project.
+func (s *Service) ListRoles(ctx context.Context, project string) ([]fleet.Role, error) {
+	if _, err := fleet.PrincipalFrom(ctx); err != nil {
+		return nil, err
+	}
+	if project == "" {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "project", "project is required").Next("{list_agent_projects} shows the projects")
+	}
+	p, place, err := s.places.FindProject(ctx, project, s.places.Fleet...)
+	if err != nil {
+		return nil, err
+	}
+	return place.Catalog.Roles(ctx, p.Name)
+}

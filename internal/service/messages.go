@@ -1,0 +1,122 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// SendMessage gives a follow-up to the agent's running task. It waits, at most Config.MessageWait, until the agent has
+// it; what it returns beside the task says whether it has. An agent that cannot take a message now gets it when it can,
+// and its task does not end before. NO_RUNNING_TASK when it has no task, UNIMPLEMENTED when the agent takes no messages
+// while it works.
+func (s *Service) SendMessage(ctx context.Context, ref, message, requestID string) (*fleet.Task, string, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := checkText(fleet.ReasonInvalidArgument, "message", "the message", message); err != nil {
+		return nil, "", err
+	}
+	c, err := newCall(p, "SendTaskMessage", requestID, []string{ref, message})
+	if err != nil {
+		return nil, "", err
+	}
+	id := s.cfg.NewID()
+	if requestID != "" { // the same for a repeat
+		id = p.Name + "/" + requestID
+	}
+	task, err := s.doneTask(ctx, c)
+	if err == nil && task == nil {
+		task, err = s.insertMessage(ctx, c, ref, id, message)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	m, err := s.awaitMessage(ctx, id)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case m == nil: // of a time when they were not kept
+	case m.Refused == fleet.ReasonNoRunningTask:
+		return nil, "", fleet.Errorf(m.Refused, "%s", m.RefusedText).With("agent_name", task.AgentName)
+	case m.Refused != "":
+		return nil, "", fleet.Errorf(m.Refused, "%s", m.RefusedText)
+	case m.Open():
+		return task, "The message is kept: the agent gets it as soon as it can take it, if its task goes on until then", nil
+	}
+	return task, "Message sent to the running task", nil
+}
+
+// insertMessage puts the message into the store, where the worker of the agent finds it.
+func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message string) (task *fleet.Task, err error) {
+	v, _, err := s.agent(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				task, err = startedTask(tx, old)
+			}
+			return err
+		}
+		a, err := touch(tx, v)
+		if err != nil {
+			return err
+		}
+		if task, err = tx.ActiveTask(a.UID); err != nil {
+			return err
+		}
+		switch now := (&fleet.AgentView{Agent: *a, Task: task}); {
+		case task == nil:
+			return idle(now)
+		case now.Status() != fleet.StatusBusy:
+			return agentOffline(a)
+		case !task.StopAsked.IsZero():
+			return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q is being stopped: wait for that, and start another one", a.Name).With("agent_name", a.Name)
+		}
+		if err := s.places.Of(a).Available(); err != nil {
+			return err
+		}
+		if err := admit(s.cfg.Limits, tx, a.Owner, more{bytes: len(message)}); err != nil {
+			return err
+		}
+		now := s.now()
+		if err := tx.InsertMessage(&fleet.Message{ID: id, TaskID: task.ID, Text: message, CreatedAt: now}); err != nil {
+			return err
+		}
+		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
+			return err
+		}
+		if task.Dispatched.IsZero() && task.Try == 0 { // its start comes first: dispatch appends the event
+			return nil
+		}
+		return tx.Append(task.Event(fleet.EventTaskMessage, now, message))
+	})
+	return task, err
+}
+
+// awaitMessage waits until it is known what has become of the message, at most Config.MessageWait.
+func (s *Service) awaitMessage(ctx context.Context, id string) (m *fleet.Message, err error) {
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	timer := time.NewTimer(s.cfg.MessageWait)
+	defer timer.Stop()
+	for {
+		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			m, err = tx.Message(id)
+			return err
+		}); err != nil || m == nil || !m.Open() {
+			return m, err
+		}
+		select {
+		case <-signal:
+		case <-timer.C:
+			return m, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

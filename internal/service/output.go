@@ -1,0 +1,106 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+)
+
+// These are sizes of a page of raw output, in bytes.
+const (
+	DefaultOutputSize = 64 << 10
+	MaxOutputSize     = 1 << 20
+)
+
+// OutputRequest selects a part of a task's raw output.
+type OutputRequest struct {
+	TaskID string
+	Offset int64
+	Limit  int // 0 means DefaultOutputSize
+	Tail   int // if positive, the last so many bytes, at most Limit; Offset does not count then
+}
+
+// TaskOutput returns a part of the raw output of the task's last run, and whether there is more. UTF-8 characters are not
+// split. OUTPUT_NOT_FOUND if the output is not kept.
+func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.OutputPage, more bool, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return fleet.OutputPage{}, false, err
+	}
+	if r.TaskID == "" {
+		return fleet.OutputPage{}, false, fleet.Invalid(fleet.ReasonInvalidArgument, "task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+	}
+	var t *fleet.Task
+	var a *fleet.Agent
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if t, err = s.task(tx, p, r.TaskID); err != nil {
+			return err
+		}
+		a, err = tx.Agent(t.AgentUID)
+		return err
+	})
+	if err != nil {
+		return fleet.OutputPage{}, false, err
+	}
+	missing := func(why string) error {
+		return fleet.Errorf(fleet.ReasonOutputNotFound, "the raw output of the task %s is not there: %s", t.ID, why).With("task_id", t.ID)
+	}
+	switch {
+	case t.Dispatched.IsZero():
+		return fleet.OutputPage{}, false, missing("its agent has not begun it")
+	case !s.places.Of(a).Traits().Output:
+		return fleet.OutputPage{}, false, missing("its agent's place keeps none")
+	}
+	limit := min(r.Limit, MaxOutputSize)
+	if r.Limit == 0 {
+		limit = DefaultOutputSize
+	}
+	from := r.Offset
+	if r.Tail > 0 {
+		limit = min(limit, r.Tail)
+		from = -int64(limit)
+	}
+	page, err = s.places.Of(a).Connect(*a).Output(ctx, t.Run(true), from, limit)
+	if e, ok := errors.AsType[*fleet.Error](err); ok {
+		switch e.Reason {
+		case fleet.ReasonOutputNotFound, fleet.ReasonTaskNotFound, fleet.ReasonUnimplemented:
+			err = missing(e.Message)
+		}
+	}
+	if err != nil {
+		return fleet.OutputPage{}, false, err
+	}
+	if r.Tail > 0 || page.Offset > r.Offset { // the caller did not choose where it begins
+		n := brokenStart(page.Data)
+		page.Data, page.Offset = page.Data[n:], page.Offset+int64(n)
+	}
+	if more = page.Offset+int64(len(page.Data)) < page.Size; more || t.Active() {
+		page.Data = page.Data[:len(page.Data)-brokenEnd(page.Data)]
+	}
+	return page, more, nil
+}
+
+// brokenStart returns how many bytes at the beginning belong to a UTF-8 character that began before them.
+func brokenStart(b []byte) int {
+	for i := range min(len(b), utf8.UTFMax) {
+		if utf8.RuneStart(b[i]) {
+			return i
+		}
+	}
+	return 0
+}
+
+// brokenEnd returns how many bytes at the end belong to a UTF-8 character that goes on after them. It leaves at least one.
+func brokenEnd(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n < len(b); n++ {
+		if i := len(b) - n; utf8.RuneStart(b[i]) {
+			if utf8.FullRune(b[i:]) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}

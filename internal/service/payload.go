@@ -1,0 +1,135 @@
+package service
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"strconv"
+
+	"fleet/internal/fleet"
+)
+
+// Payload returns the task's payload; nil if it has none.
+func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		t, err := s.task(tx, p, taskID)
+		if err != nil {
+			return err
+		}
+		payload, err = tx.Payload(t.ID)
+		return err
+	})
+	return payload, err
+}
+
+// PackedPayload returns the payload of the agent's newest task, compressed with gzip as a single member, and its
+// uncompressed size. PAYLOAD_NOT_FOUND if there is none that p may see.
+func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte, size int, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	var pieces []byte
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		none := fleet.Errorf(fleet.ReasonPayloadNotFound, "agent %q has no payload, or there is no such agent", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
+		if _, err := own(tx, p, uid); err != nil {
+			if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
+				return none
+			}
+			return err
+		}
+		last, err := tx.LastTasks([]string{uid})
+		switch {
+		case err != nil:
+			return err
+		case len(last) == 0 || last[0].PayloadSize == 0 || last[0].PayloadRemoved:
+			return none
+		}
+		size = last[0].PayloadSize
+		if last[0].Active() { // it may consist of several members
+			pieces, err = tx.Payload(last[0].ID)
+			return err
+		}
+		packed, err = tx.PackedPayload(last[0].ID)
+		return err
+	})
+	if err == nil && packed == nil {
+		packed, err = pack(pieces)
+	}
+	return packed, size, err
+}
+
+func pack(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(b); err != nil {
+		return nil, err
+	}
+	err = z.Close()
+	return out.Bytes(), err
+}
+
+// AppendPayload appends to the payload of the agent's running task, once per request id, and returns the payload's new
+// size. LIMIT_REACHED if it would exceed limit.
+func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, limit int, requestID string) (size int, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return 0, err
+	}
+	c, err := newCall(p, "AppendPayload", requestID, []string{uid, fleet.HashSecret(string(piece))})
+	if err != nil {
+		return 0, err
+	}
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if _, err := own(tx, p, uid); err != nil {
+			return err
+		}
+		t, err := tx.ActiveTask(uid)
+		if err != nil {
+			return err
+		}
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				t, err = tx.Task(old.TaskID)
+			}
+			if t != nil {
+				size = t.PayloadSize
+			}
+			return err
+		}
+		if t == nil {
+			return fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q runs no more, so nothing can be added to its payload", uid).With("agent_name", uid) // callers know it by this id
+		}
+		if size = t.PayloadSize + len(piece); size > limit {
+			return payloadTooLarge(size, limit)
+		}
+		if err := admit(s.cfg.Limits, tx, t.Owner, more{bytes: len(piece)}); err != nil {
+			return err
+		}
+		if err := tx.AppendPayload(t.ID, piece); err != nil {
+			return err
+		}
+		t.PayloadSize = size
+		if err := tx.UpdateTask(t); err != nil {
+			return err
+		}
+		if err := tx.Append(t.Event(fleet.EventTaskStep, s.now(), fmt.Sprintf("%d bytes were added to the payload", len(piece)))); err != nil {
+			return err
+		}
+		return c.remember(tx, uid, t.ID, s.now())
+	})
+	return size, err
+}
+
+func payloadTooLarge(size, limit int) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonLimitReached, "the payload would have %d bytes, and at most %d are kept: put the rest into a file", size, limit).
+		With("limit", strconv.Itoa(limit)).With("field", "payload")
+}

@@ -1,0 +1,51 @@
+package service
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+// PlaceNames returns the names of all places, sorted.
+func (s *Service) PlaceNames() []string { return s.places.Names() }
+
+// TraitsOf returns the facts about the place with the name, "" meaning the fleet's first one; ok is false if there is
+// none.
+func (s *Service) TraitsOf(name string) (t fleet.Traits, ok bool) {
+	p := s.places.Lookup(name)
+	if p == nil {
+		return fleet.Traits{}, false
+	}
+	return p.Facts, true
+}
+
+// PlaceWith returns the facts about the first place that has the driver, preferring places of the fleet; ok is false if
+// none has it.
+func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
+	p := s.places.With(driver)
+	if p == nil {
+		return fleet.Traits{}, false
+	}
+	return p.Facts, true
+}
+
+// Places returns the state of the places of the fleet, in the order of the configuration, followed by places of p's
+// agents that are not configured.
+func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
+	all := make([]fleet.PlaceState, 0, len(s.places.Fleet))
+	for _, place := range s.places.Fleet {
+		all = append(all, place.State())
+	}
+	for _, name := range s.snap.Listing().PlacesOf(p) {
+		if s.places.Lookup(name) == nil {
+			all = append(all, s.places.Absent(name).State())
+		}
+	}
+	return all
+}
+
+// PlaceOf returns the state of the agent's place.
+func (s *Service) PlaceOf(v *fleet.AgentView) fleet.PlaceState { return s.places.Of(&v.Agent).State() }
+
+// Health reports on the parts that Fleet needs. It calls the store but no place.
+func (s *Service) Health(ctx context.Context) fleet.Health { return s.places.Health(ctx) }

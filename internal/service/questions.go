@@ -1,0 +1,215 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// ListQuestionsRequest selects questions.
+type ListQuestionsRequest struct {
+	Agent, TaskID string // only of this agent, of this task; empty means all
+	Answered      bool   // include those that no longer wait for an answer
+	fleet.PageRequest
+}
+
+// Questions is a part of the matching questions, newest first.
+type Questions struct {
+	Questions []*fleet.Question
+	Total     int    // number of matching questions
+	Next      string // cursor after these; "" on the last page
+}
+
+// ListQuestions returns questions that the caller may answer, newest first.
+func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Questions, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.Limit != nil && *r.Limit > fleet.MaxPageSize {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", *r.Limit, fleet.MaxPageSize)
+	}
+	size := fleet.DefaultPageSize
+	if r.Limit != nil {
+		size = fleet.MaxPageSize
+	}
+	offset, count, err := r.Window(size)
+	if err != nil {
+		return nil, err
+	}
+	name, owner := fleet.ParseAgentRef(r.Agent)
+	f := fleet.QuestionFilter{AgentName: name, Owner: owner, Waiting: !r.Answered}
+	q := &Questions{}
+	if !p.Admin {
+		if owner != "" && owner != p.Name {
+			return q, nil
+		}
+		f.Owner = p.Name
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if r.TaskID != "" {
+			t, err := s.task(tx, p, r.TaskID)
+			if err != nil {
+				return err
+			}
+			f.TaskID = t.ID
+		}
+		q.Questions, q.Total, err = tx.Questions(f, count, offset)
+		return err
+	})
+	q.Next = fleet.NextCursor(offset, len(q.Questions), q.Total)
+	return q, err
+}
+
+// AnswerQuestionRequest is an answer to a question.
+type AnswerQuestionRequest struct {
+	ID      string // or its prefix, if only one waiting question that the caller may answer has it
+	Answer  string // AnswerAllow or AnswerDeny for a permission, otherwise any text
+	Message string // to the agent with the answer; may be empty
+
+	RequestID string `json:"-"`
+}
+
+// AnswerQuestion answers a question. It waits until the agent has the answer, at most Config.MessageWait, and reports
+// whether it has. The first answer counts: the same one again is not an error; another one is QUESTION_CLOSED, and so
+// is an answer to a question that no longer waits. QUESTION_NOT_FOUND if the caller may not see the question.
+func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (*fleet.Question, string, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if p.AgentUID != "" {
+		return nil, "", fleet.Errorf(fleet.ReasonPermissionDenied, "an agent cannot answer questions: its owner does")
+	}
+	if r.ID == "" {
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "question_id", "question_id is required").Next("{list_questions} gives ids")
+	}
+	if err := checkText(fleet.ReasonInvalidArgument, "answer", "the answer", r.Answer); err != nil {
+		return nil, "", err
+	}
+	for field, text := range map[string]string{"answer": r.Answer, "message": r.Message} {
+		if len(text) > fleet.MaxAnswer {
+			return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes: give at most %d", field, len(text), fleet.MaxAnswer)
+		}
+	}
+	c, err := newCall(p, "AnswerQuestion", r.RequestID, r)
+	if err != nil {
+		return nil, "", err
+	}
+	var id string
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		q, err := s.question(tx, p, r.ID)
+		if err != nil {
+			return err
+		}
+		id = q.ID
+		if old, err := c.done(tx); err != nil || old != nil {
+			return err
+		}
+		if err := s.answer(tx, p, q, r); err != nil {
+			return err
+		}
+		return c.remember(tx, q.AgentUID, q.TaskID, s.now())
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	q, err := s.awaitAnswer(ctx, id)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case q.Status != fleet.QuestionAnswered:
+		return nil, "", questionClosed(q)
+	case q.GivenAt.IsZero():
+		return q, "The answer is kept: the agent gets it as soon as its host can be reached, if it still waits then", nil
+	}
+	return q, "The agent has the answer", nil
+}
+
+// question returns the question with the id, or with the prefix of an id if only one waiting question has it.
+func (s *Service) question(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
+	q, err := tx.Question(id)
+	if err != nil || q != nil && p.MaySee(q.Owner) {
+		return q, err
+	}
+	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID {
+		for _, waiting := range []bool{true, false} { // a repeated answer is for a question that no longer waits
+			f := fleet.QuestionFilter{Prefix: id, Waiting: waiting}
+			if !p.Admin {
+				f.Owner = p.Name
+			}
+			found, total, err := tx.Questions(f, 1, 0)
+			switch {
+			case err != nil:
+				return nil, err
+			case total == 1:
+				return found[0], nil
+			case total > 1:
+				return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "question_id", "the ids of several questions begin with %q: give more of the id", id)
+			}
+		}
+	}
+	return nil, fleet.Errorf(fleet.ReasonQuestionNotFound, "question %q not found", fleet.Shorten(id, 80)).Next("{list_questions} shows the questions that wait for an answer").
+		With("question_id", fleet.Shorten(id, 80))
+}
+
+// answer records the principal's answer in tx. The agent's worker delivers it.
+func (s *Service) answer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r AnswerQuestionRequest) error {
+	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "answer", "the agent asks for a permission: answer %q or %q, and put what else it should know into message", fleet.AnswerAllow, fleet.AnswerDeny)
+	}
+	if q.Status == fleet.QuestionAnswered && q.AnsweredBy == p.Name && q.Answer == r.Answer && q.Message == r.Message {
+		return nil
+	}
+	t, err := tx.Task(q.TaskID)
+	switch {
+	case err != nil:
+		return err
+	case q.Status != fleet.QuestionWaiting || t == nil || !t.Active():
+		return questionClosed(q)
+	}
+	q.Status, q.Answer, q.Message, q.AnsweredBy, q.AnsweredAt = fleet.QuestionAnswered, r.Answer, r.Message, p.Name, s.now()
+	if err := tx.UpdateQuestion(q); err != nil {
+		return err
+	}
+	t.Waiting--
+	if err := tx.UpdateTask(t); err != nil {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskAnswer, q.AnsweredAt, q.Outcome()))
+}
+
+func questionClosed(q *fleet.Question) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonQuestionClosed, "question %q is no longer open: %s", q.ID, q.Outcome()).
+		With("question_id", q.ID).With("status", string(q.Status))
+}
+
+// awaitAnswer waits until the answer is delivered or the question has ended, at most Config.MessageWait.
+func (s *Service) awaitAnswer(ctx context.Context, id string) (q *fleet.Question, err error) {
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	timer := time.NewTimer(s.cfg.MessageWait)
+	defer timer.Stop()
+	for {
+		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			q, err = tx.Question(id)
+			return err
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case q == nil: // its task was deleted meanwhile
+			return nil, fleet.Errorf(fleet.ReasonQuestionNotFound, "question %q was deleted with its task", id).With("question_id", id)
+		case !q.Open():
+			return q, nil
+		}
+		select {
+		case <-signal:
+		case <-timer.C:
+			return q, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

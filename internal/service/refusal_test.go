@@ -1,0 +1,63 @@
+package service_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+)
+
+// TestRefusedAgent asks for an agent that its host does not make: nothing of it is left but the record of it.
+func TestRefusedAgent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refusal error
+		reason  fleet.Reason
+		field   string
+		left    bool
+	}{
+		"its name is taken":      {fleet.Errorf(fleet.ReasonAgentExists, "it is taken").With("field", "name"), fleet.ReasonAgentExists, "", false},
+		"a value is not good":    {fleet.Invalid(fleet.ReasonInvalidArgument, "spec", "it is too long"), fleet.ReasonInvalidArgument, "spec", false},
+		"it cannot be made now":  {fleet.Errorf(fleet.ReasonProvisioningFailed, "no room"), fleet.ReasonProvisioningFailed, "", true},
+		"it must not be made so": {fleet.Errorf(fleet.ReasonPermissionDenied, "not you"), fleet.ReasonProvisioningFailed, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, fake.Config{}, nil)
+			h.world.Fail(fake.Provision, 1, c.refusal)
+			r := service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "a spec", RequestID: "one"}
+			for range 2 {
+				_, _, err := h.CreateAgent(h.ctx(), r)
+				require.Equal(t, c.reason, reason(err), "%v", err)
+				require.ErrorContains(t, err, fleet.PublicMessage(c.refusal))
+				e := err.(*fleet.Error) //nolint:errorlint // the reason says that it is one
+				require.Equal(t, c.field, e.Field)
+				require.Equal(t, "papi", e.Metadata["agent_name"])
+			}
+			require.Equal(t, 1, h.world.Calls(fake.Provision))
+			_, err := h.ShowAgent(h.ctx(), "papi")
+			if c.left {
+				require.NoError(t, err)
+				return
+			}
+			require.Equal(t, fleet.ReasonAgentNotFound, reason(err))
+			require.Len(t, h.events(fleet.EventAgentDeleted), 1)
+			h.create("papi")
+		})
+	}
+}
+
+// TestRefusedLaunch launches an agent with a task that its host does not make: the task has failed, and says why.
+func TestRefusedLaunch(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.world.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
+	v, err := h.Launch(h.ctx(), service.LaunchRequest{Method: "Run", Toolset: fleet.ToolsetSubagents, Project: "Setup", Prompt: "done"})
+	require.NoError(t, err)
+	task := h.end(v.Task.ID)
+	require.Equal(t, fleet.TaskFailed, task.Status)
+	require.Equal(t, "its agent was not made: it is taken", task.Reason)
+}

@@ -1,0 +1,75 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// Remains returns what is kept of the agent, which the caller was given.
+func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (r fleet.Remains, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		known, err := tx.Remains(v.UID)
+		if known != nil {
+			r = *known
+		}
+		return err
+	})
+	return r, err
+}
+
+// DownloadBundle returns a git bundle of what the agent has made and is nowhere else: of one that exists as it is now, of a
+// deleted one what was kept. BUNDLE_NOT_FOUND when there is nothing.
+func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent, []byte, error) {
+	if ref == "" {
+		return nil, nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required").Next("{list_agents} shows the names")
+	}
+	uid, err := s.everAgent(ctx, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	var a *fleet.Agent
+	var content []byte
+	var kept *fleet.Remains
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if a, err = tx.Agent(uid); err != nil || a == nil {
+			return err
+		}
+		if kept, err = tx.Remains(uid); err == nil {
+			content, err = tx.Bundle(uid)
+		}
+		return err
+	}); err != nil {
+		return nil, nil, err
+	}
+	if a == nil {
+		return nil, nil, fleet.AgentNotFound(ref)
+	}
+	traits := s.places.Of(a).Facts
+	if content == nil && traits.Bundles && (a.DeletedAt.IsZero() || traits.KeepsWork) {
+		content, err = s.places.Bundle(ctx, a)
+		if errors.Is(err, state.ErrBundleTooLarge) {
+			err = fleet.Errorf(fleet.ReasonLimitReached, "the work of agent %q is more than %d bytes: push it from its workspace", a.Name, s.cfg.MaxBundle).With("limit", "max_bundle")
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(content) == 0 {
+		return nil, nil, noBundle(a, kept)
+	}
+	return a, content, nil
+}
+
+func noBundle(a *fleet.Agent, kept *fleet.Remains) *fleet.Error {
+	why := "it works in no repository, or all of its work is also elsewhere"
+	switch {
+	case kept != nil && kept.Lost != "":
+		why = kept.Lost
+	case !a.DeletedAt.IsZero() && kept == nil:
+		why = "nothing was kept of it, or its retention is over"
+	}
+	return fleet.Errorf(fleet.ReasonBundleNotFound, "agent %q has nothing to rescue: %s", a.Name, why).With("agent_name", a.Name)
+}

@@ -1,0 +1,173 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+)
+
+// TestCreateAgainWithTheSameID repeats a creation after what could stand in its way: the answer is still that of the
+// first one.
+func TestCreateAgainWithTheSameID(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	create := func() (*fleet.AgentView, string, error) {
+		return h.CreateAgent(h.ctx(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x", RequestID: "one"})
+	}
+	first, _, err := create()
+	require.NoError(t, err)
+
+	h.world.SetProjects() // the project is gone
+	h.restart()
+	again, message, err := create()
+	require.NoError(t, err)
+	require.Equal(t, first.UID, again.UID)
+	require.Equal(t, "Agent 'papi' created successfully", message)
+
+	_, _, err = h.StopAgent(h.ctx(), "papi", "")
+	require.NoError(t, err)
+	again, message, err = create()
+	require.NoError(t, err, "it was made, and is stopped by now")
+	require.Equal(t, first.UID, again.UID)
+	require.Contains(t, message, "start_agent")
+
+	_, _, err = h.RestartAgent(h.ctx(), "papi", "", "restart")
+	require.NoError(t, err)
+	_, _, err = h.DeleteAgent(h.ctx(), "papi", "")
+	require.NoError(t, err)
+	again, message, err = create()
+	require.NoError(t, err, "it was made, and is deleted by now")
+	require.Equal(t, first.UID, again.UID)
+	require.Contains(t, message, "deleted since")
+	require.Empty(t, h.world.Workspaces())
+}
+
+// TestOfflineBeforeIdle wants something of the running task of an agent that does not run.
+func TestOfflineBeforeIdle(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.create("papi")
+	_, _, err := h.StopAgent(h.ctx(), "papi", "")
+	require.NoError(t, err)
+	_, _, _, err = h.StopTask(h.ctx(), "papi", "")
+	require.Equal(t, fleet.ReasonAgentOffline, reason(err))
+	_, _, err = h.SendMessage(h.ctx(), "papi", "hi", "")
+	require.Equal(t, fleet.ReasonAgentOffline, reason(err))
+}
+
+// TestWatchEndsWithItsTask has something in the log behind the end of the task: the stream ends all the same.
+func TestWatchEndsWithItsTask(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.create("papi")
+	task := h.start("papi", "wait gate\ndone")
+	<-h.world.Reached("gate")
+	begun, logged := make(chan struct{}), make(chan struct{})
+	watched := make(chan error, 1)
+	var types []fleet.EventType
+	go func() {
+		watched <- h.Watch(h.ctx(), service.WatchRequest{TaskID: task.ID, Follow: true, Wait: -1}, func(events []fleet.Event, _ string) error {
+			if types == nil {
+				close(begun)
+				<-logged
+			}
+			for _, e := range events {
+				types = append(types, e.Type)
+			}
+			return nil
+		})
+	}()
+	<-begun
+	h.world.Release("gate")
+	h.end(task.ID)
+	require.NoError(t, h.store.Update(t.Context(), func(tx fleet.Tx) error {
+		return tx.Append(&fleet.Event{Type: fleet.EventTaskStep, AgentUID: task.AgentUID, AgentName: "papi", Owner: "alice", TaskID: task.ID, Text: "late"})
+	}))
+	close(logged)
+	require.NoError(t, <-watched)
+	require.Equal(t, fleet.EventTaskStep, types[len(types)-1])
+}
+
+// TestWatchFromNowOfATaskThatEnds has the task end while the stream begins.
+func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
+	t.Parallel()
+	h, flaky := newFlaky(t, nil)
+	h.create("papi")
+	task := h.start("papi", "wait gate\ndone")
+	<-h.world.Reached("gate")
+	before := once(1, func() {
+		h.world.Release("gate")
+		h.end(task.ID)
+	})
+	flaky.mu.Lock()
+	flaky.onLastSeq = func(ctx context.Context) {
+		if ctx.Value(task) != nil {
+			before()
+		}
+	}
+	flaky.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithValue(h.ctx(), task, true), 10*time.Second)
+	defer cancel()
+	go h.world.Release("gate")
+	err := h.Watch(ctx, service.WatchRequest{TaskID: task.ID, Cursor: "now", Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
+	require.NoError(t, err)
+}
+
+// TestWatchOneOwnersAgent names the agents that share a name as the other calls do.
+func TestWatchOneOwnersAgent(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.create("papi")
+	_, _, err := h.CreateAgent(as(t.Context(), "bob"), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
+	require.NoError(t, err)
+	owners := map[string]bool{}
+	watch := func(ctx context.Context, agent string) error {
+		clear(owners)
+		return h.Watch(ctx, service.WatchRequest{AgentName: agent}, func(events []fleet.Event, _ string) error {
+			for _, e := range events {
+				owners[e.Owner] = true
+			}
+			return nil
+		})
+	}
+	require.NoError(t, watch(asAdmin(t.Context()), "PAPI@bob"))
+	require.Equal(t, map[string]bool{"bob": true}, owners)
+	require.NoError(t, watch(asAdmin(t.Context()), "papi"))
+	require.Len(t, owners, 2)
+	require.NoError(t, watch(h.ctx(), "papi@alice"))
+	require.Equal(t, map[string]bool{"alice": true}, owners)
+	require.Equal(t, fleet.ReasonAgentNotFound, reason(watch(h.ctx(), "papi@bob")))
+	require.Empty(t, owners)
+}
+
+// TestWatchStopsInTime watches a log that is longer than the time allows for.
+func TestWatchStopsInTime(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	h.create("papi")
+	h.end(h.start("papi", "repeat 600 line\ndone").ID)
+	got := 0
+	err := h.Watch(h.ctx(), service.WatchRequest{Follow: true, Wait: 0}, func(events []fleet.Event, _ string) error {
+		got += len(events)
+		return nil
+	})
+	require.NoError(t, err)
+	require.NotZero(t, got)
+	require.Less(t, got, 600)
+}
+
+func TestTokenOfNoKind(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, fake.Config{}, nil)
+	for _, kind := range []fleet.Kind{"", "robot", "99"} {
+		_, _, err := h.CreateToken(asAdmin(t.Context()), "x", kind, false, 0)
+		require.Equal(t, fleet.ReasonInvalidArgument, reason(err), fmt.Sprint(kind))
+	}
+}

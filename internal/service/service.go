@@ -1,0 +1,122 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+)
+
+// Service implements the calls of the fleet. Every method acts for the principal in its context, and sees and changes
+// only what that principal may. Methods are safe for concurrent use.
+type Service struct {
+	store  fleet.Store
+	places *state.Places
+	cfg    state.Config
+	log    *slog.Logger
+	snap   *state.Snapshot
+	ended  endedAgents
+}
+
+// New returns a service over the state. It starts nothing: without a Reconciler on the same store, requested
+// changes do not happen.
+func New(s *state.Fleet) *Service {
+	return &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot}
+}
+
+// NewID returns a new unique id.
+func (s *Service) NewID() string { return s.cfg.NewID() }
+
+// now returns the time with the precision of the store.
+func (s *Service) now() time.Time { return s.cfg.Time() }
+
+// agent returns the agent of a caller's reference.
+func (s *Service) agent(ctx context.Context, ref string) (*fleet.AgentView, fleet.Principal, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, p, err
+	}
+	if ref == "" {
+		return nil, p, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_agents")
+	}
+	known := s.places.Known() // before the snapshot is read, which then has what was listed
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, p, err
+	}
+	name, owner := fleet.ParseAgentRef(ref)
+	v, err := s.snap.Find(p, name, owner)
+	if known || fleet.ReasonOf(err) != fleet.ReasonAgentNotFound {
+		return v, p, err
+	}
+	// Before the first complete listing of every place, it is not certain that the agent does not exist.
+	if err := s.places.AllKnown(ctx); err != nil {
+		return nil, p, err
+	}
+	if err := s.snap.Refresh(ctx); err != nil {
+		return nil, p, err
+	}
+	v, err = s.snap.Find(p, name, owner)
+	return v, p, err
+}
+
+// waitFor waits until ok accepts the agent in the snapshot, at most d, and returns the agent as it is then. A timeout
+// is not an error.
+func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok func(*fleet.AgentView) bool) (*fleet.AgentView, error) {
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for over := false; ; {
+		if err := s.snap.Refresh(ctx); err != nil {
+			return nil, err
+		}
+		v := s.snap.Get(uid)
+		if v == nil {
+			deleted, err := s.gone(ctx, uid)
+			if err != nil {
+				return nil, err
+			}
+			v = deleted
+		}
+		if over || ok(v) {
+			return v, nil
+		}
+		select {
+		case <-signal:
+		case <-timer.C:
+			over = true
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// gone returns an agent that is no longer in the snapshot.
+func (s *Service) gone(ctx context.Context, uid string) (*fleet.AgentView, error) {
+	var v *fleet.AgentView
+	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+		a, err := tx.Agent(uid)
+		if err == nil && a == nil {
+			err = fleet.Errorf(fleet.ReasonInternal, "agent %s is not in the store", uid)
+		}
+		if err == nil {
+			v = &fleet.AgentView{Agent: *a}
+		}
+		return err
+	})
+	return v, err
+}
+
+// touch loads the agent in tx for a change by a caller: NotFound if it was deleted since it was resolved.
+func touch(tx fleet.Tx, v *fleet.AgentView) (*fleet.Agent, error) {
+	a, err := tx.Agent(v.UID)
+	if err != nil {
+		return nil, err
+	}
+	if a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted {
+		return nil, fleet.AgentNotFound(v.Name)
+	}
+	return a, nil
+}

@@ -1,0 +1,24 @@
+package service
+
+import (
+	"context"
+
+	"fleet/internal/fleet"
+)
+
+// TaskChecks returns what is known of the task's checks; nil when it has none.
+func (s *Service) TaskChecks(ctx context.Context, id string) (known *fleet.TaskChecks, err error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		t, err := s.task(tx, p, id)
+		if err != nil {
+			return err
+		}
+		known, err = tx.Checks(t.ID)
+		return err
+	})
+	return known, err
+}

@@ -1,0 +1,279 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// AskStopTask requests the stop of a running task without waiting. If the task has ended, it does nothing.
+func (s *Service) AskStopTask(ctx context.Context, id string) error {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	return s.store.Update(ctx, func(tx fleet.Tx) error {
+		t, err := s.task(tx, p, id)
+		if err != nil || !t.Active() || !t.StopAsked.IsZero() {
+			return err
+		}
+		t.StopAsked, t.StopReason = s.now(), stopReason(p)
+		if err := tx.UpdateTask(t); err != nil {
+			return err
+		}
+		return tx.Append(t.Event(fleet.EventTaskStopping, t.StopAsked, "stop was asked for by "+p.Name))
+	})
+}
+
+// stopReason returns the reason of a task that p has stopped.
+func stopReason(p fleet.Principal) string {
+	switch {
+	case p.Name != fleet.LocalPrincipal:
+		return "stopped by " + p.Name
+	case p.Kind == fleet.Controller:
+		return "stopped by an AI controller on the server's machine"
+	case p.Kind == fleet.AgentKind:
+		return "stopped by an agent"
+	}
+	return "stopped by a user of the server's machine"
+}
+
+// MaxTaskTimeout is the longest time limit of a task.
+const MaxTaskTimeout = 30 * 24 * time.Hour
+
+// StartTaskRequest describes the task to start.
+type StartTaskRequest struct {
+	Agent, Description string
+	Timeout            time.Duration // 0 means Config.TaskTimeout
+	Checks             fleet.Checks  // in addition to those of the agent's project and role
+	RequestID          string        `json:"-"`
+}
+
+// StartTask gives the agent a task and does not wait; the task is running then, and the agent busy. AGENT_OFFLINE if
+// the agent's workspace does not run, AGENT_BUSY if it has a task.
+func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Task, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkText(fleet.ReasonTaskRequired, "task_description", "the task's description", r.Description); err != nil {
+		return nil, err
+	}
+	if r.Timeout < 0 || r.Timeout > MaxTaskTimeout {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "timeout_seconds", "timeout_seconds is %d: give 1 to %d", int64(r.Timeout.Seconds()), int64(MaxTaskTimeout.Seconds()))
+	}
+	if err := r.Checks.Valid(); err != nil {
+		return nil, err
+	}
+	c, err := newCall(p, "StartAgentTask", r.RequestID, r.body())
+	if err != nil {
+		return nil, err
+	}
+	if t, err := s.doneTask(ctx, c); err != nil || t != nil {
+		return asStarted(t), err
+	}
+	v, _, err := s.agent(ctx, r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	var task *fleet.Task
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				task, err = startedTask(tx, old)
+			}
+			return err
+		}
+		a, err := touch(tx, v)
+		if err != nil {
+			return err
+		}
+		if err := s.checkConfined(p, a); err != nil {
+			return err
+		}
+		if t := s.places.Of(a).Traits(); len(r.Checks.Commands) > 0 && !t.Checks {
+			return fleet.Errorf(fleet.ReasonUnimplemented, "agents of the place %q cannot run checks: leave checks out, and check the work of agent %q yourself", t.Name, a.Name)
+		}
+		active, err := tx.ActiveTask(a.UID)
+		if err != nil {
+			return err
+		}
+		switch now := (&fleet.AgentView{Agent: *a, Task: active}); now.Status() {
+		case fleet.StatusBusy:
+			return agentBusy(a.Name, active)
+		case fleet.StatusOffline:
+			return agentOffline(a)
+		}
+		if err := s.places.Of(a).Available(); err != nil {
+			return err
+		}
+		if err := admit(s.cfg.Limits, tx, a.Owner, more{tasks: 1}); err != nil {
+			return err
+		}
+		now := s.now()
+		task = s.newTask(p, a, r.Description, r.Timeout, now)
+		if err := tx.InsertTask(task); err != nil {
+			return err
+		}
+		if r.Checks.IsSet() {
+			if err := tx.PutChecks(task.ID, &fleet.TaskChecks{Asked: r.Checks}); err != nil {
+				return err
+			}
+		}
+		a.UpdatedAt = now
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
+			return err
+		}
+		return tx.Append(task.Event(fleet.EventTaskCreated, now, task.Title()))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return asStarted(task), nil
+}
+
+// body returns what the request's id identifies. Without checks it is the same as before checks existed.
+func (r StartTaskRequest) body() any {
+	plain := struct {
+		Agent, Description string
+		Timeout            time.Duration
+	}{r.Agent, r.Description, r.Timeout}
+	if !r.Checks.IsSet() {
+		return plain
+	}
+	return []any{plain, r.Checks}
+}
+
+// doneTask returns the task of the same call made earlier.
+func (s *Service) doneTask(ctx context.Context, c call) (t *fleet.Task, err error) {
+	old, err := s.doneBefore(ctx, c)
+	if err != nil || old == nil {
+		return nil, err
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		t, err = startedTask(tx, old)
+		return err
+	})
+	return t, err
+}
+
+// asStarted returns the task as it was when it was started, for repeated answers to the same call.
+func asStarted(t *fleet.Task) *fleet.Task {
+	if t == nil {
+		return nil
+	}
+	c := *t
+	c.Try, c.ChecksFailed = 0, false
+	c.Status, c.EndedAt, c.Reason, c.Summary, c.PayloadSize, c.PayloadGap, c.CostUSD = fleet.TaskRunning, time.Time{}, "", "", 0, fleet.Gap{}, 0
+	return &c
+}
+
+func agentBusy(name string, t *fleet.Task) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonAgentBusy, "agent %q already has a running task, %s (%s)", name, t.ID, t.Title()).
+		Next("wait for it with {wait_tasks}, or stop it with {stop_agent_task}").With("agent_name", name).With("task_id", t.ID)
+}
+
+func agentOffline(a *fleet.Agent) *fleet.Error {
+	what, next := string(a.State), "{start_agent} starts it"
+	if a.State.Moving() {
+		next = "{show_agent} tells when it is ready"
+	}
+	if a.StateReason != "" {
+		what += " (" + a.StateReason + ")"
+	}
+	return fleet.Errorf(fleet.ReasonAgentOffline, "agent %q is offline, its workspace is %s", a.Name, what).Next(next).
+		With("agent_name", a.Name).With("state", string(a.State))
+}
+
+// idle returns the error of a call about the running task of an agent without one.
+func idle(v *fleet.AgentView) *fleet.Error {
+	if v.Status() == fleet.StatusOffline {
+		return agentOffline(&v.Agent)
+	}
+	return fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q has no running task", v.Name).With("agent_name", v.Name).
+		Next("{show_agent_task_history} shows the ones it had")
+}
+
+// StopTask stops the agent's running task and waits for its end, at most Config.CreateWait. A task that ended by itself
+// before the stop took effect is returned as it ended.
+func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.Task, *fleet.AgentView, string, error) {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	c, err := newCall(p, "StopAgentTask", requestID, ref)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	task, err := s.doneTask(ctx, c)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if task == nil {
+		if task, err = s.askStop(ctx, c, p, ref); err != nil {
+			return nil, nil, "", err
+		}
+	}
+	v, err := s.waitFor(ctx, task.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool {
+		return v.Task == nil || v.Task.ID != task.ID
+	})
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		task, err = startedTask(tx, &fleet.Request{TaskID: task.ID})
+		return err
+	}); err != nil {
+		return nil, nil, "", err
+	}
+	switch task.Status {
+	case fleet.TaskStopped:
+		return task, v, "Task stopped successfully", nil
+	case fleet.TaskCompleted, fleet.TaskFailed:
+		return task, v, fmt.Sprintf("The task had %s by itself before the stop took effect", task.Status), nil
+	}
+	return task, v, "The task is being stopped and has not ended yet: show_task tells when it has", nil
+}
+
+func (s *Service) askStop(ctx context.Context, c call, p fleet.Principal, ref string) (task *fleet.Task, err error) {
+	v, _, err := s.agent(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		if old, err := c.done(tx); err != nil || old != nil {
+			if old != nil {
+				task, err = startedTask(tx, old)
+			}
+			return err
+		}
+		a, err := touch(tx, v)
+		if err != nil {
+			return err
+		}
+		if task, err = tx.ActiveTask(a.UID); err != nil {
+			return err
+		}
+		if task == nil {
+			return idle(&fleet.AgentView{Agent: *a})
+		}
+		now := s.now()
+		if err := c.remember(tx, a.UID, task.ID, now); err != nil {
+			return err
+		}
+		if !task.StopAsked.IsZero() {
+			return nil
+		}
+		task.StopAsked, task.StopReason = now, stopReason(p)
+		if err := tx.UpdateTask(task); err != nil {
+			return err
+		}
+		return tx.Append(task.Event(fleet.EventTaskStopping, now, "stop was asked for by "+p.Name))
+	})
+	return task, err
+}

@@ -1,0 +1,190 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// These limit Watch, in events.
+const (
+	MaxWatchEvents     = 10000
+	defaultWatchEvents = 1000
+	watchBatch         = 256
+	newestEvents       = 50
+)
+
+// WatchRequest selects events.
+type WatchRequest struct {
+	Cursor    string // continue after it; "" is the oldest event, "now" means new ones only, "newest" the newest ones and new ones
+	AgentName string
+	TaskID    string
+	Follow    bool          // wait for future events
+	Wait      time.Duration // with Follow: how long; negative means until the context is done
+	MaxEvents int           // 0 means 1000 without Follow and no limit with it; for "newest" 50 past events
+}
+
+// Watch sends the matching events in order, in batches, each with the cursor to continue from; the last batch may be
+// empty. It returns nil at the end of the log or, with Follow, when the time is over, MaxEvents were sent, or the
+// watched task has ended. A receiver that is slow in send delays nobody else.
+func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []fleet.Event, cursor string) error) error {
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return err
+	}
+	name, owner := fleet.ParseAgentRef(r.AgentName)
+	w := watch{s: s, filter: fleet.EventFilter{AgentName: name, Owner: owner, TaskID: r.TaskID}, left: -1}
+	if !p.Admin {
+		if owner != "" && owner != p.Name {
+			return fleet.AgentNotFound(r.AgentName)
+		}
+		w.filter.Owner = p.Name
+	}
+	if err := w.begin(ctx, p, r); err != nil {
+		return err
+	}
+	signal, cancel := s.store.Subscribe()
+	defer cancel()
+	var timeout <-chan time.Time
+	if r.Follow && r.Wait >= 0 {
+		timer := time.NewTimer(r.Wait)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	for over := !r.Follow || w.over; ; {
+		more, sent, err := w.next(ctx, send)
+		switch {
+		case err != nil:
+			return err
+		case w.left == 0 || w.ended:
+			return nil
+		case more && timeout == nil:
+			continue
+		case more:
+			select {
+			case <-timeout:
+				return nil
+			default:
+				continue
+			}
+		case over:
+			if sent == 0 {
+				return send(nil, w.cursor())
+			}
+			return nil
+		}
+		select {
+		case <-signal:
+		case <-timeout:
+			over = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// watch is one running call of Watch.
+type watch struct {
+	s      *Service
+	filter fleet.EventFilter
+	after  int64
+	left   int  // events that may still be sent; negative means no limit
+	ended  bool // the end of the watched task was sent
+	over   bool // the watched task had ended before the call
+}
+
+func (w *watch) cursor() string { return strconv.FormatInt(w.after, 10) }
+
+func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) error {
+	switch {
+	case r.MaxEvents < 0 || r.MaxEvents > MaxWatchEvents:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "max_events", "max_events is %d: give 1 to %d", r.MaxEvents, MaxWatchEvents)
+	case r.MaxEvents > 0:
+		w.left = r.MaxEvents
+	case !r.Follow:
+		w.left = defaultWatchEvents
+	}
+	if r.TaskID != "" || r.Cursor == "now" || r.Cursor == "newest" {
+		err := w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) { // one view, so that the end of an active task comes after now
+			if r.TaskID != "" {
+				t, err := w.s.task(tx, p, r.TaskID)
+				if err != nil {
+					return err
+				}
+				w.over, w.filter.TaskID = !t.Active(), t.ID // a caller may give a prefix of the id
+			}
+			switch r.Cursor {
+			case "now":
+				w.after, err = tx.LastSeq()
+			case "newest":
+				w.after, err = beforeNewest(tx, w.filter, cmp.Or(r.MaxEvents, newestEvents))
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if r.Cursor == "" || r.Cursor == "now" || r.Cursor == "newest" {
+		return nil
+	}
+	seq, err := strconv.ParseInt(r.Cursor, 10, 64)
+	if err != nil || seq < 0 {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is not a cursor: give the cursor of an event or an answer, \"now\" or \"newest\"", fleet.Shorten(r.Cursor, 40))
+	}
+	last, err := w.s.store.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	if seq > last {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is beyond the end of the log, so it is of another one: watch from the beginning, or from \"now\"", r.Cursor)
+	}
+	w.after = seq
+	return nil
+}
+
+// beforeNewest returns the cursor before the newest n matching events.
+func beforeNewest(tx fleet.ReadTx, f fleet.EventFilter, n int) (int64, error) {
+	events, err := tx.LastEvents(f, n)
+	if err != nil || len(events) == 0 {
+		return 0, err
+	}
+	return events[0].Seq - 1, nil
+}
+
+// next sends the next batch, and returns whether there may be more and how many events it sent.
+func (w *watch) next(ctx context.Context, send func([]fleet.Event, string) error) (more bool, sent int, err error) {
+	limit := watchBatch
+	if w.left >= 0 {
+		limit = min(limit, w.left)
+	}
+	var events []fleet.Event
+	var last int64
+	err = w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if last, err = tx.LastSeq(); err != nil {
+			return err
+		}
+		events, err = tx.Events(w.filter, w.after, limit)
+		return err
+	})
+	if err != nil {
+		return false, 0, err
+	}
+	if len(events) < limit {
+		w.after = max(w.after, last)
+	} else {
+		w.after = events[len(events)-1].Seq
+	}
+	if len(events) == 0 {
+		return false, 0, nil
+	}
+	if w.left > 0 {
+		w.left -= len(events)
+	}
+	w.ended = w.filter.TaskID != "" && slices.ContainsFunc(events, func(e fleet.Event) bool { return e.Type == fleet.EventTaskEnded })
+	return len(events) == limit, len(events), send(events, w.cursor())
+}

@@ -1,0 +1,80 @@
+package state
+
+import (
+	"context"
+	"io"
+
+	"fleet/internal/fleet"
+)
+
+// absentPlace is a place that the store names and the configuration does not.
+type absentPlace struct{ name string }
+
+func (b absentPlace) err() *fleet.Error {
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place %q is not configured: start the server with it again", b.name)
+}
+
+func (b absentPlace) Traits() fleet.Traits { return fleet.Traits{Name: b.name} }
+
+func (b absentPlace) Projects(context.Context) ([]fleet.Project, error) { return nil, b.err() }
+
+func (b absentPlace) Roles(context.Context, string) ([]fleet.Role, error) {
+	return nil, b.err()
+}
+
+func (b absentPlace) Provision(context.Context, fleet.Agent) (fleet.Workspace, error) {
+	return fleet.Workspace{}, b.err()
+}
+
+func (b absentPlace) Start(context.Context, fleet.Agent) error { return b.err() }
+
+func (b absentPlace) Stop(context.Context, fleet.Agent) error { return b.err() }
+
+func (b absentPlace) Delete(context.Context, fleet.Agent) (string, error) { return "", b.err() }
+
+func (b absentPlace) Inspect(context.Context, fleet.Agent) (fleet.Workspace, error) {
+	return fleet.Workspace{}, b.err()
+}
+
+func (b absentPlace) List(context.Context) ([]fleet.Workspace, error) { return nil, b.err() }
+
+func (b absentPlace) Connect(fleet.Agent) fleet.Runner { return absentRunner{b} }
+
+func (b absentPlace) Log(context.Context, fleet.Agent, int) ([]string, bool, error) {
+	return nil, false, b.err()
+}
+
+func (b absentPlace) Close() error { return nil }
+
+// absentRunner is the runner of an agent in an absent place.
+type absentRunner struct{ place absentPlace }
+
+func (r absentRunner) Dispatch(context.Context, fleet.Run) error { return r.place.err() }
+
+func (r absentRunner) Follow(context.Context, fleet.Run, string, func(fleet.Output) error) (fleet.Outcome, error) {
+	return fleet.Outcome{}, r.place.err()
+}
+
+func (r absentRunner) Changes(context.Context, fleet.Run) (*fleet.Changes, error) {
+	return nil, r.place.err()
+}
+
+func (r absentRunner) Patch(context.Context, fleet.Changes, string, int64, int) ([]byte, bool, error) {
+	return nil, false, r.place.err()
+}
+
+func (r absentRunner) Output(context.Context, fleet.Run, int64, int) (fleet.OutputPage, error) {
+	return fleet.OutputPage{}, r.place.err()
+}
+
+func (r absentRunner) Interrupt(context.Context, fleet.Run, bool) error { return r.place.err() }
+
+func (r absentRunner) Send(context.Context, fleet.Run, string, string) error { return r.place.err() }
+
+func (r absentRunner) Answer(context.Context, fleet.Run, fleet.Question) error { return r.place.err() }
+
+func (r absentRunner) Check(context.Context, fleet.Run, fleet.Check) (fleet.CheckResult, error) {
+	return fleet.CheckResult{}, r.place.err()
+}
+
+func (r absentRunner) Bundle(context.Context, io.Writer) error { return r.place.err() }

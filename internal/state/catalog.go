@@ -1,0 +1,106 @@
+package state
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// catalogTTL is how long projects and roles are answered from memory.
+const catalogTTL = 10 * time.Second
+
+// catalog remembers a place's projects and roles, so that checking a name does not cost a round trip each time,
+// and reads go on while the place does not answer.
+type catalog struct {
+	place fleet.Place
+	now   func() time.Time
+
+	mu       sync.Mutex
+	projects cached[[]fleet.Project]
+	roles    map[string]cached[[]fleet.Role]
+}
+
+type cached[T any] struct {
+	value T
+	at    time.Time
+}
+
+func newCatalog(p fleet.Place, now func() time.Time) *catalog {
+	return &catalog{place: p, now: now, roles: map[string]cached[[]fleet.Role]{}}
+}
+
+func (c *catalog) fresh(at time.Time) bool {
+	return !at.IsZero() && c.now().Sub(at) < catalogTTL
+}
+
+// Projects returns the projects, by name.
+func (c *catalog) Projects(ctx context.Context) ([]fleet.Project, error) {
+	c.mu.Lock()
+	old := c.projects
+	c.mu.Unlock()
+	if c.fresh(old.at) {
+		return old.value, nil
+	}
+	got, err := c.place.Projects(ctx)
+	if err != nil {
+		if !old.at.IsZero() && fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+			return old.value, nil
+		}
+		return nil, err
+	}
+	c.mu.Lock()
+	c.projects = cached[[]fleet.Project]{got, c.now()}
+	c.mu.Unlock()
+	return got, nil
+}
+
+// remembered returns the projects as they were last listed; nil if they never were.
+func (c *catalog) remembered() []fleet.Project {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.projects.value
+}
+
+// Roles returns the roles of the project of exactly this name.
+func (c *catalog) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
+	c.mu.Lock()
+	old := c.roles[project]
+	c.mu.Unlock()
+	if c.fresh(old.at) {
+		return old.value, nil
+	}
+	got, err := c.place.Roles(ctx, project)
+	if err != nil {
+		if !old.at.IsZero() && fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+			return old.value, nil
+		}
+		return nil, err
+	}
+	c.mu.Lock()
+	c.roles[project] = cached[[]fleet.Role]{got, c.now()}
+	c.mu.Unlock()
+	return got, nil
+}
+
+// Role returns the role of the project that a caller means by name, or the default role when it names none.
+func (c *catalog) Role(ctx context.Context, project, name string) (fleet.Role, error) {
+	all, err := c.Roles(ctx, project)
+	if err != nil {
+		return fleet.Role{}, err
+	}
+	names := make([]string, 0, len(all))
+	for _, r := range all {
+		if name == "" && r.Default || strings.EqualFold(r.Name, name) {
+			return r, nil
+		}
+		names = append(names, r.Name)
+	}
+	if name == "" && len(all) > 0 {
+		return all[0], nil
+	}
+	return fleet.Role{}, fleet.Errorf(fleet.ReasonRoleNotFound, "project %q has no role %q: its roles are %s", project, fleet.Shorten(name, 60), fleet.JoinNames(names)).
+		With("role", fleet.Shorten(name, 60)).With("project", project).With("available", strings.Join(names, ", "))
+}

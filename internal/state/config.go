@@ -1,0 +1,108 @@
+package state
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Config configures the core. The zero value works.
+type Config struct {
+	// CreateWait is how long creating, starting, stopping, restarting and deleting an agent wait for completion before
+	// they return the progress; 0 means 45 s.
+	CreateWait time.Duration
+	// MessageWait is how long sending a message waits for the delivery before it returns that the message is stored; 0
+	// means 2 s.
+	MessageWait time.Duration
+	// TaskTimeout limits tasks whose request sets no limit; 0 means 24 h.
+	TaskTimeout time.Duration
+	// StopGrace is how long an interrupted run may take to end before it is killed; 0 means the place's own value, else
+	// 5 s.
+	StopGrace time.Duration
+	// StallTimeout is how long a run may produce no output before its task counts as stalled, not counting running
+	// tools; 0 means 10 min, a negative value never.
+	StallTimeout time.Duration
+	// PollInterval is how often a place lists all workspaces while nothing changes; 0 means the place's own value, else
+	// 5 s.
+	PollInterval time.Duration
+	// LeaseTTL is how long a dead replica keeps other replicas from its agents; 0 means 10 s.
+	LeaseTTL time.Duration
+	// Limits limit what one principal may have.
+	Limits fleet.Limits
+	// MaxOutput is how much output of a task is stored in the event log, in bytes; 0 means 16 MiB.
+	MaxOutput int64
+	// MaxBundle limits the bundle of unpushed work that is kept of a deleted agent, in bytes; 0 means 64 MiB.
+	MaxBundle int
+	// Retention is how long events and request ids are kept; 0 means 30 days, a negative value forever.
+	// PayloadRetention is how long payloads of ended tasks and bundles of deleted agents are kept; 0 means 90 days, a negative value forever. Tasks
+	// are kept until they are deleted. PruneEvery is the interval of removing what is older; 0 means 1 h.
+	Retention, PayloadRetention, PruneEvery time.Duration
+	// Workers is how many workspaces are made, started, stopped or deleted concurrently; 0 means 16. Four times as many
+	// agents are handed a task, interrupted or inspected concurrently.
+	Workers int
+	// OpTimeout is how long a place may take to make, start, stop or delete a workspace before the call is retried; 0
+	// means 15 min. CallTimeout is the same for other calls, except those that follow a run; 0 means 1 min.
+	OpTimeout, CallTimeout time.Duration
+
+	// Others are places for agents of other toolsets, in addition to those of the fleet.
+	Others []fleet.Place
+	// MCPURL returns the base address of this server's MCP endpoints, for agents that report. It may be nil, or return
+	// "" if there are none.
+	MCPURL func() string
+
+	Now    func() time.Time // nil means time.Now
+	NewID  func() string    // nil means random UUIDs
+	Logger *slog.Logger     // nil means no log
+	// Fault is called at named points of the reconciler, where a test can end the process; nil means no faults. The
+	// points are the constants Fault....
+	Fault func(point string)
+}
+
+func (c Config) withDefaults() Config {
+	set := func(d *time.Duration, v time.Duration) { *d = cmp.Or(*d, v) }
+	set(&c.CreateWait, 45*time.Second)
+	set(&c.MessageWait, 2*time.Second)
+	set(&c.TaskTimeout, 24*time.Hour)
+	set(&c.StallTimeout, 10*time.Minute)
+	set(&c.LeaseTTL, 10*time.Second)
+	set(&c.OpTimeout, 15*time.Minute)
+	set(&c.CallTimeout, time.Minute)
+	set(&c.Retention, 30*24*time.Hour)
+	set(&c.PayloadRetention, 90*24*time.Hour)
+	set(&c.PruneEvery, time.Hour)
+	if c.MaxOutput == 0 {
+		c.MaxOutput = 16 << 20
+	}
+	if c.MaxBundle == 0 {
+		c.MaxBundle = DefaultMaxBundle
+	}
+	if c.Workers == 0 {
+		c.Workers = 16
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = newUUID
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Fault == nil {
+		c.Fault = func(string) {}
+	}
+	return c
+}
+
+// newUUID returns a random UUID, version 4 (RFC 9562).
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

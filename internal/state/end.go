@@ -1,0 +1,169 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// RevokeAgentTokens revokes the agent's tokens.
+func RevokeAgentTokens(tx fleet.Tx, uid string, now time.Time) error {
+	tokens, err := tx.AgentTokens(uid)
+	if err != nil {
+		return err
+	}
+	for _, k := range tokens {
+		k.RevokedAt = now
+		if err := tx.UpdateToken(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MaxLinger is how long what a run had begun when its task ended, for one a request to its model, gets to end by itself.
+const MaxLinger = 2 * time.Minute
+
+// RefuseMessage records that the agent never gets the message.
+func RefuseMessage(tx fleet.Tx, t *fleet.Task, m *fleet.Message, now time.Time, r fleet.Reason, words string) error {
+	m.Refused, m.RefusedText = r, words
+	if err := tx.UpdateMessage(m); err != nil {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskStep, now, "a message was not given to the agent: "+words))
+}
+
+// refuseMessages records, of a task that ends, that the agent never gets the messages that it has not got by now.
+func refuseMessages(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	all, err := tx.Messages(t.ID)
+	for _, m := range all {
+		if err == nil && m.Open() {
+			e := MessageTooLate(t)
+			err = RefuseMessage(tx, t, m, now, e.Reason, e.Message)
+		}
+	}
+	return err
+}
+
+// MessageTooLate returns the error of a message that came too late for the task.
+func MessageTooLate(t *fleet.Task) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q ended before the agent could take the message: start another one", t.AgentName).
+		With("agent_name", t.AgentName)
+}
+
+// MaxQuestions is how many questions one task can have. The runner denies more than that itself; this bounds what one
+// that is not to be trusted can put into the store.
+const MaxQuestions = 1000
+
+// withdrawQuestions records, of a task that ends, that nobody waits for answers any more.
+func withdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
+	t.Waiting = 0
+	for _, f := range []fleet.QuestionFilter{{TaskID: t.ID, Waiting: true}, {TaskID: t.ID, NotGiven: true}} {
+		open, _, err := tx.Questions(f, MaxQuestions, 0)
+		if err != nil {
+			return err
+		}
+		for _, q := range open {
+			q.Status, q.GivenAt = fleet.QuestionWithdrawn, now
+			if err := tx.UpdateQuestion(q); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// TimedOut is the reason of a task that ran longer than it may.
+func TimedOut(t *fleet.Task) string {
+	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
+}
+
+// EndTask makes the task one that has ended so, with its event.
+func EndTask(tx fleet.Tx, t *fleet.Task, o fleet.Outcome, now time.Time) error {
+	t.Status, t.Reason = o.Status, o.Reason
+	if !t.StopAsked.IsZero() && o.Status != fleet.TaskCompleted {
+		t.Status, t.Reason = fleet.TaskStopped, t.StopReason
+		if t.StopReason == TimedOut(t) {
+			t.Status = fleet.TaskFailed
+		}
+	}
+	if t.Status == fleet.TaskFailed && t.Reason == "" {
+		t.Reason = "the agent does not say why"
+	}
+	t.EndedAt, t.StalledAt, t.LastStep = now, time.Time{}, ""
+	if !o.EndedAt.IsZero() && o.EndedAt.Before(now) { // Fleet may have noticed much later, for example after its own restart
+		t.EndedAt = o.EndedAt
+		if t.EndedAt.Before(t.StartedAt) { // by another clock
+			t.EndedAt = t.StartedAt
+		}
+	}
+	t.Reported = o.Reported && t.Status == o.Status
+	t.Terminal = t.Terminal || o.Terminal
+	t.ChecksFailed = o.ChecksFailed && t.Status == fleet.TaskFailed
+	t.Summary, t.ExitCode = o.Summary, o.ExitCode
+	t.AddUsage(o)
+	if err := keepPayload(tx, t, o.Payload, o.Gap, t.EndedAt); err != nil {
+		return err
+	}
+	text := t.Reason
+	if text == "" {
+		text = t.Headline()
+	}
+	a, err := tx.Agent(t.AgentUID)
+	if err != nil {
+		return err
+	}
+	if a != nil && a.DeletedAt.IsZero() {
+		a.UpdatedAt = now
+		a.Conversed = a.Conversed || o.Conversation
+		if a.OneTask {
+			a.Desired = fleet.DesiredDeleted
+		}
+		if a.Recipe != nil {
+			if err := RevokeAgentTokens(tx, a.UID, now); err != nil {
+				return err
+			}
+		}
+		if err := tx.UpdateAgent(a); err != nil {
+			return err
+		}
+	}
+	if err := refuseMessages(tx, t, now); err != nil {
+		return err
+	}
+	if err := withdrawQuestions(tx, t, now); err != nil {
+		return err
+	}
+	if err := tx.UpdateTask(t); err != nil {
+		return err
+	}
+	return tx.Append(t.Event(fleet.EventTaskEnded, now, text))
+}
+
+// keepPayload keeps the payload, behind what was kept while the task ran, in one piece.
+func keepPayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now time.Time) error {
+	if len(payload) == 0 && t.PayloadSize == 0 {
+		return nil
+	}
+	if t.PayloadSize > 0 {
+		kept, err := tx.Payload(t.ID)
+		if err != nil {
+			return err
+		}
+		payload = append(kept, payload...)
+		gap.Offset += len(kept)
+	}
+	before, hole := t.PayloadSize, t.PayloadGap
+	t.PayloadSize = len(payload)
+	if t.PayloadGap = (fleet.Gap{}); gap.Size > 0 {
+		t.PayloadGap = gap
+	}
+	err := tx.PutPayload(t.ID, payload)
+	if errors.Is(err, fleet.ErrStoreFull) { // how the task ended matters more
+		t.PayloadSize, t.PayloadGap = before, hole
+		return tx.Append(t.Event(fleet.EventTaskStep, now, fmt.Sprintf("a payload of %d bytes is not kept: the disk of the server's data is full", len(payload))))
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// These are the parts that are not places.
+const (
+	partStore = "store"
+	partPoll  = "poll"
+	partDisk  = "disk"
+)
+
+// Health reports on the parts that Fleet needs. It calls the store but no place.
+func (ps *Places) Health(ctx context.Context) fleet.Health {
+	h := fleet.Health{}
+	add := func(part string, since time.Time, reason string) {
+		h.Degraded = append(h.Degraded, fleet.Degraded{Part: part, Since: since, Reason: reason})
+	}
+	for _, p := range ps.Fleet {
+		at, err := p.lastListing(ctx)
+		if err != nil {
+			fail(&ps.unread, fleet.Errorf(fleet.ReasonBackendUnavailable, "the store cannot be read"), ps.cfg.Time())
+			if o := ps.unread.Load(); o != nil {
+				h.Ready = false
+				add(partStore, o.since, o.err.Message)
+			}
+			return h
+		}
+		ps.unread.Store(nil)
+		known := !at.IsZero() || p.IsKnown()
+		h.Ready = h.Ready || known
+		late := ps.cfg.Time().Sub(maxTime(p.ObservedAt(), ps.begun))
+		switch o := p.unlisted.Load(); {
+		case o != nil:
+			add(p.Name, o.since, o.err.Message)
+		case !known:
+			add(p.Name, ps.begun, "it has not listed all its agents yet")
+		case late > stalePolls*p.Interval:
+			add(partPoll, ps.cfg.Time().Add(-late), fmt.Sprintf("%s was last asked for its agents %s ago", p.Name, late.Round(time.Second)))
+		}
+	}
+	if since, full := ps.store.Full(); full {
+		add(partDisk, since, "the disk of the store is full: new agents, tasks and output are refused; agents and tasks can be stopped and deleted")
+	}
+	return h
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,120 @@
+package state
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+)
+
+// listing is one revision of the fleet, with the lists of it that callers have asked for. Callers who see the same
+// agents with the same filter share a list, and whatever else was made of it. It ends with its revision.
+type listing struct {
+	views []*fleet.AgentView // every agent, by name and owner; never changed
+
+	mu     sync.Mutex
+	lists  map[listKey]*fleet.AgentRows
+	kept   int                  // agents of all lists, and leastKept for each
+	places map[listKey][]string // by whose agents they are
+}
+
+const (
+	// maxKept limits what a listing keeps. A list in all its encodings has about 1 KB an agent.
+	maxKept = 20000
+	// leastKept is what a list without agents counts, so that there are not many of them.
+	leastKept = 100
+)
+
+// listKey identifies a list of a revision.
+type listKey struct {
+	all                                bool // every agent, not just the owner's
+	owner, project, place, role, state string
+	offset, count                      int
+}
+
+// List returns the agents that the principal may see and the request selects. The request's filter is resolved.
+func (l *listing) List(p fleet.Principal, r fleet.ListAgentsRequest, place string) (*fleet.AgentRows, error) {
+	offset, count, err := r.Window(0)
+	if err != nil {
+		return nil, err
+	}
+	key := listKey{
+		all: p.Admin, project: r.Project, place: place, role: strings.ToLower(r.Role), state: string(r.Status), offset: offset, count: count,
+	}
+	if !p.Admin {
+		key.owner = p.Name
+	}
+	l.mu.Lock()
+	rows := l.lists[key]
+	l.mu.Unlock()
+	if rows != nil {
+		return rows, nil
+	}
+	match := make([]*fleet.AgentView, 0, 16)
+	for _, v := range l.views {
+		if v.Toolset == fleet.ToolsetFleet && p.MaySee(v.Owner) &&
+			(r.Project == "" || v.Project == r.Project) && (place == "" || v.Place == place) &&
+			(r.Role == "" || strings.EqualFold(v.Role, r.Role)) &&
+			(r.Status == "" || v.Status() == r.Status) {
+			match = append(match, v)
+		}
+	}
+	rows = &fleet.AgentRows{Total: len(match)}
+	if rows.Agents, rows.Next, err = fleet.Cut(match, r.PageRequest, 0); err != nil {
+		return nil, err
+	}
+	return l.keep(key, rows), nil
+}
+
+// keep remembers the list under the key. It returns an equal list instead if there is one, for example of an admin who
+// sees the agents of one owner because there are no others.
+func (l *listing) keep(key listKey, rows *fleet.AgentRows) *fleet.AgentRows {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := leastKept
+	same := false
+	for _, other := range l.lists {
+		if same = other.Total == rows.Total && other.Next == rows.Next && slices.Equal(other.Agents, rows.Agents); same {
+			rows = other
+			break
+		}
+	}
+	if !same {
+		n += len(rows.Agents)
+	}
+	if n > maxKept {
+		return rows
+	}
+	if l.lists == nil || l.kept+n > maxKept {
+		l.lists, l.kept = map[listKey]*fleet.AgentRows{}, 0
+	}
+	l.lists[key] = rows
+	l.kept += n
+	return rows
+}
+
+// PlacesOf returns the names of the places of the agents that the principal may see, sorted.
+func (l *listing) PlacesOf(p fleet.Principal) []string {
+	key := listKey{all: p.Admin}
+	if !p.Admin {
+		key.owner = p.Name
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if names, ok := l.places[key]; ok {
+		return names
+	}
+	names := []string{}
+	for _, v := range l.views {
+		if v.Toolset == fleet.ToolsetFleet && p.MaySee(v.Owner) && !slices.Contains(names, v.Place) {
+			names = append(names, v.Place)
+		}
+	}
+	slices.Sort(names)
+	if l.places == nil {
+		l.places = map[listKey][]string{}
+	}
+	l.places[key] = names
+	return names
+}

@@ -1,0 +1,72 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+func agents(owners ...string) *listing {
+	l := &listing{}
+	for i, owner := range owners {
+		l.views = append(l.views, &fleet.AgentView{Agent: fleet.Agent{UID: fmt.Sprint(i), Name: fmt.Sprint("a", i), Owner: owner, Place: "at-" + owner}})
+	}
+	return l
+}
+
+func rows(t *testing.T, l *listing, p fleet.Principal, r fleet.ListAgentsRequest) *fleet.AgentRows {
+	t.Helper()
+	got, err := l.List(p, r, "")
+	require.NoError(t, err)
+	return got
+}
+
+func TestListsAreShared(t *testing.T) {
+	t.Parallel()
+	l := agents("alice", "bob", "alice")
+	root, alice, bob := fleet.Principal{Name: "root", Admin: true}, fleet.Principal{Name: "alice"}, fleet.Principal{Name: "bob"}
+	require.Equal(t, l.views, rows(t, l, root, fleet.ListAgentsRequest{}).Agents)
+	require.Equal(t, []*fleet.AgentView{l.views[0], l.views[2]}, rows(t, l, alice, fleet.ListAgentsRequest{}).Agents)
+	require.Equal(t, []*fleet.AgentView{l.views[1]}, rows(t, l, bob, fleet.ListAgentsRequest{}).Agents)
+	require.Empty(t, rows(t, l, fleet.Principal{Name: "carol"}, fleet.ListAgentsRequest{}).Agents)
+	require.Empty(t, rows(t, l, fleet.Principal{Name: "at-alice"}, fleet.ListAgentsRequest{}).Agents)
+
+	require.Same(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "alice", Kind: fleet.Controller}, fleet.ListAgentsRequest{}))
+	require.Same(t, rows(t, l, root, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "other", Admin: true}, fleet.ListAgentsRequest{}))
+	require.NotSame(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, alice, fleet.ListAgentsRequest{Role: "coder"}))
+
+	require.Equal(t, []string{"at-alice", "at-bob"}, l.PlacesOf(root))
+	require.Equal(t, []string{"at-alice"}, l.PlacesOf(alice))
+	require.Empty(t, l.PlacesOf(fleet.Principal{Name: "carol"}))
+
+	l = agents("alice", "alice")
+	require.Same(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, root, fleet.ListAgentsRequest{}), "an admin sees the same agents")
+}
+
+func TestDeriveOnce(t *testing.T) {
+	t.Parallel()
+	r := rows(t, agents("alice"), fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{})
+	n := 0
+	for range 3 {
+		require.Equal(t, 1, r.Derive(func() any { n++; return n }))
+	}
+}
+
+func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
+	l := agents("alice")
+	for page := 1; page < 1000; page++ { // all but the first are empty
+		rows(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{PageRequest: fleet.PageRequest{Page: &page}})
+		require.LessOrEqual(t, len(l.lists), maxKept/leastKept)
+	}
+	owners := make([]string, maxKept)
+	for i := range owners {
+		owners[i] = "alice"
+	}
+	l = agents(owners...)
+	require.Len(t, rows(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{}).Agents, maxKept)
+	require.Empty(t, l.lists)
+}

@@ -1,0 +1,53 @@
+package state
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// outage is the error of a place, or of the store, that did not answer.
+type outage struct {
+	err   *fleet.Error
+	at    time.Time // of the last failure
+	since time.Time // of the first consecutive failure
+}
+
+// fail records a failure and reports whether it is the first consecutive one.
+func fail(o *atomic.Pointer[outage], e *fleet.Error, now time.Time) bool {
+	next := &outage{e, now, now}
+	if old := o.Load(); old != nil {
+		next.since = old.since
+	}
+	return o.Swap(next) == nil
+}
+
+// Reached records whether the place answered a call that the place itself answers, not one of its agents.
+func (p *ManagedPlace) Reached(err error) {
+	e, ok := errors.AsType[*fleet.Error](err)
+	switch {
+	case err == nil:
+		p.down.Store(nil)
+	case ok && e.Reason == fleet.ReasonBackendUnavailable:
+		if fail(&p.down, e, p.now()) {
+			p.log.Warn("place does not answer", slog.String("place", p.Name), slog.Any("error", err))
+		}
+	}
+}
+
+// Available returns the error of a place that did not answer recently, so that a caller who wants something done is
+// told at once. Old failures do not count.
+func (p *ManagedPlace) Available() error {
+	o := p.down.Load()
+	if o == nil || p.now().Sub(o.at) > max(stalePolls*p.Interval, leastPause) {
+		return nil
+	}
+	c := *o.err
+	if c.RetryAfter == 0 {
+		c.RetryAfter = p.Interval
+	}
+	return &c
+}

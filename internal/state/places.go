@@ -1,0 +1,155 @@
+package state
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// ManagedPlace is a place with the core's state about it.
+type ManagedPlace struct {
+	fleet.Place
+	Name  string
+	Facts fleet.Traits
+	// OfFleet means that the fleet's agents live in it: its projects and all its workspaces are the fleet's.
+	OfFleet  bool
+	Catalog  *catalog
+	Interval time.Duration // how often its workspaces are listed while nothing changes
+	Grace    time.Duration // how long an interrupted run may take to end
+
+	store fleet.Store
+	log   *slog.Logger
+	now   func() time.Time
+	begun time.Time // when the service was created
+
+	// observed is when its workspaces were last listed completely, in Unix milliseconds; 0 if never.
+	observed atomic.Int64
+	// unlisted is the error of the last listing; nil if it succeeded.
+	unlisted atomic.Pointer[outage]
+	// down is the error of the last call that it did not answer; nil if it answered.
+	down atomic.Pointer[outage]
+	// concealed counts its workspaces that cannot be shown because agents of other places have their names.
+	concealed atomic.Int64
+	// firstPoll is closed after the first listing, successful or not.
+	firstPoll chan struct{}
+	polled    sync.Once // closes firstPoll
+}
+
+// Adopts reports whether listed workspaces that the store does not know are agents to be adopted.
+func (p *ManagedPlace) Adopts() bool { return p.OfFleet && p.Facts.Adopts }
+
+// Places are the places of the configuration.
+type Places struct {
+	Fleet  []*ManagedPlace          // of the fleet, at least one
+	All    []*ManagedPlace          // those and all others
+	byName map[string]*ManagedPlace // all
+	store  fleet.Store
+	cfg    Config
+	begun  time.Time              // when they were created
+	unread atomic.Pointer[outage] // the error of the last read of the store; nil if it succeeded
+}
+
+func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
+	ps := &Places{byName: map[string]*ManagedPlace{}, store: store, cfg: cfg, begun: cfg.Now()}
+	for _, p := range ofFleet {
+		ps.add(p, true)
+	}
+	for _, p := range cfg.Others {
+		ps.add(p, false)
+	}
+	return ps
+}
+
+// add adds the place, unless it is there already.
+func (ps *Places) add(p fleet.Place, ofFleet bool) {
+	t := p.Traits()
+	if ps.byName[t.Name] != nil {
+		return
+	}
+	m := &ManagedPlace{
+		Place: p, Name: t.Name, Facts: t, OfFleet: ofFleet, Catalog: newCatalog(p, ps.cfg.Now),
+		Interval: cmp.Or(ps.cfg.PollInterval, t.PollInterval, 5*time.Second), Grace: cmp.Or(ps.cfg.StopGrace, t.StopGrace, 5*time.Second),
+		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, begun: ps.begun, firstPoll: make(chan struct{}),
+	}
+	ps.byName[t.Name] = m
+	ps.All = append(ps.All, m)
+	if ofFleet {
+		ps.Fleet = append(ps.Fleet, m)
+	}
+}
+
+// Of returns the place of the agent. If the place is no longer configured, it returns one that does not answer, so
+// that nothing of the agent is lost until the place is configured again.
+func (ps *Places) Of(a *fleet.Agent) *ManagedPlace {
+	if p := ps.Lookup(a.Place); p != nil {
+		return p
+	}
+	return ps.Absent(a.Place)
+}
+
+// Lookup returns the place with the name; nil if it is not configured. Agents from before places had names in the store
+// belong to the first place.
+func (ps *Places) Lookup(name string) *ManagedPlace {
+	if name == "" {
+		return ps.Fleet[0]
+	}
+	return ps.byName[name]
+}
+
+// Names returns the names of all places, sorted.
+func (ps *Places) Names() []string { return slices.Sorted(maps.Keys(ps.byName)) }
+
+// With returns the first place that has the driver, preferring places of the fleet; nil if none has it.
+func (ps *Places) With(driver string) *ManagedPlace {
+	for _, p := range ps.All {
+		if _, ok := p.Facts.Driver(driver); ok {
+			return p
+		}
+	}
+	return nil
+}
+
+// State returns the state of the place.
+func (p *ManagedPlace) State() fleet.PlaceState {
+	st := fleet.PlaceState{Name: p.Name, ObservedAt: p.ObservedAt(), Stale: p.stale()}
+	switch o := p.unlisted.Load(); {
+	case o != nil:
+		st.Problem = o.err.Message
+	case p.Adopts() && st.ObservedAt.IsZero():
+		st.Problem = "it has not listed all its agents yet"
+	case st.Stale != "":
+		st.Problem = st.Stale
+	default:
+		st.Problem = p.nameConflicts()
+	}
+	return st
+}
+
+// Absent returns a place that the store names and the configuration does not.
+func (ps *Places) Absent(name string) *ManagedPlace {
+	p := absentPlace{name: name}
+	m := &ManagedPlace{Place: p, Name: name, Facts: p.Traits(), Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger}
+	o := &outage{err: p.err(), at: ps.cfg.Time(), since: ps.begun}
+	m.down.Store(o)
+	m.unlisted.Store(o)
+	return m
+}
+
+// SameName returns the agent that prevents an agent of the place from having the name: one of the same owner in any
+// place, or one of any owner in this place if it has a single namespace for all owners. It returns nil if there is
+// none.
+func (p *ManagedPlace) SameName(tx fleet.ReadTx, name, owner string) (*fleet.Agent, error) {
+	agents, err := tx.AgentsByName(name, "")
+	for _, a := range agents {
+		if a.Owner == owner || p.Facts.UniqueNames && a.Place == p.Name {
+			return a, err
+		}
+	}
+	return nil, err
+}

@@ -1,0 +1,86 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// PollKey is the name of the polling lease of the place, and of the note of its last complete listing.
+func (p *ManagedPlace) PollKey() string { return "poll/" + p.Name }
+
+// ListingError returns the error of the last listing; nil if it succeeded.
+func (p *ManagedPlace) ListingError() error {
+	if o := p.unlisted.Load(); o != nil {
+		return o.err
+	}
+	return nil
+}
+
+// ListingFailed records that the place did not list its workspaces.
+func (p *ManagedPlace) ListingFailed(err error) {
+	e := listingOutage(err)
+	p.Reached(e)
+	fail(&p.unlisted, e, p.now())
+	p.polled.Do(func() { close(p.firstPoll) })
+}
+
+// ListingSucceeded records that the place has listed its workspaces.
+func (p *ManagedPlace) ListingSucceeded() {
+	p.Reached(nil)
+	p.unlisted.Store(nil)
+}
+
+// Listed records that the store has everything that the place had at that time.
+func (p *ManagedPlace) Listed(ctx context.Context, at time.Time) error {
+	p.observed.Store(at.UnixMilli())
+	p.polled.Do(func() { close(p.firstPoll) })
+	return p.store.Note(ctx, p.PollKey(), at)
+}
+
+// Hidden returns how many workspaces cannot be shown because agents of other places have their names.
+func (p *ManagedPlace) Hidden() int64 { return p.concealed.Load() }
+
+// SetHidden records how many workspaces cannot be shown.
+func (p *ManagedPlace) SetHidden(n int64) { p.concealed.Store(n) }
+
+// maxReportGap is how long the polling process may report nothing before the place counts as down. It covers the time
+// for which a dead process keeps the lease.
+const maxReportGap = 10 * time.Second
+
+// SyncHealth takes in what the polling process has recorded: when the place was last listed, and so whether it answers.
+func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration) error {
+	at, err := p.lastListing(ctx)
+	if err != nil || at.IsZero() {
+		return err
+	}
+	gap := p.now().Sub(at)
+	if gap > max(4*p.Interval, min(callTimeout, maxReportGap)) {
+		p.ListingFailed(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s has not answered for %s", p.Name, gap.Round(time.Second)))
+		return nil
+	}
+	if o := p.down.Load(); o != nil && at.After(o.at) {
+		p.Reached(nil)
+	}
+	if o := p.unlisted.Load(); o != nil && at.After(o.at) {
+		p.unlisted.Store(nil)
+	}
+	p.polled.Do(func() { close(p.firstPoll) })
+	return nil
+}
+
+// listingOutage makes err the error of a place that did not list its workspaces, whatever its own reason is: to
+// callers, a token that Coder does not accept is as bad as a Coder that is down.
+func listingOutage(err error) *fleet.Error {
+	words := fleet.PublicMessage(err)
+	e, ok := errors.AsType[*fleet.Error](err)
+	switch {
+	case ok && e.Reason == fleet.ReasonBackendUnavailable:
+		return e
+	case ok:
+		err = e.Cause
+	}
+	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", words).WithCause(err)
+}

@@ -1,0 +1,142 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// projectsWait is how long a place may take to list its projects where those of other places are asked for too.
+const projectsWait = 5 * time.Second
+
+// Projects returns the projects of the places, by name, and the errors of the places that do not tell theirs, by place. A
+// place that does not answer keeps nobody waiting for those that do.
+func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []fleet.Project, errs map[string]error) {
+	type answer struct {
+		projects []fleet.Project
+		err      error
+	}
+	answers := make([]answer, len(places))
+	var asking sync.WaitGroup
+	for i, p := range places {
+		asking.Go(func() {
+			a := &answers[i]
+			if len(places) == 1 {
+				a.projects, a.err = p.Catalog.Projects(ctx)
+				return
+			}
+			a.projects, a.err = p.projectsWithin(ctx, min(projectsWait, ps.cfg.CallTimeout))
+		})
+	}
+	asking.Wait()
+	errs = map[string]error{}
+	for i, p := range places {
+		if err := answers[i].err; err != nil {
+			errs[p.Name] = err
+		}
+		for _, project := range answers[i].projects {
+			project.Place = p.Name
+			all = append(all, project)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b fleet.Project) int { return cmp.Compare(a.Name, b.Name) })
+	return all, errs
+}
+
+// projectsWithin returns the projects of the place. A place that does not answer within the limit, or did not when it was
+// last asked, has those that it had before.
+func (p *ManagedPlace) projectsWithin(ctx context.Context, limit time.Duration) ([]fleet.Project, error) {
+	down := p.Available()
+	if down == nil {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		projects, err := p.Catalog.Projects(limited)
+		if err == nil || ctx.Err() != nil || limited.Err() == nil {
+			return projects, err
+		}
+		down = fleet.Errorf(fleet.ReasonBackendUnavailable, "it did not list them within %s", limit).WithCause(err)
+		p.Reached(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s did not list its projects within %s", p.Name, limit).WithCause(err))
+	}
+	if old := p.Catalog.remembered(); old != nil {
+		return old, nil
+	}
+	err := fleet.Errorf(fleet.ReasonBackendUnavailable, "the projects of %s are not known yet: %s", p.Name, fleet.PublicMessage(down)).WithCause(down)
+	if e, ok := errors.AsType[*fleet.Error](down); ok {
+		err.RetryAfter = e.RetryAfter
+	}
+	return nil, err
+}
+
+// ProjectRefs returns how callers name the projects: by name, and as PLACE/NAME where several places have the name.
+func ProjectRefs(projects []fleet.Project) []string {
+	count := map[string]int{}
+	for _, p := range projects {
+		count[strings.ToLower(p.Name)]++
+	}
+	names := make([]string, len(projects))
+	for i, p := range projects {
+		names[i] = p.Name
+		if count[strings.ToLower(p.Name)] > 1 {
+			names[i] = p.Place + "/" + p.Name
+		}
+	}
+	return names
+}
+
+// MatchProjects returns the projects of the places that a caller means by ref: a name, or PLACE/NAME. There is at least one,
+// of several places if they have the name and ref does not say which. place is the one that ref says, or "".
+//
+// The error of a place that does not tell its projects counts only if no other place has the project.
+func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*ManagedPlace) (match []fleet.Project, place string, err error) {
+	name := ref
+	if before, after, found := strings.Cut(ref, "/"); found {
+		if i := slices.IndexFunc(places, func(p *ManagedPlace) bool { return strings.EqualFold(p.Name, before) }); i >= 0 {
+			places, name, place = places[i:i+1], after, places[i].Name
+		}
+	}
+	all, errs := ps.Projects(ctx, places)
+	for _, means := range []func(fleet.Project) bool{
+		func(p fleet.Project) bool { return strings.EqualFold(p.Name, name) },
+		func(p fleet.Project) bool { return p.Matches(name) },
+	} {
+		for _, p := range all {
+			if means(p) {
+				match = append(match, p)
+			}
+		}
+		if len(match) > 0 {
+			return match, place, nil
+		}
+	}
+	for _, p := range places {
+		if err := errs[p.Name]; err != nil {
+			return nil, place, err
+		}
+	}
+	names := ProjectRefs(all)
+	return nil, place, fleet.Errorf(fleet.ReasonProjectNotFound, "project %q not found: the projects are %s", fleet.Shorten(ref, 60), fleet.JoinNames(names)).Next("{list_agent_projects} describes them").
+		With("project", fleet.Shorten(ref, 60)).With("available", strings.Join(names, ", "))
+}
+
+// FindProject returns the one project of the places that a caller means by ref, and its place. INVALID_ARGUMENT if several
+// places have it and ref does not say which.
+func (ps *Places) FindProject(ctx context.Context, ref string, places ...*ManagedPlace) (fleet.Project, *ManagedPlace, error) {
+	match, _, err := ps.MatchProjects(ctx, ref, places)
+	if err != nil {
+		return fleet.Project{}, nil, err
+	}
+	for _, p := range match {
+		if p.Place != match[0].Place {
+			names := ProjectRefs(match)
+			return fleet.Project{}, nil, fleet.Invalid(fleet.ReasonInvalidArgument, "project", "several places have a project %q: say which, one of %s", fleet.Shorten(ref, 60), fleet.JoinNames(names)).
+				With("available", strings.Join(names, ", "))
+		}
+	}
+	return match[0], ps.byName[match[0].Place], nil
+}

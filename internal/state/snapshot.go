@@ -1,0 +1,199 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+)
+
+// Snapshot is the fleet in memory: every existing agent with its active task. Each read first asks the store for the
+// newest event and loads what has changed, so a caller sees its own writes and those of other processes. Its views are
+// shared and never changed.
+type Snapshot struct {
+	store fleet.Store
+
+	mu     sync.RWMutex
+	loaded bool
+	seq    int64
+	byUID  map[string]*fleet.AgentView
+	byName map[string][]*fleet.AgentView // lower-case name
+	sorted []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
+	listed *listing                      // of sorted; nil until it is asked for
+
+	loading sync.Mutex // one refresh at a time; others wait for it
+}
+
+// NewSnapshot returns a snapshot that is loaded by its first refresh.
+func NewSnapshot(store fleet.Store) *Snapshot {
+	return &Snapshot{store: store, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}}
+}
+
+// Refresh loads what was committed before it was called.
+func (s *Snapshot) Refresh(ctx context.Context) error {
+	last, err := s.store.LastSeq(ctx)
+	if err != nil {
+		return err
+	}
+	if s.has(last) {
+		return nil
+	}
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if s.has(last) {
+		return nil
+	}
+	s.mu.RLock()
+	since, all := s.seq, !s.loaded
+	s.mu.RUnlock()
+
+	var uids []string
+	var views []*fleet.AgentView
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if last, err = tx.LastSeq(); err != nil {
+			return err
+		}
+		if all {
+			views, err = tx.LiveAgentViews()
+			return err
+		}
+		if uids, err = tx.ChangedAgents(since); err != nil {
+			return err
+		}
+		views, err = tx.AgentViews(uids)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.apply(last, uids, views)
+	return nil
+}
+
+func (s *Snapshot) has(seq int64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.loaded && s.seq >= seq
+}
+
+func (s *Snapshot) apply(seq int64, changed []string, views []*fleet.AgentView) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq, s.loaded = seq, true
+	switch n := len(changed) + len(views); {
+	case n == 0:
+		return
+	case n > sortAnew:
+		s.sorted = nil
+	default:
+		s.sorted = slices.Clone(s.sorted) // callers hold the old one
+	}
+	s.listed = nil
+	for _, uid := range changed {
+		s.remove(uid)
+	}
+	for _, v := range views {
+		if v.DeletedAt.IsZero() {
+			s.add(v)
+		}
+	}
+}
+
+// sortAnew is the number of changes from which sorting the whole fleet is faster than inserting each.
+const sortAnew = 64
+
+func (s *Snapshot) add(v *fleet.AgentView) {
+	s.byUID[v.UID] = v
+	key := strings.ToLower(v.Name)
+	s.byName[key] = append(slices.Clone(s.byName[key]), v)
+	if s.sorted != nil {
+		i, _ := slices.BinarySearchFunc(s.sorted, v, ByName)
+		s.sorted = slices.Insert(s.sorted, i, v)
+	}
+}
+
+func (s *Snapshot) remove(uid string) {
+	v := s.byUID[uid]
+	if v == nil {
+		return
+	}
+	delete(s.byUID, uid)
+	key := strings.ToLower(v.Name)
+	rest := slices.DeleteFunc(slices.Clone(s.byName[key]), func(x *fleet.AgentView) bool { return x.UID == uid })
+	if len(rest) == 0 {
+		delete(s.byName, key)
+	} else {
+		s.byName[key] = rest
+	}
+	if i, found := slices.BinarySearchFunc(s.sorted, v, ByName); found {
+		s.sorted = slices.Delete(s.sorted, i, i+1)
+	}
+}
+
+// ByName is the order of the fleet. It is total.
+func ByName(a, b *fleet.AgentView) int {
+	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Owner, b.Owner))
+}
+
+func (s *Snapshot) Get(uid string) *fleet.AgentView {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.byUID[uid]
+}
+
+// Find returns the agent that p's reference names: p's own first, another owner's only if p may see it.
+func (s *Snapshot) Find(p fleet.Principal, name, owner string) (*fleet.AgentView, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var seen []*fleet.AgentView
+	for _, v := range s.byName[strings.ToLower(name)] {
+		switch {
+		case v.Toolset != fleet.ToolsetFleet, !p.MaySee(v.Owner):
+		case owner == "" && v.Owner == p.Name, owner != "" && v.Owner == owner:
+			return v, nil
+		case owner == "":
+			seen = append(seen, v)
+		}
+	}
+	switch len(seen) {
+	case 0:
+		return nil, fleet.AgentNotFound(name)
+	case 1:
+		return seen[0], nil
+	}
+	var refs []string
+	for _, v := range seen {
+		refs = append(refs, v.Name+"@"+v.Owner)
+	}
+	slices.Sort(refs)
+	return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "several agents are named %q: say which, one of %s", name, fleet.JoinNames(refs))
+}
+
+// All returns every agent, by name and owner.
+func (s *Snapshot) All() []*fleet.AgentView { return s.Listing().views }
+
+// Listing returns the current revision of the fleet.
+func (s *Snapshot) Listing() *listing {
+	s.mu.RLock()
+	listed := s.listed
+	s.mu.RUnlock()
+	if listed != nil {
+		return listed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sorted == nil {
+		s.sorted = make([]*fleet.AgentView, 0, len(s.byUID))
+		for _, v := range s.byUID {
+			s.sorted = append(s.sorted, v)
+		}
+		slices.SortFunc(s.sorted, ByName)
+	}
+	if s.listed == nil {
+		s.listed = &listing{views: s.sorted}
+	}
+	return s.listed
+}

@@ -1,0 +1,27 @@
+package state
+
+import (
+	"log/slog"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+// Fleet is what the service and the reconciler of one process share: the store, the places with their health, the
+// snapshot of the store, and the configuration.
+type Fleet struct {
+	Store    fleet.Store
+	Config   Config // with its defaults
+	Log      *slog.Logger
+	Places   *Places
+	Snapshot *Snapshot
+}
+
+// New returns the state over the store and the places of the fleet's agents, at least one. It starts nothing.
+func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
+	cfg = cfg.withDefaults()
+	return &Fleet{Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: NewSnapshot(store)}
+}
+
+// Time returns the time with the precision of the store.
+func (c Config) Time() time.Time { return c.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,336 @@
+// Package lifecycle is the toolset of agents that work on one contract each: start one, ask for its progress, and let
+// it report that it is done. A contract is one task on an agent of its own and follows the rules of the core.
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// Status is the progress of a contract's agent.
+type Status string
+
+// These are the statuses of an agent.
+const (
+	Running   Status = "running"
+	Stopped   Status = "stopped"
+	Completed Status = "completed"
+)
+
+// Completion says how a contract's end is known.
+type Completion string
+
+// These are the kinds of completion. It is empty while the agent runs, and if its run was stopped or failed without a
+// report.
+const (
+	Reported Completion = "reported" // the agent reported it
+	Inferred Completion = "inferred" // the run ended without an error
+)
+
+// Agent is the progress of an agent.
+type Agent struct {
+	ID         string
+	Known      bool // false: no such agent is visible to the caller, and nothing else is set
+	Status     Status
+	Started    time.Time
+	Ended      time.Time // when it completed or was stopped; zero while it runs
+	Summary    string    // what it reported about its work
+	Completion Completion
+	Reason     string // why it was stopped or failed
+	Preview    string // the end of its output while it runs
+	Payload    int    // size of its payload before compression, in bytes
+	CostUSD    float64
+	Checks     *fleet.TaskChecks // nil if there are none
+	Title      string            // first line of the contract; set by List
+	Work       string            // where its work is, for people, after it has ended; empty if nothing is kept
+}
+
+// Service starts agents on contracts and reports their progress.
+type Service struct {
+	core *service.Service
+	cfg  Config
+	base func() string
+}
+
+// New returns the toolset over the core. base returns the address of this server's REST face without a trailing slash,
+// for the addresses of payloads; "" if it has none.
+func New(core *service.Service, cfg Config, base func() string) *Service {
+	var t fleet.Traits
+	if cfg.Backend != "" {
+		t, _ = core.TraitsOf(cfg.Backend)
+	}
+	return &Service{core: core, cfg: cfg.withDefaults(t), base: base}
+}
+
+// StartRequest is a contract.
+type StartRequest struct {
+	Contract string
+	// Project and Role select the fleet's project for the agent; empty means as configured.
+	Project, Role string
+	RequestID     string
+}
+
+// Start makes an agent and starts it on the contract. It does not wait for it.
+func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
+	contract := r.Contract
+	if strings.ContainsRune(contract, 0) {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has a NUL character in it, which no agent can be given: take it out")
+	}
+	if strings.TrimSpace(contract) == "" {
+		return nil, fleet.Invalid(fleet.ReasonTaskRequired, "contract", "the contract is empty: say what the agent has to deliver")
+	}
+	if len(contract) > fleet.MaxText {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has %d bytes, and at most %d are taken: put the rest into a file the agent can read", len(contract), fleet.MaxText)
+	}
+	cfg, err := s.cfg.with(r.Project, r.Role)
+	if err != nil {
+		return nil, err
+	}
+	id := s.core.NewID()
+	v, err := s.core.Launch(ctx, service.LaunchRequest{
+		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Place: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
+		UID: id, Spec: systemPrompt(id, contract), Recipe: cfg.recipe(id, contract), OneTask: true, Prompt: contract,
+		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role}, Also: s.admit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := agentOf(v.UID, v, "")
+	a.Status, a.Ended = Running, time.Time{} // every answer to the same start reports this
+	return a, nil
+}
+
+// admit returns LIMIT_REACHED if the owner of the agent, which the transaction has added already, has too many.
+func (s *Service) admit(tx fleet.Tx, a *fleet.Agent, _ *fleet.Task) error {
+	h, err := tx.Holdings(a.Owner)
+	if err != nil {
+		return err
+	}
+	if n := h.Agents[fleet.ToolsetLifecycle]; n > s.cfg.MaxRunning {
+		return fleet.LimitReached("lifecycle.max_running", int64(n-1), int64(s.cfg.MaxRunning), "agents of contracts", "wait for one to end, or stop one with agent_stop")
+	}
+	return nil
+}
+
+// with returns the configuration of agents in the project and role, if a request names them.
+func (c Config) with(project, role string) (Config, error) {
+	switch {
+	case project != "":
+		c.Backend, c.Driver, c.Project, c.Role = "", "", project, role
+	case role != "" && c.Project == "":
+		return c, fleet.Invalid(fleet.ReasonInvalidArgument, "role", "role is %q and there is no project: name the project that has the role", role).Next("{list_agent_projects} shows the projects")
+	case role != "":
+		c.Role = role
+	}
+	return c, nil
+}
+
+// recipe returns the recipe of the agent.
+func (c Config) recipe(id, contract string) *fleet.Recipe {
+	r := &fleet.Recipe{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
+	if c.Driver == "" {
+		return r // the project defines the agent, which gets the system prompt as its spec
+	}
+	r.System, r.Model, r.Command, r.Allow, r.Deny = systemPrompt(id, contract), c.Model, c.Command, c.Allow, c.Deny
+	r.Ask, r.AskTimeout = c.Ask, c.AskTimeout
+	r.PassEnv, r.Document = c.PassEnv, c.Document
+	if r.Driver == "cagent" && r.Document == "" {
+		r.Document = fmt.Sprintf("version: \"2\"\nagents:\n  root:\n    model: %q\n    description: works on one contract\n    instruction: Do what the contract says.\n", c.Model)
+		r.Model = ""
+	}
+	return r
+}
+
+// MaxIDs is how many agents one call can ask about.
+const MaxIDs = 1000
+
+// Status returns the progress of the agents, in the order of the ids.
+func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
+	if len(ids) == 0 {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids is empty").Next("{agent_start} gives ids")
+	}
+	if len(ids) > MaxIDs {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids has %d ids: give at most %d, and call again for the others", len(ids), MaxIDs)
+	}
+	views, previews, err := s.core.AgentsByUID(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	agents := make([]*Agent, len(ids))
+	for i, id := range ids {
+		agents[i] = s.withWork(agentOf(id, views[i], previews[i]), views[i])
+	}
+	return agents, nil
+}
+
+// List is a page of contracts.
+type List struct {
+	Agents                       []*Agent
+	Total, Page, PageSize, Pages int
+	Next                         string // cursor of the next page; "" on the last one
+}
+
+// List returns a page of the contracts that the caller may see, newest first.
+func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*List, error) {
+	toolset := fleet.ToolsetLifecycle
+	h, err := s.core.ListTasks(ctx, service.ListTasksRequest{Toolset: &toolset, PageRequest: page})
+	if err != nil {
+		return nil, err
+	}
+	l := &List{Agents: []*Agent{}, Total: h.Total, Page: h.Page, PageSize: h.PageSize, Pages: h.Pages, Next: h.Next}
+	if len(h.Tasks) == 0 {
+		return l, nil
+	}
+	ids := make([]string, len(h.Tasks))
+	for i, t := range h.Tasks {
+		ids[i] = t.AgentUID
+	}
+	if l.Agents, err = s.Status(ctx, ids); err != nil {
+		return nil, err
+	}
+	for i, a := range l.Agents {
+		a.Preview, a.Title = "", h.Tasks[i].Title()
+	}
+	return l, nil
+}
+
+// withWork adds where an ended agent's work is. Until its workspace is deleted, that is the directory where it worked.
+func (s *Service) withWork(a *Agent, v *fleet.AgentView) *Agent {
+	if !a.Known || a.Status == Running {
+		return a
+	}
+	if !v.DeletedAt.IsZero() {
+		a.Work = v.StateReason
+		return a
+	}
+	t, ok := s.core.TraitsOf(v.Place)
+	branch := v.Metadata["branch"]
+	switch {
+	case !ok || !t.Keeps || v.Location == "":
+	case branch != "":
+		a.Work = fmt.Sprintf("it worked in %s, a working copy of %s on the branch %s", v.Location, v.Metadata["repository"], branch)
+	default:
+		a.Work = "it worked in " + v.Location
+	}
+	return a
+}
+
+// agentOf returns the progress of an agent. nil, or an agent of another toolset, counts as unknown.
+func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
+	if v == nil || v.Toolset != fleet.ToolsetLifecycle || v.Task == nil {
+		return &Agent{ID: id}
+	}
+	t := v.Task
+	a := &Agent{
+		ID: id, Known: true, Started: t.StartedAt, Ended: t.EndedAt, Summary: t.Summary, Reason: t.Reason, Preview: preview,
+		Payload: t.PayloadSize, CostUSD: t.CostUSD, Checks: v.Checks,
+	}
+	switch t.Status {
+	case fleet.TaskCompleted:
+		a.Status = Completed
+	case fleet.TaskStopped, fleet.TaskFailed:
+		a.Status = Stopped
+	case fleet.TaskPending, fleet.TaskRunning:
+		a.Status = Running
+	}
+	switch {
+	case t.Reported:
+		a.Completion = Reported
+	case a.Status == Completed:
+		a.Completion = Inferred
+	}
+	return a
+}
+
+// Complete records that the agent's contract is fulfilled. It does not change an agent that has ended.
+func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*Agent, error) {
+	switch {
+	case strings.TrimSpace(summary) == "":
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary is empty: say in a few sentences what was done")
+	case len(summary) > fleet.MaxText:
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary has %d bytes, and at most %d are taken: put the rest into the payload", len(summary), fleet.MaxText)
+	}
+	if err := s.mine(ctx, id); err != nil {
+		return nil, err
+	}
+	t, err := s.core.CompleteByUID(ctx, id, summary, []byte(payload), s.cfg.MaxPayload)
+	return ended(id, t, err)
+}
+
+// Stop stops the agent. After Stop returns, the agent begins no further request to its model. It does not change an
+// agent that has ended.
+func (s *Service) Stop(ctx context.Context, id string) (*Agent, error) {
+	if err := s.mine(ctx, id); err != nil {
+		return nil, err
+	}
+	t, err := s.core.StopByUID(ctx, id)
+	return ended(id, t, err)
+}
+
+func ended(id string, t *fleet.Task, err error) (*Agent, error) {
+	if err != nil {
+		return nil, err
+	}
+	return agentOf(id, &fleet.AgentView{Agent: fleet.Agent{Toolset: fleet.ToolsetLifecycle}, Task: t}, ""), nil
+}
+
+// mine returns AGENT_NOT_FOUND unless the agent belongs to a contract that the caller may change.
+func (s *Service) mine(ctx context.Context, id string) error {
+	if id == "" {
+		return errNoID()
+	}
+	views, _, err := s.core.AgentsByUID(ctx, []string{id})
+	if err == nil && (views[0] == nil || views[0].Toolset != fleet.ToolsetLifecycle) {
+		err = NotFound(id)
+	}
+	return err
+}
+
+func errNoID() *fleet.Error {
+	return fleet.Invalid(fleet.ReasonInvalidArgument, "agent_id", "agent_id is required").Next("{agent_start} gives ids")
+}
+
+// NotFound returns the error for an agent that does not exist.
+func NotFound(id string) *fleet.Error {
+	if len(id) > 60 {
+		id = strings.ToValidUTF8(id[:60], "") + "…"
+	}
+	return fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q not found", id).With("agent_id", id).Next("{agent_list} shows the agents")
+}
+
+// Append appends to the payload of a running agent and returns the payload's new size.
+func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int, error) {
+	if piece == "" {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "chunk", "chunk is empty: there is nothing to add")
+	}
+	if err := service.CheckRequestID(requestID); err != nil {
+		return 0, err
+	}
+	if err := s.mine(ctx, id); err != nil {
+		return 0, err
+	}
+	return s.core.AppendPayload(ctx, id, []byte(piece), s.cfg.MaxPayload, requestID)
+}
+
+// Payload returns the agent's payload, compressed with gzip. PAYLOAD_NOT_FOUND if it has none.
+func (s *Service) Payload(ctx context.Context, id string) ([]byte, error) {
+	if id == "" {
+		return nil, errNoID()
+	}
+	packed, _, err := s.core.PackedPayload(ctx, id)
+	return packed, err
+}
+
+// PayloadURL returns the address for downloading the agent's payload; "" if this server has no REST face.
+func (s *Service) PayloadURL(id string) string {
+	base := s.base()
+	if base == "" {
+		return ""
+	}
+	return base + "/api/agents/" + id + "/payload"
+}

@@ -1,0 +1,208 @@
+package providers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// MaxTimeout is the longest time limit of a request.
+const MaxTimeout = 24 * time.Hour
+
+// MaxCapabilities is how many capabilities a request can require.
+const MaxCapabilities = 50
+
+// ExecuteRequest is a request to an agent.
+type ExecuteRequest struct {
+	Agent, Prompt string
+	Context       map[string]any // put before the prompt
+	Capabilities  []string       // required of the agent
+	Timeout       *int           // in seconds; nil means Config.Timeout
+	Config        map[string]any // overrides of the provider's settings
+	RequestID     string
+}
+
+// Answer is the result of a request. A request that failed is an answer too, with its Error set.
+type Answer struct {
+	Content  string
+	Error    string // empty on success
+	Warnings []string
+	Took     time.Duration
+
+	Agent   string
+	Kind    Kind // empty if there is no such agent
+	Model   string
+	TaskID  string // empty if nothing was started
+	Usage   fleet.Usage
+	CostUSD float64
+	Turns   int
+}
+
+// Execute gives the request to the agent and waits for the result. If the agent does not exist, has no key, takes too
+// long or fails, the result is an Answer with an Error. A request that can never succeed is INVALID_ARGUMENT, and one
+// beyond the caller's limits is LIMIT_REACHED. If the caller disconnects, the run is stopped.
+func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error) {
+	who, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	timeout, err := s.checkRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := promptOf(r.Prompt, r.Context)
+	if err != nil {
+		return nil, err
+	}
+	p := s.find(r.Agent)
+	if p == nil {
+		return &Answer{Agent: show(r.Agent), Error: s.unknown(r.Agent)}, nil
+	}
+	if err := checkConfig(p, r.Config); err != nil {
+		return nil, err
+	}
+	config, dropped := fit(p, r.Config)
+	a := &Answer{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.lacks(r.Capabilities), dropped...)}
+	key, _ := s.key(p)
+	if p.Kind == KindAPI && key == "" {
+		a.Error = missingKey(p)
+		return a, nil
+	}
+	tools, warnings, err := s.toolsFor(ctx, who, p)
+	if err != nil {
+		return nil, err
+	}
+	a.Warnings = append(a.Warnings, warnings...)
+	recipe, err := s.recipeOf(who, p, key, config, tools)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := s.limits.enter(who.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.execute(ctx, p, a, service.LaunchRequest{
+		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Recipe: recipe, Name: p.Name,
+		OneTask: true, Prompt: prompt, Timeout: timeout, RequestID: r.RequestID,
+	}, timeout)
+}
+
+// spare is how much longer than its timeout a request waits. The host ends a run at its timeout and reports its usage
+// by then. A run that survives is stopped here.
+const spare = 5 * time.Second
+
+func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
+	if r.Agent == "" {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent, see list_available_agents")
+	}
+	if len(r.Capabilities) > MaxCapabilities {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "capabilities", "capabilities has %d entries, and at most %d are taken", len(r.Capabilities), MaxCapabilities)
+	}
+	if r.Timeout == nil {
+		return s.cfg.Timeout, nil
+	}
+	if most := int(MaxTimeout.Seconds()); *r.Timeout < 1 || *r.Timeout > most {
+		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "timeout", "timeout is %d: give 1 to %d seconds", *r.Timeout, most)
+	}
+	return time.Duration(*r.Timeout) * time.Second, nil
+}
+
+// lacks returns a warning for each capability that the provider does not have.
+func (p *Provider) lacks(wanted []string) (warnings []string) {
+	for i, c := range wanted {
+		if name := strings.ToLower(strings.TrimSpace(c)); !slices.Contains(p.Capabilities, name) && !slices.Contains(wanted[:i], c) {
+			warnings = append(warnings, fmt.Sprintf("The agent %q does not support %q: it has %s", p.Name, show(c), strings.Join(p.Capabilities, ", ")))
+		}
+	}
+	return warnings
+}
+
+// execute launches the agent, waits for its task, and returns the answer.
+func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service.LaunchRequest, timeout time.Duration) (*Answer, error) {
+	if _, ok := s.core.PlaceWith(r.Recipe.Driver); !ok {
+		a.Error = fmt.Sprintf("The agent %q cannot run here: no place of this server has the driver %q", p.Name, r.Recipe.Driver)
+		return a, nil
+	}
+	begun := time.Now()
+	waiting, cancel := context.WithTimeout(ctx, timeout+spare)
+	defer cancel()
+	v, err := s.core.Launch(waiting, r)
+	if err != nil {
+		return nil, err
+	}
+	a.TaskID = v.Task.ID
+	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, nil)
+	if err == nil {
+		return s.answer(ctx, a, task, timeout)
+	}
+	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), spare)
+	defer done()
+	if ctx.Err() != nil { // the caller has disconnected: stop without waiting; the task records the usage
+		return nil, errors.Join(err, s.core.AskStopTask(stopping, v.Task.ID))
+	}
+	late := waiting.Err() != nil
+	task, stopErr := s.core.StopByUID(stopping, v.UID)
+	if !late || stopErr != nil { // the store has failed
+		return nil, errors.Join(err, stopErr)
+	}
+	a.Took = time.Since(begun)
+	if task.Status != fleet.TaskStopped { // it has ended after all
+		return s.answer(ctx, a, task, timeout)
+	}
+	a.Error = tookTooLong(timeout)
+	return a, nil
+}
+
+func tookTooLong(timeout time.Duration) string {
+	return fmt.Sprintf("The request took longer than its timeout of %s and was stopped: give it a longer timeout, or ask for less", seconds(timeout))
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+
+// answer returns the Answer for a task that has ended.
+func (s *Service) answer(ctx context.Context, a *Answer, t *fleet.Task, timeout time.Duration) (*Answer, error) {
+	a.Took = t.EndedAt.Sub(t.CreatedAt)
+	a.Usage, a.CostUSD, a.Turns = t.Usage, t.CostUSD, t.Turns
+	if t.Usage.Model != "" {
+		a.Model = t.Usage.Model
+	}
+	full := t.Summary
+	if t.PayloadSize > 0 {
+		payload, err := s.core.Payload(ctx, t.ID)
+		if err != nil {
+			return nil, err
+		}
+		full = string(payload)
+	}
+	a.Content = s.withoutKeys(strings.TrimRight(full, "\r\n")) // a program ends its last line, an answer does not
+	switch {
+	case t.Status == fleet.TaskCompleted:
+	case a.Took >= timeout:
+		a.Error = tookTooLong(timeout)
+	default:
+		a.Error = s.redact(fmt.Sprintf("The agent %q %s: %s", a.Agent, verbs[t.Status], orUnknown(t.Reason)))
+	}
+	return a, nil
+}
+
+var verbs = map[fleet.TaskStatus]string{fleet.TaskFailed: "failed", fleet.TaskStopped: "was stopped"}
+
+func orUnknown(reason string) string {
+	if reason == "" {
+		return "it does not say why"
+	}
+	return reason
+}
+
+// Tokens returns how many tokens the request has used, if that is known.
+func (a *Answer) Tokens() int {
+	return int(min(a.Usage.InputTokens+a.Usage.OutputTokens, math.MaxInt32))
+}

@@ -1,0 +1,374 @@
+package providers_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/service"
+	"fleet/internal/toolset/providers"
+)
+
+// TestExecute gives requests to a model, a program and a local server, and checks the results.
+func TestExecute(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	a := h.execute(providers.ExecuteRequest{
+		Agent: "claude", Prompt: "cost 0.25 3\nusage claude-real-1 100 50\npayload def fibonacci(n): ...\ndone wrote it", Capabilities: []string{"code_generation"},
+	})
+	require.Empty(t, a.Error)
+	require.Equal(t, "def fibonacci(n): ...", a.Content, "the whole result goes before its summary")
+	require.Equal(t, 150, a.Tokens())
+	require.Equal(t, "claude-real-1", a.Model)
+	require.InDelta(t, 0.25, a.CostUSD, 0)
+	require.Equal(t, 3, a.Turns)
+	require.Positive(t, a.Took)
+	require.Empty(t, a.Warnings)
+	require.NotEmpty(t, a.TaskID)
+
+	a = h.execute(providers.ExecuteRequest{Agent: "Claude-Code", Prompt: "hello"})
+	require.Equal(t, "Handled: hello", a.Content)
+	require.Equal(t, "claude", h.recipe().Driver)
+
+	a = h.execute(providers.ExecuteRequest{Agent: "ollama", Prompt: "--help"})
+	require.Equal(t, "Handled: --help", a.Content)
+	require.Equal(t, "llama3.2", a.Model)
+
+	listed, err := h.core.ListAgents(h.as("alice"), fleet.ListAgentsRequest{})
+	require.NoError(t, err)
+	require.Empty(t, listed.Agents, "the agents of requests are no agents of the fleet")
+}
+
+// TestExecuteFails produces every error of the contract. Each is an answer that names the reason.
+func TestExecuteFails(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	for _, c := range []struct {
+		name    string
+		r       providers.ExecuteRequest
+		says    []string
+		content string
+		begun   bool
+	}{
+		{"unknown agent", providers.ExecuteRequest{Agent: "hal", Prompt: "p"}, []string{`no agent "hal"`, "claude, claude-code"}, "", false},
+		{"no key", providers.ExecuteRequest{Agent: "openai", Prompt: "p"}, []string{"no key", "OPENAI_API_KEY"}, "", false},
+		{
+			"an API error with the key in it",
+			providers.ExecuteRequest{Agent: "claude", Prompt: "fail 401 Unauthorized: invalid x-api-key " + claudeKey + " (request req_123)"},
+			[]string{`agent "claude" failed`, "401 Unauthorized: invalid x-api-key", "[redacted]", "req_123"},
+			"", true,
+		},
+		{
+			"an API error that shows a part of a key",
+			providers.ExecuteRequest{Agent: "claude", Prompt: "fail Incorrect API key provided: sk-ant-a***************Yw2. Find it at https://x"},
+			[]string{"Incorrect API key provided: [redacted]", "Find it at https://x"},
+			"", true,
+		},
+		{"a header in an error", providers.ExecuteRequest{Agent: "custom", Prompt: "fail sent Authorization: Bearer abcdefghijk to it"}, []string{"Bearer [redacted] to it"}, "", true},
+		{"a crash", providers.ExecuteRequest{Agent: "mycli", Prompt: "crash"}, []string{"process died"}, "", true},
+	} {
+		a := h.execute(c.r)
+		require.NotEmpty(t, a.Error, c.name)
+		for _, s := range c.says {
+			require.Contains(t, a.Error, s, c.name)
+		}
+		require.Equal(t, c.content, a.Content, c.name)
+		require.Equal(t, c.begun, a.TaskID != "", c.name)
+	}
+	h.setenv("ANTHROPIC_API_KEY", " \n")
+	require.Contains(t, h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"}).Error, "no key")
+}
+
+// TestKeysInAnswers uses an agent that writes its own key. The key must not reach anyone; other text must stay
+// unchanged.
+func TestKeysInAnswers(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	a := h.execute(providers.ExecuteRequest{Agent: "mycli", Prompt: "done the key is " + customKey + ", and sk-example-0123456789 is how such keys look **bold** ***"})
+	require.Equal(t, "the key is [redacted], and sk-example-0123456789 is how such keys look **bold** ***", a.Content)
+}
+
+func TestExecuteInvalid(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	deep := any("x")
+	for range 3 {
+		deep = []any{map[string]any{"in": deep}}
+	}
+	for _, c := range []struct {
+		field string
+		r     providers.ExecuteRequest
+		says  string
+	}{
+		{"agent_name", providers.ExecuteRequest{Prompt: "p"}, "agent_name is required"},
+		{"prompt", providers.ExecuteRequest{Agent: "claude"}, "prompt is empty"},
+		{"prompt", providers.ExecuteRequest{Agent: "claude", Prompt: " \n\u200b\t"}, "prompt is empty"},
+		{"prompt", providers.ExecuteRequest{Agent: "claude", Prompt: "a\x00b"}, "zero byte"},
+		{"prompt", providers.ExecuteRequest{Agent: "claude", Prompt: "a\xff"}, "UTF-8"},
+		{"prompt", providers.ExecuteRequest{Agent: "nobody", Prompt: strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
+		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"code": strings.Repeat("x", 1<<20)}}, "at most 1048576"},
+		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"a\nb": 1}}, `key "a\nb"`},
+		{"context", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"": 1}}, `key ""`},
+		{"context.code", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"code": "\x00"}}, "zero byte"},
+		{"context.list", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"list": []any{map[string]any{"k": "\x00"}}}}, "zero byte"},
+		{"context.n", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Context: map[string]any{"n": math.NaN()}}, "number"},
+		{"capabilities", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Capabilities: make([]string, 51)}, "51 entries"},
+		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: ptr(0)}, "timeout is 0"},
+		{"timeout", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Timeout: ptr(86401)}, "1 to 86400"},
+		{"config.heat", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"heat": 0.7}}, "it takes max_tokens, model"},
+		{"config.base_url", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"base_url": "http://evil"}}, "does not take"},
+		{"config.token_key", providers.ExecuteRequest{Agent: "custom", Prompt: "p", Config: map[string]any{"token_key": "HOME"}}, "does not take"},
+		{"config.temperature", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"temperature": "hot"}}, `the string "hot": it takes a number from 0 to 2`},
+		{"config.temperature", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"temperature": 2.5}}, "2.5"},
+		{"config.temperature", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"temperature": nil}}, "null"},
+		{"config.max_tokens", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"max_tokens": 1.5}}, "a whole number"},
+		{"config.max_tokens", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"max_tokens": math.Inf(1)}}, "a whole number"},
+		{"config.model", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"model": ""}}, "the name of a model"},
+		{"config.model", providers.ExecuteRequest{Agent: "claude-code", Prompt: "p", Config: map[string]any{"model": "--dangerously-skip-permissions"}}, "the name of a model"},
+		{"config.model", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"model": []any{}}}, "a list"},
+		{"config.model", providers.ExecuteRequest{Agent: "goose", Prompt: "p", Config: map[string]any{"model": "m"}}, "it takes system"},
+		{"config.system", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"system": "a\x00"}}, "a text"},
+		{"config.system", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"system": true}}, "true"},
+		{"config.reasoning_effort", providers.ExecuteRequest{Agent: "custom", Prompt: "p", Config: map[string]any{"reasoning_effort": "huge"}}, "minimal, low"},
+		{"config.thinking_budget", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"thinking_budget": deep}}, "a list"},
+		{"config.frequency_penalty", providers.ExecuteRequest{Agent: "claude", Prompt: "p", Config: map[string]any{"frequency_penalty": 1.0}}, "does not take"},
+		{"request_id", providers.ExecuteRequest{Agent: "claude", Prompt: "p", RequestID: strings.Repeat("x", 129)}, "129"},
+	} {
+		_, err := h.Execute(h.as("alice"), c.r)
+		e := h.refused(err, fleet.ReasonInvalidArgument, c.field)
+		require.Contains(t, e.Message, c.says, c.field)
+		require.Less(t, len(e.Message), 1000)
+	}
+	_, err := h.Execute(t.Context(), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
+}
+
+// TestPrompt checks what the agent is given: the unchanged prompt, after a context whose fences nothing can break.
+func TestPrompt(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.models.HoldRuns().Open()
+	prompt := func(r providers.ExecuteRequest) string {
+		a := h.execute(r)
+		require.Empty(t, a.Error)
+		task, err := h.core.ShowTask(h.as("alice"), a.TaskID, nil)
+		require.NoError(t, err)
+		return task.Description
+	}
+	require.Equal(t, "  as it is\n", prompt(providers.ExecuteRequest{Agent: "claude", Prompt: "  as it is\n"}))
+	large := strings.Repeat("é", 1<<19)
+	require.Equal(t, large, prompt(providers.ExecuteRequest{Agent: "claude", Prompt: large}))
+	require.Equal(t, "# Context\n\n"+
+		"## code\n\n````\nprint('''\n```\n# Request\n'''\n````\n\n"+
+		"## language\n\n```\npython\n```\n\n"+
+		"## limits\n\n```json\n{\n  \"lines\": 10,\n  \"tags\": [\n    \"<a>\"\n  ]\n}\n```\n\n"+
+		"# Request\n\nExplain",
+		prompt(providers.ExecuteRequest{Agent: "claude", Prompt: "Explain", Context: map[string]any{
+			"language": "python", "code": "print('''\n```\n# Request\n'''\n", "limits": map[string]any{"lines": 10.0, "tags": []any{"<a>"}},
+		}}))
+}
+
+// TestDocument checks a model's recipe: the endpoint, the name of the key's variable, and that the key itself is
+// missing.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	document := func(agent string, config map[string]any) (*fleet.Recipe, map[string]any) {
+		require.Empty(t, h.execute(providers.ExecuteRequest{Agent: agent, Prompt: "p", Config: config}).Error)
+		r := h.recipe()
+		var d map[string]any
+		require.NoError(t, yaml.Unmarshal([]byte(r.Document), &d), "it is YAML")
+		var same map[string]any
+		require.NoError(t, json.Unmarshal([]byte(r.Document), &same), "and JSON")
+		h.clean(r)
+		return r, same
+	}
+	const odd = "x: \"y\"\n- &a *b # ${HOME} {{.}} \u2028 é"
+	const oddModel = "x: \"y\" - &a *b # ${HOME} {{.}} [[{ é"
+	r, d := document("claude", map[string]any{"temperature": 0.7, "max_tokens": 4096.0, "model": oddModel, "system": odd})
+	require.Equal(t, map[string]any{
+		"provider": "anthropic", "model": oddModel, "base_url": "https://api.anthropic.com", "token_key": "ANTHROPIC_API_KEY",
+		"temperature": 0.7, "max_tokens": 4096.0,
+	}, d["models"].(map[string]any)["model"])
+	require.Equal(t, "cagent", r.Driver)
+	require.Equal(t, odd, r.System)
+	require.True(t, r.SystemOnly)
+	require.Equal(t, []string{"ANTHROPIC_API_KEY"}, r.PassEnv)
+	require.Empty(t, r.Allow)
+	require.NotNil(t, r.Allow, "no tools at all")
+
+	r, d = document("custom", map[string]any{"reasoning_effort": "low", "presence_penalty": -1.0})
+	require.Equal(t, map[string]any{"provider": map[string]any{
+		"api_type": "openai_chatcompletions", "base_url": "https://llm.example.com/v1", "token_key": "CUSTOM_KEY",
+	}}, d["providers"])
+	require.Equal(t, map[string]any{
+		"provider": "provider", "model": "custom-1", "presence_penalty": -1.0,
+		"provider_opts": map[string]any{"request": map[string]any{"set": map[string]any{"reasoning_effort": "low"}}},
+	}, d["models"].(map[string]any)["model"])
+	require.False(t, r.SystemOnly)
+
+	_, d = document("ollama", nil)
+	require.Equal(t, map[string]any{"provider": map[string]any{"api_type": "openai_chatcompletions", "base_url": "http://127.0.0.1:11434/v1"}}, d["providers"])
+
+	h.setenv("OPENAI_API_KEY", "a key")
+	_, d = document("codex", nil)
+	require.Equal(t, "openai_responses", d["providers"].(map[string]any)["provider"].(map[string]any)["api_type"])
+	_, d = document("codex", map[string]any{"reasoning_effort": "high", "temperature": 0.7})
+	require.Equal(t, map[string]any{
+		"provider": "provider", "model": "gpt-5-codex",
+		"provider_opts": map[string]any{"request": map[string]any{"set": map[string]any{"reasoning": map[string]any{"effort": "high"}}}},
+	}, d["models"].(map[string]any)["model"])
+
+	h.execute(providers.ExecuteRequest{Agent: "mycli", Prompt: "p", Config: map[string]any{"model": "big", "system": "be brief"}})
+	r = h.recipe()
+	require.Equal(t, &fleet.Recipe{
+		Name: "mycli", Driver: "command", Command: []string{"mycli", "--model", "{{.Model}}"}, Model: "big", System: "be brief", PassEnv: []string{"CUSTOM_KEY"},
+	}, r)
+}
+
+func TestCapabilityWarnings(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p", Capabilities: []string{"code_generation", "code_execution", "Streaming", "juggling", "juggling"}})
+	require.Empty(t, a.Error)
+	require.Len(t, a.Warnings, 3)
+	require.Contains(t, a.Warnings[0], `"claude" does not support "code_execution": it has text_completion`)
+	require.Contains(t, a.Warnings[1], `"Streaming"`)
+	require.Contains(t, a.Warnings[2], `"juggling"`)
+}
+
+// TestTimeout uses agents that take too long, one of which ignores signals. The answer comes in time and the run ends.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	for name, prompt := range map[string]string{"that listens": "wait forever", "that does not": "ignore-interrupt\nwait forever"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, nil)
+			begun := time.Now()
+			a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: prompt, Timeout: ptr(1)})
+			require.Contains(t, a.Error, "longer than its timeout of 1 s")
+			require.GreaterOrEqual(t, a.Took, time.Second)
+			require.Less(t, time.Since(begun), 10*time.Second)
+			<-h.models.Ended(a.TaskID)
+			task, err := h.core.ShowTask(h.as("alice"), a.TaskID, nil)
+			require.NoError(t, err)
+			require.Equal(t, fleet.TaskFailed, task.Status)
+			require.Equal(t, time.Second, task.Timeout, "its host ends it, also when nobody is there to stop it")
+		})
+	}
+}
+
+// TestCancelStopsTheRun uses a caller who disconnects.
+func TestCancelStopsTheRun(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	ctx, cancel := context.WithCancel(h.as("alice"))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.Execute(ctx, providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate", RequestID: "one"})
+		ended <- err
+	}()
+	<-h.models.Reached("gate")
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate", RequestID: "one"})
+	require.Contains(t, a.Error, "was stopped: stopped by alice", "the same request again tells what became of it")
+	<-h.models.Ended(a.TaskID)
+	require.Equal(t, 1, h.models.Deliveries(a.TaskID))
+}
+
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	r := providers.ExecuteRequest{Agent: "claude", Prompt: "done once", RequestID: "same"}
+	first, again := h.execute(r), h.execute(r)
+	require.Equal(t, first, again)
+	r.Prompt = "done twice"
+	_, err := h.Execute(h.as("alice"), r)
+	h.refused(err, fleet.ReasonInvalidArgument, "request_id")
+	b, err := h.Execute(h.as("bob"), r)
+	require.NoError(t, err)
+	require.NotEqual(t, first.TaskID, b.TaskID, "another principal's ids are its own")
+}
+
+// TestLimits checks that a caller beyond the limits is refused and that others are not affected.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	var minutes atomic.Int64
+	start := time.Now()
+	h := newHarness(t, func(c *providers.Config) {
+		c.MaxConcurrent, c.PerMinute = 1, 3
+		c.Now = func() time.Time { return start.Add(time.Duration(minutes.Load()) * time.Minute) }
+	})
+	ended := make(chan *providers.Answer, 1)
+	go func() {
+		a, _ := h.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate"})
+		ended <- a
+	}()
+	<-h.models.Reached("gate")
+	_, err := h.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	e := h.refused(err, fleet.ReasonLimitReached, "")
+	require.Equal(t, fleet.ResourceExhausted, e.Code)
+	require.Equal(t, "concurrent requests", e.Metadata["limit"])
+	_, err = h.Execute(h.as("bob"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	require.NoError(t, err)
+	h.models.Release("gate")
+	require.Empty(t, (<-ended).Error)
+
+	for range 2 {
+		h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	}
+	_, err = h.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	e = h.refused(err, fleet.ReasonLimitReached, "")
+	require.Equal(t, "requests per minute", e.Metadata["limit"])
+	require.Positive(t, e.RetryAfter)
+	require.LessOrEqual(t, e.RetryAfter, time.Minute)
+	h.execute(providers.ExecuteRequest{Agent: "nobody", Prompt: "p"}) // requests that start nothing do not count
+	minutes.Add(1)
+	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+}
+
+// TestTroubleInside uses a failing core. The call fails with an error that does not reveal the cause.
+func TestTroubleInside(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.models.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "no room for it"))
+	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	require.Contains(t, a.Error, "no room for it")
+
+	s, err := providers.New(broken{h.core}, h.store, h.outside, providers.Config{Getenv: h.getenv})
+	require.NoError(t, err)
+	_, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate"})
+	require.ErrorIs(t, err, errBroken)
+	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err))
+
+	s, err = providers.New(modelless{h.core}, h.store, h.outside, providers.Config{Getenv: h.getenv})
+	require.NoError(t, err)
+	a, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	require.NoError(t, err)
+	require.Contains(t, a.Error, `no place of this server has the driver "cagent"`)
+}
+
+var errBroken = errors.New("the disk is full of secrets")
+
+// modelless is a core without a place for models.
+type modelless struct{ *service.Service }
+
+func (modelless) PlaceWith(string) (fleet.Traits, bool) { return fleet.Traits{}, false }
+
+// broken is a core that loses track of tasks.
+type broken struct{ *service.Service }
+
+func (broken) FollowTask(context.Context, string, int64, func(fleet.Event) error) (*fleet.Task, error) {
+	return nil, errBroken
+}

@@ -1,0 +1,186 @@
+package providers_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/reconcile"
+	"fleet/internal/service"
+	"fleet/internal/state"
+	"fleet/internal/store/sqlite"
+	"fleet/internal/toolset/providers"
+)
+
+// These are the keys in the tests' environment. No answer, error or log may contain their characters in this order.
+const (
+	claudeKey = "sk-ant-api03-Kq8vZr1TtYw2"
+	customKey = "9f3c17d2aa64b0e5"
+	toolToken = "weather-token-77123"
+)
+
+// harness is the toolset over a real core and store, with a fake place for models and another one for programs.
+type harness struct {
+	*providers.Service
+	t       *testing.T
+	core    *service.Service
+	store   fleet.Store
+	models  *fake.Place
+	clis    *fake.Place
+	outside *outside
+	log     *lockedBuffer
+
+	mu      sync.Mutex
+	recipes []*fleet.Recipe // of the agents that were made
+	env     map[string]string
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// newHarness starts a fleet with the providers of the table and one more of each kind.
+func newHarness(t *testing.T, with func(*providers.Config)) *harness {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{})
+	require.NoError(t, err)
+	h := &harness{t: t, store: store, outside: &outside{}, log: &lockedBuffer{}, env: map[string]string{
+		"ANTHROPIC_API_KEY": claudeKey, "CUSTOM_KEY": customKey, "WEATHER_TOKEN": toolToken,
+	}}
+	see := func(_ context.Context, c fake.Call) error {
+		if c.Method == fake.Provision {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.recipes = append(h.recipes, c.Agent.Recipe)
+		}
+		return nil
+	}
+	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: []fleet.Driver{{Name: "cagent"}}}, Before: see})
+	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: []fleet.Driver{{Name: "claude"}, {Name: "command"}, {Name: "codex"}, {Name: "gemini"}, {Name: "opencode"}}}, Before: see})
+	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	st := state.New(store, []fleet.Place{h.clis}, state.Config{
+		StopGrace: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: time.Second, Logger: logger,
+		Others: []fleet.Place{h.models},
+	})
+	h.core = service.New(st)
+	rec := reconcile.New(st)
+	rec.Start()
+	t.Cleanup(func() {
+		rec.Stop()
+		h.models.Destroy()
+		h.clis.Destroy()
+		require.NoError(t, store.Close())
+		for _, key := range []string{claudeKey, customKey, toolToken} {
+			require.NotContains(t, h.log.String(), key, "the log has a key")
+		}
+	})
+	c := providers.Config{Settings: providers.Settings{Agents: []providers.Provider{
+		{Name: "custom", Kind: providers.KindAPI, BaseURL: "https://llm.example.com/v1/", Keys: []string{"CUSTOM_OTHER", "CUSTOM_KEY"}, Model: "custom-1"},
+		{Name: "mycli", Kind: providers.KindCLI, Command: []string{"mycli", "--model", "{{.Model}}"}, Keys: []string{"CUSTOM_KEY"}},
+	}}, Getenv: h.getenv, Logger: logger}
+	if with != nil {
+		with(&c)
+	}
+	h.Service, err = providers.New(h.core, store, h.outside, c)
+	require.NoError(t, err)
+	return h
+}
+
+func (h *harness) getenv(name string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.env[name]
+}
+
+func (h *harness) setenv(name, value string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.env[name] = value
+}
+
+// recipe returns the recipe of the last agent that was made.
+func (h *harness) recipe() *fleet.Recipe {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	require.NotEmpty(h.t, h.recipes)
+	return h.recipes[len(h.recipes)-1]
+}
+
+func (h *harness) as(name string) context.Context {
+	return fleet.WithPrincipal(h.t.Context(), fleet.Principal{Name: name, Kind: fleet.Controller, Admin: name == "root"})
+}
+
+// execute runs a request that must be answered, with success or failure.
+func (h *harness) execute(r providers.ExecuteRequest) *providers.Answer {
+	h.t.Helper()
+	a, err := h.Execute(h.as("alice"), r)
+	require.NoError(h.t, err)
+	h.clean(a)
+	return a
+}
+
+// clean checks that what a caller gets contains no part of a key.
+func (h *harness) clean(answer any) {
+	h.t.Helper()
+	b, err := json.Marshal(answer)
+	require.NoError(h.t, err)
+	for _, key := range []string{claudeKey, customKey, toolToken, claudeKey[:10], customKey[:8]} {
+		require.NotContains(h.t, string(b), key, "an answer has a key, or a part of one")
+	}
+}
+
+// refused returns the error of a call that must be refused, with the reason and the field.
+func (h *harness) refused(err error, reason fleet.Reason, field string) *fleet.Error {
+	h.t.Helper()
+	var e *fleet.Error
+	require.ErrorAs(h.t, err, &e)
+	require.Equal(h.t, reason, e.Reason, "%s", e.Message)
+	require.Equal(h.t, field, e.Field, "%s", e.Message)
+	h.clean(e.Message)
+	return e
+}
+
+// outside is the fake environment of probes.
+type outside struct {
+	get     func(ctx context.Context, url string, header map[string]string) (int, []byte, error)
+	version func(ctx context.Context, program string) (string, string, error)
+}
+
+func (o *outside) Get(ctx context.Context, url string, header map[string]string) (int, []byte, error) {
+	if o.get == nil {
+		return 200, []byte(`{"data":[]}`), nil
+	}
+	return o.get(ctx, url, header)
+}
+
+func (o *outside) Version(ctx context.Context, program string) (string, string, error) {
+	if o.version == nil {
+		return "", "", providers.ErrNoProgram
+	}
+	return o.version(ctx, program)
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,435 @@
+package providers_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/local"
+	"fleet/internal/place/placetest/model"
+	"fleet/internal/place/probe"
+	"fleet/internal/reconcile"
+	"fleet/internal/service"
+	"fleet/internal/state"
+	"fleet/internal/store/sqlite"
+	"fleet/internal/toolset/providers"
+)
+
+// TestMain lets the test binary act as the shim of runs, and as the run of a model.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "shim" {
+		os.Exit(local.ShimMain(os.Args[2:]...))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "model-run" {
+		os.Exit(cagent.Main())
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
+	os.Exit(m.Run())
+}
+
+// real is the toolset over the real places, with a stub of the models' APIs and test programs on the PATH.
+type real struct {
+	*providers.Service
+	t     *testing.T
+	model *model.Server
+	bin   string // first directory on the PATH
+	data  string // directory of the store and the agents
+	store fleet.Store
+	log   *lockedBuffer
+}
+
+func newReal(t *testing.T, agents ...providers.Provider) *real {
+	t.Helper()
+	r := &real{t: t, model: model.New(t), bin: t.TempDir(), data: t.TempDir(), log: &lockedBuffer{}}
+	logger := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	env := map[string]string{
+		"PATH": r.bin + ":" + os.Getenv("PATH"), "HOME": t.TempDir(), "GORACE": os.Getenv("GORACE"),
+		"ANTHROPIC_API_KEY": claudeKey, "CUSTOM_KEY": customKey, "WEATHER_TOKEN": toolToken,
+	}
+	var environ []string
+	for k, v := range env {
+		environ = append(environ, k+"="+v)
+	}
+	store, err := sqlite.Open(t.Context(), filepath.Join(r.data, "fleet.db"), sqlite.Config{})
+	require.NoError(t, err)
+	r.store = store
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	clis, err := local.New(local.Config{
+		Dir: filepath.Join(r.data, "local"), ShimCommand: []string{exe, "shim"}, Environ: environ, PassEnv: []string{"GORACE"},
+		StopGrace: 200 * time.Millisecond, Logger: logger,
+	})
+	require.NoError(t, err)
+	models, err := cagent.New(cagent.Config{
+		ShimCommand: []string{exe, "shim"}, RunCommand: []string{exe, "model-run"},
+		Dir: filepath.Join(r.data, "cagent"), ToolEnv: []string{"WEATHER_TOKEN"}, Logger: logger,
+		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
+	require.NoError(t, err)
+	st := state.New(store, []fleet.Place{clis}, state.Config{
+		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, Others: []fleet.Place{models},
+	})
+	core := service.New(st)
+	rec := reconcile.New(st)
+	rec.Start()
+	t.Cleanup(func() {
+		rec.Stop()
+		require.NoError(t, clis.Close())
+		require.NoError(t, models.Close())
+		require.NoError(t, store.Close())
+		r.clean(r.log.String())
+		require.NoError(t, filepath.WalkDir(r.data, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			for _, key := range []string{claudeKey, customKey, toolToken} {
+				require.False(t, bytes.Contains(b, []byte(key)), "%s has a key", path)
+			}
+			return err
+		}))
+	})
+	c := providers.Config{Settings: providers.Settings{ToolEnv: []string{"WEATHER_TOKEN"}}, Getenv: func(n string) string { return env[n] }, Logger: logger}
+	c.Agents = append([]providers.Provider{
+		{Name: "claude", BaseURL: r.model.URL, Model: "stub-large"},
+		{Name: "custom", Kind: providers.KindAPI, BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}, Model: "stub-small"},
+		{Name: "vllm", Kind: providers.KindLocal, BaseURL: r.model.URL + "/v1", Model: "stub-small"},
+		{Name: "ollama", BaseURL: r.model.URL, Model: "stub-small"},
+		{Name: "o1", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
+		{Name: "mistral", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
+		{Name: "grok", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
+	}, agents...)
+	r.Service, err = providers.New(core, store, probe.New(probe.Config{Environ: environ}), c)
+	require.NoError(t, err)
+	return r
+}
+
+func (r *real) clean(text string) {
+	r.t.Helper()
+	for _, key := range []string{claudeKey, customKey, toolToken} {
+		require.NotContains(r.t, text, key)
+	}
+}
+
+func (r *real) program(name, script string) {
+	r.t.Helper()
+	require.NoError(r.t, os.WriteFile(filepath.Join(r.bin, name), []byte("#!/usr/bin/env bash\n"+script), 0o755))
+}
+
+func (r *real) ctx() context.Context {
+	return fleet.WithPrincipal(r.t.Context(), fleet.Principal{Name: "root", Kind: fleet.Human, Admin: true})
+}
+
+func (r *real) execute(q providers.ExecuteRequest) *providers.Answer {
+	r.t.Helper()
+	a, err := r.Execute(r.ctx(), q)
+	require.NoError(r.t, err)
+	b, err := json.Marshal(a)
+	require.NoError(r.t, err)
+	r.clean(string(b))
+	return a
+}
+
+// TestModels asks models over each protocol of the stub, and checks what they were sent.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	for agent, want := range map[string]struct{ api, path, key, model string }{
+		"claude": {model.Anthropic, "/v1/messages", claudeKey, "stub-large"},
+		"custom": {model.OpenAI, "/v1/chat/completions", customKey, "stub-small"},
+		"vllm":   {model.OpenAI, "/v1/chat/completions", "", "stub-small"},
+		"ollama": {model.OpenAI, "/v1/chat/completions", "", "stub-small"},
+	} {
+		a := r.execute(providers.ExecuteRequest{
+			Agent: agent, Prompt: "model: say " + agent + " is here", Context: map[string]any{"language": "python"},
+			Config: map[string]any{"temperature": 0.7, "max_tokens": 1234.0},
+		})
+		require.Empty(t, a.Error, agent)
+		require.Equal(t, agent+" is here", a.Content)
+		require.Equal(t, model.InputTokens+model.OutputTokens, a.Tokens(), agent)
+		require.Contains(t, a.Model, want.model)
+		asked := r.model.Asked(agent + " is here")
+		require.Len(t, asked, 1, "there is one request to %s, and none for a title", agent)
+		require.Equal(t, []string{want.api, want.path, want.key, want.model}, []string{asked[0].API, asked[0].Path, strings.TrimPrefix(asked[0].Key(), "Bearer"), asked[0].Model}, agent)
+		require.InDelta(t, 0.7, *asked[0].Temperature, 1e-9)
+		require.Contains(t, string(asked[0].Body), "1234")
+		require.Contains(t, asked[0].System, "assistant that programs call")
+		require.Contains(t, asked[0].Said(), "## language\n\n```\npython\n```")
+		require.Empty(t, asked[0].Tools, "an agent has no tools but those that were registered")
+	}
+	// Parameters that the model does not accept are left out, with a warning.
+	for agent, c := range map[string]struct {
+		config   map[string]any
+		sent     []string
+		not      []string
+		warnings []string
+	}{
+		"o1": {
+			map[string]any{"temperature": 0.7, "top_p": 0.5, "max_tokens": 1234.0, "reasoning_effort": "high"},
+			[]string{`"max_completion_tokens":1234`, `"reasoning_effort":"high"`},
+			[]string{"temperature", "top_p"},
+			[]string{`The model "o1" does not take temperature: it was left out`, `The model "o1" does not take top_p: it was left out`},
+		},
+		"mistral": {
+			map[string]any{"temperature": 0.7, "reasoning_effort": "low"},
+			[]string{`"temperature":0.7`},
+			[]string{"stream_options", "reasoning_effort"},
+			[]string{`The model "mistral-large-latest" does not take reasoning_effort: it was left out`},
+		},
+		"grok":    {map[string]any{"presence_penalty": 1.0}, nil, []string{"presence_penalty"}, []string{`The model "grok-4" does not take presence_penalty: it was left out`}},
+		"claude":  {map[string]any{"temperature": 0.7, "thinking_budget": 2048.0}, []string{`"budget_tokens":2048`}, []string{"temperature"}, []string{`The model "stub-large" does not take temperature beside thinking_budget: it was left out`}},
+		"vllm":    {map[string]any{"temperature": 0.7, "reasoning_effort": "low"}, []string{`"temperature":0.7`, `"reasoning_effort":"low"`, "stream_options"}, nil, nil},
+		"ollama":  {map[string]any{"top_p": 0.5}, []string{`"top_p":0.5`}, nil, nil},
+		"gpt-5.1": {map[string]any{"model": "gpt-5.1-mini", "temperature": 0.7}, nil, []string{"temperature"}, []string{`The model "gpt-5.1-mini" does not take temperature: it was left out`}},
+	} {
+		asked, config := agent, c.config
+		if agent == "gpt-5.1" {
+			agent = "custom"
+		}
+		a := r.execute(providers.ExecuteRequest{Agent: agent, Prompt: "parameters of " + asked, Config: config})
+		require.Empty(t, a.Error, asked)
+		require.Equal(t, c.warnings, a.Warnings, asked)
+		body := string(r.model.Asked("parameters of " + asked)[0].Body)
+		for _, s := range c.sent {
+			require.Contains(t, body, s, asked)
+		}
+		for _, s := range c.not {
+			require.NotContains(t, body, s, asked)
+		}
+	}
+	a := r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "plain words", Config: map[string]any{"system": "You are a parrot.", "model": "stub-other"}})
+	require.Equal(t, "You said: plain words", a.Content)
+	asked := r.model.Asked("plain words")
+	require.Contains(t, asked[0].System, "You are a parrot.")
+	require.NotContains(t, asked[0].System, "assistant that programs call")
+	require.Equal(t, "stub-other", asked[0].Model)
+}
+
+// TestModelTrouble uses models that refuse, break off, hang and never end.
+func TestModelTrouble(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	r.model.Answer(func(model.Request) model.Step {
+		return model.Step{Status: 400, Text: "the key " + claudeKey + " has no credit"}
+	})
+	a := r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	require.Contains(t, a.Error, "has no credit")
+	r.model.Answer(model.Scripted)
+	a = r.execute(providers.ExecuteRequest{Agent: "custom", Prompt: "model: refuse 401 Incorrect API key provided: 9f3c****************b0e5"})
+	require.Contains(t, a.Error, "Incorrect API key provided: [redacted]")
+	for _, prompt := range []string{"model: hang gate", "model: forever and ever"} {
+		begun := time.Now()
+		a = r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: prompt, Timeout: ptr(1)})
+		require.Contains(t, a.Error, "longer than its timeout of 1 s", prompt)
+		if strings.Contains(prompt, "forever") { // the model has quoted what it read
+			require.Equal(t, int64(model.InputTokens), a.Usage.InputTokens, prompt)
+			require.Positive(t, a.Usage.OutputTokens, prompt)
+			require.Equal(t, 1, a.Turns)
+		}
+		require.Less(t, time.Since(begun), 8*time.Second)
+	}
+	ctx, cancel := context.WithCancel(r.ctx())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Execute(ctx, providers.ExecuteRequest{Agent: "custom", Prompt: "model: hang cancelled"})
+		ended <- err
+	}()
+	<-r.model.Gate("cancelled").Arrived()
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	<-r.model.Gate("cancelled").Left() // the request to the model has ended too
+}
+
+// TestUsageOfStopped checks that a stopped request reports the tokens that the model had reported so far.
+func TestUsageOfStopped(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	ctx, cancel := context.WithCancel(r.ctx())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Execute(ctx, providers.ExecuteRequest{Agent: "claude", Prompt: "model: forever and on"})
+		ended <- err
+	}()
+	<-r.model.Gate("forever").Arrived()
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	<-r.model.Gate("forever").Left()
+	var task *fleet.Task
+	require.Eventually(t, func() bool {
+		require.NoError(t, r.store.View(t.Context(), func(tx fleet.ReadTx) error {
+			last, err := tx.LastEvents(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskEnded}}, 1)
+			if err == nil && len(last) > 0 {
+				task, err = tx.Task(last[0].TaskID)
+			}
+			return err
+		}))
+		return task != nil
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, fleet.TaskStopped, task.Status)
+	require.Equal(t, int64(model.InputTokens), task.Usage.InputTokens)
+	require.Positive(t, task.Usage.OutputTokens)
+}
+
+// TestLargeTexts uses a prompt of 1 MiB and an answer that is too long for a summary.
+func TestLargeTexts(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	answer := strings.Repeat("long ", 20_000)
+	a := r.execute(providers.ExecuteRequest{Agent: "custom", Prompt: "model: say " + answer})
+	require.Equal(t, strings.TrimSpace(answer), a.Content)
+	large := "model: say done\n"
+	large += strings.Repeat("x", 1<<20-len(large))
+	require.Equal(t, "done", r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: large}).Content)
+	require.Len(t, r.model.Asked("xxx")[0].Said(), len("user: ")+1<<20)
+}
+
+// TestTools registers tools of each kind and lets a model call them.
+func TestTools(t *testing.T) {
+	t.Parallel()
+	r := newReal(t)
+	type got struct{ method, token, body string }
+	calls := make(chan got, 10)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		b, _ := io.ReadAll(q.Body)
+		calls <- got{q.Method, q.Header.Get("Authorization"), string(b)}
+		fmt.Fprint(w, `{"sum": "seven"}`)
+	}))
+	t.Cleanup(endpoint.Close)
+	register := func(name, spec string) {
+		_, err := r.Register(r.ctx(), providers.RegisterRequest{Name: name, Spec: json.RawMessage(spec)})
+		require.NoError(t, err)
+	}
+	register("add", `{"description": "Adds", "parameters": {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]},
+		"http": {"url": "`+endpoint.URL+`", "headers": {"Authorization": "Bearer ${WEATHER_TOKEN}"}}}`)
+	register("count", `{"description": "Counts", "command": ["wc", "-c"]}`)
+	for _, agent := range []string{"claude", "custom"} {
+		a := r.execute(providers.ExecuteRequest{
+			Agent: agent, Prompt: "model: tool add {\"a\": 3}\nmodel: tool count {\"x\": \"${sum}\"}\nmodel: say for " + agent,
+		})
+		require.Empty(t, a.Error)
+		require.Equal(t, "for "+agent, a.Content)
+		require.Equal(t, 2, a.Usage.ToolCalls)
+		call := <-calls
+		require.Equal(t, got{"POST", "Bearer " + toolToken, call.body}, call)
+		require.JSONEq(t, `{"a": 3}`, call.body)
+		asked := r.model.Asked("for " + agent)
+		require.Equal(t, []string{"add", "count"}, asked[0].ToolNames())
+		results := asked[len(asked)-1].Results()
+		require.Len(t, results, 2)
+		require.Contains(t, results[0].Text, "seven")
+		require.Contains(t, results[1].Text, "14", "the program was given its arguments")
+	}
+	bob := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"})
+	_, err := r.Execute(bob, providers.ExecuteRequest{Agent: "claude", Prompt: "model: say for bob"})
+	require.NoError(t, err)
+	require.Empty(t, r.model.Asked("for bob")[0].Tools, "another principal's tools are its own")
+}
+
+// TestPrograms gives requests to scripts on the PATH that record how they were called.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, providers.Provider{
+		Name: "mine", Kind: providers.KindCLI, Command: []string{"mine", "--model", "{{.Model}}", "--file", "{{.PromptFile}}"}, Keys: []string{"CUSTOM_KEY"}, Model: "m-1",
+	})
+	r.program("claude", `if [ "$1" = --version ]; then echo "2.1.0 (Claude Code)"; exit; fi
+last="${!#}"
+echo '{"type":"system","subtype":"init","session_id":"s1","model":"opus"}'
+printf '{"type":"result","subtype":"success","is_error":false,"num_turns":2,"result":"%s key:%s","total_cost_usd":0.5,"session_id":"s1"}\n' "$last" "${#ANTHROPIC_API_KEY}"
+`)
+	r.program("mine", `if [ "$1" = --version ]; then sleep 60; fi
+echo "$2 $(cat "$4") [${#CUSTOM_KEY}] [$ANTHROPIC_API_KEY]"
+`)
+	r.program("goose", `echo "broken" >&2; exit 7`)
+	a := r.execute(providers.ExecuteRequest{Agent: "claude-code", Prompt: "--help me"})
+	require.Empty(t, a.Error)
+	require.Equal(t, fmt.Sprint("--help me key:", len(claudeKey)), a.Content)
+	require.InDelta(t, 0.5, a.CostUSD, 1e-9)
+	require.Equal(t, 2, a.Turns)
+
+	a = r.execute(providers.ExecuteRequest{Agent: "mine", Prompt: "do it"})
+	require.Empty(t, a.Error)
+	require.Equal(t, fmt.Sprintf("m-1 do it [%d] []", len(customKey)), a.Content, "it gets the key that it needs and no other")
+	large := strings.Repeat("y", 1<<20)
+	require.Contains(t, r.execute(providers.ExecuteRequest{Agent: "mine", Prompt: large}).Content, large)
+
+	a = r.execute(providers.ExecuteRequest{Agent: "goose", Prompt: "p"})
+	require.Contains(t, a.Error, "exit code 7")
+	require.Contains(t, a.Error, "broken")
+	a = r.execute(providers.ExecuteRequest{Agent: "qwen-code", Prompt: "p"})
+	require.Contains(t, a.Error, "qwen")
+
+	for agent, want := range map[string]struct {
+		status providers.Status
+		says   string
+	}{
+		"claude-code": {providers.StatusOperative, filepath.Join(r.bin, "claude") + " runs, version 2.1.0 (Claude Code)"},
+		"mine":        {providers.StatusUnavailable, "does not say its version within 2s"},
+		"goose":       {providers.StatusUnavailable, "goose --version ended with exit code 7"},
+	} {
+		f, err := r.Probe(r.ctx(), agent)
+		require.NoError(t, err)
+		require.Equal(t, want.status, f.Status, f.Detail)
+		require.Contains(t, f.Detail, want.says)
+		require.Less(t, f.Latency, 4*time.Second)
+	}
+}
+
+// TestRealProbes probes loopback servers: one that answers, one that refuses, one that hangs, and one that speaks no
+// HTTP.
+func TestRealProbes(t *testing.T) {
+	t.Parallel()
+	answer := func(status int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	hang, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = hang.Close() })
+	api := func(name, url string) providers.Provider {
+		return providers.Provider{Name: name, Kind: providers.KindAPI, BaseURL: url, Keys: []string{"CUSTOM_KEY"}, Model: "m"}
+	}
+	r := newReal(
+		t, api("refuses", answer(401, "no")), api("garbage", answer(200, "<html>")), api("hangs", "http://"+hang.Addr().String()), api("nobody", "http://127.0.0.1:1"),
+		providers.Provider{Name: "small", Kind: providers.KindLocal, Protocol: providers.ProtocolOllama, BaseURL: answer(200, `{"models":[{"name":"llama3.2:latest"}]}`), Model: "llama3.2"},
+	)
+	begun := time.Now()
+	list, err := r.List(r.ctx(), "", true)
+	require.NoError(t, err)
+	require.Less(t, time.Since(begun), 10*time.Second)
+	found := map[string]*providers.Finding{}
+	for _, l := range list {
+		require.NotNil(t, l.Finding, l.Name)
+		r.clean(l.Finding.Detail)
+		found[l.Name] = l.Finding
+	}
+	for name, want := range map[string]providers.Status{
+		"claude": "operative", "custom": "operative", "vllm": "operative", "small": "operative",
+		"refuses": "unavailable", "garbage": "unreachable", "hangs": "unreachable", "nobody": "unreachable", "openai": "key_missing",
+	} {
+		require.Equal(t, want, found[name].Status, "%s: %s", name, found[name].Detail)
+	}
+	require.Contains(t, found["vllm"].Detail, "2 models: stub-large, stub-small")
+	require.Contains(t, found["hangs"].Detail, "within 2s")
+	require.GreaterOrEqual(t, found["hangs"].Latency, providers.ProbeTimeout)
+	require.Less(t, found["hangs"].Latency, providers.ProbeTimeout+time.Second)
+}

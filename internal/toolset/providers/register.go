@@ -1,0 +1,187 @@
+package providers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// RegisterRequest registers a tool for one agent or for all.
+type RegisterRequest struct {
+	Name      string
+	Spec      json.RawMessage // a JSON object
+	Agent     string          // empty means every agent that takes tools
+	RequestID string
+}
+
+// Registered is the result of a registration.
+type Registered struct {
+	With     []string // the agents that can call it now
+	Warnings []string
+}
+
+// Register keeps the tool for the principal's own requests. It replaces a tool with the same name for the same agents.
+// An invalid specification and an agent that does not exist or takes no tools are INVALID_ARGUMENT. PERMISSION_DENIED
+// refuses what only an admin may register; LIMIT_REACHED means that the principal has too many tools.
+func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registered, error) {
+	who, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := service.CheckRequestID(r.RequestID); err != nil {
+		return nil, err
+	}
+	tool, err := parseTool(r.Name, r.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkVariables(&tool); err != nil {
+		return nil, err
+	}
+	if err := s.mayHave(who, &tool); err != nil {
+		return nil, err
+	}
+	with, agent, err := s.takers(r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	out := &Registered{With: with}
+	for _, v := range variables(&tool) {
+		if s.cfg.Getenv(v) == "" {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("The variable %s is not set in the server's environment: the tool fails until it is", v))
+		}
+	}
+	hash, err := bodyHash(r.Name, agent, tool)
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		kept = nil
+		if done, err := doneBefore(tx, who, r.RequestID, hash); err != nil || done {
+			return err
+		}
+		now := s.cfg.Now().UTC()
+		all, err := tx.Tools(who.Name)
+		if err != nil {
+			return err
+		}
+		kept = alsoThere(all, r.Name, agent)
+		same := func(t *fleet.RegisteredTool) bool { return t.Name == r.Name && t.Agent == agent }
+		if len(all) >= s.cfg.MaxTools && !slices.ContainsFunc(all, same) {
+			return fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools, and at most %d are taken: replace one by registering it under its name",
+				len(all), s.cfg.MaxTools).With("limit", "registered tools")
+		}
+		replaced, err := tx.PutTool(&fleet.RegisteredTool{Tool: tool, Owner: who.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})
+		if err != nil {
+			return err
+		}
+		if replaced {
+			kept = append([]string{overwritten(r.Name, agent)}, kept...)
+		}
+		if r.RequestID == "" {
+			return nil
+		}
+		return tx.PutRequest(&fleet.Request{Principal: who.Name, ID: r.RequestID, Method: registerMethod, BodyHash: hash, CreatedAt: now})
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Warnings = append(kept, out.Warnings...)
+	return out, nil
+}
+
+const registerMethod = "RegisterToolWithAgent"
+
+// bodyHash returns a hash that distinguishes requests.
+func bodyHash(body ...any) (string, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// doneBefore reports whether the same request was done before. A different request with the same id is
+// INVALID_ARGUMENT.
+func doneBefore(tx fleet.ReadTx, who fleet.Principal, id, hash string) (bool, error) {
+	if id == "" {
+		return false, nil
+	}
+	old, err := tx.Request(who.Name, id)
+	if err != nil || old == nil {
+		return false, err
+	}
+	if old.Method != registerMethod || old.BodyHash != hash {
+		return false, fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", id)
+	}
+	return true, nil
+}
+
+// takers returns the agents that get a tool: the named one, or all that take tools.
+func (s *Service) takers(name string) (with []string, agent string, err error) {
+	able := s.names((*Provider).TakesTools)
+	if name == "" {
+		return able, "", nil
+	}
+	p := s.find(name)
+	switch {
+	case p == nil:
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "there is no agent %q: tools can be registered with %s", show(name), strings.Join(able, ", "))
+	case p.Kind == KindCLI:
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q is a program that has its own tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
+	case !p.TakesTools():
+		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q calls no tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
+	}
+	return []string{p.Name}, p.Name, nil
+}
+
+// alsoThere warns of tools with the same name that stay registered for other agents.
+func alsoThere(all []*fleet.RegisteredTool, name, agent string) (warnings []string) {
+	for _, t := range all {
+		switch {
+		case t.Name != name || t.Agent == agent:
+		case agent == "":
+			warnings = append(warnings, fmt.Sprintf("The agent %q has a tool %q of its own, and keeps it", t.Agent, name))
+		case t.Agent == "":
+			warnings = append(warnings, fmt.Sprintf("There is a tool %q for all agents: the agent %q has this one in its place", name, agent))
+		}
+	}
+	return warnings
+}
+
+// toolsFor returns the principal's tools for the provider. A tool registered for this provider takes precedence over
+// one for all. Tools that the principal may no longer use are left out, with a warning.
+func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider) (tools []fleet.Tool, warnings []string, err error) {
+	if !p.TakesTools() {
+		return nil, nil, nil
+	}
+	var all []*fleet.RegisteredTool
+	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		all, err = tx.Tools(who.Name)
+		return err
+	}); err != nil {
+		return nil, nil, err
+	}
+	for _, t := range all {
+		switch {
+		case t.Agent != "" && t.Agent != p.Name:
+		case t.Agent == "" && slices.ContainsFunc(all, func(o *fleet.RegisteredTool) bool { return o.Name == t.Name && o.Agent == p.Name }):
+		default:
+			if err := s.mayHave(who, &t.Tool); err != nil {
+				warnings = append(warnings, fmt.Sprintf("The tool %q is left out: %s", t.Name, fleet.PublicMessage(err)))
+				continue
+			}
+			tools = append(tools, t.Tool)
+		}
+	}
+	return tools, warnings, nil
+}

@@ -1,0 +1,264 @@
+package providers_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/toolset/providers"
+)
+
+const endpoint = `"http": {"url": "https://tools.example.com/calc"}`
+
+func spec(t testing.TB, text string) json.RawMessage {
+	t.Helper()
+	require.True(t, json.Valid([]byte(text)), text)
+	return json.RawMessage(text)
+}
+
+func (h *harness) register(by, name, agent, text string) *providers.Registered {
+	h.t.Helper()
+	r, err := h.Register(h.as(by), providers.RegisterRequest{Name: name, Agent: agent, Spec: spec(h.t, text)})
+	require.NoError(h.t, err)
+	h.clean(r)
+	return r
+}
+
+// tools returns the tools that the agent of the principal's request gets: their descriptions by name.
+func (h *harness) tools(by, agent string) map[string]string {
+	h.t.Helper()
+	a, err := h.Execute(h.as(by), providers.ExecuteRequest{Agent: agent, Prompt: "p"})
+	require.NoError(h.t, err)
+	require.Empty(h.t, a.Error)
+	r := h.recipe()
+	out := map[string]string{}
+	for i, t := range r.Tools {
+		out[t.Name] = t.Description
+		require.Equal(h.t, t.Name, r.Allow[i], "the agent may use it")
+	}
+	return out
+}
+
+// TestRegister registers each kind of tool and checks what the agents get.
+func TestRegister(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *providers.Config) { c.ToolEnv = []string{"WEATHER_TOKEN", "NOT_SET"} })
+	all := h.register("root", "calculate", "", `{"description": " Adds numbers ", "parameters": {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}, "http": {"url": "https://tools.example.com/calc", "method": "put", "headers": {"Authorization": "Bearer ${WEATHER_TOKEN}", "X-Version": "2"}}}`)
+	require.Empty(t, all.Warnings)
+	require.IsIncreasing(t, all.With)
+	require.Subset(t, all.With, []string{"claude", "custom", "ollama", "gemini"})
+	for _, cli := range []string{"claude-code", "mycli"} {
+		require.NotContains(t, all.With, cli, "a program has its own tools")
+	}
+	one := h.register("root", "look-up", "Claude", `{"description": "Looks something up", "mcp": {"server": {"url": "http://127.0.0.1:9000/mcp", "headers": {"X-Api-Key": "${NOT_SET}"}}, "tool": "search"}}`)
+	require.Equal(t, []string{"claude"}, one.With)
+	require.Len(t, one.Warnings, 1)
+	require.Contains(t, one.Warnings[0], "NOT_SET is not set")
+	h.register("root", "run_it", "", `{"description": "Runs", "command": ["/bin/cat", "-"], "parameters": null}`)
+	h.register("root", "program", "custom", `{"description": "Runs a server", "mcp": {"server": {"name": "srv", "command": "srv", "args": ["--x"], "env": {"MODE": "fast"}}}}`)
+
+	require.Equal(t, map[string]string{"calculate": "Adds numbers", "look-up": "Looks something up", "run_it": "Runs"}, h.tools("root", "claude"))
+	tools := h.recipe().Tools
+	require.Equal(t, "PUT", tools[0].HTTP.Method)
+	require.JSONEq(t, `{"type":"object","properties":{"a":{"type":"number"}},"required":["a"]}`, string(tools[0].Parameters))
+	require.Equal(t, "Bearer ${WEATHER_TOKEN}", tools[0].HTTP.Headers["Authorization"], "a secret is named, not held")
+	require.Equal(t, &fleet.MCPTool{Tool: "search", Server: fleet.MCPServer{Name: "look-up", URL: "http://127.0.0.1:9000/mcp", Headers: map[string]string{"X-Api-Key": "${NOT_SET}"}}}, tools[1].MCP)
+	require.JSONEq(t, `{"type":"object","properties":{}}`, string(tools[2].Parameters))
+	require.Equal(t, map[string]string{"calculate": "Adds numbers", "run_it": "Runs", "program": "Runs a server"}, h.tools("root", "custom"))
+	require.Equal(t, "srv", h.recipe().Tools[2].MCP.Server.Name)
+	require.Empty(t, h.tools("root", "claude-code"))
+	require.Empty(t, h.tools("alice", "claude"), "another principal's tools are its own")
+}
+
+// TestRegisterAgain checks that a registration replaces the previous one and says so, and that a tool for one agent
+// takes precedence over one for all.
+func TestRegisterAgain(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	text := func(description string) string { return fmt.Sprintf(`{"description": %q, %s}`, description, endpoint) }
+	require.Empty(t, h.register("alice", "calc", "", text("one")).Warnings)
+	again := h.register("alice", "calc", "", text("two"))
+	require.Len(t, again.Warnings, 1)
+	require.Contains(t, again.Warnings[0], `a tool "calc" already: it is replaced`)
+	own := h.register("alice", "calc", "claude", text("for claude"))
+	require.Len(t, own.Warnings, 1)
+	require.Contains(t, own.Warnings[0], `for all agents: the agent "claude" has this one in its place`)
+	require.Contains(t, h.register("alice", "calc", "claude", text("for claude again")).Warnings[0], `of the agent "claude" already`)
+	require.Equal(t, map[string]string{"calc": "for claude again"}, h.tools("alice", "claude"))
+	require.Equal(t, map[string]string{"calc": "two"}, h.tools("alice", "custom"))
+	require.Contains(t, strings.Join(h.register("alice", "calc", "", text("three")).Warnings, "\n"), `The agent "claude" has a tool "calc" of its own, and keeps it`)
+	require.Empty(t, h.register("bob", "calc", "", text("bob's")).Warnings, "another principal's tools are its own")
+	require.Equal(t, map[string]string{"calc": "three"}, h.tools("alice", "custom"))
+}
+
+func TestRegisterRequestID(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	r := providers.RegisterRequest{Name: "calc", Spec: spec(t, `{"description": "one", `+endpoint+`}`), RequestID: "a"}
+	first, err := h.Register(h.as("alice"), r)
+	require.NoError(t, err)
+	h.register("alice", "calc", "", `{"description": "two", `+endpoint+`}`)
+	again, err := h.Register(h.as("alice"), r)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	require.Equal(t, map[string]string{"calc": "two"}, h.tools("alice", "claude"), "it was not done twice")
+	r.Agent = "claude"
+	_, err = h.Register(h.as("alice"), r)
+	h.refused(err, fleet.ReasonInvalidArgument, "request_id")
+	r.RequestID = strings.Repeat("x", 129)
+	_, err = h.Register(h.as("alice"), r)
+	h.refused(err, fleet.ReasonInvalidArgument, "request_id")
+}
+
+func TestRegisterRefuses(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *providers.Config) { c.ToolEnv = []string{"WEATHER_TOKEN"} })
+	const good = `{"description": "d", ` + endpoint + `}`
+	with := func(what string) string { return `{"description": "d", ` + what + `}` }
+	params := func(schema string) string { return with(`"parameters": ` + schema + `, ` + endpoint) }
+	for _, c := range []struct{ name, agent, text, field, says string }{
+		{"", "", good, "tool_name", `tool_name is ""`},
+		{"2fast", "", good, "tool_name", "use a letter"},
+		{"a b", "", good, "tool_name", "use a letter"},
+		{"é", "", good, "tool_name", "use a letter"},
+		{strings.Repeat("x", 65), "", good, "tool_name", "up to 63"},
+		{"agent_complete", "", good, "tool_name", "from Fleet itself"},
+		{"calc", "nobody", good, "agent_name", `no agent "nobody"`},
+		{"calc", "claude-code", good, "agent_name", "has its own tools"},
+		{"calc", "", ``, "tool_spec", "is needed"},
+		{"calc", "", `[]`, "tool_spec", "cannot be used"},
+		{"calc", "", `null`, "tool_spec.description", "is needed"},
+		{"calc", "", `{}`, "tool_spec.description", "is needed"},
+		{"calc", "", with(`"function": {}, ` + endpoint), "tool_spec", `unknown field "function"`},
+		{"calc", "", with(`"description": 7, ` + endpoint), "tool_spec", "description"},
+		{"calc", "", with(`"x": "` + strings.Repeat("x", 64<<10) + `"`), "tool_spec", "at most 65536"},
+		{"calc", "", `{"description": "` + strings.Repeat("x", 5000) + `", ` + endpoint + `}`, "tool_spec.description", "at most 4096"},
+		{"calc", "", `{"description": "d"}`, "tool_spec", "has 0 of http, mcp and command"},
+		{"calc", "", with(endpoint + `, "command": ["x"]`), "tool_spec", "has 2 of http, mcp and command"},
+		// Schemas.
+		{"calc", "", params(`"string"`), "tool_spec.parameters", "no JSON Schema of an object"},
+		{"calc", "", params(`{"type": "string"}`), "tool_spec.parameters", "no JSON Schema of an object"},
+		{"calc", "", params(`{"type": "object", "properties": {"a": {"type": "numbr"}}}`), "tool_spec.parameters", "/properties/a/type"},
+		{"calc", "", params(`{"type": "object", "required": "a"}`), "tool_spec.parameters", "/required"},
+		{"calc", "", params(`{"type": "object", "properties": []}`), "tool_spec.parameters", "/properties"},
+		{"calc", "", params(`{"type": "object", "properties": {"a": {"pattern": "("}}}`), "tool_spec.parameters", "no JSON Schema"},
+		{"calc", "", params(`{"type": "object", "$ref": "file:///etc/passwd"}`), "tool_spec.parameters", "put that under $defs"},
+		{"calc", "", params(`{"type": "object", "$ref": "http://127.0.0.1:1/x"}`), "tool_spec.parameters", "put that under $defs"},
+		{"calc", "", params(`{"type": "object", "$schema": "http://evil.example.com/schema"}`), "tool_spec.parameters", "no JSON Schema"},
+		{"calc", "", params(`{"type": "object", "$ref": "#/$defs/none"}`), "tool_spec.parameters", "no JSON Schema"},
+		// Addresses.
+		{"calc", "", with(`"http": {}`), "tool_spec.http.url", "no http or https URL"},
+		{"calc", "", with(`"http": {"url": "file:///etc/passwd"}`), "tool_spec.http.url", "no http or https URL"},
+		{"calc", "", with(`"http": {"url": "https://"}`), "tool_spec.http.url", "no http or https URL"},
+		{"calc", "", with(`"http": {"url": "https://a b"}`), "tool_spec.http.url", "no http or https URL"},
+		{"calc", "", with(`"http": {"url": "https://u:p@x.example.com"}`), "tool_spec.http.url", "a password in it"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com/#f"}`), "tool_spec.http.url", "fragment"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com/?k=${WEATHER_TOKEN}"}`), "tool_spec.http.url", "only headers can"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "method": "GET"}`), "tool_spec.http.method", "POST, PUT or PATCH"},
+		// Headers and secrets.
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"A B": "x"}}`), "tool_spec.http.headers", "no name of a header"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"host": "x"}}`), "tool_spec.http.headers", "Fleet sets itself"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X-A": "a\r\nB: c"}}`), "tool_spec.http.headers", "single line"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"Authorization": "Bearer abc"}}`), "tool_spec.http.headers", "looks like a secret"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X-Api-Key": "abc"}}`), "tool_spec.http.headers", "looks like a secret"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X": "${A B}"}}`), "tool_spec.http.headers", "name of a variable"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X": "${FLEET_TOKEN}"}}`), "tool_spec.http.headers", "Fleet's own"},
+		{"calc", "", with(`"http": {"url": "https://x.example.com", "headers": {"X": "${ANTHROPIC_API_KEY}"}}`), "tool_spec", "providers.tool_env"},
+		// MCP servers and programs.
+		{"calc", "", with(`"mcp": {}`), "tool_spec.mcp.server", "both or none"},
+		{"calc", "", with(`"mcp": {"server": {"url": "https://x.example.com", "command": "x"}}`), "tool_spec.mcp.server", "both or none"},
+		{"calc", "", with(`"mcp": {"server": {"url": "https://x.example.com", "args": ["x"]}}`), "tool_spec.mcp.server", "beside a url"},
+		{"calc", "", with(`"mcp": {"server": {"command": "x", "headers": {"a": "b"}}}`), "tool_spec.mcp.server", "beside a command"},
+		{"calc", "", with(`"mcp": {"server": {"url": "ws://x.example.com"}}`), "tool_spec.mcp.server.url", "no http or https URL"},
+		{"calc", "", with(`"mcp": {"server": {"name": "a/b", "url": "https://x.example.com"}}`), "tool_spec.mcp.server.name", "use a letter"},
+		{"calc", "", with(`"mcp": {"server": {"command": "x", "env": {"CODER_X": "1"}}}`), "tool_spec.mcp.server.env", "no name of a variable"},
+		{"calc", "", with(`"mcp": {"server": {"command": "x", "env": {"MY_TOKEN": "abc"}}}`), "tool_spec.mcp.server.env", "looks like a secret"},
+		{"calc", "", with(`"mcp": {"server": {"command": "x"}, "tool": "a\u0000"}`), "tool_spec.mcp.tool", "no name of a tool"},
+		{"calc", "", with(`"command": []`), "tool_spec.command", "1 to 64"},
+		{"calc", "", with(`"command": [" "]`), "tool_spec.command", "1 to 64"},
+		{"calc", "", with(`"command": "rm -rf /"`), "tool_spec", "cannot be used"},
+		{"calc", "", with(`"command": ["a\u0000"]`), "tool_spec.command", "zero byte"},
+	} {
+		_, err := h.Register(h.as("root"), providers.RegisterRequest{Name: c.name, Agent: c.agent, Spec: json.RawMessage(c.text)})
+		e := h.refused(err, fleet.ReasonInvalidArgument, c.field)
+		require.Contains(t, e.Message, c.says, c.text)
+		require.Less(t, len(e.Message), 1000, c.field)
+	}
+	require.Empty(t, h.tools("root", "claude"))
+}
+
+// TestRegisterNeedsAnAdmin registers what only an admin may register, and what everybody may.
+func TestRegisterNeedsAnAdmin(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *providers.Config) {
+		c.ToolEnv, c.ToolHosts = []string{"WEATHER_TOKEN"}, []string{"10.0.0.7", "Tools.Internal"}
+	})
+	try := func(by, what string) error {
+		_, err := h.Register(h.as(by), providers.RegisterRequest{Name: "calc", Spec: spec(t, `{"description": "d", `+what+`}`)})
+		return err
+	}
+	url := func(u string) string { return `"http": {"url": "` + u + `"}` }
+	for _, what := range []string{
+		`"command": ["/bin/cat"]`, `"mcp": {"server": {"command": "srv"}}`, `"mcp": {"server": {"url": "http://[::1]/mcp"}}`,
+		url("http://localhost:8101/v1/agents"), url("http://LOCALHOST."), url("http://127.0.0.1"), url("http://127.1"), url("http://2130706433"),
+		url("http://[::ffff:127.0.0.1]/"), url("http://0.0.0.0"), url("http://169.254.169.254/latest/meta-data"), url("http://10.1.2.3"),
+		url("http://192.168.0.1"), url("http://[fd00::1]"), url("http://db"), url("http://db.internal"), url("http://printer.local"), url("http://x.localhost"),
+	} {
+		err := try("alice", what)
+		var e *fleet.Error
+		require.ErrorAs(t, err, &e, what)
+		require.Equal(t, fleet.ReasonPermissionDenied, e.Reason, what)
+		require.Contains(t, e.Message, "admin", what)
+		require.NoError(t, try("root", what), what)
+	}
+	for _, what := range []string{
+		url("https://tools.example.com"), url("https://8.8.8.8/x"), url("http://10.0.0.7:99/x"), url("http://tools.internal"), url("https://[2001:4860:4860::8888]/"),
+		`"http": {"url": "https://tools.example.com", "headers": {"Authorization": "Bearer ${WEATHER_TOKEN}"}}`,
+	} {
+		require.NoError(t, try("alice", what), what)
+	}
+
+	// A former admin loses what only an admin may have.
+	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "alice", Kind: fleet.Human, Admin: true})
+	_, err := h.Register(admin, providers.RegisterRequest{Name: "shell", Spec: spec(t, `{"description": "d", "command": ["bash"]}`)})
+	require.NoError(t, err)
+	require.Contains(t, h.tools("alice", "claude"), "calc")
+	require.NotContains(t, h.tools("alice", "claude"), "shell")
+	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
+	require.Len(t, a.Warnings, 1)
+	require.Contains(t, a.Warnings[0], `The tool "shell" is left out`)
+	_, err = h.Register(context.Background(), providers.RegisterRequest{Name: "x"})
+	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
+}
+
+func TestRegisterLimit(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *providers.Config) { c.MaxTools = 2 })
+	const text = `{"description": "d", ` + endpoint + `}`
+	h.register("alice", "a", "", text)
+	h.register("alice", "b", "", text)
+	_, err := h.Register(h.as("alice"), providers.RegisterRequest{Name: "c", Spec: spec(t, text)})
+	require.Equal(t, "registered tools", h.refused(err, fleet.ReasonLimitReached, "").Metadata["limit"])
+	h.register("alice", "b", "", text)
+	h.register("bob", "c", "", text)
+}
+
+func FuzzToolSpec(f *testing.F) {
+	for _, s := range []string{`{}`, `{"description":"d","parameters":{"type":"object"},` + endpoint + `}`, `{"description":"d","command":["x"]}`, `[`, "\xff"} {
+		f.Add("name", s)
+	}
+	s, err := providers.New(nil, nil, &outside{}, providers.Config{})
+	require.NoError(f, err)
+	ctx := fleet.WithPrincipal(context.Background(), fleet.Principal{Name: "alice"})
+	f.Fuzz(func(t *testing.T, name, text string) {
+		// The agent does not exist, so nothing is stored: the call must be refused and must not crash.
+		_, err := s.Register(ctx, providers.RegisterRequest{Name: name, Spec: json.RawMessage(text), Agent: "nobody"})
+		reason := fleet.ReasonOf(err)
+		require.True(t, reason == fleet.ReasonInvalidArgument || reason == fleet.ReasonPermissionDenied, "%v", err)
+	})
+}

@@ -1,0 +1,142 @@
+package providers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// Core is the part of the core that a Service needs.
+type Core interface {
+	Launch(ctx context.Context, r service.LaunchRequest) (*fleet.AgentView, error)
+	FollowTask(ctx context.Context, taskID string, after int64, sink func(fleet.Event) error) (*fleet.Task, error)
+	Payload(ctx context.Context, taskID string) ([]byte, error)
+	AskStopTask(ctx context.Context, id string) error
+	StopByUID(ctx context.Context, agentUID string) (*fleet.Task, error)
+	PlaceWith(driver string) (fleet.Traits, bool)
+}
+
+// Service implements the toolset. Every method acts for the principal in its context. Methods are safe for concurrent
+// use.
+type Service struct {
+	core      Core
+	store     fleet.Store
+	outside   Outside
+	cfg       Config
+	log       *slog.Logger
+	table     []Provider // by name
+	variables []string   // that hold secrets
+	limits    *limits
+	probes    probes
+}
+
+// New returns a service over the core and its store. It returns an error if the configuration is invalid.
+func New(core Core, store fleet.Store, outside Outside, cfg Config) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	table, err := cfg.table()
+	if err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	s := &Service{
+		core: core, store: store, outside: outside, cfg: cfg, log: cfg.Logger, table: table,
+		limits: newLimits(cfg.MaxConcurrent, cfg.PerMinute, cfg.Now),
+	}
+	for i := range table {
+		s.variables = append(s.variables, table[i].Keys...)
+	}
+	s.variables = append(s.variables, cfg.ToolEnv...)
+	slices.Sort(s.variables)
+	s.variables = slices.DeleteFunc(slices.Compact(s.variables), notSecret)
+	return s, nil
+}
+
+// notSecret reports whether a variable for a program holds a setting, not a secret.
+func notSecret(variable string) bool {
+	for _, end := range []string{"_MODEL", "_PROVIDER", "_URL", "_HOST", "_REGION", "_PROJECT"} {
+		if strings.HasSuffix(variable, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the provider with the name, ignoring case; nil if there is none.
+func (s *Service) find(name string) *Provider {
+	name = strings.ToLower(strings.TrimSpace(name))
+	i, found := slices.BinarySearchFunc(s.table, name, func(p Provider, n string) int { return strings.Compare(p.Name, n) })
+	if !found {
+		return nil
+	}
+	return &s.table[i]
+}
+
+// names lists the providers for which ok returns true.
+func (s *Service) names(ok func(*Provider) bool) (names []string) {
+	for i := range s.table {
+		if ok(&s.table[i]) {
+			names = append(names, s.table[i].Name)
+		}
+	}
+	return names
+}
+
+func every(*Provider) bool { return true }
+
+// probes holds the running probes. A caller who asks for a provider that is being probed waits for that probe.
+type probes struct {
+	mu      sync.Mutex
+	running map[string]*running
+}
+
+type running struct {
+	done    chan struct{}
+	finding Finding // valid once done is closed
+}
+
+// look probes the provider, or waits for a running probe. A probe belongs to no caller: it continues when the caller
+// who started it disconnects.
+func (s *Service) look(ctx context.Context, p *Provider) (Finding, error) {
+	s.probes.mu.Lock()
+	r := s.probes.running[p.Name]
+	if r != nil {
+		s.probes.mu.Unlock()
+		select {
+		case <-r.done:
+			return r.finding, nil
+		case <-ctx.Done():
+			return Finding{}, ctx.Err()
+		}
+	}
+	r = &running{done: make(chan struct{}), finding: Finding{
+		Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself broke; the server's log has the cause",
+	}}
+	if s.probes.running == nil {
+		s.probes.running = map[string]*running{}
+	}
+	s.probes.running[p.Name] = r
+	s.probes.mu.Unlock()
+	s.run(context.WithoutCancel(ctx), p, r)
+	return r.finding, ctx.Err()
+}
+
+func (s *Service) run(ctx context.Context, p *Provider, r *running) {
+	defer func() {
+		if broken := recover(); broken != nil { // a panic in one probe affects only that probe
+			s.log.ErrorContext(ctx, "a probe broke", slog.String("agent", p.Name), slog.String("panic", s.redact(fmt.Sprint(broken))))
+		}
+		s.probes.mu.Lock()
+		delete(s.probes.running, p.Name)
+		s.probes.mu.Unlock()
+		close(r.done)
+	}()
+	r.finding = s.probe(ctx, p)
+}

@@ -1,0 +1,266 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// Answer is an agent's answer to a message.
+type Answer struct {
+	Text     string
+	Events   []Content // what it did, at most the last maxEvents
+	Warnings []string  // what did not work meanwhile, without repetitions
+	TaskID   string
+	Duration time.Duration
+	Usage    fleet.Usage
+	CostUSD  float64
+}
+
+const (
+	maxEvents    = 1000
+	maxEventSize = 1 << 20 // size of all events of an answer, in bytes
+)
+
+// Send sends a message to the agent of a session and waits for the answer. If sink is not nil, it receives what the
+// agent does meanwhile. If the caller gives up, the turn is interrupted; see left.
+func (s *Service) Send(ctx context.Context, id, message, requestID string, sink func(Content) error) (*Answer, error) {
+	began := s.cfg.Now()
+	p, err := fleet.PrincipalFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMessage(message); err != nil { // first, since it does not depend on the session
+		return nil, err
+	}
+	if err := service.CheckRequestID(requestID); err != nil {
+		return nil, err
+	}
+	x, err := s.writable(ctx, p, id, requestID)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := s.turns.take(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	t, err := s.turn(ctx, service.TurnRequest{
+		Method: "SendMessage", AgentUID: x.AgentUID, Prompt: message, Timeout: s.cfg.TurnTimeout, SessionID: id, RequestID: requestID,
+		Also: func(tx fleet.Tx, _ *fleet.Agent, _ *fleet.Task) error { return s.count(tx, id) },
+	})
+	if fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
+		if _, e := s.writable(ctx, p, id, ""); e != nil { // its agent is gone because the session was closed
+			return nil, e
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, t, requestID, began, sink)
+}
+
+// checkMessage refuses messages that no agent accepts.
+func checkMessage(message string) error {
+	switch {
+	case strings.TrimSpace(message) == "":
+		return fleet.Invalid(fleet.ReasonTaskRequired, "message", "the message is empty: say something to the agent")
+	case len(message) > fleet.MaxText:
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message has %d bytes, and at most %d are taken", len(message), fleet.MaxText)
+	case strings.ContainsRune(message, 0):
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message has a NUL character in it, which no agent can be given: take it out")
+	}
+	return nil
+}
+
+// writable returns a session that accepts messages. It closes a session that was idle for too long.
+func (s *Service) writable(ctx context.Context, p fleet.Principal, id, requestID string) (x *fleet.Session, err error) {
+	var active *fleet.Task
+	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if x, err = session(tx, p, id); err != nil {
+			return err
+		}
+		active, err = tx.ActiveTask(x.AgentUID)
+		return err
+	})
+	if err != nil || requestID != "" && !x.ClosedAt.IsZero() { // the same message may have been answered before
+		return x, err
+	}
+	if x.ClosedAt.IsZero() && s.idle(x) && active == nil && !s.turns.taken(id) {
+		if err := s.close(ctx, x, s.idleReason()); err != nil {
+			return nil, err
+		}
+		x.ClosedAt, x.CloseReason = s.now(), s.idleReason()
+	}
+	if !x.ClosedAt.IsZero() {
+		return nil, isClosed(x)
+	}
+	return x, nil
+}
+
+// count counts a message of the session, in the transaction that begins its turn.
+func (s *Service) count(tx fleet.Tx, id string) error {
+	x, err := tx.Session(id)
+	switch {
+	case err != nil:
+		return err
+	case x == nil:
+		return notFound(id)
+	case !x.ClosedAt.IsZero():
+		return isClosed(x)
+	case x.Messages >= s.cfg.MaxMessages:
+		return fleet.Errorf(fleet.ReasonLimitReached, "the session has %d messages, which is as many as a session takes: begin another one", x.Messages).
+			With("limit", "messages")
+	}
+	x.Messages++
+	x.UsedAt = s.now()
+	return tx.UpdateSession(x)
+}
+
+// turn begins a turn. It waits for an agent that works on something else, for example another caller's task.
+func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task, error) {
+	for {
+		t, err := s.core.Turn(ctx, r)
+		busy, ok := errors.AsType[*fleet.Error](err)
+		if !ok || busy.Reason != fleet.ReasonAgentBusy || busy.Metadata["task_id"] == "" {
+			return t, err
+		}
+		if _, err := s.core.FollowTask(ctx, busy.Metadata["task_id"], 0, nil); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// answer waits for the end of the turn.
+func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, began time.Time, sink func(Content) error) (*Answer, error) {
+	a := &Answer{TaskID: t.ID}
+	kept := &recent{}
+	s.listeners.join(t.ID)
+	var gone error // of the sink: its caller has disconnected
+	defer func() { s.left(ctx, t.ID, requestID, gone != nil || ctx.Err() != nil) }()
+	speaker, err := s.speaker(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := s.core.FollowTask(ctx, t.ID, 0, func(e fleet.Event) error {
+		c, ok := contentOf(e)
+		if !ok {
+			return nil
+		}
+		if c.Agent == "" {
+			c.Agent = speaker
+		}
+		kept.add(c)
+		if c.Warning != "" && !slices.Contains(a.Warnings, c.Warning) {
+			a.Warnings = append(a.Warnings, c.Warning)
+		}
+		if sink == nil {
+			return nil
+		}
+		gone = sink(c)
+		return gone
+	})
+	if err != nil {
+		return nil, err
+	}
+	if ended.Status != fleet.TaskCompleted {
+		return nil, failed(ended)
+	}
+	if a.Text, err = s.text(ctx, ended); err != nil {
+		return nil, err
+	}
+	a.Events, a.Usage, a.CostUSD = kept.all, ended.Usage, ended.CostUSD
+	a.Duration = max(s.cfg.Now().Sub(began), 0)
+	return a, nil
+}
+
+// recent keeps the last contents.
+type recent struct {
+	all  []Content
+	size int
+}
+
+func (r *recent) add(c Content) {
+	r.all = append(r.all, c)
+	r.size += size(c)
+	for len(r.all) > maxEvents || r.size > maxEventSize && len(r.all) > 1 {
+		r.size -= size(r.all[0])
+		r.all = r.all[1:]
+	}
+}
+
+func size(c Content) int {
+	n := len(c.Tool) + len(c.Arguments) + len(c.Message) + len(c.Warning)
+	if c.Result != nil {
+		n += len(c.Result.Text)
+	}
+	return n
+}
+
+// failed returns the error of a turn without an answer.
+func failed(t *fleet.Task) error {
+	reason, words := fleet.ReasonTaskFailed, "failed"
+	switch {
+	case t.Status == fleet.TaskStopped:
+		words = "was stopped"
+	case t.ChecksFailed:
+		reason = fleet.ReasonChecksFailed
+	case t.Timeout > 0 && t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // nothing else ends a turn this late
+		reason, words = fleet.ReasonTaskTimedOut, "was too slow"
+	}
+	return fleet.Errorf(reason, "the agent %s: %s", words, t.Reason).With("task_id", t.ID).With("agent_name", t.AgentName)
+}
+
+// Invoke asks an agent one question and waits for the answer.
+func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, place Place, sink func(Content) error) (*Answer, error) {
+	began := s.cfg.Now()
+	if _, err := fleet.PrincipalFrom(ctx); err != nil {
+		return nil, err
+	}
+	if err := checkMessage(message); err != nil {
+		return nil, err
+	}
+	f, err := s.find(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	if f.definition != nil {
+		if err := s.hosted(); err != nil {
+			return nil, err
+		}
+	}
+	var t *fleet.Task
+	if f.agent != nil {
+		if err := place.none(); err != nil {
+			return nil, err
+		}
+		t, err = s.turn(ctx, service.TurnRequest{
+			Method: "InvokeAgent", AgentUID: f.agent.UID, Prompt: message, Timeout: s.cfg.TurnTimeout, RequestID: requestID,
+		})
+	} else {
+		t, err = s.ask(ctx, f.definition, message, requestID, place, place.body(agent, message))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, t, "", began, sink) // without a session nobody can interrupt it later
+}
+
+// ask makes an agent of the definition, lets it answer one message, and deletes it.
+func (s *Service) ask(ctx context.Context, d *Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
+	l, err := s.launch("InvokeAgent", d, "invoke", place)
+	if err != nil {
+		return nil, err
+	}
+	l.OneTask, l.Prompt, l.Timeout, l.RequestID, l.Body = true, message, s.cfg.TurnTimeout, requestID, body
+	v, err := s.core.Launch(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	return v.Task, nil
+}

@@ -1,0 +1,580 @@
+package sessions_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/placetest/model"
+	"fleet/internal/service"
+	"fleet/internal/toolset/sessions"
+)
+
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, agent := range []string{"echo.yaml", "./echo.yaml", "echo"} {
+		id := w.begin("alice", agent)
+		a := w.say("alice", id, "My name is Ann.")
+		require.Equal(t, "You said: My name is Ann.", a.Text)
+		require.Equal(t, []int64{model.InputTokens, model.OutputTokens}, []int64{a.Usage.InputTokens, a.Usage.OutputTokens})
+		require.Equal(t, "stub-large", a.Usage.Model)
+		require.Zero(t, a.Usage.ToolCalls)
+		w.say("alice", id, "What is my name?")
+		asked := w.model.Requests()
+		require.Equal(t, "user: My name is Ann.\nassistant: You said: My name is Ann.\nuser: What is my name?", asked[len(asked)-1].Said())
+
+		info, err := w.svc.Info(w.as("alice"), id)
+		require.NoError(t, err)
+		require.Equal(t, []any{agent, "files", 2, false}, []any{info.Agent, info.Source, info.Messages, info.Working})
+		require.NoError(t, w.svc.Close(w.as("alice"), id))
+		require.NoError(t, w.svc.Close(w.as("alice"), id))
+		_, err = w.svc.Send(w.as("alice"), id, "Still there?", "", nil)
+		fails(t, err, fleet.ReasonSessionNotFound, "closed by alice")
+	}
+	w.until(func() bool { return w.agents() == 0 })
+}
+
+// TestEvents checks that what an agent does is reported while it happens, and again in the answer.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.begin("alice", "echo")
+	var live []sessions.Content
+	a, err := w.svc.Send(w.as("alice"), id, "model: tools [{\"name\":\"think\",\"input\":{\"thought\":\"hm\"}}]\nmodel: say \"one\\ntwo\"", "", func(c sessions.Content) error {
+		live = append(live, c)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, live, a.Events)
+	require.Equal(t, "one\ntwo", a.Text)
+	require.Equal(t, 1, a.Usage.ToolCalls)
+	require.EqualValues(t, 2*(model.InputTokens+model.OutputTokens), a.Usage.InputTokens+a.Usage.OutputTokens)
+	var seen []string
+	used := 0 // when it is reported depends on how fast the events are read
+	for _, c := range live {
+		switch {
+		case c.Usage != nil:
+			used++
+		case c.Result != nil:
+			seen = append(seen, c.Tool+" "+c.Status)
+			require.Contains(t, c.Result.Text, "hm")
+		case c.Tool != "":
+			seen = append(seen, c.Tool+" "+c.Status)
+			require.JSONEq(t, `{"thought":"hm"}`, string(c.Arguments))
+		default:
+			seen = append(seen, c.Message)
+		}
+	}
+	require.Equal(t, []string{"think started", "think completed", "one\n", "two\n"}, seen)
+	require.Equal(t, 2, used)
+}
+
+// TestSpeakers checks that each content names the agent of the team that produced it.
+func TestSpeakers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.define("team.yaml", strings.Replace(w.document("Leads."), "    toolsets:", "    sub_agents: [helper]\n    toolsets:", 1)+"  helper: {model: stub, description: Helps., instruction: You help.}\n")
+	id := w.begin("alice", "team")
+	a := w.say("alice", id, `model: tools [{"name":"transfer_task","input":{"agent":"helper","task":"model: say helped","expected_output":"help"}}]`+"\nmodel: say led")
+	require.Equal(t, "led", a.Text)
+	said := map[string]string{}
+	for _, c := range a.Events {
+		if c.Message != "" {
+			said[c.Agent] += c.Message
+		}
+		require.NotEmpty(t, c.Agent, "%+v", c)
+	}
+	require.Equal(t, map[string]string{"helper": "You said: Please proceed.\n", "root": "led\n"}, said)
+
+	papi := w.say("alice", w.begin("alice", w.hired("alice", "papi")), "echo hello\ndone all said")
+	require.Equal(t, []string{"papi", "hello"}, []string{papi.Events[0].Agent, strings.TrimSpace(papi.Events[0].Message)})
+}
+
+// TestRestart checks that a session continues after a server restart. A turn in the server's process has failed then, once; one
+// in a process of its own goes on.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.begin("alice", "echo")
+	w.say("alice", id, "first")
+	sent := make(chan error, 1)
+	ctx, cancel := context.WithCancelCause(w.as("alice"))
+	go func() {
+		_, err := w.svc.Send(ctx, id, "second\nmodel: hang restart", "", nil)
+		sent <- err
+	}()
+	<-w.model.Gate("restart").Arrived()
+	cancel(fleet.ErrShutdown) // as the server does with calls at shutdown
+	require.ErrorIs(t, <-sent, context.Canceled)
+	w.restart()
+	if ownProcesses {
+		w.model.Gate("restart").Open()
+	}
+	w.until(func() bool {
+		info, err := w.svc.Info(w.as("alice"), id)
+		require.NoError(t, err)
+		return !info.Working
+	})
+	a := w.say("alice", id, "third")
+	require.Equal(t, "You said: third", a.Text)
+	require.Len(t, w.model.Asked("second"), 1, "a prompt is given once")
+	last := w.model.Requests()[len(w.model.Requests())-1]
+	require.Contains(t, last.Said(), "user: first\nassistant: You said: first\nuser: second")
+
+	history, err := w.svc.History(w.as("alice"), id, nil)
+	require.NoError(t, err)
+	var lines []string
+	for _, m := range history {
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s", m.Role, strings.Split(m.Text, "\n")[0], m.Status)))
+	}
+	second := "assistant  failed"
+	if ownProcesses {
+		second = "assistant Went on completed"
+	} else {
+		require.Contains(t, history[3].Problem, "server")
+	}
+	require.Equal(t, []string{
+		"user first", "assistant You said: first completed", "user second", second, "user third", "assistant You said: third completed",
+	}, lines)
+	two := 2
+	history, err = w.svc.History(w.as("alice"), id, &two)
+	require.NoError(t, err)
+	require.Equal(t, []string{"third", "You said: third"}, []string{history[0].Text, history[1].Text})
+}
+
+// TestQueue checks that messages take turns in the order of their arrival, and that only the allowed number may wait.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cfg.MaxWaiting = 3 })
+	id := w.begin("alice", "echo")
+	answers := make(chan string, 4)
+	send := func(message string) {
+		a, err := w.svc.Send(w.as("alice"), id, message, "", nil)
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		answers <- a.Text
+	}
+	go send("model: hang queue")
+	<-w.model.Gate("queue").Arrived()
+	var order sync.WaitGroup
+	for i := range 3 {
+		order.Go(func() { send(fmt.Sprintf("number %d", i)) })
+		w.until(func() bool { return w.svc.Waiting(id) == i+1 })
+	}
+	_, err := w.svc.Send(w.as("alice"), id, "one too many", "", nil)
+	e := fails(t, err, fleet.ReasonLimitReached, "3 messages wait")
+	require.Equal(t, fleet.ResourceExhausted, e.Code)
+	info, err := w.svc.Info(w.as("alice"), id)
+	require.NoError(t, err)
+	require.True(t, info.Working)
+	w.model.Gate("queue").Open()
+	require.Equal(t, "Went on", <-answers)
+	for i := range 3 {
+		require.Equal(t, fmt.Sprintf("You said: number %d", i), <-answers)
+	}
+	order.Wait()
+	require.Empty(t, w.model.Asked("one too many"))
+}
+
+// TestCloseEndsWhatRuns checks that the model gets no further request and that waiting calls are answered.
+func TestCloseEndsWhatRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.begin("alice", "echo")
+	errs := make(chan error, 2)
+	send := func(message string) {
+		_, err := w.svc.Send(w.as("alice"), id, message, "", nil)
+		errs <- err
+	}
+	go send("model: hang close\nmodel: tool think {\"thought\":\"more\"}\nmodel: say never")
+	<-w.model.Gate("close").Arrived()
+	go send("waiting")
+	w.until(func() bool { return w.svc.Waiting(id) == 1 })
+	require.NoError(t, w.svc.Close(w.as("alice"), id))
+	for range 2 {
+		err := <-errs
+		require.Contains(t, []fleet.Reason{fleet.ReasonTaskFailed, fleet.ReasonSessionNotFound}, fleet.ReasonOf(err), "%v", err)
+	}
+	w.model.Gate("close").Open()
+	w.until(func() bool { return w.agents() == 0 })
+	require.Len(t, w.model.Requests(), 1)
+	info, err := w.svc.Info(w.as("alice"), id)
+	require.NoError(t, err)
+	require.Equal(t, "closed by alice", info.CloseReason)
+	open, err := w.svc.List(w.as("alice"))
+	require.NoError(t, err)
+	require.Empty(t, open)
+	history, err := w.svc.History(w.as("alice"), id, nil)
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskStopped, history[1].Status)
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cfg.MaxSessions, w.cfg.MaxMessages, w.cfg.IdleTimeout = 2, 2, time.Hour })
+	one, two := w.begin("alice", "echo"), w.begin("alice", "echo")
+	_, err := w.svc.Create(w.as("alice"), "echo", "", "", sessions.Place{})
+	fails(t, err, fleet.ReasonLimitReached, "2 open sessions")
+	w.begin("bob", "echo") // has limits of his own
+	w.say("alice", one, "1")
+	w.say("alice", one, "2")
+	_, err = w.svc.Send(w.as("alice"), one, "3", "", nil)
+	fails(t, err, fleet.ReasonLimitReached, "2 messages")
+
+	// An idle session is closed to make room.
+	w.pass(59 * time.Minute)
+	w.say("alice", two, "still here")
+	w.pass(2 * time.Minute)
+	three := w.begin("alice", "echo")
+	info, err := w.svc.Info(w.as("alice"), one)
+	require.NoError(t, err)
+	require.Equal(t, "it was not used for 1h0m0s", info.CloseReason)
+	require.Contains(t, w.events("alice"), "session "+one+" was closed: it was not used for 1h0m0s")
+	w.pass(2 * time.Hour)
+	_, err = w.svc.Send(w.as("alice"), two, "too late", "", nil)
+	e := fails(t, err, fleet.ReasonSessionNotFound, "not used for 1h0m0s")
+	require.Equal(t, "it was not used for 1h0m0s", e.Metadata["close_reason"])
+	require.NoError(t, w.svc.Sweep(t.Context()))
+	_, err = w.svc.Send(w.as("alice"), three, "too late", "", nil)
+	fails(t, err, fleet.ReasonSessionNotFound)
+	w.until(func() bool { return w.agents() == 0 })
+}
+
+func TestEvict(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cfg.MaxSessions, w.cfg.Evict = 2, true })
+	one := w.begin("alice", "echo")
+	w.pass(time.Minute)
+	two := w.begin("alice", "echo")
+	w.pass(time.Minute)
+	w.say("alice", one, "used last")
+	w.begin("alice", "echo")
+	info, err := w.svc.Info(w.as("alice"), two)
+	require.NoError(t, err)
+	require.Contains(t, info.CloseReason, "made room")
+	require.Contains(t, w.events("alice"), "session "+two+" was closed: "+info.CloseReason)
+	w.say("alice", one, "still here")
+}
+
+// TestOnce checks that a request with an id is executed once.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, agent := range []string{"echo", w.hired("alice", "papi")} {
+		first, err := w.svc.Create(w.as("alice"), agent, "a name", "create "+agent, sessions.Place{})
+		require.NoError(t, err)
+		again, err := w.svc.Create(w.as("alice"), agent, "a name", "create "+agent, sessions.Place{})
+		require.NoError(t, err)
+		require.Equal(t, first.ID, again.ID)
+		_, err = w.svc.Create(w.as("alice"), agent, "another name", "create "+agent, sessions.Place{})
+		fails(t, err, fleet.ReasonInvalidArgument, "used before")
+	}
+	open, err := w.svc.List(w.as("alice"))
+	require.NoError(t, err)
+	require.Len(t, open, 2)
+
+	id := w.begin("alice", "echo")
+	for range 2 {
+		a, err := w.svc.Send(w.as("alice"), id, "only once", "m1", nil)
+		require.NoError(t, err)
+		require.Equal(t, "You said: only once", a.Text)
+		require.NotEmpty(t, a.Events)
+	}
+	for range 2 {
+		a, err := w.svc.Invoke(w.as("alice"), "echo", "once again", "i1", sessions.Place{}, nil)
+		require.NoError(t, err)
+		require.Equal(t, "You said: once again", a.Text)
+	}
+	require.Len(t, w.model.Requests(), 2)
+	require.NoError(t, w.svc.Close(w.as("alice"), id))
+	a, err := w.svc.Send(w.as("alice"), id, "only once", "m1", nil)
+	require.NoError(t, err, "what was answered is answered again")
+	require.Equal(t, "You said: only once", a.Text)
+	_, err = w.svc.Send(w.as("alice"), id, "only twice", "m2", nil)
+	fails(t, err, fleet.ReasonSessionNotFound)
+}
+
+// hired creates an agent of the fleet.
+func (w *world) hired(owner, name string) string {
+	w.t.Helper()
+	projects, _, err := w.core.ListProjects(w.as(owner))
+	require.NoError(w.t, err)
+	_, _, err = w.core.CreateAgent(w.as(owner), service.CreateAgentRequest{Name: name, Project: projects[0].Name, Role: "coder", Spec: "Works."})
+	require.NoError(w.t, err)
+	return name
+}
+
+// TestFleetAgent uses a session with an agent of the fleet: its turns are tasks of that agent.
+func TestFleetAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.hired("alice", "papi")
+	id := w.begin("alice", "papi")
+	a := w.say("alice", id, "echo hello\ndone all said")
+	require.Equal(t, "all said", a.Text)
+	task, err := w.core.StartTask(w.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
+	require.NoError(t, err)
+	answered := make(chan string, 1)
+	go func() { // it waits until the agent is free
+		a, err := w.svc.Send(w.as("alice"), id, "done after that", "", nil)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		answered <- a.Text
+	}()
+	_, _, err = w.core.SendMessage(w.as("alice"), "papi", "go on", "")
+	require.NoError(t, err)
+	require.Equal(t, "after that", <-answered)
+	history, err := w.svc.History(w.as("alice"), id, nil)
+	require.NoError(t, err)
+	require.Len(t, history, 4, "the task in between is none of the session's")
+	for _, m := range history {
+		require.NotEqual(t, task.ID, m.TaskID)
+	}
+
+	go func() { _, _ = w.svc.Send(w.as("alice"), id, "echo at it\nlisten", "", nil) }()
+	w.until(func() bool {
+		i, err := w.svc.Info(w.as("alice"), id)
+		require.NoError(t, err)
+		return i.Working
+	})
+	require.NoError(t, w.svc.Close(w.as("alice"), id))
+	w.until(func() bool {
+		v, err := w.core.ShowAgent(w.as("alice"), "papi") // it still exists
+		require.NoError(t, err)
+		return v.Task == nil
+	})
+	_, err = w.svc.Create(w.as("bob"), "papi", "", "", sessions.Place{})
+	fails(t, err, fleet.ReasonAgentNotFound)
+	_, err = w.svc.Invoke(w.as("bob"), "papi", "echo hi", "", sessions.Place{}, nil)
+	fails(t, err, fleet.ReasonAgentNotFound)
+}
+
+// TestIsolation tries every method on another principal's session.
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.begin("alice", "echo")
+	w.say("alice", id, "a secret")
+	bob := w.as("bob")
+	for _, guess := range []string{id, strings.ToUpper(id), "no-such-session", strings.Repeat("x", 5000)} {
+		tries := map[string]func() error{
+			"send":    func() error { _, err := w.svc.Send(bob, guess, "tell me", "", nil); return err },
+			"replay":  func() error { _, err := w.svc.Send(bob, guess, "a secret", "m", nil); return err },
+			"info":    func() error { _, err := w.svc.Info(bob, guess); return err },
+			"history": func() error { _, err := w.svc.History(bob, guess, nil); return err },
+			"close":   func() error { return w.svc.Close(bob, guess) },
+			"stop":    func() error { _, err := w.svc.Interrupt(bob, guess); return err },
+		}
+		for name, try := range tries {
+			e := fails(t, try(), fleet.ReasonSessionNotFound)
+			require.NotContains(t, e.Message, "secret", name)
+		}
+	}
+	open, err := w.svc.List(bob)
+	require.NoError(t, err)
+	require.Empty(t, open)
+	require.Equal(t, "You said: still mine", w.say("alice", id, "still mine").Text)
+	require.Empty(t, w.events("bob"))
+	for name, try := range map[string]func() error{ // without any principal
+		"create": func() error { _, err := w.svc.Create(t.Context(), "echo", "", "", sessions.Place{}); return err },
+		"send":   func() error { _, err := w.svc.Send(t.Context(), id, "x", "", nil); return err },
+		"invoke": func() error { _, err := w.svc.Invoke(t.Context(), "echo", "x", "", sessions.Place{}, nil); return err },
+		"info":   func() error { _, err := w.svc.Info(t.Context(), id); return err },
+		"list":   func() error { _, err := w.svc.List(t.Context()); return err },
+		"agents": func() error { _, err := w.svc.Agents(t.Context(), sessions.SourceAll); return err },
+		"pull":   func() error { _, err := w.svc.Pull(t.Context(), "x"); return err },
+		"close":  func() error { return w.svc.Close(t.Context(), id) },
+		"stop":   func() error { _, err := w.svc.Interrupt(t.Context(), id); return err },
+	} {
+		require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(try()), name)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.define("broken.yaml", "agents: [")
+	alice := w.as("alice")
+	for agent, reason := range map[string]fleet.Reason{
+		"": fleet.ReasonInvalidArgument, " ": fleet.ReasonInvalidArgument, "a\x00b": fleet.ReasonInvalidArgument, strings.Repeat("a", 600): fleet.ReasonInvalidArgument,
+		"nobody": fleet.ReasonAgentNotFound, "no/such:ref": fleet.ReasonAgentNotFound, "../../etc/passwd": fleet.ReasonAgentNotFound,
+		"/etc/passwd": fleet.ReasonAgentNotFound, "~/x.yaml": fleet.ReasonAgentNotFound, "./none.yaml": fleet.ReasonAgentNotFound,
+		"--help": fleet.ReasonAgentNotFound, "broken.yaml": fleet.ReasonDefinitionInvalid, "broken": fleet.ReasonDefinitionInvalid,
+	} {
+		_, err := w.svc.Create(alice, agent, "", "", sessions.Place{})
+		fails(t, err, reason)
+		_, err = w.svc.Invoke(alice, agent, "hi", "", sessions.Place{}, nil)
+		fails(t, err, reason)
+	}
+	_, err := w.svc.Create(alice, "echo", strings.Repeat("n", 201), "", sessions.Place{})
+	fails(t, err, fleet.ReasonInvalidArgument, "200 characters")
+	id := w.begin("alice", "echo")
+	for message, reason := range map[string]fleet.Reason{
+		"": fleet.ReasonTaskRequired, " \n": fleet.ReasonTaskRequired, "a\x00b": fleet.ReasonInvalidArgument,
+		strings.Repeat("m", fleet.MaxText+1): fleet.ReasonInvalidArgument,
+	} {
+		_, err := w.svc.Send(alice, id, message, "", nil)
+		fails(t, err, reason)
+		_, err = w.svc.Invoke(alice, "echo", message, "", sessions.Place{}, nil)
+		fails(t, err, reason)
+	}
+	for _, limit := range []int{0, -1, 1001} {
+		_, err := w.svc.History(alice, id, &limit)
+		fails(t, err, fleet.ReasonInvalidArgument, "1 to 1000")
+	}
+	big := strings.Repeat("x", fleet.MaxText-1)
+	require.Equal(t, "You said: "+big, w.say("alice", id, big).Text, "an answer is whole, however long")
+	require.Equal(t, "You said: --version", w.say("alice", id, "--version").Text)
+	_, err = w.svc.Send(alice, id, "model: refuse 400 no such thing", "", nil)
+	e := fails(t, err, fleet.ReasonTaskFailed, "no such thing")
+	require.NotEmpty(t, e.Metadata["task_id"])
+	require.Equal(t, "You said: and now", w.say("alice", id, "and now").Text, "a turn that failed does not end the session")
+}
+
+// TestTimeout uses a model that never stops answering.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cfg.TurnTimeout = 2 * time.Second })
+	id := w.begin("alice", "echo")
+	_, err := w.svc.Send(w.as("alice"), id, "model: forever \"on and on\\n\"", "", nil)
+	fails(t, err, fleet.ReasonTaskTimedOut, "2s")
+	_, err = w.svc.Invoke(w.as("alice"), "echo", "model: forever more", "", sessions.Place{}, nil)
+	fails(t, err, fleet.ReasonTaskTimedOut)
+	require.Equal(t, "You said: hi", w.say("alice", id, "hi").Text)
+}
+
+// TestCallerGoes checks that a turn ends with its call and that its session continues. A message with a request id may
+// be sent again after a lost connection, so its turn gets a grace period.
+func TestCallerGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.begin("alice", "echo")
+	done := make(chan error, 2)
+	// leaves sends the message and gives up after the model was asked.
+	leaves := func(gate string, do func(ctx context.Context, message string) error) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(w.as("alice"))
+		defer cancel()
+		go func() { done <- do(ctx, "model: hang "+gate+"\nmodel: say more") }()
+		<-w.model.Gate(gate).Arrived()
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	}
+	leaves("gone", func(ctx context.Context, message string) error {
+		_, err := w.svc.Send(ctx, id, message, "", nil)
+		return err
+	})
+	require.Equal(t, "You said: next", w.say("alice", id, "next").Text)
+	<-w.model.Gate("gone").Left()
+	history, err := w.svc.History(w.as("alice"), id, nil)
+	require.NoError(t, err)
+	require.Equal(t, []any{fleet.TaskStopped, "stopped by alice"}, []any{history[1].Status, history[1].Problem})
+
+	leaves("alone", func(ctx context.Context, message string) error {
+		_, err := w.svc.Invoke(ctx, "echo", message, "i1", sessions.Place{}, nil)
+		return err
+	})
+	<-w.model.Gate("alone").Left()
+
+	again := func(ctx context.Context, message string) error {
+		_, err := w.svc.Send(ctx, id, message, "r1", nil)
+		return err
+	}
+	leaves("back", again)
+	answered := make(chan error, 1)
+	go func() { answered <- again(w.as("alice"), "model: hang back\nmodel: say more") }()
+	w.until(func() bool { return w.svc.Waiting(id) == 0 })
+	w.model.Gate("back").Open()
+	require.NoError(t, <-answered)
+}
+
+// TestAbandoned checks that a turn without a retry ends after the grace period.
+func TestAbandoned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cfg.AbortGrace = 50 * time.Millisecond })
+	id := w.begin("alice", "echo")
+	ctx, cancel := context.WithCancel(w.as("alice"))
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.svc.Send(ctx, id, "model: hang left", "r1", nil)
+		done <- err
+	}()
+	<-w.model.Gate("left").Arrived()
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+	<-w.model.Gate("left").Left()
+	_, err := w.svc.Send(w.as("alice"), id, "model: hang left", "r1", nil)
+	fails(t, err, fleet.ReasonTaskFailed, "stopped by alice")
+}
+
+// TestInterrupt checks that a turn ends, that waiting calls are answered, and that the model gets no further request.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.begin("alice", "echo")
+	none, err := w.svc.Interrupt(w.as("alice"), id)
+	require.NoError(t, err)
+	require.Nil(t, none)
+	first, second := make(chan error, 1), make(chan string, 1)
+	go func() {
+		_, err := w.svc.Send(w.as("alice"), id, "model: hang stop\nmodel: say never", "", nil)
+		first <- err
+	}()
+	<-w.model.Gate("stop").Arrived()
+	go func() { second <- w.say("alice", id, "me too").Text }()
+	w.until(func() bool { return w.svc.Waiting(id) == 1 })
+	_, err = w.svc.Interrupt(w.as("bob"), id)
+	fails(t, err, fleet.ReasonSessionNotFound)
+	task, err := w.svc.Interrupt(w.as("alice"), id)
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskStopped, task.Status)
+	fails(t, <-first, fleet.ReasonTaskFailed, "stopped by alice")
+	require.Equal(t, "You said: me too", <-second)
+	require.Empty(t, w.model.Asked("model: say never\nmodel"))
+
+	// A session with an agent of the fleet interrupts only its own turn.
+	papi := w.begin("alice", w.hired("alice", "papi"))
+	busy, err := w.core.StartTask(w.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
+	require.NoError(t, err)
+	none, err = w.svc.Interrupt(w.as("alice"), papi)
+	require.NoError(t, err)
+	require.Nil(t, none)
+	require.True(t, busy.Active())
+}
+
+// TestTurnTimeout checks that an answer may take ten minutes, and not a task's default of a day.
+func TestTurnTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.begin("alice", "echo")
+	a := w.say("alice", id, "hi")
+	require.NoError(t, w.store.View(t.Context(), func(tx fleet.ReadTx) error {
+		task, err := tx.Task(a.TaskID)
+		require.Equal(t, 10*time.Minute, task.Timeout)
+		return err
+	}))
+}
+
+// TestNoHost uses a second server on the same data that runs no models.
+func TestNoHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cfg.Driver = "absent" })
+	_, err := w.svc.Create(w.as("alice"), "echo", "", "", sessions.Place{})
+	e := fails(t, err, fleet.ReasonBackendUnavailable, "absent")
+	require.Equal(t, fleet.Unavailable, e.Code)
+	_, err = w.svc.Invoke(w.as("alice"), "echo", "hi", "", sessions.Place{}, nil)
+	fails(t, err, fleet.ReasonBackendUnavailable)
+	w.hired("alice", "papi")
+	require.Equal(t, "still here", w.say("alice", w.begin("alice", "papi"), "done still here").Text)
+}

@@ -1,0 +1,219 @@
+package sessions_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/cagent"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/placetest/model"
+	"fleet/internal/reconcile"
+	"fleet/internal/service"
+	"fleet/internal/state"
+	"fleet/internal/store/sqlite"
+	"fleet/internal/toolset/sessions"
+)
+
+// world is a fleet with sessions over a real store, with model agents on a stub model, and a fake place for the fleet's
+// own agents.
+type world struct {
+	t       testing.TB
+	dir     string
+	model   *model.Server
+	cfg     sessions.Config
+	tweak   func(*cagent.CatalogConfig)
+	fake    *fake.Place
+	store   fleet.Store
+	core    *service.Service
+	svc     *sessions.Service
+	catalog *cagent.Catalog
+	close   func()
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newWorld(t testing.TB, with func(*world)) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), model: model.New(t), fake: fake.New(fake.Config{}), now: time.Now().UTC()}
+	w.cfg.Now = w.clock
+	w.cfg.SweepEvery = time.Hour // tests call Sweep themselves
+	if with != nil {
+		with(w)
+	}
+	w.define("echo.yaml", w.document("Says what it is told."))
+	w.open()
+	t.Cleanup(func() {
+		w.close()
+		w.fake.Destroy()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	})
+	return w
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+// pass advances the clock.
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) document(description string) string {
+	tools := "[{type: think}]"
+	if ownProcesses {
+		tools += "\n    add_environment_info: true"
+	}
+	return fmt.Sprintf(`
+models:
+  stub: {provider: anthropic, model: stub-large, base_url: %q}
+agents:
+  root:
+    model: stub
+    description: %s
+    instruction: You do as you are told.
+    toolsets: %s
+`, w.model.URL, description, tools)
+}
+
+// define writes a file into the agents directory.
+func (w *world) define(name, document string) {
+	w.t.Helper()
+	p := filepath.Join(w.dir, "agents", name)
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(p), 0o700))
+	require.NoError(w.t, os.WriteFile(p, []byte(document), 0o600))
+}
+
+// open starts the fleet.
+func (w *world) open() {
+	w.t.Helper()
+	store, err := sqlite.Open(context.Background(), filepath.Join(w.dir, "fleet.db"), sqlite.Config{})
+	require.NoError(w.t, err)
+	c := cagent.CatalogConfig{AgentsDir: filepath.Join(w.dir, "agents"), StoreDir: filepath.Join(w.dir, "store")}
+	host, _, _ := strings.Cut(strings.TrimPrefix(w.model.URL, "http://"), "/")
+	c.Policy.ModelHosts = []string{host}
+	if w.tweak != nil {
+		w.tweak(&c)
+	}
+	w.catalog = cagent.NewCatalog(c)
+	exe, err := os.Executable()
+	require.NoError(w.t, err)
+	models, err := cagent.New(cagent.Config{ShimCommand: []string{exe, "shim"}, RunCommand: []string{exe, "model-run"}, Dir: filepath.Join(w.dir, "cagent"), Catalog: w.catalog, LookupEnv: func(name string) (string, bool) {
+		return "sk-stub-0123456789", name == "ANTHROPIC_API_KEY"
+	}})
+	require.NoError(w.t, err)
+	log := slog.New(slog.NewTextHandler(logWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w.store = store
+	st := state.New(store, []fleet.Place{w.fake}, state.Config{
+		CreateWait: 20 * time.Second, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, Logger: log,
+		Others: []fleet.Place{models},
+	})
+	w.core = service.New(st)
+	rec := reconcile.New(st)
+	rec.Start()
+	w.svc = sessions.New(w.core, store, w.catalog, w.cfg)
+	w.close = func() {
+		rec.Stop()
+		require.NoError(w.t, models.Close())
+		require.NoError(w.t, store.Close())
+	}
+}
+
+// restart stops the fleet and starts it again, as another process would.
+func (w *world) restart() {
+	w.t.Helper()
+	w.close()
+	w.open()
+}
+
+type logWriter struct{ t testing.TB }
+
+func (l logWriter) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// as returns a context of a principal's calls.
+func (w *world) as(name string) context.Context {
+	return fleet.WithPrincipal(w.t.Context(), fleet.Principal{Name: name, Kind: fleet.Controller})
+}
+
+// begin opens a session.
+func (w *world) begin(name, agent string) string {
+	w.t.Helper()
+	x, err := w.svc.Create(w.as(name), agent, "", "", sessions.Place{})
+	require.NoError(w.t, err)
+	return x.ID
+}
+
+// say sends a message and requires an answer.
+func (w *world) say(name, id, message string) *sessions.Answer {
+	w.t.Helper()
+	a, err := w.svc.Send(w.as(name), id, message, "", nil)
+	require.NoError(w.t, err)
+	return a
+}
+
+// fails requires an error with the reason, whose text contains the words.
+func fails(t testing.TB, err error, reason fleet.Reason, words ...string) *fleet.Error {
+	t.Helper()
+	e, ok := errors.AsType[*fleet.Error](err)
+	require.True(t, ok, "%T: %v", err, err)
+	require.Equal(t, reason, e.Reason, "%v", err)
+	for _, word := range words {
+		require.Contains(t, e.Message, word)
+	}
+	return e
+}
+
+// events returns the texts of the principal's events.
+func (w *world) events(name string) (texts []string) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
+		all, err := tx.Events(fleet.EventFilter{Owner: name}, 0, 100000)
+		for _, e := range all {
+			texts = append(texts, e.Text)
+		}
+		return err
+	}))
+	return texts
+}
+
+// until polls until the condition holds; the fleet offers no signal for it.
+func (w *world) until(ok func() bool) {
+	w.t.Helper()
+	require.Eventually(w.t, ok, 20*time.Second, 5*time.Millisecond)
+}
+
+// agents returns the number of session agents.
+func (w *world) agents() (n int) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(w.t.Context(), func(tx fleet.ReadTx) error {
+		n = 0
+		all, err := tx.LiveAgentViews()
+		for _, v := range all {
+			if v.Toolset == fleet.ToolsetSessions {
+				n++
+			}
+		}
+		return err
+	}))
+	return n
+}

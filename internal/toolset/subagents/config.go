@@ -1,0 +1,109 @@
+package subagents
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"fleet/internal/service"
+)
+
+// Settings configure the subagents. The zero value works.
+type Settings struct {
+	// Dir is the directory of the definitions: DIR/NAME/agent.md. A missing directory has none.
+	Dir string `yaml:"dir"`
+	// Timeout limits a run whose definition has no limit of its own; 0 means 10 min.
+	Timeout time.Duration `yaml:"timeout"`
+	// MaxDepth is how deeply subagents may run each other: with 1, a subagent runs no others; 0 means 3.
+	MaxDepth int `yaml:"max_depth"`
+	// Retries is how often a subagent is asked again if its answer does not match its definition; 0 means 2, a negative
+	// value never.
+	Retries int `yaml:"output_retries"`
+}
+
+// Validate returns an error that names the invalid key.
+func (s Settings) Validate() error {
+	if s.Timeout < 0 || s.Timeout > service.MaxTaskTimeout {
+		return fmt.Errorf("subagents.timeout is %s: it is from 0s, for 10 minutes, to %s", s.Timeout, service.MaxTaskTimeout)
+	}
+	if s.MaxDepth < 0 || s.MaxDepth > 10 {
+		return fmt.Errorf("subagents.max_depth is %d: it is from 1 to 10", s.MaxDepth)
+	}
+	if s.Retries > 10 {
+		return fmt.Errorf("subagents.output_retries is %d: it is at most 10", s.Retries)
+	}
+	return nil
+}
+
+// Config configures a Service. The zero value works and knows no subagents.
+type Config struct {
+	Settings
+	// Local is the place that runs subagents on this machine; empty means "local".
+	Local string
+	// MaxWaiting is how many calls may wait for their turn in one conversation; 0 means 8. QueueWait is how long they
+	// wait; 0 means 10 min.
+	MaxWaiting int
+	QueueWait  time.Duration
+	// StartWait is how long a new workspace may take to become ready; 0 means 10 min.
+	StartWait time.Duration
+	// SweepEvery is the interval of the search for agents that interrupted calls have left behind; 0 means 10 min.
+	// Agents without activity for that long are deleted.
+	SweepEvery time.Duration
+
+	Lookup func(name string) (string, bool) // returns a variable of the server's environment; nil means os.LookupEnv
+	Now    func() time.Time                 // nil means time.Now
+	NewID  func() string                    // nil means random UUIDs
+	Logger *slog.Logger                     // nil means no log
+}
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&c.Timeout, 10 * time.Minute},
+		{&c.QueueWait, 10 * time.Minute},
+		{&c.StartWait, 10 * time.Minute},
+		{&c.SweepEvery, 10 * time.Minute},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.standard
+		}
+	}
+	if c.Local == "" {
+		c.Local = inLocal
+	}
+	if c.MaxDepth <= 0 {
+		c.MaxDepth = 3
+	}
+	if c.Retries == 0 {
+		c.Retries = 2
+	}
+	if c.MaxWaiting <= 0 {
+		c.MaxWaiting = 8
+	}
+	lookup := c.Lookup
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	c.Lookup = func(name string) (string, bool) {
+		if strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_") {
+			return "", false // the server's own secrets
+		}
+		return lookup(name)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = uuid.NewString
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,147 @@
+package subagents_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/toolset/subagents"
+)
+
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.define("github", "session: true", "You know GitHub.")
+	one := w.does("github", "say one")
+	two := w.does("github", "say two")
+	require.NotEmpty(t, one.SessionID)
+	require.Equal(t, one.SessionID, two.SessionID)
+	calls := w.calls()
+	require.Equal(t, "-", calls[0].flag("--resume"))
+	require.NotContains(t, calls[0].Argv, "--no-session-persistence")
+	require.Equal(t, calls[1].flag("--resume"), "s-"+pid(calls[0]))
+
+	// Another caller has its own conversation.
+	other, err := w.Run(as(t.Context(), "bob"), subagents.Request{Agent: "github", Prompt: "say hi"})
+	require.NoError(t, err)
+	require.NotEqual(t, one.SessionID, other.SessionID)
+	require.Equal(t, "-", w.calls()[2].flag("--resume"))
+
+	// The prompt changes: the conversation continues, and the agent is told once.
+	w.define("github", "session: true", "You know GitLab.")
+	w.write("github/memory.md", "The user likes birds.\n")
+	require.Equal(t, one.SessionID, w.does("github", "say three").SessionID)
+	require.Equal(t, one.SessionID, w.does("github", "say four").SessionID)
+	calls = w.calls()
+	require.Contains(t, calls[3].Prompt, "has changed. From now on this holds instead:\n\nYou know GitLab.\n\n# Memory\n\nThe user likes birds.\n\nYour task now:\n\nsay three")
+	require.Equal(t, "say four", calls[4].Prompt)
+
+	// The permissions change: a new conversation begins with the new definition.
+	w.define("github", "session: true\npermissions: {allow: [Read]}", "You know GitLab.")
+	fresh := w.does("github", "say five")
+	require.NotEqual(t, one.SessionID, fresh.SessionID)
+	c := w.calls()[5]
+	require.Equal(t, "-", c.flag("--resume"))
+	require.Equal(t, "Read", c.flag("--allowedTools"))
+	require.Contains(t, c.flag("--system-prompt"), "The user likes birds.")
+	require.NoError(t, w.store.View(t.Context(), func(tx fleet.ReadTx) error {
+		old, err := tx.Session(one.SessionID)
+		require.NoError(t, err)
+		require.Equal(t, "its definition has changed", old.CloseReason)
+		require.Equal(t, 4, old.Messages)
+		return nil
+	}))
+	w.until(func() bool { return len(w.agents()) == 2 })
+
+	// The agent is gone: a new conversation begins.
+	for _, v := range w.agents() {
+		require.NoError(t, w.core.Remove(asRoot(t.Context()), v.UID))
+	}
+	require.NotEqual(t, fresh.SessionID, w.does("github", "say six").SessionID)
+
+	// A task that fails does not end the conversation.
+	_, err = w.run("github", "fail once")
+	fails(t, err, fleet.ReasonTaskFailed)
+	require.NotEqual(t, "-", last(w.calls()).flag("--resume"))
+}
+
+func pid(c called) string { return strings.TrimSpace(strings.Join(strings.Fields(itoa(c.PID)), "")) }
+
+func last[T any](list []T) T { return list[len(list)-1] }
+
+// TestConversationTakesTurns makes concurrent calls in one conversation.
+func TestConversationTakesTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *subagents.Config) { c.MaxWaiting = 3 })
+	w.define("s", "session: true", "Do it.")
+	first := make(chan *subagents.Result, 1)
+	go func() {
+		r, _ := w.run("s", "wait\nsay first")
+		first <- r
+	}()
+	w.begun(1)
+	var mu sync.Mutex
+	var sessions []string
+	var refused int
+	var calls []func()
+	for range 8 {
+		calls = append(calls, func() {
+			r, err := w.run("s", "say next")
+			mu.Lock()
+			defer mu.Unlock()
+			switch fleet.ReasonOf(err) {
+			case "":
+				sessions = append(sessions, r.SessionID)
+			case fleet.ReasonLimitReached:
+				if refused++; refused == 5 {
+					w.open()
+				}
+			default:
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	together(calls...)
+	f := <-first
+	require.Equal(t, "first", f.Text)
+	require.Equal(t, []string{f.SessionID, f.SessionID, f.SessionID}, sessions)
+	require.Equal(t, 5, refused)
+	require.Len(t, w.calls(), 4)
+	require.Len(t, w.agents(), 1)
+}
+
+func TestConversationWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *subagents.Config) { c.QueueWait = 50 * time.Millisecond })
+	w.define("s", "session: true", "Do it.")
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.run("s", "wait\nsay first")
+		done <- err
+	}()
+	w.begun(1)
+	_, err := w.run("s", "say next")
+	fails(t, err, fleet.ReasonAgentBusy, "try again later")
+	ctx, cancel := context.WithTimeout(w.ctx(), 10*time.Millisecond)
+	defer cancel()
+	_, err = w.Run(ctx, subagents.Request{Agent: "s", Prompt: "say next"})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	// Another server's turn counts too.
+	same := subagents.Settings{Dir: w.dir + "/agents"}
+	other := subagents.New(w.core, w.store, subagents.Config{Settings: same, QueueWait: 50 * time.Millisecond})
+	_, err = other.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
+	fails(t, err, fleet.ReasonAgentBusy)
+	patient := subagents.New(w.core, w.store, subagents.Config{Settings: same})
+	go w.open()
+	r, err := patient.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
+	require.NoError(t, err)
+	require.Equal(t, "next", r.Text)
+	require.NoError(t, <-done)
+	require.Len(t, w.agents(), 1)
+}

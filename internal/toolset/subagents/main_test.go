@@ -1,0 +1,348 @@
+package subagents_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/local"
+	"fleet/internal/reconcile"
+	"fleet/internal/service"
+	"fleet/internal/state"
+	"fleet/internal/store/sqlite"
+	"fleet/internal/toolset/subagents"
+)
+
+// TestMain lets the test binary act as its own shim and as the tests' claude program.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case "shim":
+			os.Exit(local.ShimMain(os.Args[2:]...))
+		case "claude":
+			claude(os.Args[2:])
+		}
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
+	goleak.VerifyTestMain(m)
+}
+
+// called records how claude was called.
+type called struct {
+	Argv    []string
+	Env     []string
+	Prompt  string
+	MCP     json.RawMessage // content of its --mcp-config
+	MCPMode os.FileMode
+	PID     int
+}
+
+func (c called) flag(name string) string {
+	if i := slices.Index(c.Argv, name); i >= 0 {
+		return c.Argv[i+1]
+	}
+	return "-"
+}
+
+// claude is a program that records how it was called and then follows its prompt line by line: "say TEXT" is its
+// result, "fail TEXT" its failure, "hang" waits forever, and "wait" waits for the file $HOME/open. When it is told that
+// its answer cannot be used, it answers with the next line of $HOME/better.
+func claude(argv []string) {
+	c := called{Argv: argv, Env: os.Environ(), PID: os.Getpid()}
+	if i := slices.Index(argv, "--"); i >= 0 {
+		c.Prompt = argv[i+1]
+	} else {
+		b, _ := io.ReadAll(os.Stdin)
+		c.Prompt = string(b)
+	}
+	if path := c.flag("--mcp-config"); path != "-" {
+		c.MCP, _ = os.ReadFile(path)
+		info, _ := os.Stat(path)
+		c.MCPMode = info.Mode()
+	}
+	home := os.Getenv("HOME")
+	b, _ := json.Marshal(c)
+	path := filepath.Join(home, "calls", fmt.Sprintf("%d-%d", time.Now().UnixNano(), os.Getpid()))
+	_ = os.WriteFile(path+".new", b, 0o600)
+	_ = os.Rename(path+".new", path)
+
+	session := c.flag("--resume")
+	if session == "-" {
+		session = "s-" + strconv.Itoa(os.Getpid())
+	}
+	event := func(v map[string]any) {
+		v["session_id"] = session
+		b, _ := json.Marshal(v)
+		fmt.Println(string(b))
+	}
+	event(map[string]any{"type": "system", "subtype": "init", "model": "opus"})
+	event(map[string]any{"type": "assistant", "message": map[string]any{"content": []any{}}}) // it was told
+	text, code := "nothing to say", 0
+	lines := strings.Split(c.Prompt, "\n")
+	if strings.Contains(c.Prompt, "Your answer cannot be used") {
+		better, _ := os.ReadFile(filepath.Join(home, "better"))
+		first, rest, _ := strings.Cut(string(better), "\n")
+		_ = os.WriteFile(filepath.Join(home, "better"), []byte(rest), 0o600)
+		lines = []string{"say " + first}
+	}
+	for _, line := range lines {
+		verb, rest, _ := strings.Cut(line, " ")
+		switch verb {
+		case "say":
+			text = rest
+		case "big":
+			n, _ := strconv.Atoi(rest)
+			text = strings.Repeat("word ", n/5)
+		case "fail":
+			text, code = rest, 1
+		case "hang":
+			time.Sleep(time.Hour)
+		case "wait":
+			for {
+				if _, err := os.Stat(filepath.Join(home, "open")); err == nil {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		}
+	}
+	event(map[string]any{
+		"type": "result", "subtype": "success", "is_error": code != 0, "result": text, "num_turns": 1, "total_cost_usd": 0.25,
+		"usage": map[string]any{"input_tokens": 100, "output_tokens": 10},
+	})
+	os.Exit(code)
+}
+
+// world is a fleet with a service on it, over a real store and real processes.
+type world struct {
+	*subagents.Service
+	t      *testing.T
+	core   *service.Service
+	store  fleet.Store
+	remote *fake.Place // the place "coder"
+	dir    string      // directory of everything
+}
+
+// newWorld starts a world. change modifies the tests' default configuration.
+func newWorld(t *testing.T, change func(*subagents.Config)) *world {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{"bin", "home/calls", "agents"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o700))
+	}
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "claude"), []byte("#!/bin/sh\nHOME='"+filepath.Join(dir, "home")+"' exec '"+exe+"' claude \"$@\"\n"), 0o700))
+
+	store, err := sqlite.Open(t.Context(), filepath.Join(dir, "fleet.db"), sqlite.Config{})
+	require.NoError(t, err)
+	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
+	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), ShimCommand: []string{exe, "shim"}, StopGrace: 200 * time.Millisecond, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{dir}})
+	require.NoError(t, err)
+	w := &world{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
+	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	st := state.New(store, []fleet.Place{host}, state.Config{
+		Others: []fleet.Place{w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
+		PollInterval: 20 * time.Millisecond, Logger: log,
+	})
+	w.core = service.New(st)
+	cfg := subagents.Config{Settings: subagents.Settings{Dir: filepath.Join(dir, "agents")}, Logger: log, Lookup: func(name string) (string, bool) {
+		for _, v := range environ {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value, true
+			}
+		}
+		return "", false
+	}}
+	if change != nil {
+		change(&cfg)
+	}
+	w.Service = subagents.New(w.core, store, cfg)
+	rec := reconcile.New(st)
+	rec.Start()
+	w.Start()
+	t.Cleanup(func() {
+		w.Stop()
+		w.empty()
+		rec.Stop()
+		w.remote.Destroy()
+		require.NoError(t, host.Close())
+		require.NoError(t, store.Close())
+	})
+	return w
+}
+
+type logWriter struct{ t testing.TB }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	if w.t.Context().Err() == nil {
+		w.t.Logf("%s", b)
+	}
+	return len(b), nil
+}
+
+// empty deletes all agents and waits until they are gone. No process may be left then.
+func (w *world) empty() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(asRoot(context.Background()), time.Minute)
+	defer cancel()
+	for _, v := range w.agents() {
+		require.NoError(w.t, w.core.Remove(ctx, v.UID))
+	}
+	w.until(func() bool { return len(w.agents()) == 0 })
+	require.Empty(w.t, w.processes(), "processes are left")
+}
+
+// until waits for a condition, checking it after each notification of the store.
+func (w *world) until(ok func() bool) {
+	w.t.Helper()
+	signal, cancel := w.store.Subscribe()
+	defer cancel()
+	late := time.After(time.Minute)
+	for !ok() {
+		select {
+		case <-signal:
+		case <-late:
+			require.FailNow(w.t, "stuck")
+		}
+	}
+}
+
+// agents returns the existing agents.
+func (w *world) agents() (agents []*fleet.AgentView) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(context.Background(), func(tx fleet.ReadTx) (err error) {
+		agents, err = tx.LiveAgentViews()
+		return err
+	}))
+	return agents
+}
+
+// processes returns the command lines of the running claude processes.
+func (w *world) processes() (found []string) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if bytes.Contains(env, []byte("HOME="+w.dir)) && bytes.Contains(line, []byte("\x00claude\x00")) {
+			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// define writes the definition of a subagent: its frontmatter and its body.
+func (w *world) define(name, frontmatter, body string) {
+	w.t.Helper()
+	w.write(name+"/agent.md", "---\n"+frontmatter+"\n---\n"+body)
+}
+
+func (w *world) write(path, text string) {
+	w.t.Helper()
+	path = filepath.Join(w.dir, "agents", path)
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// calls returns the calls of claude so far, in order.
+func (w *world) calls() (calls []called) {
+	w.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(w.dir, "home", "calls", "*[0-9]"))
+	require.NoError(w.t, err)
+	slices.Sort(paths)
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		require.NoError(w.t, err)
+		var c called
+		require.NoError(w.t, json.Unmarshal(b, &c))
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// begun waits until claude was called n times.
+func (w *world) begun(n int) {
+	w.t.Helper()
+	late := time.After(time.Minute)
+	for len(w.calls()) < n {
+		select {
+		case <-time.After(5 * time.Millisecond): // another process gives no signal
+		case <-late:
+			require.FailNow(w.t, "claude was not called")
+		}
+	}
+}
+
+// open releases claude processes that wait.
+func (w *world) open() {
+	w.t.Helper()
+	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "home", "open"), nil, 0o600))
+}
+
+// run runs a subagent for alice.
+func (w *world) run(name, prompt string) (*subagents.Result, error) {
+	return w.Run(w.ctx(), subagents.Request{Agent: name, Prompt: prompt})
+}
+
+// does runs a subagent that must succeed.
+func (w *world) does(name, prompt string) *subagents.Result {
+	w.t.Helper()
+	r, err := w.run(name, prompt)
+	require.NoError(w.t, err)
+	return r
+}
+
+func (w *world) ctx() context.Context { return as(w.t.Context(), "alice") }
+
+func as(ctx context.Context, name string) context.Context {
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.Controller})
+}
+
+func asRoot(ctx context.Context) context.Context {
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.Human, Admin: true})
+}
+
+// asAgent returns a context with the agent's own identity, as its token gives it.
+func asAgent(ctx context.Context, a *fleet.Agent) context.Context {
+	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, AgentUID: a.UID, AgentName: a.Name}
+	return fleet.WithPrincipal(ctx, p)
+}
+
+// fails requires an error with the reason, whose text contains the words.
+func fails(t *testing.T, err error, reason fleet.Reason, words ...string) *fleet.Error {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, reason, fleet.ReasonOf(err), "%v", err)
+	for _, w := range words {
+		require.Contains(t, fleet.PublicMessage(err), w)
+	}
+	var e *fleet.Error
+	require.ErrorAs(t, err, &e)
+	require.NotContains(t, fmt.Sprint(err, e.Metadata), "s3cret")
+	return e
+}
+
+// together runs the functions concurrently and waits for them.
+func together(functions ...func()) {
+	var wg sync.WaitGroup
+	for _, f := range functions {
+		wg.Go(f)
+	}
+	wg.Wait()
+}

@@ -1,0 +1,147 @@
+package subagents_test
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/toolset/subagents"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// working runs a subagent that hangs, and returns its agent and a function that ends it.
+func (w *world) working(ctx context.Context, name string) (*fleet.Agent, func()) {
+	w.t.Helper()
+	known := map[string]bool{}
+	for _, v := range w.agents() {
+		known[v.UID] = true
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	n := len(w.calls())
+	go func() {
+		defer close(done)
+		_, _ = w.Run(ctx, subagents.Request{Agent: name, Prompt: "hang"})
+	}()
+	w.begun(n + 1)
+	for _, v := range w.agents() {
+		if !known[v.UID] {
+			return &v.Agent, func() { cancel(); <-done }
+		}
+	}
+	cancel()
+	require.FailNow(w.t, "no agent was made")
+	return nil, nil
+}
+
+func TestNesting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.define("lead", "calls: [worker, closed, chain]", "You lead.")
+	w.define("worker", "allowed_callers: [main, lead]", "You work.")
+	w.define("closed", "allowed_callers: [main]", "You are for main alone.")
+	w.define("loner", "", "You run nobody.")
+	w.define("chain", "allowed_callers: [main, lead]\ncalls: [deeper]", "You go on.")
+	w.define("deeper", "allowed_callers: [main, chain]\ncalls: [deepest]", "You go on.")
+	w.define("deepest", "allowed_callers: [main, deeper]", "You go on.")
+
+	lead, end := w.working(w.ctx(), "lead")
+	defer end()
+	asLead := asAgent(t.Context(), lead)
+	c := last(w.calls())
+	var mcp struct {
+		Servers map[string]struct{ URL string } `json:"mcpServers"`
+	}
+	require.NoError(t, json.Unmarshal(c.MCP, &mcp))
+	require.Equal(t, "http://127.0.0.1:1/mcp/subagents", mcp.Servers["fleet"].URL, "it has the tool to run others")
+	require.Contains(t, c.flag("--allowedTools"), "mcp__fleet")
+
+	r, err := w.Run(asLead, subagents.Request{Agent: "worker", Prompt: "say done"})
+	require.NoError(t, err)
+	require.Equal(t, "done", r.Text)
+	require.NotContains(t, string(last(w.calls()).MCP), "fleet", "one that runs nobody has no such tool")
+
+	_, err = w.Run(asLead, subagents.Request{Agent: "closed", Prompt: "say x"})
+	fails(t, err, fleet.ReasonPermissionDenied, "the agent lead may not", "its definition allows others")
+	_, err = w.Run(asLead, subagents.Request{Agent: "loner", Prompt: "say x"})
+	fails(t, err, fleet.ReasonPermissionDenied)
+	_, err = w.Run(asLead, subagents.Request{Agent: "gone", Prompt: "say x"})
+	fails(t, err, fleet.ReasonSubagentNotFound, "there are chain, worker")
+
+	listed, broken, err := w.List(asLead)
+	require.NoError(t, err)
+	require.Empty(t, broken)
+	require.Equal(t, []string{"chain", "worker"}, names(listed))
+
+	// An agent whose definition lists no calls may run none.
+	loner, endLoner := w.working(w.ctx(), "loner")
+	defer endLoner()
+	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
+	_, err = w.Run(asAgent(t.Context(), loner), subagents.Request{Agent: "worker", Prompt: "say x"})
+	fails(t, err, fleet.ReasonPermissionDenied)
+
+	// Not more than three levels.
+	chain, endChain := w.working(asLead, "chain")
+	defer endChain()
+	require.Equal(t, 1, chain.Recipe.Depth)
+	deeper, endDeeper := w.working(asAgent(t.Context(), chain), "deeper")
+	defer endDeeper()
+	require.Equal(t, 2, deeper.Recipe.Depth)
+	require.Empty(t, deeper.Recipe.Calls, "what it may not do it does not see")
+	require.NotContains(t, string(last(w.calls()).MCP), "fleet")
+	_, err = w.Run(asAgent(t.Context(), deeper), subagents.Request{Agent: "deepest", Prompt: "say x"})
+	fails(t, err, fleet.ReasonPermissionDenied, "too many subagents stand above it")
+
+	// All agents belong to the first caller.
+	for _, v := range w.agents() {
+		require.Equal(t, "alice", v.Owner)
+	}
+}
+
+// TestNestedConversations checks that an agent's conversation is separate from its owner's.
+func TestNestedConversations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.define("lead", "calls: [memo]", "You lead.")
+	w.define("memo", "session: true\nallowed_callers: [main, lead]", "You remember.")
+	own := w.does("memo", "say mine")
+	lead, end := w.working(w.ctx(), "lead")
+	defer end()
+	for range 2 {
+		theirs, err := w.Run(asAgent(t.Context(), lead), subagents.Request{Agent: "memo", Prompt: "say theirs"})
+		require.NoError(t, err)
+		require.NotEqual(t, own.SessionID, theirs.SessionID)
+	}
+}
+
+func TestCycles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.define("a", "calls: [gone, b]", "A.")
+	w.define("b", "calls: [c]\nallowed_callers: [main, a]", "B.")
+	w.define("c", "calls: [a]\nallowed_callers: [main, b]", "C.")
+	w.define("d", "calls: [d]", "D.")
+	w.define("e", "calls: [f, f]", "E.")
+	w.define("f", "", "F.")
+	_, err := w.run("a", "say x")
+	fails(t, err, fleet.ReasonDefinitionInvalid, "a → b → c → a")
+	_, err = w.run("d", "say x")
+	fails(t, err, fleet.ReasonDefinitionInvalid, "d → d")
+	listed, broken, err := w.List(w.ctx())
+	require.NoError(t, err)
+	require.Equal(t, []string{"e", "f"}, names(listed))
+	require.Len(t, broken, 4)
+	require.Empty(t, w.calls())
+}
+
+func names(listed []subagents.Listed) (all []string) {
+	for _, l := range listed {
+		all = append(all, l.Name)
+	}
+	return all
+}

@@ -1,0 +1,261 @@
+package subagents
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+var (
+	// namePattern matches names of subagents.
+	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	// serverPattern matches names of their MCP servers, which are part of tool names.
+	serverPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	// rulePattern matches a permission in Claude Code's notation: a tool, optionally with a restriction.
+	rulePattern     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_*-]*(\([^\x00-\x1f\x7f]*\))?$`)
+	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
+)
+
+// parse reads a definition from a file and its memory.md, which may be nil. drivers are those of the local place.
+// Errors describe the problem with the file and follow "FILE: ".
+func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition, error) {
+	if !utf8.Valid(data) || !utf8.Valid(memory) {
+		return nil, errors.New("it is not UTF-8 text")
+	}
+	h, body, warnings, err := split(data)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsRune(body, 0) || strings.ContainsRune(string(memory), 0) {
+		return nil, errors.New("it has a zero byte in it: leave it out")
+	}
+	d := &Definition{
+		Name: src.name, Description: strings.TrimSpace(h.Description), AllowedCallers: []string{Main}, Calls: h.Calls, Session: h.Session,
+		Project: h.Project, Role: h.Role, Driver: h.Driver, Command: h.Command, Model: h.Model, PassEnv: h.PassEnv,
+		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, Ask: h.Permissions.Ask, System: body, Warnings: warnings,
+	}
+	if src.flat && h.Name != "" {
+		d.Name = h.Name // Claude Code uses the name in the file
+	}
+	if d.Model == inheritModel {
+		d.Model = ""
+	}
+	if h.AllowedCallers != nil {
+		d.AllowedCallers = *h.AllowedCallers
+	}
+	if m := strings.TrimSpace(string(memory)); m != "" {
+		d.System = strings.TrimSpace(body + "\n\n# Memory\n\n" + m)
+	}
+	for _, check := range []func(header) error{d.checkNames, d.checkTools, d.checkTime, d.checkServers, d.checkOutput} {
+		if err := check(h); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.checkPlace(h, drivers); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// inheritModel is the value in Claude Code's agent files for the caller's model. A subagent is a separate program, so
+// it means the driver's default.
+const inheritModel = "inherit"
+
+// checkTools converts the tools of Claude Code's agent files, which are permissions.
+func (d *Definition) checkTools(h header) error {
+	for _, k := range []struct {
+		key, twin string
+		list      *toolList
+		into      *[]string
+	}{{"tools", "allow", h.Tools, &d.Allow}, {"disallowedTools", "deny", h.DisallowedTools, &d.Deny}} {
+		switch {
+		case k.list == nil:
+		case *k.into != nil:
+			return fmt.Errorf("%s and permissions.%s mean the same: keep one of them", k.key, k.twin)
+		default:
+			*k.into = *k.list
+		}
+	}
+	if h.Tools != nil {
+		// Collections name tools of plugins that no driver has. Without these tools the agent can only do less.
+		d.Allow = slices.DeleteFunc(d.Allow, func(r string) bool {
+			unknown := !rulePattern.MatchString(r)
+			if unknown {
+				d.Warnings = append(d.Warnings, fmt.Sprintf("tools: %q is not the name of a tool and is left out", shorten(r, 64)))
+			}
+			return unknown
+		})
+	}
+	for _, r := range slices.Concat(d.Allow, d.Deny, d.Ask) {
+		if !rulePattern.MatchString(r) {
+			return fmt.Errorf("permissions: %q is not a tool as in \"Read\", \"Bash(git log:*)\" or \"mcp__server__tool\"", shorten(r, 64))
+		}
+	}
+	return nil
+}
+
+func (d *Definition) checkNames(h header) error {
+	switch {
+	case d.Name == Main:
+		return fmt.Errorf("%q means every caller that is not an agent: choose another name", Main)
+	case !namePattern.MatchString(d.Name):
+		return errors.New("a subagent's name is 1 to 64 letters, digits, dots, hyphens and underscores: rename its directory, or correct its name")
+	}
+	if h.Name != "" && h.Name != d.Name {
+		return fmt.Errorf("name is %q, and its directory %q: give both the same name", shorten(h.Name, 64), d.Name)
+	}
+	for _, list := range []struct {
+		key   string
+		names []string
+	}{{"allowed_callers", d.AllowedCallers}, {"calls", d.Calls}} {
+		for _, n := range list.names {
+			if n == "" || len(n) > 64 || strings.ContainsFunc(n, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+				return fmt.Errorf("%s: %q is no name", list.key, shorten(n, 64))
+			}
+		}
+	}
+	if slices.Contains(d.Calls, Main) {
+		return fmt.Errorf("calls: %q is not a subagent", Main)
+	}
+	for _, v := range d.PassEnv {
+		if !variablePattern.MatchString(v) || strings.HasPrefix(v, "FLEET_") || strings.HasPrefix(v, "CODER_") {
+			return fmt.Errorf("pass_env: %q is no environment variable that can be passed on", shorten(v, 64))
+		}
+	}
+	return nil
+}
+
+func (d *Definition) checkTime(h header) error {
+	if h.TimeoutMS == nil {
+		return nil
+	}
+	ms, most := *h.TimeoutMS, float64(service.MaxTaskTimeout.Milliseconds())
+	if ms != math.Trunc(ms) || ms < 1 || ms > most {
+		return fmt.Errorf("timeout_ms is not a whole number from 1 to %.0f", most)
+	}
+	d.Timeout = time.Duration(ms) * time.Millisecond
+	return nil
+}
+
+// ownServer is the name of the MCP server through which an agent runs others.
+const ownServer = "fleet"
+
+func (d *Definition) checkServers(h header) error {
+	for i, s := range h.MCPServers {
+		fail := func(format string, args ...any) error {
+			return fmt.Errorf("mcp_servers[%d] %q: %s", i, shorten(s.Name, 64), fmt.Sprintf(format, args...))
+		}
+		if !serverPattern.MatchString(s.Name) || strings.Contains(s.Name, "__") {
+			return fail("a server needs a name of letters, digits, hyphens and single underscores")
+		}
+		if s.Name == ownServer || slices.ContainsFunc(h.MCPServers[:i], func(o server) bool { return o.Name == s.Name }) {
+			return fail("there is a server of this name already: choose another one")
+		}
+		if (s.Command == "") == (s.URL == "") {
+			return fail("a server has a command or a url, and not both")
+		}
+		if s.URL != "" {
+			if u, err := url.Parse(s.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+				return fail("url is not an http or https address")
+			}
+			if len(s.Args) > 0 || len(s.Env) > 0 {
+				return fail("args and env are for servers with a command")
+			}
+		} else if len(s.Headers) > 0 {
+			return fail("headers are for servers with a url")
+		}
+		for _, text := range append([]string{s.Command, s.URL}, s.Args...) {
+			if strings.Contains(text, "${") {
+				return fail("variables are put into env and headers only: others on the machine see the rest")
+			}
+		}
+		for key := range s.Env {
+			if !variablePattern.MatchString(key) || strings.HasSuffix(key, "*") {
+				return fail("env: %q is not a valid name of an environment variable", shorten(key, 64))
+			}
+		}
+		d.MCPServers = append(d.MCPServers, fleet.MCPServer(s))
+	}
+	return nil
+}
+
+func (d *Definition) checkOutput(h header) error {
+	switch h.OutputFormat {
+	case "", outputText:
+		d.OutputFormat = outputText
+		if h.OutputSchema != nil && h.OutputFormat == outputText {
+			return errors.New("output_schema is for output_format: json")
+		}
+	case outputJSON:
+		d.OutputFormat = outputJSON
+	default:
+		return fmt.Errorf("output_format is text or json, not %q", shorten(h.OutputFormat, 40))
+	}
+	if h.OutputSchema == nil {
+		return nil
+	}
+	d.OutputFormat = outputJSON
+	b, err := json.Marshal(h.OutputSchema)
+	if err != nil {
+		return errors.New("output_schema has what JSON has not")
+	}
+	d.Schema = b
+	if d.schema, err = compile(b); err != nil {
+		return fmt.Errorf("output_schema is no good JSON Schema: %w", err)
+	}
+	return nil
+}
+
+// checkPlace checks that the agent's place can enforce the definition.
+func (d *Definition) checkPlace(h header, drivers []fleet.Driver) error {
+	held := d.Allow != nil || d.Ask != nil || len(d.Deny) > 0 || len(d.MCPServers) > 0
+	switch h.Container {
+	case "", inLocal:
+		d.RunsIn = inLocal
+		if d.Project != "" || d.Role != "" {
+			return errors.New("project and role are for container: coder")
+		}
+	case inCoder:
+		d.RunsIn, d.Remembers = inCoder, true
+		if d.Project == "" {
+			return errors.New("container: coder needs a project, one of list_agent_projects")
+		}
+		if held || d.Driver != "" || len(d.Command) > 0 || d.Model != "" || len(d.PassEnv) > 0 || len(d.Calls) > 0 {
+			return errors.New("in a workspace the project's template says what the agent may do: permissions, mcp_servers, calls, " +
+				"model, driver, command and pass_env cannot be held to there, so leave them out")
+		}
+		return nil
+	default:
+		return fmt.Errorf("container is coder, or left out for this machine, not %q", shorten(h.Container, 40))
+	}
+	if d.Driver == "" {
+		d.Driver = "claude"
+	}
+	// A shell would execute the caller's prompt as a script.
+	t := fleet.Traits{Drivers: slices.DeleteFunc(slices.Clone(drivers), func(d fleet.Driver) bool { return d.Scripts })}
+	can, ok := t.Driver(d.Driver)
+	if !ok {
+		return fmt.Errorf("driver is one of %s, not %q", strings.Join(t.DriverNames(), ", "), shorten(d.Driver, 40))
+	}
+	d.Remembers = can.Remembers
+	switch {
+	case d.Driver == "command" && len(d.Command) == 0:
+		return errors.New("driver: command needs a command: the program and its arguments")
+	case !can.Tools && (d.Allow != nil || len(d.Deny) > 0), !can.Asks && d.Ask != nil, !can.MCPServers && len(d.MCPServers) > 0, !can.Reports && len(d.Calls) > 0:
+		return fmt.Errorf("the driver %s cannot hold an agent to permissions, or give it mcp_servers and calls: leave them out, or use claude", d.Driver)
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,414 @@
+package subagents
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// method is the name of the call under which requests with an id are stored.
+const method = "RunSubagent"
+
+// Request is a call of a subagent.
+type Request struct {
+	Agent   string
+	Prompt  string
+	Context string // additional information; may be empty
+
+	RequestID string `json:"-"`
+}
+
+// Result is the answer of a subagent.
+type Result struct {
+	Text      string
+	Agent     string
+	Duration  time.Duration
+	TaskID    string // of the last task, if it was asked again
+	SessionID string // of the conversation; empty if there is none
+	CostUSD   float64
+	Usage     fleet.Usage
+}
+
+// Run lets a subagent answer the request. It waits for the answer. If ctx ends before, Run stops the subagent and
+// returns after it has ended.
+func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
+	begun := s.cfg.Now()
+	c, err := s.callerFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.definition(c, r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := r.text()
+	if err != nil {
+		return nil, err
+	}
+	k, err := newKey(c, r)
+	if err != nil {
+		return nil, err
+	}
+	run := &run{Service: s, caller: c, d: d, key: k, result: Result{Agent: d.Name}}
+	ctx = fleet.WithPrincipal(ctx, c.owner)
+	if d.Session {
+		err = run.inConversation(ctx, prompt)
+	} else {
+		err = run.alone(ctx, prompt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	run.result.Duration = s.cfg.Now().Sub(begun)
+	return &run.result, nil
+}
+
+// text returns the prompt with its context.
+func (r Request) text() (string, error) {
+	if strings.TrimSpace(r.Prompt) == "" {
+		return "", fleet.Invalid(fleet.ReasonTaskRequired, "prompt", "the prompt is empty: say in prompt what the subagent is to do")
+	}
+	for _, f := range []struct{ name, text string }{{"prompt", r.Prompt}, {"context", r.Context}} {
+		switch {
+		case !utf8.ValidString(f.text):
+			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s is not valid UTF-8 text", f.name)
+		case strings.ContainsRune(f.text, 0):
+			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s has a zero byte in it: leave it out", f.name)
+		}
+	}
+	if len(r.Context) > maxContext {
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "context", "the context has %d bytes, and at most %d are taken: put the rest where the subagent can find it", len(r.Context), maxContext)
+	}
+	text, field := r.Prompt, "prompt"
+	if strings.TrimSpace(r.Context) != "" {
+		text, field = "Context:\n\n"+strings.TrimSpace(r.Context)+"\n\nTask:\n\n"+r.Prompt, "context"
+	}
+	if len(text) > fleet.MaxText {
+		return "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "the prompt and its context have %d bytes, and at most %d are taken: put the rest where the subagent can find it", len(text), fleet.MaxText)
+	}
+	return text, nil
+}
+
+// maxContext is the largest context of a prompt, in bytes: half of the limit for both together.
+const maxContext = fleet.MaxText / 2
+
+// key is what a stored request is compared by: what the caller said. The definition may have changed since, and the
+// first result still counts.
+type key struct{ principal, id, hash string }
+
+func newKey(c caller, r Request) (key, error) {
+	if err := service.CheckRequestID(r.RequestID); err != nil {
+		return key{}, err
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return key{}, err
+	}
+	sum := sha256.Sum256(b)
+	k := key{principal: c.owner.Name, id: r.RequestID, hash: hex.EncodeToString(sum[:])}
+	if c.uid != "" {
+		k.principal += "/" + c.uid
+	}
+	return k, nil
+}
+
+// done returns the result of the same request made earlier; nil if it is new.
+func (k key) done(tx fleet.ReadTx) (*fleet.Request, error) {
+	if k.id == "" {
+		return nil, nil //nolint:nilnil // a request without an id is always new
+	}
+	old, err := tx.Request(k.principal, k.id)
+	if err == nil && old != nil && (old.Method != method || old.BodyHash != k.hash) {
+		err = fleet.Invalid(fleet.ReasonInvalidArgument, "request_id", "request_id %q was used before with another request: choose a new one", k.id)
+	}
+	return old, err
+}
+
+// errRepeated means that a transaction found an earlier equal request and did nothing.
+var errRepeated = errors.New("the request was done before")
+
+// remember stores the request in the transaction that executes it. It is a service.LaunchRequest's Also.
+func (r *run) remember(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
+	if r.key.id == "" || t == nil {
+		return nil
+	}
+	switch old, err := r.key.done(tx); {
+	case err != nil:
+		return err
+	case old != nil:
+		return errRepeated
+	}
+	return tx.PutRequest(&fleet.Request{
+		Principal: r.key.principal, ID: r.key.id, Method: method, BodyHash: r.key.hash, AgentUID: a.UID, TaskID: t.ID, CreatedAt: r.cfg.Now().UTC(),
+	})
+}
+
+// before returns the task of an earlier equal request, with its agent; nil if the request is new.
+func (r *run) before(ctx context.Context) (old *fleet.Request, err error) {
+	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
+		old, err = r.key.done(tx)
+		return err
+	})
+	return old, err
+}
+
+// run is one call of a subagent.
+type run struct {
+	*Service
+	caller caller
+	d      *Definition
+	key    key
+	limit  time.Duration // of a task, if the task itself has a longer one; 0 if not
+	result Result
+}
+
+// launch returns the request for the call's agent.
+func (r *run) launch() service.LaunchRequest {
+	l := service.LaunchRequest{
+		Method: method, Toolset: fleet.ToolsetSubagents, Place: r.backend(r.d), Name: r.d.Name,
+		Recipe: r.d.recipe(r.caller.depth, r.cfg.MaxDepth), Timeout: r.d.Timeout,
+	}
+	if l.Recipe == nil {
+		l.Project, l.Role, l.Spec = r.d.Project, r.d.Role, r.d.instructions()
+		l.Timeout += r.cfg.StartWait
+	}
+	return l
+}
+
+// alone runs the call on an agent made for it.
+func (r *run) alone(ctx context.Context, prompt string) error {
+	if old, err := r.before(ctx); err != nil {
+		return err
+	} else if old != nil {
+		return r.repeated(ctx, old, prompt)
+	}
+	l := r.launch()
+	l.OneTask = r.d.OutputFormat != outputJSON // otherwise it may be asked again
+	l.Prompt, l.Also = prompt, r.remember
+	v, err := r.fleet.Launch(ctx, l)
+	if errors.Is(err, errRepeated) {
+		return r.alone(ctx, prompt) // a concurrent equal request was faster
+	}
+	if err != nil {
+		return err
+	}
+	if !l.OneTask {
+		defer r.remove(ctx, v.UID)
+	}
+	if err := r.ready(ctx, v.Task); err != nil {
+		return err
+	}
+	return r.answer(ctx, v.Task, prompt)
+}
+
+// repeated returns the result of an earlier equal request.
+func (r *run) repeated(ctx context.Context, old *fleet.Request, prompt string) error {
+	task, err := r.follow(ctx, old.TaskID)
+	if err != nil {
+		return err
+	}
+	return r.answer(ctx, task, prompt)
+}
+
+// ready waits until the task's agent has a workspace, if that takes long. The subagent's own time limit begins then, so
+// the limit of the task is longer.
+func (r *run) ready(ctx context.Context, task *fleet.Task) error {
+	if r.d.RunsIn == inLocal {
+		return nil
+	}
+	r.limit = r.d.Timeout
+	signal, cancel := r.store.Subscribe()
+	defer cancel()
+	late := time.NewTimer(r.cfg.StartWait)
+	defer late.Stop()
+	for {
+		a, t := &fleet.Agent{}, &fleet.Task{}
+		err := r.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			if a, err = tx.Agent(task.AgentUID); err == nil {
+				t, err = tx.Task(task.ID)
+			}
+			return err
+		})
+		if err == nil && (a.State == fleet.StateRunning || !t.Active()) {
+			return nil
+		}
+		if err == nil {
+			select {
+			case <-signal:
+				continue
+			case <-late.C:
+				err = fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.d.Name, r.cfg.StartWait, a.State).With("agent_name", r.d.Name)
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		r.halt(ctx, task.ID)
+		return err
+	}
+}
+
+// answer waits for the task and checks its answer. It sends an answer back that does not match the definition.
+func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error {
+	for attempt := 1; ; attempt++ {
+		text, err := r.take(ctx, task)
+		if err != nil {
+			return err
+		}
+		if r.d.OutputFormat != outputJSON {
+			r.result.Text = text
+			return nil
+		}
+		value, problems := r.d.check(text)
+		if len(problems) == 0 {
+			r.result.Text = value
+			return nil
+		}
+		r.cfg.Logger.DebugContext(ctx, "a subagent's answer is not what its definition promises", slog.String("subagent", r.d.Name), slog.String("task", r.result.TaskID), slog.Int("attempt", attempt))
+		again, err := r.again(ctx, task, attempt, prompt, text, problems)
+		if err != nil {
+			return err
+		}
+		task = again
+	}
+}
+
+// sentBack is the beginning of a task that sends an answer back.
+const sentBack = "Your answer cannot be used: "
+
+// again asks the subagent once more, with the problems of its answer. OUTPUT_INVALID if it was asked often enough.
+func (r *run) again(ctx context.Context, task *fleet.Task, attempt int, prompt, answer string, problems []string) (*fleet.Task, error) {
+	if next, err := r.askedAgain(ctx, task); err != nil || next != nil {
+		return next, err
+	}
+	wrong := strings.Join(problems, "; ")
+	failed := fleet.Errorf(fleet.ReasonOutputInvalid, "the subagent %q did not answer as its definition promises, asked %d times: %s", r.d.Name, attempt, wrong).
+		With("agent_name", r.d.Name).With("task_id", task.ID).With("attempts", strconv.Itoa(attempt)).With("problems", wrong).With("answer", shorten(answer, 2000))
+	if attempt > r.cfg.Retries {
+		return nil, failed
+	}
+	feedback := sentBack + strings.Join(problems, "\n") + "\n\nAnswer again, with the one JSON value that was asked for and nothing else."
+	if !r.d.Remembers {
+		feedback = fmt.Sprintf("%s\n\nYou were asked:\n\n%s\n\nAnd you answered:\n\n%s", feedback, prompt, shorten(answer, 100_000))
+	}
+	if len(feedback) > fleet.MaxText {
+		return nil, failed
+	}
+	next, err := r.fleet.Turn(ctx, service.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.d.Timeout, SessionID: task.SessionID})
+	switch fleet.ReasonOf(err) {
+	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
+		return nil, failed // the repeated request's agent is gone, or another caller had the next turn
+	}
+	return next, err
+}
+
+// askedAgain returns the task that sent this task's answer back, if the request was executed before.
+func (r *run) askedAgain(ctx context.Context, task *fleet.Task) (next *fleet.Task, err error) {
+	const recent = 100
+	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
+		next = nil
+		tasks, _, err := tx.Tasks(task.AgentUID, recent, 0) // newest first
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(tasks, func(t *fleet.Task) bool { return t.ID == task.ID })
+		if i > 0 && strings.HasPrefix(tasks[i-1].Description, sentBack) {
+			next = tasks[i-1]
+		}
+		return nil
+	})
+	return next, err
+}
+
+// take waits for the task and returns its complete answer.
+func (r *run) take(ctx context.Context, task *fleet.Task) (string, error) {
+	t, err := r.follow(ctx, task.ID)
+	if err != nil {
+		return "", err
+	}
+	r.result.TaskID = t.ID
+	r.result.CostUSD += t.CostUSD
+	u := &r.result.Usage
+	u.Model = t.Usage.Model
+	u.InputTokens, u.OutputTokens, u.ToolCalls = u.InputTokens+t.Usage.InputTokens, u.OutputTokens+t.Usage.OutputTokens, u.ToolCalls+t.Usage.ToolCalls
+	if t.Status != fleet.TaskCompleted {
+		return "", r.failed(t)
+	}
+	if t.PayloadSize == 0 {
+		return t.Summary, nil
+	}
+	payload, err := r.fleet.Payload(ctx, t.ID)
+	return string(payload), err
+}
+
+// failed returns the error of a task that did not complete.
+func (r *run) failed(t *fleet.Task) error {
+	reason, words := fleet.ReasonTaskFailed, "failed"
+	switch {
+	case t.Status == fleet.TaskStopped:
+		words = "was stopped"
+	case t.ChecksFailed:
+		reason = fleet.ReasonChecksFailed
+	case t.EndedAt.Sub(t.StartedAt) >= t.Timeout: // nothing else ends a task this late
+		reason, words = fleet.ReasonTaskTimedOut, "was too slow"
+	}
+	text := fmt.Sprintf("the subagent %q %s: %s", r.d.Name, words, t.Reason)
+	return fleet.Errorf(reason, "%s", text).With("agent_name", r.d.Name).With("task_id", t.ID)
+}
+
+// stopWait is how long to wait for a stopped run. The core kills it long before.
+const stopWait = time.Minute
+
+// follow waits until the task has ended. If ctx ends before, or the subagent's time is over, it stops the task and
+// returns after that.
+func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
+	within := ctx
+	if r.limit > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, r.limit)
+		defer cancel()
+	}
+	t, err := r.fleet.FollowTask(within, taskID, 0, nil)
+	if within.Err() == nil {
+		return t, err
+	}
+	r.halt(ctx, taskID)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, fleet.Errorf(fleet.ReasonTaskTimedOut, "the subagent %q was too slow: it ran longer than its limit of %s", r.d.Name, r.limit).
+		With("agent_name", r.d.Name).With("task_id", taskID)
+}
+
+// halt stops the task and waits until it has ended, even if ctx is done.
+func (r *run) halt(ctx context.Context, taskID string) {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	defer cancel()
+	err := r.fleet.AskStopTask(late, taskID)
+	if err == nil {
+		_, err = r.fleet.FollowTask(late, taskID, 0, nil)
+	}
+	if err != nil {
+		r.cfg.Logger.WarnContext(late, "a subagent that nobody waits for has not ended yet", slog.String("task", taskID), slog.Any("error", err))
+	}
+}
+
+// remove deletes the agent of a call.
+func (r *run) remove(ctx context.Context, uid string) {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+	defer cancel()
+	if err := r.fleet.Remove(late, uid); err != nil {
+		r.cfg.Logger.WarnContext(late, "a subagent was not removed and is later", slog.String("subagent", r.d.Name), slog.Any("error", err))
+	}
+}

@@ -1,0 +1,177 @@
+package subagents
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+	"fleet/internal/service"
+)
+
+// Service runs subagents. Every method acts for the principal in its context. Methods are safe for concurrent use.
+type Service struct {
+	fleet *service.Service
+	store fleet.Store
+	cfg   Config
+	dir   *directory
+	turns *turns
+
+	stop context.CancelFunc // nil until started
+	done sync.WaitGroup
+}
+
+// New returns a service over the core. It starts nothing.
+func New(core *service.Service, store fleet.Store, cfg Config) *Service {
+	cfg = cfg.withDefaults()
+	local, _ := core.TraitsOf(cfg.Local)
+	return &Service{
+		fleet: core, store: store, cfg: cfg, dir: &directory{path: cfg.Dir, drivers: local.Drivers, now: cfg.Now}, turns: newTurns(cfg.MaxWaiting),
+	}
+}
+
+// Listed is a subagent as a caller sees it.
+type Listed struct {
+	*Definition
+	Allowed bool // the caller may run it
+}
+
+// Broken is a definition that cannot be used.
+type Broken struct{ Name, Reason string }
+
+// List returns the subagents and the unusable definitions, by name. An agent sees only what it may run.
+func (s *Service) List(ctx context.Context) ([]Listed, []Broken, error) {
+	c, err := s.callerFrom(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	definitions, broken, err := s.dir.all()
+	if err != nil {
+		return nil, nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", err).WithCause(err)
+	}
+	list := []Listed{}
+	for _, d := range definitions {
+		if err := s.usable(d); err != nil {
+			broken[d.Name] = errors.New(fleet.PublicMessage(err))
+			continue
+		}
+		if l := (Listed{Definition: d, Allowed: s.may(c, d)}); l.Allowed || !c.agent {
+			l.Definition = s.timed(d)
+			list = append(list, l)
+		}
+	}
+	if c.agent {
+		return list, nil, nil
+	}
+	unusable := []Broken{}
+	for _, name := range sortedKeys(broken) {
+		unusable = append(unusable, Broken{Name: strings.ToValidUTF8(shorten(name, 64), "\uFFFD"), Reason: broken[name].Error()})
+	}
+	return list, unusable, nil
+}
+
+// timed returns the definition with its effective timeout.
+func (s *Service) timed(d *Definition) *Definition {
+	if d.Timeout > 0 {
+		return d
+	}
+	t := *d
+	t.Timeout = s.cfg.Timeout
+	return &t
+}
+
+// definition returns the subagent with the name, if it can be run and the caller may run it.
+func (s *Service) definition(c caller, name string) (*Definition, error) {
+	if name == "" {
+		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name a subagent, see list_subagents")
+	}
+	d, err := s.dir.get(name)
+	switch {
+	case errors.Is(err, errNoDefinition):
+		return nil, s.notFound(c, name)
+	case err != nil:
+		return nil, s.invalid(name, err.Error())
+	case !s.may(c, d):
+		return nil, s.refused(c, d)
+	}
+	if err := s.usable(d); err != nil {
+		return nil, s.invalid(name, fleet.PublicMessage(err))
+	}
+	return s.timed(d), nil
+}
+
+func (s *Service) invalid(name, reason string) error {
+	return fleet.Errorf(fleet.ReasonDefinitionInvalid, "the subagent %q cannot be used: %s", name, reason).With("agent_name", name)
+}
+
+// notFound returns an error that lists the subagents that the caller may run.
+func (s *Service) notFound(c caller, name string) error {
+	var names []string
+	if definitions, _, err := s.dir.all(); err == nil {
+		for _, d := range definitions {
+			if s.may(c, d) && s.usable(d) == nil {
+				names = append(names, d.Name)
+			}
+		}
+	}
+	available := strings.Join(names, ", ")
+	words := "there are " + shorten(available, 2000)
+	if len(names) == 0 {
+		words = "there is none that you may run"
+	}
+	name = shorten(strings.ToValidUTF8(name, "\uFFFD"), 64)
+	return fleet.Errorf(fleet.ReasonSubagentNotFound, "there is no subagent %q: %s", name, words).
+		With("agent_name", name).With("available", shorten(available, 2000))
+}
+
+// usable returns why a valid subagent cannot be run here and now.
+func (s *Service) usable(d *Definition) error {
+	if _, ok := s.fleet.TraitsOf(s.backend(d)); !ok {
+		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "this server has no backend %q to run it", d.RunsIn)
+	}
+	if err := d.missing(s.cfg.Lookup); err != nil {
+		return err
+	}
+	if cycle := s.cycle(d); cycle != "" {
+		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "its calls lead back to itself: %s", cycle)
+	}
+	return nil
+}
+
+// backend returns the name of the place that runs the subagent.
+func (s *Service) backend(d *Definition) string {
+	if d.RunsIn == inLocal {
+		return s.cfg.Local
+	}
+	return d.RunsIn
+}
+
+// cycle returns the path on which the definition's calls lead back to itself; empty if there is none.
+func (s *Service) cycle(d *Definition) string {
+	seen := map[string]bool{}
+	var way []string
+	var walk func(at *Definition) bool
+	walk = func(at *Definition) bool {
+		way = append(way, at.Name)
+		for _, name := range at.Calls {
+			if name == d.Name {
+				return true
+			}
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			if next, err := s.dir.get(name); err == nil && walk(next) {
+				return true
+			}
+		}
+		way = slices.Delete(way, len(way)-1, len(way))
+		return false
+	}
+	if !walk(d) {
+		return ""
+	}
+	return strings.Join(append(way, d.Name), " → ")
+}
