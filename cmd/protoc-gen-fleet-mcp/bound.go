@@ -7,21 +7,22 @@ import (
 
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/cmd/internal/option"
 )
 
 // These options say how an answer is made to fit into a tool's result.
 const (
-	portion       = protoreflect.FullName("fleet.v1.portion")
-	cut           = protoreflect.FullName("fleet.v1.cut")
-	defaultText   = protoreflect.FullName("fleet.v1.tool_default_text")
-	waitingStream = "follow" // request field: the stream waits for future messages and cannot be requested again
+	portion     = protoreflect.FullName("fleet.v1.portion")
+	cut         = protoreflect.FullName("fleet.v1.cut")
+	defaultText = protoreflect.FullName("fleet.v1.tool_default_text")
 )
 
 // bound writes how the answers of a method are made to fit, and returns what the tool's description says about it.
 func (g generator) bound(m *protogen.Method) (string, error) {
 	var hint string
-	if v, ok := g.options.get(m.Desc, portion); ok {
-		limit, of := textIn(v.Message(), "limit"), textIn(v.Message(), "of")
+	if v, ok := g.options.Get(m.Desc, portion); ok {
+		limit, of := option.TextIn(v.Message(), "limit"), option.TextIn(v.Message(), "of")
 		f := fieldOf(m.Input, protoreflect.Name(limit))
 		if !isOptionalInt32(f) {
 			return "", fmt.Errorf("%s says limit %q, but %s has no such optional int32", portion, limit, m.Input.Desc.Name())
@@ -33,12 +34,11 @@ func (g generator) bound(m *protogen.Method) (string, error) {
 		if !hintsOf(m).readOnly {
 			return "", fmt.Errorf("%s is for a method without side effects, because the call is repeated", portion)
 		}
-		unless := ""
-		if fieldOf(m.Input, waitingStream) != nil && m.Desc.IsStreamingServer() {
-			unless = waitingStream
-		}
+		unless := g.options.Text(m.Desc, eventStream, "follow")
 		g.P("Portion: ", toolPackage.Ident("Portion"), "{Limit: ", strconv.Quote(limit), ", Of: ", strconv.Quote(of), ", Unless: ", strconv.Quote(unless), "},")
-		hint = portionHint(m, of, counted)
+		if hint, err = portionHint(m, counted, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
+			return "", fmt.Errorf("%s: %w", portion, err)
+		}
 	}
 	cuts, err := g.cuts(m, m.Output, "")
 	if err != nil || len(cuts) == 0 {
@@ -53,16 +53,21 @@ func (g generator) bound(m *protogen.Method) (string, error) {
 }
 
 // portionHint says how to get the rest of an answer.
-func portionHint(m *protogen.Method, of string, counted *protogen.Field) string {
-	name := of[strings.LastIndexByte(of, '.')+1:]
-	beside := counted.Parent
-	switch {
-	case fieldOf(m.Output, "next_cursor") != nil && fieldOf(m.Input, "cursor") != nil:
-		return fmt.Sprintf("A long answer has the first %s only: call again with next_cursor as cursor for more.", name)
-	case fieldOf(beside, protoreflect.Name(name+"_next_offset")) != nil:
-		return fmt.Sprintf("A long %s comes in portions: call again with %s_next_offset as %s_offset for more.", name, name, name)
+func portionHint(m *protogen.Method, counted *protogen.Field, next, from string) (string, error) {
+	if next == "" && from == "" {
+		return "", nil
 	}
-	return ""
+	beside := m.Output
+	if !counted.Desc.IsList() {
+		beside = counted.Parent
+	}
+	if fieldOf(beside, protoreflect.Name(next)) == nil || fieldOf(m.Input, protoreflect.Name(from)) == nil {
+		return "", fmt.Errorf("%s has no field %q, or %s no field %q", beside.Desc.Name(), next, m.Input.Desc.Name(), from)
+	}
+	if counted.Desc.IsList() {
+		return fmt.Sprintf("A long answer has the first %s only: call again with %s as %s for more.", counted.Desc.Name(), next, from), nil
+	}
+	return fmt.Sprintf("A long %s comes in portions: call again with %s as %s for more.", counted.Desc.Name(), next, from), nil
 }
 
 // cuts returns the cuts of the fields of a message and its nested messages, as source code.
@@ -70,7 +75,7 @@ func (g generator) cuts(m *protogen.Method, in *protogen.Message, prefix string)
 	var all []string
 	for _, f := range in.Fields {
 		path := prefix + string(f.Desc.Name())
-		v, ok := g.options.get(f.Desc, cut)
+		v, ok := g.options.Get(f.Desc, cut)
 		switch {
 		case ok:
 			text, err := cutOf(m, in, f, path, v.Message())
@@ -92,21 +97,22 @@ func (g generator) cuts(m *protogen.Method, in *protogen.Message, prefix string)
 func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path string, v protoreflect.Message) (string, error) {
 	text := "{Field: " + strconv.Quote(path)
 	isText := f.Desc.Kind() == protoreflect.StringKind && !f.Desc.IsList()
-	if next := textIn(v, "next_offset"); next != "" {
+	if next := option.TextIn(v, "next_offset"); next != "" {
 		if !isText || !isOptionalInt32(fieldOf(in, protoreflect.Name(next))) {
 			return "", fmt.Errorf("next_offset is for a text with an optional int32 %q beside it", next)
 		}
 		text += ", NextOffset: " + strconv.Quote(next)
 	}
 	// A message may be part of the answers of several methods, only one of which takes the offset.
-	if offset := textIn(v, "offset"); offset != "" && isOptionalInt32(fieldOf(m.Input, protoreflect.Name(offset))) {
+	if offset := option.TextIn(v, "offset"); offset != "" && isOptionalInt32(fieldOf(m.Input, protoreflect.Name(offset))) {
 		text += ", Offset: " + strconv.Quote(offset)
 	}
-	if cursor := textIn(v, "cursor"); cursor != "" {
-		if !f.Desc.IsList() || f.Message == nil || fieldOf(f.Message, "cursor") == nil || fieldOf(in, protoreflect.Name(cursor)) == nil {
-			return "", fmt.Errorf("cursor is for a list of messages with a cursor, with a field %q beside it", cursor)
+	if cursor := option.TextIn(v, "cursor"); cursor != "" {
+		item := option.TextIn(v, "item_cursor")
+		if !f.Desc.IsList() || f.Message == nil || fieldOf(f.Message, protoreflect.Name(item)) == nil || fieldOf(in, protoreflect.Name(cursor)) == nil {
+			return "", fmt.Errorf("cursor is for a list of messages with a field item_cursor, with a field %q beside it", cursor)
 		}
-		text += ", Cursor: " + strconv.Quote(cursor)
+		text += ", Cursor: " + strconv.Quote(cursor) + ", ItemCursor: " + strconv.Quote(item)
 	}
 	if v.Get(v.Descriptor().Fields().ByName("keep_last")).Bool() {
 		if !f.Desc.IsList() || f.Message == nil {
@@ -137,8 +143,4 @@ func countedBy(m *protogen.Message, path string) (*protogen.Field, error) {
 
 func isOptionalInt32(f *protogen.Field) bool {
 	return f != nil && f.Desc.Kind() == protoreflect.Int32Kind && f.Desc.HasOptionalKeyword()
-}
-
-func textIn(m protoreflect.Message, field protoreflect.Name) string {
-	return m.Get(m.Descriptor().Fields().ByName(field)).String()
 }

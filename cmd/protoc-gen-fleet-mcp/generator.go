@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/cmd/internal/option"
 )
 
 const (
@@ -22,7 +24,7 @@ var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 // generator writes the tools of one file.
 type generator struct {
 	plugin  *protogen.Plugin
-	options options
+	options option.Reader
 	file    *protogen.File
 	*protogen.GeneratedFile
 }
@@ -30,7 +32,7 @@ type generator struct {
 // run writes the file if it has a service with a toolset.
 func (g generator) run() error {
 	for _, s := range g.file.Services {
-		name, ok := g.options.get(s.Desc, toolset)
+		name, ok := g.options.Get(s.Desc, toolset)
 		if !ok || name.String() == "" {
 			continue
 		}
@@ -58,7 +60,7 @@ func (g generator) service(s *protogen.Service, set string) error {
 		return err
 	}
 	g.P("return ", toolPackage.Ident("Set"), "{Name: ", strconv.Quote(set), ", Tools: []", toolPackage.Ident("Tool"), "{")
-	tools := slices.DeleteFunc(slices.Clone(s.Methods), func(m *protogen.Method) bool { return g.options.says(m.Desc, noTool) })
+	tools := slices.DeleteFunc(slices.Clone(s.Methods), func(m *protogen.Method) bool { return g.options.Says(m.Desc, noTool) })
 	for _, m := range tools {
 		if err := g.method(s, m); err != nil {
 			return fmt.Errorf("%s: %w", m.Desc.Name(), err)
@@ -66,7 +68,7 @@ func (g generator) service(s *protogen.Service, set string) error {
 	}
 	var agents []string
 	for _, m := range tools {
-		if g.options.says(m.Desc, forAgents) {
+		if g.options.Says(m.Desc, forAgents) {
 			agents = append(agents, strconv.Quote(snake(m.GoName)))
 		}
 	}
@@ -105,10 +107,10 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 		kind = "Stream"
 	}
 	var last []any
-	if g.options.says(m.Desc, lastIsResult) {
+	if g.options.Says(m.Desc, option.LastIsResult) {
 		kind = "Turn"
 		var err error
-		if last, err = lastOf(m); err != nil {
+		if last, err = g.lastOf(m); err != nil {
 			return err
 		}
 	}
@@ -140,7 +142,7 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 // callOptions returns the further arguments of a tool.
 func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	var more []any
-	if v, ok := g.options.get(m.Desc, progressField); ok && v.String() != "" {
+	if v, ok := g.options.Get(m.Desc, progressField); ok && v.String() != "" {
 		f := fieldOf(m.Input, protoreflect.Name(v.String()))
 		if f == nil || f.Desc.Kind() != protoreflect.StringKind || f.Desc.IsList() {
 			return nil, fmt.Errorf("%s says %q, but %s has no such string", progressField, v.String(), m.Input.Desc.Name())
@@ -149,13 +151,13 @@ func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	}
 	var fill []any
 	for _, f := range m.Input.Fields {
-		if v, ok := g.options.get(f.Desc, defaultText); ok {
+		if v, ok := g.options.Get(f.Desc, defaultText); ok {
 			if f.Desc.Kind() != protoreflect.StringKind || f.Desc.HasPresence() || f.Desc.IsList() {
 				return nil, fmt.Errorf("%s is for a string that is not optional, and %s is not one", defaultText, f.Desc.Name())
 			}
 			fill = append(fill, "\n", toolPackage.Ident("DefaultText"), "(&q.", f.GoName, ", ", strconv.Quote(v.String()), ")")
 		}
-		v, ok := g.options.get(f.Desc, toolDefault)
+		v, ok := g.options.Get(f.Desc, toolDefault)
 		if !ok {
 			continue
 		}
@@ -178,7 +180,7 @@ func (g generator) schemas(s *protogen.Service, m *protogen.Method) error {
 		of    *protogen.Message
 		input bool
 	}{{"Input", m.Input, true}, {"Output", m.Output, false}} {
-		text, err := g.options.schema(x.of, x.input)
+		text, err := schema(g.options, x.of, x.input)
 		if err != nil {
 			return err
 		}

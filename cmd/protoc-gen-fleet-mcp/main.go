@@ -5,6 +5,8 @@ package main
 import (
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/types/pluginpb"
+
+	"fleet/cmd/internal/option"
 )
 
 func main() {
@@ -14,7 +16,7 @@ func main() {
 // generate writes a file for each proto file that has a service with a toolset.
 func generate(p *protogen.Plugin) error {
 	p.SupportedFeatures = uint64(pluginpb.CodeGeneratorResponse_FEATURE_PROTO3_OPTIONAL)
-	opts := newOptions(p.Files)
+	opts := option.NewReader(p.Files)
 	for _, f := range p.Files {
 		if !f.Generate {
 			continue

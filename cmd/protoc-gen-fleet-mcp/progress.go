@@ -5,87 +5,84 @@ import (
 
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/cmd/internal/option"
 )
 
-// watchMethod is the method whose events are the progress of other methods.
-const watchMethod = protoreflect.Name("WatchFleet")
-
 // lastOf returns the argument that detects the last message of a stream, which is the method's result.
-func lastOf(m *protogen.Method) ([]any, error) {
-	kind := fieldOf(m.Output, "type")
-	if !m.Desc.IsStreamingServer() || kind == nil || kind.Enum == nil {
-		return nil, fmt.Errorf("%s is for a method that streams messages with an enum field `type`", lastIsResult)
+func (g generator) lastOf(m *protogen.Method) ([]any, error) {
+	f, v := g.options.Last(m.Output)
+	if f == nil || !m.Desc.IsStreamingServer() {
+		return nil, fmt.Errorf("%s is for a method that streams messages, with an enum that marks the last one", option.LastIsResult)
 	}
-	for _, v := range kind.Enum.Values {
-		if v.Desc.Name() == "complete" {
-			return []any{", func(m *", m.Output.GoIdent, ") bool { return m.Get", kind.GoName, "() == ", v.GoIdent, " }"}, nil
-		}
-	}
-	return nil, fmt.Errorf("%s needs a value `complete` in %s", lastIsResult, kind.Enum.Desc.Name())
+	return []any{", func(m *", m.Output.GoIdent, ") bool { return m.Get", f.GoName, "() == ", v.GoIdent, " }"}, nil
 }
 
 // watch writes the variable that the tools with progress share, if the service has any.
 func (g generator) watch(s *protogen.Service) error {
 	needed := false
 	for _, m := range s.Methods {
-		v, ok := g.options.get(m.Desc, progressField)
+		v, ok := g.options.Get(m.Desc, progressField)
 		needed = needed || ok && v.String() != ""
 	}
 	if !needed {
 		return nil
 	}
-	owner, m := g.findWatch()
+	m := g.eventStream()
 	if m == nil {
-		return fmt.Errorf("%s needs a streaming method %s(cursor, agent_name, follow) in this package, whose answer has a cursor", progressField, watchMethod)
+		return fmt.Errorf("%s needs a streaming method in this package with %s", progressField, eventStream)
+	}
+	field := func(in *protogen.Message, role protoreflect.Name) *protogen.Field {
+		return fieldOf(in, protoreflect.Name(g.options.Text(m.Desc, eventStream, role)))
+	}
+	cursor, agent, follow, at := field(m.Input, "cursor"), field(m.Input, "agent"), field(m.Input, "follow"), field(m.Output, "cursor")
+	if cursor == nil || agent == nil || follow == nil || at == nil {
+		return fmt.Errorf("%s of %s names a field that does not exist", eventStream, m.Desc.Name())
 	}
 	client := "c"
-	if owner != s {
-		client = "New" + owner.GoName + "Client(conn)"
+	if m.Parent != s {
+		client = "New" + m.Parent.GoName + "Client(conn)"
 	}
 	in, out := m.Input.GoIdent, m.Output.GoIdent
 	g.P("watch := ", toolPackage.Ident("Watcher"), "(", client, ".", m.GoName, ",")
 	g.P("func(q ", toolPackage.Ident("Query"), ") *", in, " {")
-	g.P("return &", in, "{Cursor: q.Cursor, AgentName: q.Agent, Follow: q.Follow}")
-	g.P("}, (*", out, ").GetCursor, ", textsOf(m), ")")
+	g.P("return &", in, "{", cursor.GoName, ": q.Cursor, ", agent.GoName, ": q.Agent, ", follow.GoName, ": q.Follow}")
+	g.P("}, (*", out, ").Get", at.GoName, ", ", textsOf(m), ")")
 	return nil
 }
 
-// findWatch returns the watch method of the file's package, and its service.
-func (g generator) findWatch() (*protogen.Service, *protogen.Method) {
+// eventStream returns the method of the file's package that streams events; nil if there is none.
+func (g generator) eventStream() *protogen.Method {
 	for _, f := range g.plugin.Files {
 		if f.GoImportPath != g.file.GoImportPath {
 			continue
 		}
 		for _, s := range f.Services {
 			for _, m := range s.Methods {
-				if m.Desc.Name() == watchMethod && m.Desc.IsStreamingServer() &&
-					fieldOf(m.Input, "cursor") != nil && fieldOf(m.Input, "agent_name") != nil && fieldOf(m.Input, "follow") != nil &&
-					fieldOf(m.Output, "cursor") != nil {
-					return s, m
+				if _, ok := g.options.Get(m.Desc, eventStream); ok && m.Desc.IsStreamingServer() {
+					return m
 				}
 			}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
-// texts writes the function that extracts the progress texts of a message: the text of each event in it, its own text,
+// texts writes the function that extracts the progress texts of a message: the words of each event in it, its own words,
 // or the message as JSON.
 func (g generator) texts(m *protogen.Method) {
 	g.P()
 	g.P("// ", textsOf(m), " returns what a message of ", m.GoName, " says, for people.")
 	g.P("func ", textsOf(m), "(m *", m.Output.GoIdent, ") []string {")
 	defer g.P("}")
-	for _, f := range m.Output.Fields {
-		if f.Desc.IsList() && f.Message != nil {
-			if words := g.words("e", f.Message); words != nil {
-				g.P("var texts []string")
-				g.P("for _, e := range m.Get", f.GoName, "() {")
-				g.P(append(append([]any{"texts = append(texts, "}, words...), ")")...)
-				g.P("}")
-				g.P("return texts")
-				return
-			}
+	if f := g.options.Field(m.Output, "wrapped"); f != nil && f.Desc.IsList() {
+		if words := g.words("e", f.Message); words != nil {
+			g.P("var texts []string")
+			g.P("for _, e := range m.Get", f.GoName, "() {")
+			g.P(append(append([]any{"texts = append(texts, "}, words...), ")")...)
+			g.P("}")
+			g.P("return texts")
+			return
 		}
 	}
 	if words := g.words("m", m.Output); words != nil {
@@ -95,17 +92,16 @@ func (g generator) texts(m *protogen.Method) {
 	g.P("return []string{", toolPackage.Ident("JSON"), "(m)}")
 }
 
-// words returns the expression for a message's text; nil if it has none.
+// words returns the expression for what a message says; nil if it says nothing.
 func (g generator) words(variable string, m *protogen.Message) []any {
-	text := fieldOf(m, "text")
-	if text == nil || text.Desc.Kind() != protoreflect.StringKind || text.Desc.IsList() {
+	text, kind := g.options.Field(m, "words"), g.options.Field(m, "kind")
+	switch {
+	case text == nil:
 		return nil
+	case kind == nil:
+		return []any{variable, ".Get", text.GoName, "()"}
 	}
-	expression := []any{variable, ".Get", text.GoName, "()"}
-	if kind := fieldOf(m, "type"); kind != nil && kind.Enum != nil && !kind.Desc.IsList() {
-		return append(append([]any{toolPackage.Ident("Words"), "("}, expression...), ", ", variable, ".Get", kind.GoName, "().String())")
-	}
-	return expression
+	return []any{toolPackage.Ident("Words"), "(", variable, ".Get", text.GoName, "(), ", variable, ".Get", kind.GoName, "().String())"}
 }
 
 func textsOf(m *protogen.Method) string { return lowerFirst(m.Parent.GoName) + m.GoName + "Texts" }

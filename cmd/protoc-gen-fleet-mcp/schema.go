@@ -10,19 +10,21 @@ import (
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/cmd/internal/option"
 )
 
 // schemas writes the JSON Schema of a message in the JSON form of package wire.
 type schemas struct {
-	options options
+	options option.Reader
 	input   bool // for arguments, which are checked, not for a result
 	defs    *object
 }
 
 // schema returns the schema of a request or response. Its message is written inline, and all other messages under
 // $defs, so that recursion ends and shared messages appear once.
-func (o options) schema(m *protogen.Message, input bool) (string, error) {
-	s := schemas{options: o, input: input, defs: &object{}}
+func schema(options option.Reader, m *protogen.Message, input bool) (string, error) {
+	s := schemas{options: options, input: input, defs: &object{}}
 	root := s.message(m, false)
 	if len(s.defs.keys) > 0 {
 		root.set("$defs", s.defs)
@@ -74,11 +76,11 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 		}
 		lines = append(lines, "Set at most one of "+strings.Join(names, ", ")+".")
 	}
-	if v, ok := s.options.get(f.Desc, toolDefault); ok && s.input {
+	if v, ok := s.options.Get(f.Desc, toolDefault); ok && s.input {
 		lines = append(lines, fmt.Sprintf("In a call of this tool %d, when not given.", v.Int()))
 		o.set("default", v.Int())
 	}
-	if v, ok := s.options.get(f.Desc, defaultText); ok && s.input {
+	if v, ok := s.options.Get(f.Desc, defaultText); ok && s.input {
 		lines = append(lines, fmt.Sprintf("In a call of this tool %q, when not given.", v.String()))
 		o.set("default", v.String())
 	}

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/proto"
+
+	"fleet/cmd/internal/option"
 )
 
 const about = "Fleet manages AI coding agents the way a cluster manager manages machines: create agents, hand them tasks, " +
@@ -23,12 +25,13 @@ const about = "Fleet manages AI coding agents the way a cluster manager manages 
 // builder builds one document of all services.
 type builder struct {
 	doc        *openapi3.T
+	options    option.Reader
 	reasons    *protogen.Enum
 	operations map[string]bool // ids that are taken
 }
 
 func newBuilder(plugin *protogen.Plugin) *builder {
-	b := &builder{doc: &openapi3.T{
+	b := &builder{options: option.NewReader(plugin.Files), doc: &openapi3.T{
 		OpenAPI: "3.0.3",
 		Info: &openapi3.Info{
 			Title: "Fleet", Version: "v1", Description: about,
@@ -48,7 +51,7 @@ func newBuilder(plugin *protogen.Plugin) *builder {
 	}}
 	for _, file := range plugin.Files {
 		for _, e := range file.Enums {
-			if e.Desc.Name() == "ErrorReason" {
+			if e.Desc.FullName() == "fleet.v1.ErrorReason" {
 				b.reasons = e
 			}
 		}
@@ -142,7 +145,9 @@ func (b *builder) method(m *protogen.Method, rule *annotations.HttpRule) error {
 			}
 		}
 	}
-	b.responses(op, m)
+	if err := b.responses(op, m); err != nil {
+		return err
+	}
 	item := b.doc.Paths.Value(path)
 	if item == nil {
 		item = &openapi3.PathItem{}
@@ -177,7 +182,7 @@ func (b *builder) body(op *openapi3.Operation, in *protogen.Message, inPath []st
 	op.RequestBody = &openapi3.RequestBodyRef{Value: body}
 }
 
-func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
+func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) error {
 	ok := openapi3.NewResponse().WithDescription(text(m.Output.Comments))
 	schema := ref(string(m.Output.Desc.Name()))
 	var part *openapi3.Response
@@ -186,12 +191,12 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
 		b.component(m.Output, answered)
 	}
 	switch {
-	case download && resumable(m):
+	case download && b.options.Text(m.Desc, "fleet.v1.portion", "from") != "":
 		header := openapi3.NewHeaderParameter("Range")
 		header.Description = "Asks for a part, as in `bytes=1000-`. If-Range with an ETag asks for it only when the content is still the same."
 		header.Schema = openapi3.NewStringSchema().NewRef()
 		op.AddParameter(header)
-		ok.WithDescription("The content as it is: text in UTF-8, or any bytes. The ETag is its SHA-256.")
+		ok.WithDescription("The content as it is: text in UTF-8, or any bytes. The ETag is its SHA-256; HEAD gives the size.")
 		binary := openapi3.NewStringSchema().WithFormat("binary")
 		ok.Content = openapi3.Content{
 			"text/plain":               openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema()),
@@ -199,14 +204,16 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
 		}
 		part = openapi3.NewResponse().WithDescription("The part that Range asks for.").WithContent(ok.Content)
 	case download:
-		op.Description = strings.TrimSpace(op.Description + "\n\nWithout `gzip` in Accept-Encoding the answer is 406.")
-		ok.WithDescription("The content, with `Content-Encoding: gzip`.")
+		ok.WithDescription("The content, with `Content-Encoding: gzip`. Without `gzip` in Accept-Encoding the answer is 406.")
 		ok.Content = openapi3.Content{"text/plain": openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema())}
-	case lastIsResult(m):
-		op.Description = strings.TrimSpace(op.Description + "\n\n" +
-			"With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message: its event is the " +
-			"type, its data the message as JSON, and the one of the type `complete` is the result; `event: error` has an error " +
-			"object. Otherwise the answer is the result alone.")
+	case b.options.Says(m.Desc, option.LastIsResult):
+		kind, last := b.options.Last(m.Output)
+		if last == nil {
+			return fmt.Errorf("%s needs an enum that marks the last message", option.LastIsResult)
+		}
+		ok.WithDescription(fmt.Sprintf("%s\n\nWith `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message: "+
+			"its event is the %s, its data the message as JSON, and the one of the %s `%s` is the result; `event: error` has an error "+
+			"object. Otherwise the answer is the result alone.", text(m.Output.Comments), kind.Desc.Name(), kind.Desc.Name(), last.Desc.Name()))
 		ok.Content = openapi3.Content{
 			"application/json":  openapi3.NewMediaType().WithSchemaRef(schema),
 			"text/event-stream": openapi3.NewMediaType().WithSchema(events()),
@@ -216,7 +223,7 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
 		header.Description = "What a browser's EventSource sends when it connects again; it takes the place of the cursor."
 		header.Schema = openapi3.NewStringSchema().NewRef()
 		op.AddParameter(header)
-		op.Description = strings.TrimSpace(op.Description + "\n\n" +
+		ok.WithDescription(text(m.Output.Comments) + "\n\n" +
 			"With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each event: its id is the cursor, its " +
 			"event the type, its data the event as JSON; `event: error` has an error object, and `event: end` says that the server " +
 			"has sent all it was asked for. Otherwise each line of the answer is a JSON object.")
@@ -237,10 +244,8 @@ func (b *builder) responses(op *openapi3.Operation, m *protogen.Method) {
 	for _, failed := range []string{"4XX", "5XX"} {
 		op.Responses.Set(failed, &openapi3.ResponseRef{Ref: "#/components/responses/Error", Value: b.doc.Components.Responses["Error"].Value})
 	}
+	return nil
 }
-
-// resumable reports whether a download can begin at an offset.
-func resumable(m *protogen.Method) bool { return m.Input.Desc.Fields().ByName("offset") != nil }
 
 func events() *openapi3.Schema {
 	s := openapi3.NewStringSchema()

@@ -78,7 +78,7 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	if f.Enum != nil && !f.Desc.IsMap() {
 		s.Value.Description += valueList(f.Enum)
 	}
-	if d == answered && mayBeNull(f) && f.Message.Desc.FullName() != "google.protobuf.Value" {
+	if d == answered && b.mayBeNull(f) && f.Message.Desc.FullName() != "google.protobuf.Value" {
 		s.Value.Nullable = true
 		if s.Value.Type == nil { // nullable has a meaning only beside a type
 			s.Value.Type = &openapi3.Types{openapi3.TypeObject}
@@ -130,19 +130,23 @@ func (b *builder) message(m *protogen.Message, d direction) *openapi3.SchemaRef 
 	case "google.protobuf.ListValue":
 		return openapi3.NewArraySchema().WithItems(openapi3.NewSchema()).NewRef()
 	}
-	if m.Desc.ParentFile().Package() == "google.protobuf" && len(m.Fields) == 1 { // a wrapper has the form of the value it wraps
+	if isWrapper(m) {
 		return b.single(m.Fields[0], d)
 	}
 	return b.component(m, d)
 }
 
-// mayBeNull reports whether the field can be null in an answer. Unset messages are null, but most are always set.
-// Comments mark the others.
-func mayBeNull(f *protogen.Field) bool {
+// mayBeNull reports whether the field can be null in an answer: a wrapper, or a message that is marked.
+func (b *builder) mayBeNull(f *protogen.Field) bool {
 	if f.Message == nil || f.Desc.IsList() || f.Desc.IsMap() {
 		return false
 	}
-	return strings.HasSuffix(string(f.Message.Desc.FullName()), "Value") || strings.Contains(string(f.Comments.Leading), "null")
+	return isWrapper(f.Message) || b.options.Says(f.Desc, "fleet.v1.nullable")
+}
+
+// isWrapper reports whether the message has the JSON form of the value that it wraps.
+func isWrapper(m *protogen.Message) bool {
+	return m.Desc.ParentFile().Package() == "google.protobuf" && len(m.Fields) == 1 && m.Fields[0].Desc.Name() == "value"
 }
 
 func isRequired(f *protogen.Field) bool {

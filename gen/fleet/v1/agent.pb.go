@@ -94,7 +94,7 @@ const (
 	Agent_running Agent_State = 3
 	// The workspace is being stopped.
 	Agent_stopping Agent_State = 4
-	// The workspace is stopped; start_agent starts it again.
+	// The workspace is stopped; `start_agent` starts it again.
 	Agent_stopped Agent_State = 5
 	// The workspace could not be made, started or stopped; state_reason says why.
 	Agent_failed Agent_State = 6
@@ -178,9 +178,9 @@ type Agent struct {
 	WorkspaceId string `protobuf:"bytes,2,opt,name=workspace_id,json=workspaceId,proto3" json:"workspace_id,omitempty"`
 	// Whether the agent can take a task.
 	Status Agent_Status `protobuf:"varint,3,opt,name=status,proto3,enum=fleet.v1.Agent_Status" json:"status,omitempty"`
-	// Role, one of list_agent_roles.
+	// Role, one of `list_agent_roles`.
 	Role string `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
-	// Project, one of list_agent_projects.
+	// Project, one of `list_agent_projects`.
 	Project string `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`
 	// What the agent is for: objective, context and deliverables.
 	Spec string `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -205,9 +205,9 @@ type Agent struct {
 	Location string `protobuf:"bytes,15,opt,name=location,proto3" json:"location,omitempty"`
 	// Name of the place where the agent lives, such as local or coder.
 	Place string `protobuf:"bytes,23,opt,name=place,proto3" json:"place,omitempty"`
-	// Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows.
+	// Offset in bytes at which the next portion of the spec begins, for `show_agent`; absent when nothing follows.
 	SpecNextOffset *int32 `protobuf:"varint,20,opt,name=spec_next_offset,json=specNextOffset,proto3,oneof" json:"spec_next_offset,omitempty"`
-	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
+	// Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise.
 	Waiting *bool `protobuf:"varint,16,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	// Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while
 	// no tool was at work; absent otherwise.
@@ -407,9 +407,9 @@ type AgentSummary struct {
 	CurrentTaskId *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=current_task_id,json=currentTaskId,proto3" json:"current_task_id,omitempty"`
 	// Name of the principal that owns the agent.
 	Owner string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
+	// Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise.
 	Waiting *bool `protobuf:"varint,9,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
-	// Whether the task the agent works on makes no progress, see show_agent; absent otherwise.
+	// Whether the task the agent works on makes no progress, see `show_agent`; absent otherwise.
 	Stalled *bool `protobuf:"varint,10,opt,name=stalled,proto3,oneof" json:"stalled,omitempty"`
 	// Name of the place where the agent lives, one of places.
 	Place         string `protobuf:"bytes,11,opt,name=place,proto3" json:"place,omitempty"`
@@ -601,7 +601,8 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xa6\t\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x96\n" +
+	"\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fworkspace_id\x18\x02 \x01(\tR\vworkspaceId\x12.\n" +
@@ -629,27 +630,26 @@ const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\tlast_step\x18\x16 \x01(\tH\x03R\blastStep\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"A\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
 	"\x06Status\x12\x16\n" +
-	"\x12status_unspecified\x10\x00\x12\b\n" +
-	"\x04busy\x10\x01\x12\b\n" +
-	"\x04idle\x10\x02\x12\v\n" +
-	"\aoffline\x10\x03\"\xb4\x01\n" +
+	"\x12status_unspecified\x10\x00\x12\x10\n" +
+	"\x04busy\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x10\n" +
+	"\x04idle\x10\x02\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x13\n" +
+	"\aoffline\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x04\"\x8c\x02\n" +
 	"\x05State\x12\x15\n" +
-	"\x11state_unspecified\x10\x00\x12\v\n" +
-	"\apending\x10\x01\x12\f\n" +
-	"\bstarting\x10\x02\x12\v\n" +
-	"\arunning\x10\x03\x12\f\n" +
-	"\bstopping\x10\x04\x12\v\n" +
-	"\astopped\x10\x05\x12\n" +
-	"\n" +
-	"\x06failed\x10\x06\x12\r\n" +
-	"\tcanceling\x10\a\x12\f\n" +
-	"\bcanceled\x10\b\x12\f\n" +
-	"\bdeleting\x10\t\x12\v\n" +
+	"\x11state_unspecified\x10\x00\x12\x13\n" +
+	"\apending\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x14\n" +
+	"\bstarting\x10\x02\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
+	"\arunning\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x14\n" +
+	"\bstopping\x10\x04\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
+	"\astopped\x10\x05\x1a\x06\xca\xf4\x18\x02\b\x04\x12\x12\n" +
+	"\x06failed\x10\x06\x1a\x06\xca\xf4\x18\x02\b\x03\x12\x15\n" +
+	"\tcanceling\x10\a\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x14\n" +
+	"\bcanceled\x10\b\x1a\x06\xca\xf4\x18\x02\b\x04\x12\x14\n" +
+	"\bdeleting\x10\t\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
 	"\adeleted\x10\n" +
-	"\x12\r\n" +
-	"\tunhealthy\x10\vB\x13\n" +
+	"\x1a\x06\xca\xf4\x18\x02\b\x04\x12\x15\n" +
+	"\tunhealthy\x10\v\x1a\x06\xca\xf4\x18\x02\b\x03B\x13\n" +
 	"\x11_spec_next_offsetB\n" +
 	"\n" +
 	"\b_waitingB\n" +

@@ -332,7 +332,7 @@ var File_fleet_v1_changes_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_changes_proto_rawDesc = "" +
 	"\n" +
-	"\x16fleet/v1/changes.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x03\n" +
+	"\x16fleet/v1/changes.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\x03\n" +
 	"\vTaskChanges\x12\x12\n" +
 	"\x04base\x18\x01 \x01(\tR\x04base\x12\x16\n" +
 	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x10\n" +
@@ -347,8 +347,8 @@ const file_fleet_v1_changes_proto_rawDesc = "" +
 	"insertions\x12\x1c\n" +
 	"\tdeletions\x18\n" +
 	" \x01(\x05R\tdeletions\x12\x19\n" +
-	"\bleft_out\x18\v \x03(\tR\aleftOut\x12;\n" +
-	"\vobserved_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\bleft_out\x18\v \x03(\tR\aleftOut\x12A\n" +
+	"\vobserved_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\n" +
 	"observedAt\x12\x1d\n" +
 	"\aproblem\x18\r \x01(\tH\x00R\aproblem\x88\x01\x01B\n" +
 	"\n" +
@@ -406,6 +406,7 @@ func file_fleet_v1_changes_proto_init() {
 	if File_fleet_v1_changes_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
 	file_fleet_v1_changes_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_changes_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}

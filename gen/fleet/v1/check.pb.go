@@ -251,11 +251,11 @@ var File_fleet_v1_check_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_check_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/check.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"Q\n" +
+	"\x14fleet/v1/check.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"Q\n" +
 	"\n" +
 	"TaskChecks\x12\x14\n" +
 	"\x05tries\x18\x01 \x01(\x05R\x05tries\x12-\n" +
-	"\aresults\x18\x02 \x03(\v2\x13.fleet.v1.TaskCheckR\aresults\"\xc2\x03\n" +
+	"\aresults\x18\x02 \x03(\v2\x13.fleet.v1.TaskCheckR\aresults\"\xe2\x03\n" +
 	"\tTaskCheck\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x122\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1a.fleet.v1.TaskCheck.StatusR\x06status\x12 \n" +
@@ -265,15 +265,13 @@ const file_fleet_v1_check_proto_rawDesc = "" +
 	"\ttruncated\x18\x06 \x01(\bH\x02R\ttruncated\x88\x01\x01\x129\n" +
 	"\n" +
 	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
-	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"T\n" +
+	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"t\n" +
 	"\x06Status\x12\x16\n" +
-	"\x12status_unspecified\x10\x00\x12\n" +
-	"\n" +
-	"\x06passed\x10\x01\x12\n" +
-	"\n" +
-	"\x06failed\x10\x02\x12\r\n" +
-	"\ttimed_out\x10\x03\x12\v\n" +
-	"\astopped\x10\x04B\f\n" +
+	"\x12status_unspecified\x10\x00\x12\x12\n" +
+	"\x06passed\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x12\n" +
+	"\x06failed\x10\x02\x1a\x06\xca\xf4\x18\x02\b\x03\x12\x15\n" +
+	"\ttimed_out\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x03\x12\x13\n" +
+	"\astopped\x10\x04\x1a\x06\xca\xf4\x18\x02\b\x02B\f\n" +
 	"\n" +
 	"_exit_codeB\t\n" +
 	"\a_reasonB\f\n" +
@@ -317,6 +315,7 @@ func file_fleet_v1_check_proto_init() {
 	if File_fleet_v1_check_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
 	file_fleet_v1_check_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

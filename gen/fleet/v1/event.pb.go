@@ -134,7 +134,7 @@ func (Event_Type) EnumDescriptor() ([]byte, []int) {
 // Event is one row of the append-only log of the fleet.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position in the log, a decimal number that only grows; a cursor for watch_fleet.
+	// Position in the log, a decimal number that only grows; a cursor for `watch_fleet`.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// When it happened.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
@@ -235,34 +235,34 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x04\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x05\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12(\n" +
-	"\x04type\x18\x03 \x01(\x0e2\x14.fleet.v1.Event.TypeR\x04type\x12\x1d\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
+	"\x04type\x18\x03 \x01(\x0e2\x14.fleet.v1.Event.TypeB\x06\xba\xf4\x18\x02\b\tR\x04type\x12\x1d\n" +
 	"\n" +
 	"agent_name\x18\x04 \x01(\tR\tagentName\x12\x17\n" +
-	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text\x12\x16\n" +
-	"\x06status\x18\a \x01(\tR\x06status\"\xba\x02\n" +
+	"\atask_id\x18\x05 \x01(\tR\x06taskId\x12\x1a\n" +
+	"\x04text\x18\x06 \x01(\tB\x06\xba\xf4\x18\x02\b\bR\x04text\x12_\n" +
+	"\x06status\x18\a \x01(\tBG\xba\xf4\x18CB\x14fleet.v1.Task.StatusB\x14fleet.v1.Agent.StateB\x15fleet.v1.Agent.StatusR\x06status\"\xf2\x02\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10type_unspecified\x10\x00\x12\x11\n" +
 	"\ragent_created\x10\x01\x12\x11\n" +
-	"\ragent_changed\x10\x02\x12\x11\n" +
-	"\ragent_deleted\x10\x03\x12\x10\n" +
+	"\ragent_changed\x10\x02\x12\x19\n" +
+	"\ragent_deleted\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x10\n" +
 	"\ftask_created\x10\x04\x12\x10\n" +
 	"\ftask_started\x10\x05\x12\x0f\n" +
-	"\vtask_output\x10\x06\x12\r\n" +
-	"\ttask_step\x10\a\x12\x10\n" +
-	"\ftask_message\x10\b\x12\x11\n" +
-	"\rtask_stopping\x10\t\x12\x0e\n" +
+	"\vtask_output\x10\x06\x12\x15\n" +
+	"\ttask_step\x10\a\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x18\n" +
+	"\ftask_message\x10\b\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x19\n" +
+	"\rtask_stopping\x10\t\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x0e\n" +
 	"\n" +
 	"task_ended\x10\n" +
 	"\x12\x10\n" +
-	"\ftask_deleted\x10\v\x12\x11\n" +
-	"\rtask_question\x10\f\x12\x0f\n" +
-	"\vtask_answer\x10\r\x12\x10\n" +
-	"\ftask_stalled\x10\x0e\x12\x12\n" +
+	"\ftask_deleted\x10\v\x12\x19\n" +
+	"\rtask_question\x10\f\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x17\n" +
+	"\vtask_answer\x10\r\x1a\x06\xca\xf4\x18\x02\b\x05\x12\x18\n" +
+	"\ftask_stalled\x10\x0e\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x12\n" +
 	"\x0etask_recovered\x10\x0f\x12\x0e\n" +
 	"\n" +
 	"task_check\x10\x10B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
@@ -301,6 +301,7 @@ func file_fleet_v1_event_proto_init() {
 	if File_fleet_v1_event_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

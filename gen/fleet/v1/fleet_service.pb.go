@@ -84,7 +84,7 @@ type ListTasksRequest_Toolset int32
 const (
 	// As fleet.
 	ListTasksRequest_toolset_unspecified ListTasksRequest_Toolset = 0
-	// Agents that create_agent made.
+	// Agents that `create_agent` made.
 	ListTasksRequest_fleet ListTasksRequest_Toolset = 1
 	// Agents of contracts.
 	ListTasksRequest_lifecycle ListTasksRequest_Toolset = 2
@@ -153,9 +153,9 @@ type CreateAgentRequest struct {
 	// Required. Unique short memorable name for the agent, e.g. "Sony" or "Papi": letters, digits and single inner
 	// hyphens, at most 20 characters.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Required. Project name, one of list_agent_projects; PLACE/PROJECT if several places have it.
+	// Required. Project name, one of `list_agent_projects`; PLACE/PROJECT if several places have it.
 	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
-	// Optional. Agent role, one of list_agent_roles; the project's default role when not given.
+	// Optional. Agent role, one of `list_agent_roles`; the project's default role when not given.
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	// Required. Specification of what the agent is for: objective, context and deliverables.
 	Spec string `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -1166,7 +1166,7 @@ func (x *StopAgentTaskResponse) GetMessage() string {
 // ListAgentRolesRequest names the project.
 type ListAgentRolesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Project name, one of list_agent_projects; PLACE/PROJECT if several places have it.
+	// Required. Project name, one of `list_agent_projects`; PLACE/PROJECT if several places have it.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	// Optional. Continue from here: the next_cursor of the previous answer.
 	Cursor string `protobuf:"bytes,10,opt,name=cursor,proto3" json:"cursor,omitempty"`
@@ -1575,7 +1575,7 @@ type WaitTasksRequest struct {
 	Mode WaitTasksRequest_Mode `protobuf:"varint,2,opt,name=mode,proto3,enum=fleet.v1.WaitTasksRequest_Mode" json:"mode,omitempty"`
 	// Optional. Seconds to wait, 0 to 50; 50 when not given.
 	TimeoutSeconds *int32 `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3,oneof" json:"timeout_seconds,omitempty"`
-	// Optional. Whether to return also when one of the tasks waits for an answer, which list_questions shows.
+	// Optional. Whether to return also when one of the tasks waits for an answer, which `list_questions` shows.
 	OrQuestion    bool `protobuf:"varint,4,opt,name=or_question,json=orQuestion,proto3" json:"or_question,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3573,14 +3573,14 @@ var File_fleet_v1_fleet_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x01\n" +
+	"\x1cfleet/v1/fleet_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/agent.proto\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/event.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/place.proto\x1a\x16fleet/v1/project.proto\x1a\x17fleet/v1/question.proto\x1a\x13fleet/v1/task.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x01\n" +
 	"\x12CreateAgentRequest\x12D\n" +
 	"\x04name\x18\x01 \x01(\tB0\xe0A\x02\xbaH&r$\x10\x01\x18\x142\x1e^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$\xd8\xf3\x18\bR\x04name\x12(\n" +
 	"\aproject\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\x04r\x02\x10\x01\xd8\xf3\x18\x04R\aproject\x12\x1b\n" +
 	"\x04role\x18\x03 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12&\n" +
-	"\x04spec\x18\x04 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\tR\x04spec\x12*\n" +
+	"\x04spec\x18\x04 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\tR\x04spec\x120\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"V\n" +
+	"request_id\x18\x05 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"V\n" +
 	"\x13CreateAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xc1\x02\n" +
@@ -3597,12 +3597,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x05_pageB\f\n" +
 	"\n" +
 	"_page_sizeB\b\n" +
-	"\x06_limit\"\xc0\x02\n" +
+	"\x06_limit\"\xc6\x02\n" +
 	"\x12ListAgentsResponse\x12.\n" +
 	"\x06agents\x18\x01 \x03(\v2\x16.fleet.v1.AgentSummaryR\x06agents\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x05R\n" +
-	"totalCount\x12;\n" +
-	"\vobserved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"totalCount\x12A\n" +
+	"\vobserved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\n" +
 	"observedAt\x12&\n" +
 	"\fstale_reason\x18\x04 \x01(\tH\x00R\vstaleReason\x88\x01\x01\x12-\n" +
 	"\x06places\x18\x05 \x03(\v2\x15.fleet.v1.PlaceStatusR\x06places\x12$\n" +
@@ -3616,10 +3616,10 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\vspec_offset\x18\x02 \x01(\x05B\n" +
 	"\xe0A\x01\xbaH\x04\x1a\x02(\x00H\x00R\n" +
 	"specOffset\x88\x01\x01B\x0e\n" +
-	"\f_spec_offset\"\xb0\x01\n" +
+	"\f_spec_offset\"\xb6\x01\n" +
 	"\x11ShowAgentResponse\x12%\n" +
-	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12;\n" +
-	"\vobserved_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12A\n" +
+	"\vobserved_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\n" +
 	"observedAt\x12&\n" +
 	"\fstale_reason\x18\x03 \x01(\tH\x00R\vstaleReason\x88\x01\x01B\x0f\n" +
 	"\r_stale_reason\"\xfa\x01\n" +
@@ -3646,22 +3646,22 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalPages\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"d\n" +
+	"\f_next_cursor\"j\n" +
 	"\x12DeleteAgentRequest\x12\"\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12*\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"l\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"l\n" +
 	"\x13DeleteAgentResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12;\n" +
-	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\"\xba\x03\n" +
+	"\rdeleted_agent\x18\x02 \x01(\v2\x16.fleet.v1.DeletedAgentR\fdeletedAgent\"\xc0\x03\n" +
 	"\x15StartAgentTaskRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12=\n" +
 	"\x10task_description\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
-	"R\x0ftaskDescription\x12*\n" +
+	"R\x0ftaskDescription\x120\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12=\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12=\n" +
 	"\x0ftimeout_seconds\x18\x04 \x01(\x05B\x0f\xe0A\x01\xbaH\t\x1a\a\x18\x80\x9a\x9e\x01(\x01H\x00R\x0etimeoutSeconds\x88\x01\x01\x12#\n" +
 	"\x06checks\x18\x05 \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x10\x14R\x06checks\x12+\n" +
 	"\aretries\x18\x06 \x01(\x05B\f\xe0A\x01\xbaH\x06\x1a\x04\x18\n" +
@@ -3674,12 +3674,12 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x16StartAgentTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +
 	"\fagent_status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\vagentStatus\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"f\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"l\n" +
 	"\x14StopAgentTaskRequest\x12\"\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12*\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x90\x01\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x90\x01\n" +
 	"\x15StopAgentTaskResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x129\n" +
 	"\fagent_status\x18\x02 \x01(\x0e2\x16.fleet.v1.Agent.StatusR\vagentStatus\x12\x18\n" +
@@ -3722,9 +3722,9 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\n" +
 	"max_events\x18\x06 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\x90N(\x01H\x01R\tmaxEvents\x88\x01\x01B\x0f\n" +
 	"\r_wait_secondsB\r\n" +
-	"\v_max_events\"c\n" +
-	"\x12WatchFleetResponse\x125\n" +
-	"\x06events\x18\x01 \x03(\v2\x0f.fleet.v1.EventB\f\xaa\xf4\x18\b\x1a\x06cursorR\x06events\x12\x16\n" +
+	"\v_max_events\"q\n" +
+	"\x12WatchFleetResponse\x12C\n" +
+	"\x06events\x18\x01 \x03(\v2\x0f.fleet.v1.EventB\x1a\xaa\xf4\x18\x10\x1a\x06cursor*\x06cursor\xba\xf4\x18\x02\b\aR\x06events\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\x9c\x02\n" +
 	"\x10WaitTasksRequest\x12(\n" +
 	"\btask_ids\x18\x01 \x03(\tB\r\xe0A\x02\xbaH\a\x92\x01\x04\b\x01\x10dR\ataskIds\x128\n" +
@@ -3858,20 +3858,20 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalPages\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"]\n" +
+	"\f_next_cursor\"c\n" +
 	"\x11DeleteTaskRequest\x12\x1c\n" +
-	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x12*\n" +
+	"\atask_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06taskId\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"G\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"G\n" +
 	"\x12DeleteTaskResponse\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x17\n" +
-	"\atask_id\x18\x02 \x01(\tR\x06taskId\"\x92\x01\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\"\x98\x01\n" +
 	"\x16SendTaskMessageRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12(\n" +
-	"\amessage\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@R\amessage\x12*\n" +
+	"\amessage\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@R\amessage\x120\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"W\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"W\n" +
 	"\x17SendTaskMessageResponse\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.fleet.v1.TaskR\x04task\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xd6\x01\n" +
@@ -3890,39 +3890,39 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x03 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xb9\x01\n" +
+	"\f_next_cursor\"\xbf\x01\n" +
 	"\x15AnswerQuestionRequest\x12$\n" +
 	"\vquestion_id\x18\x01 \x01(\tB\x03\xe0A\x02R\n" +
 	"questionId\x12&\n" +
 	"\x06answer\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80\x04R\x06answer\x12&\n" +
-	"\amessage\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80\x04R\amessage\x12*\n" +
+	"\amessage\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80\x04R\amessage\x120\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"b\n" +
+	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"b\n" +
 	"\x16AnswerQuestionResponse\x12.\n" +
 	"\bquestion\x18\x01 \x01(\v2\x12.fleet.v1.QuestionR\bquestion\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"c\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"i\n" +
 	"\x11StartAgentRequest\x12\"\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12*\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"U\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"U\n" +
 	"\x12StartAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"b\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"h\n" +
 	"\x10StopAgentRequest\x12\"\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12*\n" +
+	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"T\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"T\n" +
 	"\x11StopAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x82\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x88\x01\n" +
 	"\x13RestartAgentRequest\x12\"\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB\x03\xe0A\x02R\tagentName\x12\x1b\n" +
-	"\x04role\x18\x02 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x12*\n" +
+	"\x04role\x18\x02 \x01(\tB\a\xe0A\x01\xd8\xf3\x18\x05R\x04role\x120\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"W\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"W\n" +
 	"\x14RestartAgentResponse\x12%\n" +
 	"\x05agent\x18\x01 \x01(\v2\x0f.fleet.v1.AgentR\x05agent\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"m\n" +
@@ -3933,47 +3933,49 @@ const file_fleet_v1_fleet_service_proto_rawDesc = "" +
 	"\x06_lines\"J\n" +
 	"\x14ShowAgentLogResponse\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xcf\x19\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated2\xcc\x1b\n" +
 	"\fFleetService\x12i\n" +
 	"\vCreateAgent\x12\x1c.fleet.v1.CreateAgentRequest\x1a\x1d.fleet.v1.CreateAgentResponse\"\x1d\xd2\xf3\x18\x04name\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
-	"/v1/agents\x12q\n" +
+	"/v1/agents\x12\x86\x01\n" +
 	"\n" +
-	"ListAgents\x12\x1b.fleet.v1.ListAgentsRequest\x1a\x1c.fleet.v1.ListAgentsResponse\"(\x92\xf4\x18\x0f\n" +
-	"\x05limit\x12\x06agents\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"ListAgents\x12\x1b.fleet.v1.ListAgentsRequest\x1a\x1c.fleet.v1.ListAgentsResponse\"=\x92\xf4\x18$\n" +
+	"\x05limit\x12\x06agents\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/agents\x90\x02\x01\x12h\n" +
-	"\tShowAgent\x12\x1a.fleet.v1.ShowAgentRequest\x1a\x1b.fleet.v1.ShowAgentResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/agents/{agent_name}\x90\x02\x01\x12\xa1\x01\n" +
-	"\x14ShowAgentTaskHistory\x12%.fleet.v1.ShowAgentTaskHistoryRequest\x1a&.fleet.v1.ShowAgentTaskHistoryResponse\":\x92\xf4\x18\x0e\n" +
-	"\x05limit\x12\x05tasks\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/agents/{agent_name}/tasks\x90\x02\x01\x12}\n" +
+	"\tShowAgent\x12\x1a.fleet.v1.ShowAgentRequest\x1a\x1b.fleet.v1.ShowAgentResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/agents/{agent_name}\x90\x02\x01\x12\xb6\x01\n" +
+	"\x14ShowAgentTaskHistory\x12%.fleet.v1.ShowAgentTaskHistoryRequest\x1a&.fleet.v1.ShowAgentTaskHistoryResponse\"O\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/agents/{agent_name}/tasks\x90\x02\x01\x12}\n" +
 	"\vDeleteAgent\x12\x1c.fleet.v1.DeleteAgentRequest\x1a\x1d.fleet.v1.DeleteAgentResponse\"1\xd2\xf3\x18\n" +
 	"agent_name\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x19*\x17/v1/agents/{agent_name}\x12\x81\x01\n" +
 	"\x0eStartAgentTask\x12\x1f.fleet.v1.StartAgentTaskRequest\x1a .fleet.v1.StartAgentTaskResponse\",\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/agents/{agent_name}/tasks\x12\x91\x01\n" +
 	"\rStopAgentTask\x12\x1e.fleet.v1.StopAgentTaskRequest\x1a\x1f.fleet.v1.StopAgentTaskResponse\"?\xd2\xf3\x18\n" +
-	"agent_name\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/agents/{agent_name}/tasks:stop\x12\x8e\x01\n" +
-	"\x0eListAgentRoles\x12\x1f.fleet.v1.ListAgentRolesRequest\x1a .fleet.v1.ListAgentRolesResponse\"9\x92\xf4\x18\x0e\n" +
-	"\x05limit\x12\x05roles\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/projects/{project}/roles\x90\x02\x01\x12\x8a\x01\n" +
-	"\x11ListAgentProjects\x12\".fleet.v1.ListAgentProjectsRequest\x1a#.fleet.v1.ListAgentProjectsResponse\",\x92\xf4\x18\x11\n" +
-	"\x05limit\x12\bprojects\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/projects\x90\x02\x01\x12x\n" +
+	"agent_name\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/agents/{agent_name}/tasks:stop\x12\xa3\x01\n" +
+	"\x0eListAgentRoles\x12\x1f.fleet.v1.ListAgentRolesRequest\x1a .fleet.v1.ListAgentRolesResponse\"N\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05roles\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/projects/{project}/roles\x90\x02\x01\x12\x9f\x01\n" +
+	"\x11ListAgentProjects\x12\".fleet.v1.ListAgentProjectsRequest\x1a#.fleet.v1.ListAgentProjectsResponse\"A\x92\xf4\x18&\n" +
+	"\x05limit\x12\bprojects\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/projects\x90\x02\x01\x12\x98\x01\n" +
 	"\n" +
-	"WatchFleet\x12\x1b.fleet.v1.WatchFleetRequest\x1a\x1c.fleet.v1.WatchFleetResponse\"-\x92\xf4\x18\x14\n" +
+	"WatchFleet\x12\x1b.fleet.v1.WatchFleetRequest\x1a\x1c.fleet.v1.WatchFleetResponse\"M\x92\xf4\x18\x14\n" +
 	"\n" +
-	"max_events\x12\x06events\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"max_events\x12\x06events\xc2\xf4\x18\x1c\n" +
+	"\x06cursor\x12\n" +
+	"agent_name\x1a\x06follow\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/events\x90\x02\x010\x01\x12f\n" +
-	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\" \xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12\x82\x01\n" +
-	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"?\x92\xf4\x18\x1d\n" +
-	"\rpayload_limit\x12\ftask.payload\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12\x7f\n" +
-	"\x13DownloadTaskPayload\x12$.fleet.v1.DownloadTaskPayloadRequest\x1a\x14.google.api.HttpBody\"*\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/payload\x90\x02\x010\x01\x12\x82\x01\n" +
-	"\x13DownloadAgentBundle\x12$.fleet.v1.DownloadAgentBundleRequest\x1a\x14.google.api.HttpBody\"-\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/bundle\x90\x02\x010\x01\x12\x90\x01\n" +
-	"\x0fShowTaskChanges\x12 .fleet.v1.ShowTaskChangesRequest\x1a!.fleet.v1.ShowTaskChangesResponse\"8\x92\xf4\x18\x0e\n" +
-	"\x05limit\x12\x05files\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/changes\x90\x02\x01\x12\x8d\x01\n" +
-	"\x0eShowTaskOutput\x12\x1f.fleet.v1.ShowTaskOutputRequest\x1a .fleet.v1.ShowTaskOutputResponse\"8\x92\xf4\x18\x0f\n" +
-	"\x05limit\x12\x06output\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/tasks/{task_id}/output\x90\x02\x01\x12l\n" +
-	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\"&\x92\xf4\x18\x0e\n" +
-	"\x05limit\x12\x05tasks\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12h\n" +
+	"\tWaitTasks\x12\x1a.fleet.v1.WaitTasksRequest\x1a\x1b.fleet.v1.WaitTasksResponse\" \xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/tasks:wait\x90\x02\x01\x12\xa7\x01\n" +
+	"\bShowTask\x12\x19.fleet.v1.ShowTaskRequest\x1a\x1a.fleet.v1.ShowTaskResponse\"d\x92\xf4\x18B\n" +
+	"\rpayload_limit\x12\ftask.payload\x1a\x13payload_next_offset\"\x0epayload_offset\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/tasks/{task_id}\x90\x02\x01\x12\x8b\x01\n" +
+	"\x13DownloadTaskPayload\x12$.fleet.v1.DownloadTaskPayloadRequest\x1a\x14.google.api.HttpBody\"6\xe8\xf3\x18\x01\x92\xf4\x18\b\"\x06offset\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/payload\x90\x02\x010\x01\x12\x82\x01\n" +
+	"\x13DownloadAgentBundle\x12$.fleet.v1.DownloadAgentBundleRequest\x1a\x14.google.api.HttpBody\"-\xe8\xf3\x18\x01\x82\xd3\xe4\x93\x02 \x12\x1e/v1/agents/{agent_name}/bundle\x90\x02\x010\x01\x12\xa5\x01\n" +
+	"\x0fShowTaskChanges\x12 .fleet.v1.ShowTaskChangesRequest\x1a!.fleet.v1.ShowTaskChangesResponse\"M\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05files\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/tasks/{task_id}/changes\x90\x02\x01\x12\xa2\x01\n" +
+	"\x0eShowTaskOutput\x12\x1f.fleet.v1.ShowTaskOutputRequest\x1a .fleet.v1.ShowTaskOutputResponse\"M\x92\xf4\x18$\n" +
+	"\x05limit\x12\x06output\x1a\vnext_offset\"\x06offset\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/tasks/{task_id}/output\x90\x02\x01\x12\x81\x01\n" +
+	"\tListTasks\x12\x1a.fleet.v1.ListTasksRequest\x1a\x1b.fleet.v1.ListTasksResponse\";\x92\xf4\x18#\n" +
+	"\x05limit\x12\x05tasks\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\v\x12\t/v1/tasks\x90\x02\x01\x12h\n" +
 	"\n" +
 	"DeleteTask\x12\x1b.fleet.v1.DeleteTaskRequest\x1a\x1c.fleet.v1.DeleteTaskResponse\"\x1f\x98\xf4\x18\x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/tasks/{task_id}\x12\x8c\x01\n" +
-	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"4\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x80\x01\n" +
-	"\rListQuestions\x12\x1e.fleet.v1.ListQuestionsRequest\x1a\x1f.fleet.v1.ListQuestionsResponse\".\x92\xf4\x18\x12\n" +
-	"\x05limit\x12\tquestions\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/questions\x90\x02\x01\x12\x86\x01\n" +
+	"\x0fSendTaskMessage\x12 .fleet.v1.SendTaskMessageRequest\x1a!.fleet.v1.SendTaskMessageResponse\"4\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/agents/{agent_name}/tasks:message\x12\x95\x01\n" +
+	"\rListQuestions\x12\x1e.fleet.v1.ListQuestionsRequest\x1a\x1f.fleet.v1.ListQuestionsResponse\"C\x92\xf4\x18'\n" +
+	"\x05limit\x12\tquestions\x1a\vnext_cursor\"\x06cursor\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/questions\x90\x02\x01\x12\x86\x01\n" +
 	"\x0eAnswerQuestion\x12\x1f.fleet.v1.AnswerQuestionRequest\x1a .fleet.v1.AnswerQuestionResponse\"1\xa0\xf4\x18\x01\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/questions/{question_id}:answer\x12\x7f\n" +
 	"\n" +
 	"StartAgent\x12\x1b.fleet.v1.StartAgentRequest\x1a\x1c.fleet.v1.StartAgentResponse\"6\xd2\xf3\x18\n" +

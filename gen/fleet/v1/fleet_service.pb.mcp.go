@@ -54,7 +54,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceShowAgentTaskHistoryInput,
 			Output:      fleetServiceShowAgentTaskHistoryOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "tasks", Unless: ""},
-			Description: "Show the task history of an agent, newest first, by pages. If no agent has the name, this is the history of the last deleted agent with it. list_tasks lists tasks of all agents.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
+			Description: "Show the task history of an agent, newest first, by pages. If no agent has the name, this is the history of the last deleted agent with it. `list_tasks` lists tasks of all agents.\nA long answer has the first tasks only: call again with next_cursor as cursor for more.",
 		}, c.ShowAgentTaskHistory),
 		tool.Unary(tool.Spec{
 			Name:     "delete_agent",
@@ -70,7 +70,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       fleetServiceStartAgentTaskInput,
 			Output:      fleetServiceStartAgentTaskOutput,
-			Description: "Start a new task on an agent that is idle. The call returns at once; follow the task with wait_tasks, show_task or watch_fleet.",
+			Description: "Start a new task on an agent that is idle. The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.",
 		}, c.StartAgentTask),
 		tool.Unary(tool.Spec{
 			Name:     "stop_agent_task",
@@ -106,7 +106,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Output:  fleetServiceWatchFleetOutput,
 			Portion: tool.Portion{Limit: "max_events", Of: "events", Unless: "follow"},
 			Cuts: []tool.Cut{
-				{Field: "events", Cursor: "cursor"},
+				{Field: "events", Cursor: "cursor", ItemCursor: "cursor"},
 			},
 			Description: "Watch events of the fleet: state changes, output and ends of tasks, in order. Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from. A tool call begins with the newest events, because a task can have megabytes of them.",
 		}, c.WatchFleet, fleetServiceWatchFleetTexts, tool.Defaults(func(q *WatchFleetRequest) {
@@ -154,7 +154,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       fleetServiceShowTaskOutputInput,
 			Output:      fleetServiceShowTaskOutputOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "output", Unless: ""},
-			Description: "Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far. Call again with next_offset as offset for more. The runner of the agent keeps it for a while after the task has ended.",
+			Description: "Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far. The runner of the agent keeps it for a while after the task has ended.\nA long output comes in portions: call again with next_offset as offset for more.",
 		}, c.ShowTaskOutput, tool.Defaults(func(q *ShowTaskOutputRequest) {
 			tool.Default(&q.Limit, 16384)
 		})),
@@ -267,11 +267,11 @@ const fleetServiceCreateAgentInput = `{
     "project": {
       "type": "string",
       "minLength": 1,
-      "description": "Project name, one of list_agent_projects; PLACE/PROJECT if several places have it."
+      "description": "Project name, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."
     },
     "role": {
       "type": "string",
-      "description": "Agent role, one of list_agent_roles; the project's default role when not given."
+      "description": "Agent role, one of ` + "`" + `list_agent_roles` + "`" + `; the project's default role when not given."
     },
     "spec": {
       "type": "string",
@@ -332,11 +332,11 @@ const fleetServiceCreateAgentOutput = `{
         },
         "role": {
           "type": "string",
-          "description": "Role, one of list_agent_roles."
+          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
         },
         "project": {
           "type": "string",
-          "description": "Project, one of list_agent_projects."
+          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
         },
         "spec": {
           "type": "string",
@@ -387,7 +387,7 @@ const fleetServiceCreateAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; start_agent starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -414,11 +414,11 @@ const fleetServiceCreateAgentOutput = `{
         },
         "spec_next_offset": {
           "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -577,7 +577,7 @@ const fleetServiceListAgentsOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; start_agent starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "role": {
           "type": "string",
@@ -600,11 +600,11 @@ const fleetServiceListAgentsOutput = `{
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
-          "description": "Whether the task the agent works on makes no progress, see show_agent; absent otherwise."
+          "description": "Whether the task the agent works on makes no progress, see ` + "`" + `show_agent` + "`" + `; absent otherwise."
         },
         "place": {
           "type": "string",
@@ -724,11 +724,11 @@ const fleetServiceShowAgentOutput = `{
         },
         "role": {
           "type": "string",
-          "description": "Role, one of list_agent_roles."
+          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
         },
         "project": {
           "type": "string",
-          "description": "Project, one of list_agent_projects."
+          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
         },
         "spec": {
           "type": "string",
@@ -779,7 +779,7 @@ const fleetServiceShowAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; start_agent starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -806,11 +806,11 @@ const fleetServiceShowAgentOutput = `{
         },
         "spec_next_offset": {
           "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -939,7 +939,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1000,7 +1000,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -1038,7 +1038,7 @@ const fleetServiceShowAgentTaskHistoryOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -1211,7 +1211,7 @@ const fleetServiceStartAgentTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1272,7 +1272,7 @@ const fleetServiceStartAgentTaskOutput = `{
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -1310,7 +1310,7 @@ const fleetServiceStartAgentTaskOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -1385,7 +1385,7 @@ const fleetServiceStopAgentTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1446,7 +1446,7 @@ const fleetServiceStopAgentTaskOutput = `{
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -1484,7 +1484,7 @@ const fleetServiceStopAgentTaskOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -1494,7 +1494,7 @@ const fleetServiceListAgentRolesInput = `{
   "properties": {
     "project": {
       "type": "string",
-      "description": "Project name, one of list_agent_projects; PLACE/PROJECT if several places have it."
+      "description": "Project name, one of ` + "`" + `list_agent_projects` + "`" + `; PLACE/PROJECT if several places have it."
     },
     "cursor": {
       "type": "string",
@@ -1541,7 +1541,7 @@ const fleetServiceListAgentRolesOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name that create_agent takes; compared without case."
+          "description": "Name that ` + "`" + `create_agent` + "`" + ` takes; compared without case."
         },
         "display_name": {
           "type": "string",
@@ -1553,7 +1553,7 @@ const fleetServiceListAgentRolesOutput = `{
         },
         "default": {
           "type": "boolean",
-          "description": "Whether create_agent takes this role when the request names none."
+          "description": "Whether ` + "`" + `create_agent` + "`" + ` takes this role when the request names none."
         }
       },
       "required": [
@@ -1620,7 +1620,7 @@ const fleetServiceListAgentProjectsOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name that create_agent takes; compared without case. A name that several places have begins with its place, as in local/shell."
+          "description": "Name that ` + "`" + `create_agent` + "`" + ` takes; compared without case. A name that several places have begins with its place, as in local/shell."
         },
         "display_name": {
           "type": "string",
@@ -1748,7 +1748,7 @@ const fleetServiceWatchFleetOutput = `{
       "properties": {
         "cursor": {
           "type": "string",
-          "description": "Position in the log, a decimal number that only grows; a cursor for watch_fleet."
+          "description": "Position in the log, a decimal number that only grows; a cursor for ` + "`" + `watch_fleet` + "`" + `."
         },
         "time": {
           "type": [
@@ -1839,7 +1839,7 @@ const fleetServiceWaitTasksInput = `{
     },
     "or_question": {
       "type": "boolean",
-      "description": "Whether to return also when one of the tasks waits for an answer, which list_questions shows."
+      "description": "Whether to return also when one of the tasks waits for an answer, which ` + "`" + `list_questions` + "`" + ` shows."
     }
   },
   "required": [
@@ -1897,7 +1897,7 @@ const fleetServiceWaitTasksOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -1958,7 +1958,7 @@ const fleetServiceWaitTasksOutput = `{
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -1996,7 +1996,7 @@ const fleetServiceWaitTasksOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -2075,7 +2075,7 @@ const fleetServiceShowTaskOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -2176,7 +2176,7 @@ const fleetServiceShowTaskOutput = `{
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -2190,7 +2190,7 @@ const fleetServiceShowTaskOutput = `{
           "anyOf": [
             {
               "$ref": "#/$defs/TaskChanges",
-              "description": "What the task changed in the repository that its agent works in; absent while it runs, and where that is not known. show_task_changes shows the files."
+              "description": "What the task changed in the repository that its agent works in; absent while it runs, and where that is not known. ` + "`" + `show_task_changes` + "`" + ` shows the files."
             },
             {
               "type": "null"
@@ -2728,7 +2728,7 @@ const fleetServiceListTasksInput = `{
         "failed",
         "stopped"
       ],
-      "description": "Only tasks of this status.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+      "description": "Only tasks of this status.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
     },
     "project": {
       "type": "string",
@@ -2763,7 +2763,7 @@ const fleetServiceListTasksInput = `{
         "subagents",
         "every"
       ],
-      "description": "Only tasks of agents of this toolset; fleet when not given.\n- fleet: Agents that create_agent made.\n- lifecycle: Agents of contracts.\n- providers: Agents that answer requests to providers.\n- sessions: Agents of sessions.\n- subagents: Subagents.\n- every: Agents of all toolsets."
+      "description": "Only tasks of agents of this toolset; fleet when not given.\n- fleet: Agents that ` + "`" + `create_agent` + "`" + ` made.\n- lifecycle: Agents of contracts.\n- providers: Agents that answer requests to providers.\n- sessions: Agents of sessions.\n- subagents: Subagents.\n- every: Agents of all toolsets."
     },
     "page": {
       "type": "integer",
@@ -2850,7 +2850,7 @@ const fleetServiceListTasksOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -2911,7 +2911,7 @@ const fleetServiceListTasksOutput = `{
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -2949,7 +2949,7 @@ const fleetServiceListTasksOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -3058,7 +3058,7 @@ const fleetServiceSendTaskMessageOutput = `{
             "failed",
             "stopped"
           ],
-          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by stop_agent_task or the deletion of its agent."
+          "description": "Progress of the task.\n- pending: The task is created but not started.\n- running: The task is executing.\n- completed: The task finished successfully.\n- failed: The task ended without success; reason says why.\n- stopped: The task was interrupted by ` + "`" + `stop_agent_task` + "`" + ` or the deletion of its agent."
         },
         "source": {
           "type": "string",
@@ -3119,7 +3119,7 @@ const fleetServiceSendTaskMessageOutput = `{
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -3157,7 +3157,7 @@ const fleetServiceSendTaskMessageOutput = `{
         "description",
         "owner"
       ],
-      "description": "Task is one unit of work for an agent, as lists show it. show_task shows the whole texts."
+      "description": "Task is one unit of work for an agent, as lists show it. ` + "`" + `show_task` + "`" + ` shows the whole texts."
     }
   }
 }`
@@ -3548,11 +3548,11 @@ const fleetServiceStartAgentOutput = `{
         },
         "role": {
           "type": "string",
-          "description": "Role, one of list_agent_roles."
+          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
         },
         "project": {
           "type": "string",
-          "description": "Project, one of list_agent_projects."
+          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
         },
         "spec": {
           "type": "string",
@@ -3603,7 +3603,7 @@ const fleetServiceStartAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; start_agent starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -3630,11 +3630,11 @@ const fleetServiceStartAgentOutput = `{
         },
         "spec_next_offset": {
           "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -3726,11 +3726,11 @@ const fleetServiceStopAgentOutput = `{
         },
         "role": {
           "type": "string",
-          "description": "Role, one of list_agent_roles."
+          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
         },
         "project": {
           "type": "string",
-          "description": "Project, one of list_agent_projects."
+          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
         },
         "spec": {
           "type": "string",
@@ -3781,7 +3781,7 @@ const fleetServiceStopAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; start_agent starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -3808,11 +3808,11 @@ const fleetServiceStopAgentOutput = `{
         },
         "spec_next_offset": {
           "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",
@@ -3908,11 +3908,11 @@ const fleetServiceRestartAgentOutput = `{
         },
         "role": {
           "type": "string",
-          "description": "Role, one of list_agent_roles."
+          "description": "Role, one of ` + "`" + `list_agent_roles` + "`" + `."
         },
         "project": {
           "type": "string",
-          "description": "Project, one of list_agent_projects."
+          "description": "Project, one of ` + "`" + `list_agent_projects` + "`" + `."
         },
         "spec": {
           "type": "string",
@@ -3963,7 +3963,7 @@ const fleetServiceRestartAgentOutput = `{
             "deleted",
             "unhealthy"
           ],
-          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; start_agent starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
+          "description": "What the agent's workspace is doing.\n- pending: The workspace is asked for and nothing is made yet.\n- starting: The workspace is being made or started.\n- running: The workspace runs and the agent in it is ready.\n- stopping: The workspace is being stopped.\n- stopped: The workspace is stopped; ` + "`" + `start_agent` + "`" + ` starts it again.\n- failed: The workspace could not be made, started or stopped; state_reason says why.\n- canceling: The making of the workspace is being cancelled.\n- canceled: The making of the workspace was cancelled.\n- deleting: The workspace is being destroyed.\n- deleted: The workspace is gone.\n- unhealthy: The workspace runs, but the agent in it does not answer; state_reason says what is wrong."
         },
         "state_reason": {
           "type": "string",
@@ -3990,11 +3990,11 @@ const fleetServiceRestartAgentOutput = `{
         },
         "spec_next_offset": {
           "type": "integer",
-          "description": "Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows."
+          "description": "Offset in bytes at which the next portion of the spec begins, for ` + "`" + `show_agent` + "`" + `; absent when nothing follows."
         },
         "waiting": {
           "type": "boolean",
-          "description": "Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise."
+          "description": "Whether the agent waits for an answer to a question, which ` + "`" + `list_questions` + "`" + ` shows; absent otherwise."
         },
         "stalled": {
           "type": "boolean",

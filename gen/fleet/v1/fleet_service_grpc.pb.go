@@ -62,14 +62,14 @@ type FleetServiceClient interface {
 	// Show detailed information about a specific agent.
 	ShowAgent(ctx context.Context, in *ShowAgentRequest, opts ...grpc.CallOption) (*ShowAgentResponse, error)
 	// Show the task history of an agent, newest first, by pages.
-	// If no agent has the name, this is the history of the last deleted agent with it. list_tasks lists tasks of all
+	// If no agent has the name, this is the history of the last deleted agent with it. `list_tasks` lists tasks of all
 	// agents.
 	ShowAgentTaskHistory(ctx context.Context, in *ShowAgentTaskHistoryRequest, opts ...grpc.CallOption) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
 	// The history of its tasks is kept; an agent created later under the same name does not inherit it.
 	DeleteAgent(ctx context.Context, in *DeleteAgentRequest, opts ...grpc.CallOption) (*DeleteAgentResponse, error)
 	// Start a new task on an agent that is idle.
-	// The call returns at once; follow the task with wait_tasks, show_task or watch_fleet.
+	// The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.
 	StartAgentTask(ctx context.Context, in *StartAgentTaskRequest, opts ...grpc.CallOption) (*StartAgentTaskResponse, error)
 	// Stop the currently running task on an agent.
 	// The agent is interrupted first and killed if it does not react; the call answers when the task has ended.
@@ -89,18 +89,17 @@ type FleetServiceClient interface {
 	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
 	ShowTask(ctx context.Context, in *ShowTaskRequest, opts ...grpc.CallOption) (*ShowTaskResponse, error)
 	// Download the payload of a task in pieces, byte for byte.
-	// The extensions of the first message have a PayloadInfo. On REST the answer is the payload itself: Range asks for a part
-	// of it, If-Range and the ETag for the rest of the same one, and HEAD for its size.
+	// The extensions of the first message have a PayloadInfo.
 	DownloadTaskPayload(ctx context.Context, in *DownloadTaskPayloadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// Download what an agent has made and is nowhere else, as a git bundle: its commits that no remote has, and the tree that it
 	// works in with what it did not commit. Of a deleted agent, it is what was kept when it was deleted.
-	// The extensions of the first message have a PayloadInfo. On REST the answer is the bundle itself.
+	// The extensions of the first message have a PayloadInfo.
 	DownloadAgentBundle(ctx context.Context, in *DownloadAgentBundleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself.
 	// Changes are kept however the task ends, including uncommitted ones, and survive the agent.
 	ShowTaskChanges(ctx context.Context, in *ShowTaskChangesRequest, opts ...grpc.CallOption) (*ShowTaskChangesResponse, error)
 	// Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far.
-	// Call again with next_offset as offset for more. The runner of the agent keeps it for a while after the task has ended.
+	// The runner of the agent keeps it for a while after the task has ended.
 	ShowTaskOutput(ctx context.Context, in *ShowTaskOutputRequest, opts ...grpc.CallOption) (*ShowTaskOutputResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters, all tasks of the fleet's agents are listed.
@@ -425,14 +424,14 @@ type FleetServiceServer interface {
 	// Show detailed information about a specific agent.
 	ShowAgent(context.Context, *ShowAgentRequest) (*ShowAgentResponse, error)
 	// Show the task history of an agent, newest first, by pages.
-	// If no agent has the name, this is the history of the last deleted agent with it. list_tasks lists tasks of all
+	// If no agent has the name, this is the history of the last deleted agent with it. `list_tasks` lists tasks of all
 	// agents.
 	ShowAgentTaskHistory(context.Context, *ShowAgentTaskHistoryRequest) (*ShowAgentTaskHistoryResponse, error)
 	// Delete an agent and destroy its workspace, even if it is busy.
 	// The history of its tasks is kept; an agent created later under the same name does not inherit it.
 	DeleteAgent(context.Context, *DeleteAgentRequest) (*DeleteAgentResponse, error)
 	// Start a new task on an agent that is idle.
-	// The call returns at once; follow the task with wait_tasks, show_task or watch_fleet.
+	// The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.
 	StartAgentTask(context.Context, *StartAgentTaskRequest) (*StartAgentTaskResponse, error)
 	// Stop the currently running task on an agent.
 	// The agent is interrupted first and killed if it does not react; the call answers when the task has ended.
@@ -452,18 +451,17 @@ type FleetServiceServer interface {
 	// A payload can have megabytes: payload_tail asks for its end only, where most programs say what came of them.
 	ShowTask(context.Context, *ShowTaskRequest) (*ShowTaskResponse, error)
 	// Download the payload of a task in pieces, byte for byte.
-	// The extensions of the first message have a PayloadInfo. On REST the answer is the payload itself: Range asks for a part
-	// of it, If-Range and the ETag for the rest of the same one, and HEAD for its size.
+	// The extensions of the first message have a PayloadInfo.
 	DownloadTaskPayload(*DownloadTaskPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// Download what an agent has made and is nowhere else, as a git bundle: its commits that no remote has, and the tree that it
 	// works in with what it did not commit. Of a deleted agent, it is what was kept when it was deleted.
-	// The extensions of the first message have a PayloadInfo. On REST the answer is the bundle itself.
+	// The extensions of the first message have a PayloadInfo.
 	DownloadAgentBundle(*DownloadAgentBundleRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// Show what a task changed in the repository that its agent works in: commits, files and lines, or the patch itself.
 	// Changes are kept however the task ends, including uncommitted ones, and survive the agent.
 	ShowTaskChanges(context.Context, *ShowTaskChangesRequest) (*ShowTaskChangesResponse, error)
 	// Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far.
-	// Call again with next_offset as offset for more. The runner of the agent keeps it for a while after the task has ended.
+	// The runner of the agent keeps it for a while after the task has ended.
 	ShowTaskOutput(context.Context, *ShowTaskOutputRequest) (*ShowTaskOutputResponse, error)
 	// List tasks of all agents, also of deleted ones, newest first, by pages.
 	// Without filters, all tasks of the fleet's agents are listed.

@@ -92,7 +92,7 @@ type LifecycleAgent_Completion int32
 const (
 	// Never sent.
 	LifecycleAgent_completion_unspecified LifecycleAgent_Completion = 0
-	// The agent reported it: it called agent_complete, or its final message ended with a marker.
+	// The agent reported it: it called `agent_complete`, or its final message ended with a marker.
 	LifecycleAgent_reported LifecycleAgent_Completion = 1
 	// The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary.
 	LifecycleAgent_inferred LifecycleAgent_Completion = 2
@@ -146,7 +146,7 @@ type AgentStartRequest struct {
 	Contract string `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Optional. Project of the fleet to work in, as list_agent_projects shows it. By default the server's
+	// Optional. Project of the fleet to work in, as `list_agent_projects` shows it. By default the server's
 	// configuration decides, usually an empty directory of its own.
 	Project string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
 	// Optional. Role in the project; by default the project's default role.
@@ -565,7 +565,7 @@ type LifecycleAgent struct {
 	// Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent
 	// without a repository are kept for a limited time, which is stated. Absent if there is nothing.
 	Work *string `protobuf:"bytes,14,opt,name=work,proto3,oneof" json:"work,omitempty"`
-	// First line of the contract; set by agent_list.
+	// First line of the contract; set by `agent_list`.
 	Title *string `protobuf:"bytes,15,opt,name=title,proto3,oneof" json:"title,omitempty"`
 	// How the work was checked after the agent reported it: the checks of the contract's project, with the last 500 bytes of
 	// what each put out. They do not change the status. Absent if there are none, and until they have begun.
@@ -1132,21 +1132,23 @@ var File_fleet_v1_lifecycle_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\n" +
-	" fleet/v1/lifecycle_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa7\x01\n" +
-	"\x11AgentStartRequest\x12.\n" +
-	"\bcontract\x18\x01 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
-	"R\bcontract\x12*\n" +
+	" fleet/v1/lifecycle_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xce\x01\n" +
+	"\x11AgentStartRequest\x124\n" +
+	"\bcontract\x18\x01 \x01(\tB\x18\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
+	"\xba\xf4\x18\x02\b\rR\bcontract\x120\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12\x1d\n" +
-	"\aproject\x18\x03 \x01(\tB\x03\xe0A\x01R\aproject\x12\x17\n" +
-	"\x04role\x18\x04 \x01(\tB\x03\xe0A\x01R\x04role\"\x9d\x01\n" +
-	"\x12AgentStartResponse\x12\x19\n" +
-	"\bagent_id\x18\x01 \x01(\tR\aagentId\x121\n" +
-	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x129\n" +
+	"request_id\x18\x02 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12*\n" +
+	"\aproject\x18\x03 \x01(\tB\x10\xe0A\x01\xba\xf4\x18\t:\awebshopR\aproject\x12%\n" +
+	"\x04role\x18\x04 \x01(\tB\x11\xe0A\x01\xba\xf4\x18\n" +
+	":\breviewerR\x04role\"\xb4\x01\n" +
+	"\x12AgentStartResponse\x12!\n" +
+	"\bagent_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\aagentId\x121\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x12H\n" +
 	"\n" +
-	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\"^\n" +
-	"\x12AgentStatusRequest\x12H\n" +
-	"\tagent_ids\x18\x01 \x03(\tB+\xe0A\x02\xbaH\x06\x92\x01\x03\x10\xe8\a\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\bagentIds\"G\n" +
+	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStartedR\tstartedAt\"q\n" +
+	"\x12AgentStatusRequest\x12[\n" +
+	"\tagent_ids\x18\x01 \x03(\tB>\xe0A\x02\xbaH\x06\x92\x01\x03\x10\xe8\a\xba\xf4\x18.\x1a\x19AgentList.agents.agent_id\"\bagent id:\a3f2a...R\bagentIds\"G\n" +
 	"\x13AgentStatusResponse\x120\n" +
 	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\"\xcb\x01\n" +
 	"\x10AgentListRequest\x12'\n" +
@@ -1159,42 +1161,43 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\x05_pageB\f\n" +
 	"\n" +
 	"_page_sizeB\b\n" +
-	"\x06_limit\"\xee\x01\n" +
+	"\x06_limit\"\x8e\x02\n" +
 	"\x11AgentListResponse\x120\n" +
-	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\x12\x1f\n" +
-	"\vtotal_count\x18\x02 \x01(\x05R\n" +
-	"totalCount\x12\x12\n" +
-	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1f\n" +
-	"\vtotal_pages\x18\x05 \x01(\x05R\n" +
+	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.LifecycleAgentR\x06agents\x12'\n" +
+	"\vtotal_count\x18\x02 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
+	"totalCount\x12\x1a\n" +
+	"\x04page\x18\x03 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\x04page\x12#\n" +
+	"\tpage_size\x18\x04 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\bpageSize\x12'\n" +
+	"\vtotal_pages\x18\x05 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
 	"totalPages\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xc4\a\n" +
-	"\x0eLifecycleAgent\x12\x19\n" +
-	"\bagent_id\x18\x01 \x01(\tR\aagentId\x126\n" +
-	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusH\x00R\x06status\x88\x01\x01\x12>\n" +
+	"\f_next_cursor\"\xa9\b\n" +
+	"\x0eLifecycleAgent\x12!\n" +
+	"\bagent_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\aagentId\x126\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x19.fleet.v1.LifecycleStatusH\x00R\x06status\x88\x01\x01\x12M\n" +
 	"\n" +
-	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampH\x01R\tstartedAt\x88\x01\x01\x12B\n" +
-	"\fcompleted_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x02R\vcompletedAt\x88\x01\x01\x12>\n" +
+	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStartedH\x01R\tstartedAt\x88\x01\x01\x12S\n" +
+	"\fcompleted_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x0f\xba\xf4\x18\v\"\tCompletedH\x02R\vcompletedAt\x88\x01\x01\x12M\n" +
 	"\n" +
-	"stopped_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampH\x03R\tstoppedAt\x88\x01\x01\x12\x1d\n" +
-	"\asummary\x18\x06 \x01(\tH\x04R\asummary\x88\x01\x01\x12&\n" +
-	"\fpayload_size\x18\a \x01(\x05H\x05R\vpayloadSize\x88\x01\x01\x12$\n" +
-	"\vpayload_url\x18\b \x01(\tH\x06R\n" +
+	"stopped_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStoppedH\x03R\tstoppedAt\x88\x01\x01\x12\x1d\n" +
+	"\asummary\x18\x06 \x01(\tH\x04R\asummary\x88\x01\x01\x12.\n" +
+	"\fpayload_size\x18\a \x01(\x05B\x06\xba\xf4\x18\x02(\x04H\x05R\vpayloadSize\x88\x01\x01\x12,\n" +
+	"\vpayload_url\x18\b \x01(\tB\x06\xba\xf4\x18\x020\x01H\x06R\n" +
 	"payloadUrl\x88\x01\x01\x12\x19\n" +
 	"\x05error\x18\t \x01(\tH\aR\x05error\x88\x01\x01\x12\x1d\n" +
 	"\apreview\x18\n" +
 	" \x01(\tH\bR\apreview\x88\x01\x01\x12\x1b\n" +
-	"\x06reason\x18\v \x01(\tH\tR\x06reason\x88\x01\x01\x12\x1e\n" +
-	"\bcost_usd\x18\f \x01(\x01H\n" +
+	"\x06reason\x18\v \x01(\tH\tR\x06reason\x88\x01\x01\x12,\n" +
+	"\bcost_usd\x18\f \x01(\x01B\f\xba\xf4\x18\b\"\x04Cost(\x03H\n" +
 	"R\acostUsd\x88\x01\x01\x12H\n" +
 	"\n" +
 	"completion\x18\r \x01(\x0e2#.fleet.v1.LifecycleAgent.CompletionH\vR\n" +
 	"completion\x88\x01\x01\x12\x17\n" +
-	"\x04work\x18\x0e \x01(\tH\fR\x04work\x88\x01\x01\x12\x19\n" +
-	"\x05title\x18\x0f \x01(\tH\rR\x05title\x88\x01\x01\x121\n" +
-	"\x06checks\x18\x10 \x01(\v2\x14.fleet.v1.TaskChecksH\x0eR\x06checks\x88\x01\x01\"D\n" +
+	"\x04work\x18\x0e \x01(\tH\fR\x04work\x88\x01\x01\x12!\n" +
+	"\x05title\x18\x0f \x01(\tB\x06\xba\xf4\x18\x02\b\vH\rR\x05title\x88\x01\x01\x129\n" +
+	"\x06checks\x18\x10 \x01(\v2\x14.fleet.v1.TaskChecksB\x06\xba\xf4\x18\x020\x01H\x0eR\x06checks\x88\x01\x01\"D\n" +
 	"\n" +
 	"Completion\x12\x1a\n" +
 	"\x16completion_unspecified\x10\x00\x12\f\n" +
@@ -1216,55 +1219,54 @@ const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\v_completionB\a\n" +
 	"\x05_workB\b\n" +
 	"\x06_titleB\t\n" +
-	"\a_checks\"\xa5\x01\n" +
-	"\x14AgentCompleteRequest\x12D\n" +
-	"\bagent_id\x18\x01 \x01(\tB)\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\aagentId\x12(\n" +
-	"\asummary\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@R\asummary\x12\x1d\n" +
-	"\apayload\x18\x03 \x01(\tB\x03\xe0A\x01R\apayload\"\xa9\x02\n" +
+	"\a_checks\"\xba\x01\n" +
+	"\x14AgentCompleteRequest\x12M\n" +
+	"\bagent_id\x18\x01 \x01(\tB2\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...R\aagentId\x12.\n" +
+	"\asummary\x18\x02 \x01(\tB\x14\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xba\xf4\x18\x02\b\rR\asummary\x12#\n" +
+	"\apayload\x18\x03 \x01(\tB\t\xe0A\x01\xba\xf4\x18\x02\b\rR\apayload\"\xd8\x02\n" +
 	"\x15AgentCompleteResponse\x121\n" +
-	"\x06status\x18\x01 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x129\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x12H\n" +
 	"\n" +
-	"started_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12B\n" +
-	"\fcompleted_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\vcompletedAt\x88\x01\x01\x12>\n" +
+	"started_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStartedR\tstartedAt\x12S\n" +
+	"\fcompleted_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x0f\xba\xf4\x18\v\"\tCompletedH\x00R\vcompletedAt\x88\x01\x01\x12M\n" +
 	"\n" +
-	"stopped_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x01R\tstoppedAt\x88\x01\x01B\x0f\n" +
+	"stopped_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStoppedH\x01R\tstoppedAt\x88\x01\x01B\x0f\n" +
 	"\r_completed_atB\r\n" +
-	"\v_stopped_at\"X\n" +
-	"\x10AgentStopRequest\x12D\n" +
-	"\bagent_id\x18\x01 \x01(\tB)\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\aagentId\"\xa5\x02\n" +
+	"\v_stopped_at\"a\n" +
+	"\x10AgentStopRequest\x12M\n" +
+	"\bagent_id\x18\x01 \x01(\tB2\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...R\aagentId\"\xd4\x02\n" +
 	"\x11AgentStopResponse\x121\n" +
-	"\x06status\x18\x01 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x129\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x19.fleet.v1.LifecycleStatusR\x06status\x12H\n" +
 	"\n" +
-	"started_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12>\n" +
+	"started_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStartedR\tstartedAt\x12M\n" +
 	"\n" +
-	"stopped_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\tstoppedAt\x88\x01\x01\x12B\n" +
-	"\fcompleted_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x01R\vcompletedAt\x88\x01\x01B\r\n" +
+	"stopped_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aStoppedH\x00R\tstoppedAt\x88\x01\x01\x12S\n" +
+	"\fcompleted_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x0f\xba\xf4\x18\v\"\tCompletedH\x01R\vcompletedAt\x88\x01\x01B\r\n" +
 	"\v_stopped_atB\x0f\n" +
-	"\r_completed_at\"\xaa\x01\n" +
-	"\x14AppendPayloadRequest\x12D\n" +
-	"\bagent_id\x18\x01 \x01(\tB)\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\aagentId\x12 \n" +
-	"\x05chunk\x18\x02 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\x05chunk\x12*\n" +
+	"\r_completed_at\"\xbf\x01\n" +
+	"\x14AppendPayloadRequest\x12M\n" +
+	"\bagent_id\x18\x01 \x01(\tB2\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...R\aagentId\x12&\n" +
+	"\x05chunk\x18\x02 \x01(\tB\x10\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x02\b\rR\x05chunk\x120\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\":\n" +
-	"\x15AppendPayloadResponse\x12!\n" +
-	"\fpayload_size\x18\x01 \x01(\x05R\vpayloadSize\"W\n" +
-	"\x16DownloadPayloadRequest\x12=\n" +
-	"\bagent_id\x18\x01 \x01(\tB\"\xe0A\x02\xba\xf4\x18\x1b\x1a\x19AgentList.agents.agent_idR\aagentId*g\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"B\n" +
+	"\x15AppendPayloadResponse\x12)\n" +
+	"\fpayload_size\x18\x01 \x01(\x05B\x06\xba\xf4\x18\x02(\x04R\vpayloadSize\"`\n" +
+	"\x16DownloadPayloadRequest\x12F\n" +
+	"\bagent_id\x18\x01 \x01(\tB+\xe0A\x02\xba\xf4\x18$\x1a\x19AgentList.agents.agent_id:\a3f2a...R\aagentId*\x87\x01\n" +
 	"\x0fLifecycleStatus\x12 \n" +
-	"\x1clifecycle_status_unspecified\x10\x00\x12\t\n" +
-	"\x05ready\x10\x01\x12\v\n" +
-	"\arunning\x10\x02\x12\v\n" +
-	"\astopped\x10\x03\x12\r\n" +
-	"\tcompleted\x10\x042\xf3\a\n" +
+	"\x1clifecycle_status_unspecified\x10\x00\x12\x11\n" +
+	"\x05ready\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x13\n" +
+	"\arunning\x10\x02\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x13\n" +
+	"\astopped\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x04\x12\x15\n" +
+	"\tcompleted\x10\x04\x1a\x06\xca\xf4\x18\x02\b\x012\x88\b\n" +
 	"\x10LifecycleService\x12w\n" +
 	"\n" +
 	"AgentStart\x12\x1b.fleet.v1.AgentStartRequest\x1a\x1c.fleet.v1.AgentStartResponse\".\x98\xf4\x18\x01\xb2\xf4\x18\a\n" +
 	"\x05start\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/lifecycle/agents\x12\x7f\n" +
 	"\vAgentStatus\x12\x1c.fleet.v1.AgentStatusRequest\x1a\x1d.fleet.v1.AgentStatusResponse\"3\xf8\xf3\x18\x01\xa0\xf4\x18\x01\xb2\xf4\x18\b\n" +
-	"\x06status\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12\x85\x01\n" +
-	"\tAgentList\x12\x1a.fleet.v1.AgentListRequest\x1a\x1b.fleet.v1.AgentListResponse\"?\x92\xf4\x18\x0f\n" +
-	"\x05limit\x12\x06agents\xb2\xf4\x18\x06\n" +
+	"\x06status\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/lifecycle/agents\x90\x02\x01\x12\x9a\x01\n" +
+	"\tAgentList\x12\x1a.fleet.v1.AgentListRequest\x1a\x1b.fleet.v1.AgentListResponse\"T\x92\xf4\x18$\n" +
+	"\x05limit\x12\x06agents\x1a\vnext_cursor\"\x06cursor\xb2\xf4\x18\x06\n" +
 	"\x04list\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/lifecycle/contracts\x90\x02\x01\x12\x9e\x01\n" +
 	"\rAgentComplete\x12\x1e.fleet.v1.AgentCompleteRequest\x1a\x1f.fleet.v1.AgentCompleteResponse\"L\xf8\xf3\x18\x01\x98\xf4\x18\x01\xb2\xf4\x18\n" +
 	"\n" +

@@ -18,7 +18,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       lifecycleServiceAgentStartInput,
 			Output:      lifecycleServiceAgentStartOutput,
-			Description: "Create an agent and start it on a contract: what it has to deliver. The call returns at once; agent_status tells how far the agent is.",
+			Description: "Create an agent and start it on a contract: what it has to deliver. The call returns at once; `agent_status` tells how far the agent is.",
 		}, c.AgentStart),
 		tool.Unary(tool.Spec{
 			Name:     "agent_status",
@@ -35,7 +35,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       lifecycleServiceAgentListInput,
 			Output:      lifecycleServiceAgentListOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List the caller's contracts by pages, newest first, including those that have ended. agent_status also shows the end of a running agent's output.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List the caller's contracts by pages, newest first, including those that have ended. `agent_status` also shows the end of a running agent's output.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.AgentList),
 		tool.Unary(tool.Spec{
 			Name:     "agent_complete",
@@ -59,7 +59,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       lifecycleServiceAppendPayloadInput,
 			Output:      lifecycleServiceAppendPayloadOutput,
-			Description: "Append to the payload of a running agent, for a payload that is too large for agent_complete. agent_complete appends its own payload after it.",
+			Description: "Append to the payload of a running agent. This is for a payload that is too large for `agent_complete`, which appends its own payload after it.",
 		}, c.AppendPayload),
 	}, ForAgents: []string{"agent_status", "agent_complete", "append_payload"}}
 }
@@ -80,7 +80,7 @@ const lifecycleServiceAgentStartInput = `{
     },
     "project": {
       "type": "string",
-      "description": "Project of the fleet to work in, as list_agent_projects shows it. By default the server's configuration decides, usually an empty directory of its own."
+      "description": "Project of the fleet to work in, as ` + "`" + `list_agent_projects` + "`" + ` shows it. By default the server's configuration decides, usually an empty directory of its own."
     },
     "role": {
       "type": "string",
@@ -234,7 +234,7 @@ const lifecycleServiceAgentStatusOutput = `{
             "reported",
             "inferred"
           ],
-          "description": "How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called agent_complete, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
+          "description": "How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called ` + "`" + `agent_complete` + "`" + `, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
         },
         "work": {
           "type": "string",
@@ -242,7 +242,7 @@ const lifecycleServiceAgentStatusOutput = `{
         },
         "title": {
           "type": "string",
-          "description": "First line of the contract; set by agent_list."
+          "description": "First line of the contract; set by ` + "`" + `agent_list` + "`" + `."
         },
         "checks": {
           "anyOf": [
@@ -483,7 +483,7 @@ const lifecycleServiceAgentListOutput = `{
             "reported",
             "inferred"
           ],
-          "description": "How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called agent_complete, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
+          "description": "How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.\n- reported: The agent reported it: it called ` + "`" + `agent_complete` + "`" + `, or its final message ended with a marker.\n- inferred: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary."
         },
         "work": {
           "type": "string",
@@ -491,7 +491,7 @@ const lifecycleServiceAgentListOutput = `{
         },
         "title": {
           "type": "string",
-          "description": "First line of the contract; set by agent_list."
+          "description": "First line of the contract; set by ` + "`" + `agent_list` + "`" + `."
         },
         "checks": {
           "anyOf": [

@@ -36,12 +36,12 @@ const (
 // LifecycleService starts an agent for one contract, and reports its progress and its end.
 type LifecycleServiceClient interface {
 	// Create an agent and start it on a contract: what it has to deliver.
-	// The call returns at once; agent_status tells how far the agent is.
+	// The call returns at once; `agent_status` tells how far the agent is.
 	AgentStart(ctx context.Context, in *AgentStartRequest, opts ...grpc.CallOption) (*AgentStartResponse, error)
 	// Report the progress of agents: running, stopped or completed, with their summaries and the addresses of their
 	// payloads. For a running agent the end of its output is included. An unknown id has an error instead.
 	AgentStatus(ctx context.Context, in *AgentStatusRequest, opts ...grpc.CallOption) (*AgentStatusResponse, error)
-	// List the caller's contracts by pages, newest first, including those that have ended. agent_status also shows
+	// List the caller's contracts by pages, newest first, including those that have ended. `agent_status` also shows
 	// the end of a running agent's output.
 	AgentList(ctx context.Context, in *AgentListRequest, opts ...grpc.CallOption) (*AgentListResponse, error)
 	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
@@ -50,11 +50,10 @@ type LifecycleServiceClient interface {
 	// Stop an agent. A request to its model that is under way ends normally, and no further one is made. An agent
 	// that has ended does not change, and the answer says how it ended.
 	AgentStop(ctx context.Context, in *AgentStopRequest, opts ...grpc.CallOption) (*AgentStopResponse, error)
-	// Append to the payload of a running agent, for a payload that is too large for agent_complete. agent_complete
-	// appends its own payload after it.
+	// Append to the payload of a running agent. This is for a payload that is too large for `agent_complete`, which appends
+	// its own payload after it.
 	AppendPayload(ctx context.Context, in *AppendPayloadRequest, opts ...grpc.CallOption) (*AppendPayloadResponse, error)
 	// Download the payload of an agent, gzip-compressed.
-	// On REST the client must accept the content encoding gzip.
 	DownloadPayload(ctx context.Context, in *DownloadPayloadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 }
 
@@ -152,12 +151,12 @@ type LifecycleService_DownloadPayloadClient = grpc.ServerStreamingClient[httpbod
 // LifecycleService starts an agent for one contract, and reports its progress and its end.
 type LifecycleServiceServer interface {
 	// Create an agent and start it on a contract: what it has to deliver.
-	// The call returns at once; agent_status tells how far the agent is.
+	// The call returns at once; `agent_status` tells how far the agent is.
 	AgentStart(context.Context, *AgentStartRequest) (*AgentStartResponse, error)
 	// Report the progress of agents: running, stopped or completed, with their summaries and the addresses of their
 	// payloads. For a running agent the end of its output is included. An unknown id has an error instead.
 	AgentStatus(context.Context, *AgentStatusRequest) (*AgentStatusResponse, error)
-	// List the caller's contracts by pages, newest first, including those that have ended. agent_status also shows
+	// List the caller's contracts by pages, newest first, including those that have ended. `agent_status` also shows
 	// the end of a running agent's output.
 	AgentList(context.Context, *AgentListRequest) (*AgentListResponse, error)
 	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
@@ -166,11 +165,10 @@ type LifecycleServiceServer interface {
 	// Stop an agent. A request to its model that is under way ends normally, and no further one is made. An agent
 	// that has ended does not change, and the answer says how it ended.
 	AgentStop(context.Context, *AgentStopRequest) (*AgentStopResponse, error)
-	// Append to the payload of a running agent, for a payload that is too large for agent_complete. agent_complete
-	// appends its own payload after it.
+	// Append to the payload of a running agent. This is for a payload that is too large for `agent_complete`, which appends
+	// its own payload after it.
 	AppendPayload(context.Context, *AppendPayloadRequest) (*AppendPayloadResponse, error)
 	// Download the payload of an agent, gzip-compressed.
-	// On REST the client must accept the content encoding gzip.
 	DownloadPayload(*DownloadPayloadRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	mustEmbedUnimplementedLifecycleServiceServer()
 }

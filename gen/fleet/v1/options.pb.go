@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Role is what the field is for those who read an answer.
+// Role is what the field is for.
 type Shown_Role int32
 
 const (
@@ -42,21 +42,42 @@ const (
 	Shown_action Shown_Role = 5
 	// Of a stream's message: details of what the agent does, shown only if asked for.
 	Shown_details Shown_Role = 6
-	// Of a stream's message: the message that it wraps.
+	// Of a stream's message: the message or messages that it wraps.
 	Shown_wrapped Shown_Role = 7
+	// Of a stream's message: what happened, for people. If it is empty, kind says it.
+	Shown_words Shown_Role = 8
+	// Of a stream's message: what kind of message it is.
+	Shown_kind Shown_Role = 9
+	// The name or id of what a message is about: offered for completion, and the only thing that is printed with --quiet.
+	Shown_name Shown_Role = 10
+	// What a message is about in a few words: shown beside the name when it is offered for completion.
+	Shown_title Shown_Role = 11
+	// Not for people, such as the number of items in a list beside it.
+	Shown_hidden Shown_Role = 12
+	// Of a request: a long text, which can also come from a file or from standard input.
+	Shown_document Shown_Role = 13
+	// Of a request: an id that makes it safe to repeat the call.
+	Shown_request_id Shown_Role = 14
 )
 
 // Enum value maps for Shown_Role.
 var (
 	Shown_Role_name = map[int32]string{
-		0: "role_unspecified",
-		1: "text",
-		2: "cause",
-		3: "said",
-		4: "agent",
-		5: "action",
-		6: "details",
-		7: "wrapped",
+		0:  "role_unspecified",
+		1:  "text",
+		2:  "cause",
+		3:  "said",
+		4:  "agent",
+		5:  "action",
+		6:  "details",
+		7:  "wrapped",
+		8:  "words",
+		9:  "kind",
+		10: "name",
+		11: "title",
+		12: "hidden",
+		13: "document",
+		14: "request_id",
 	}
 	Shown_Role_value = map[string]int32{
 		"role_unspecified": 0,
@@ -67,6 +88,13 @@ var (
 		"action":           5,
 		"details":          6,
 		"wrapped":          7,
+		"words":            8,
+		"kind":             9,
+		"name":             10,
+		"title":            11,
+		"hidden":           12,
+		"document":         13,
+		"request_id":       14,
 	}
 )
 
@@ -95,6 +123,132 @@ func (x Shown_Role) Number() protoreflect.EnumNumber {
 // Deprecated: Use Shown_Role.Descriptor instead.
 func (Shown_Role) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1, 0}
+}
+
+// Unit is what a number counts.
+type Shown_Unit int32
+
+const (
+	// Described by the field's name.
+	Shown_unit_unspecified Shown_Unit = 0
+	// Milliseconds.
+	Shown_milliseconds Shown_Unit = 1
+	// Seconds.
+	Shown_seconds Shown_Unit = 2
+	// US dollars.
+	Shown_dollars Shown_Unit = 3
+	// Bytes.
+	Shown_size Shown_Unit = 4
+)
+
+// Enum value maps for Shown_Unit.
+var (
+	Shown_Unit_name = map[int32]string{
+		0: "unit_unspecified",
+		1: "milliseconds",
+		2: "seconds",
+		3: "dollars",
+		4: "size",
+	}
+	Shown_Unit_value = map[string]int32{
+		"unit_unspecified": 0,
+		"milliseconds":     1,
+		"seconds":          2,
+		"dollars":          3,
+		"size":             4,
+	}
+)
+
+func (x Shown_Unit) Enum() *Shown_Unit {
+	p := new(Shown_Unit)
+	*p = x
+	return p
+}
+
+func (x Shown_Unit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Shown_Unit) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_options_proto_enumTypes[1].Descriptor()
+}
+
+func (Shown_Unit) Type() protoreflect.EnumType {
+	return &file_fleet_v1_options_proto_enumTypes[1]
+}
+
+func (x Shown_Unit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Shown_Unit.Descriptor instead.
+func (Shown_Unit) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1, 1}
+}
+
+// Tone says how good or bad the value is, for people.
+type Value_Tone int32
+
+const (
+	// Neither.
+	Value_tone_unspecified Value_Tone = 0
+	// As it should be.
+	Value_good Value_Tone = 1
+	// On its way, or waiting for somebody.
+	Value_active Value_Tone = 2
+	// Something went wrong.
+	Value_bad Value_Tone = 3
+	// At its end, or put away.
+	Value_over Value_Tone = 4
+	// Something that an agent did or was told meanwhile.
+	Value_aside Value_Tone = 5
+)
+
+// Enum value maps for Value_Tone.
+var (
+	Value_Tone_name = map[int32]string{
+		0: "tone_unspecified",
+		1: "good",
+		2: "active",
+		3: "bad",
+		4: "over",
+		5: "aside",
+	}
+	Value_Tone_value = map[string]int32{
+		"tone_unspecified": 0,
+		"good":             1,
+		"active":           2,
+		"bad":              3,
+		"over":             4,
+		"aside":            5,
+	}
+)
+
+func (x Value_Tone) Enum() *Value_Tone {
+	p := new(Value_Tone)
+	*p = x
+	return p
+}
+
+func (x Value_Tone) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Value_Tone) Descriptor() protoreflect.EnumDescriptor {
+	return file_fleet_v1_options_proto_enumTypes[2].Descriptor()
+}
+
+func (Value_Tone) Type() protoreflect.EnumType {
+	return &file_fleet_v1_options_proto_enumTypes[2]
+}
+
+func (x Value_Tone) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Value_Tone.Descriptor instead.
+func (Value_Tone) EnumDescriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2, 0}
 }
 
 // Command says how the command line calls a method of a toolset.
@@ -152,7 +306,8 @@ func (x *Command) GetInterrupt() string {
 	return ""
 }
 
-// Shown says how the command line shows a field, or completes it, where its type does not say that.
+// Shown says what a field is for those who read an answer or give a value, where its type does not say that. The command
+// line derives its texts and tables from it.
 type Shown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the field is for.
@@ -161,7 +316,17 @@ type Shown struct {
 	FailedValue string `protobuf:"bytes,2,opt,name=failed_value,json=failedValue,proto3" json:"failed_value,omitempty"`
 	// Where the values of the field are listed: a method without required fields, a list in its answer, and a field of the
 	// list's items, such as "ListSubagents.subagents.name".
-	ListedBy      string `protobuf:"bytes,3,opt,name=listed_by,json=listedBy,proto3" json:"listed_by,omitempty"`
+	ListedBy string `protobuf:"bytes,3,opt,name=listed_by,json=listedBy,proto3" json:"listed_by,omitempty"`
+	// Name of the field for people, or of one value if it is a list; the field's own name if not set.
+	Label string `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`
+	// What a number counts.
+	Unit Shown_Unit `protobuf:"varint,5,opt,name=unit,proto3,enum=fleet.v1.Shown_Unit" json:"unit,omitempty"`
+	// The field is a column only of wide tables.
+	Wide bool `protobuf:"varint,6,opt,name=wide,proto3" json:"wide,omitempty"`
+	// A typical value of a request's field, for examples.
+	Example string `protobuf:"bytes,7,opt,name=example,proto3" json:"example,omitempty"`
+	// For a text that has the values of enums: their full names.
+	ValuesOf      []string `protobuf:"bytes,8,rep,name=values_of,json=valuesOf,proto3" json:"values_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -217,6 +382,160 @@ func (x *Shown) GetListedBy() string {
 	return ""
 }
 
+func (x *Shown) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *Shown) GetUnit() Shown_Unit {
+	if x != nil {
+		return x.Unit
+	}
+	return Shown_unit_unspecified
+}
+
+func (x *Shown) GetWide() bool {
+	if x != nil {
+		return x.Wide
+	}
+	return false
+}
+
+func (x *Shown) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
+func (x *Shown) GetValuesOf() []string {
+	if x != nil {
+		return x.ValuesOf
+	}
+	return nil
+}
+
+// Value says what a value of an enum means, where its name is not enough.
+type Value struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How good or bad the value is.
+	Tone Value_Tone `protobuf:"varint,1,opt,name=tone,proto3,enum=fleet.v1.Value_Tone" json:"tone,omitempty"`
+	// A message of a stream with this value is the last one.
+	Last          bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Value) Reset() {
+	*x = Value{}
+	mi := &file_fleet_v1_options_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Value) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Value) ProtoMessage() {}
+
+func (x *Value) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_options_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Value.ProtoReflect.Descriptor instead.
+func (*Value) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Value) GetTone() Value_Tone {
+	if x != nil {
+		return x.Tone
+	}
+	return Value_tone_unspecified
+}
+
+func (x *Value) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+// EventStream names the fields of a method that streams events.
+type EventStream struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Field of the request and of the response: the cursor after which the stream begins, and how far it has come.
+	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Field of the request: the agent whose events are streamed.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Bool field of the request: the stream waits for future events. Such a call cannot be repeated with a lower limit.
+	Follow        string `protobuf:"bytes,3,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventStream) Reset() {
+	*x = EventStream{}
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventStream) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventStream) ProtoMessage() {}
+
+func (x *EventStream) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventStream.ProtoReflect.Descriptor instead.
+func (*EventStream) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EventStream) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *EventStream) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *EventStream) GetFollow() string {
+	if x != nil {
+		return x.Follow
+	}
+	return ""
+}
+
 // Portion names the request field that makes an answer smaller, and what it counts. The method must have no effect.
 type Portion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -224,14 +543,18 @@ type Portion struct {
 	Limit string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Name of the field of the response: a list, whose items are counted, or a text, whose bytes are counted. A text may be
 	// in a message of the response: "task.payload".
-	Of            string `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`
+	Of string `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`
+	// Name of the field beside it that says where the rest begins; empty if the rest cannot be had.
+	Next string `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`
+	// Name of the field of the request that takes the value of next. For a download: the field for the offset to begin at.
+	From          string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Portion) Reset() {
 	*x = Portion{}
-	mi := &file_fleet_v1_options_proto_msgTypes[2]
+	mi := &file_fleet_v1_options_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -243,7 +566,7 @@ func (x *Portion) String() string {
 func (*Portion) ProtoMessage() {}
 
 func (x *Portion) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[2]
+	mi := &file_fleet_v1_options_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -256,7 +579,7 @@ func (x *Portion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Portion.ProtoReflect.Descriptor instead.
 func (*Portion) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Portion) GetLimit() string {
@@ -273,6 +596,20 @@ func (x *Portion) GetOf() string {
 	return ""
 }
 
+func (x *Portion) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+func (x *Portion) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
 // Cut says how a tool shortens one field of an answer that does not fit into its result.
 type Cut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -282,6 +619,8 @@ type Cut struct {
 	Offset string `protobuf:"bytes,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	// For a list of events: name of the field beside it that gets the cursor of the last event that was kept.
 	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// For a list of events: name of the field of an event that has its cursor.
+	ItemCursor string `protobuf:"bytes,5,opt,name=item_cursor,json=itemCursor,proto3" json:"item_cursor,omitempty"`
 	// For a list: items are left out from its beginning, and before anything else is shortened.
 	KeepLast      bool `protobuf:"varint,4,opt,name=keep_last,json=keepLast,proto3" json:"keep_last,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -290,7 +629,7 @@ type Cut struct {
 
 func (x *Cut) Reset() {
 	*x = Cut{}
-	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	mi := &file_fleet_v1_options_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +641,7 @@ func (x *Cut) String() string {
 func (*Cut) ProtoMessage() {}
 
 func (x *Cut) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	mi := &file_fleet_v1_options_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +654,7 @@ func (x *Cut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cut.ProtoReflect.Descriptor instead.
 func (*Cut) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Cut) GetNextOffset() string {
@@ -335,6 +674,13 @@ func (x *Cut) GetOffset() string {
 func (x *Cut) GetCursor() string {
 	if x != nil {
 		return x.Cursor
+	}
+	return ""
+}
+
+func (x *Cut) GetItemCursor() string {
+	if x != nil {
+		return x.ItemCursor
 	}
 	return ""
 }
@@ -420,6 +766,22 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "fleet/v1/options.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*EventStream)(nil),
+		Field:         51016,
+		Name:          "fleet.v1.event_stream",
+		Tag:           "bytes,51016,opt,name=event_stream",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.EnumValueOptions)(nil),
+		ExtensionType: (*Value)(nil),
+		Field:         51017,
+		Name:          "fleet.v1.value",
+		Tag:           "bytes,51017,opt,name=value",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*ErrorReason)(nil),
 		Field:         51003,
@@ -459,6 +821,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "bytes,51015,opt,name=shown",
 		Filename:      "fleet/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         51018,
+		Name:          "fleet.v1.nullable",
+		Tag:           "varint,51018,opt,name=nullable",
+		Filename:      "fleet/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.ServiceOptions.
@@ -479,8 +849,8 @@ var (
 	//
 	// optional bool no_tool = 51005;
 	E_NoTool = &file_fleet_v1_options_proto_extTypes[2]
-	// The method answers with a stream whose last message, the one whose field `type` is `complete`, is its result. The
-	// messages before it are its progress: MCP and plain REST calls get the last one as their answer.
+	// The method answers with a stream whose last message is its result: the one with an enum field whose value is marked
+	// as last. The messages before it are its progress: MCP and plain REST calls get the last one as their answer.
 	//
 	// optional bool last_is_result = 51006;
 	E_LastIsResult = &file_fleet_v1_options_proto_extTypes[3]
@@ -505,6 +875,18 @@ var (
 	//
 	// optional fleet.v1.Command command = 51014;
 	E_Command = &file_fleet_v1_options_proto_extTypes[8]
+	// The method streams the events of the fleet, which are the progress of methods with progress_agent_field.
+	//
+	// optional fleet.v1.EventStream event_stream = 51016;
+	E_EventStream = &file_fleet_v1_options_proto_extTypes[9]
+)
+
+// Extension fields to descriptorpb.EnumValueOptions.
+var (
+	// What the value means.
+	//
+	// optional fleet.v1.Value value = 51017;
+	E_Value = &file_fleet_v1_options_proto_extTypes[10]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -512,23 +894,27 @@ var (
 	// The reason a caller gets when the field's value cannot be used; INVALID_ARGUMENT when not set.
 	//
 	// optional fleet.v1.ErrorReason invalid_reason = 51003;
-	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[9]
+	E_InvalidReason = &file_fleet_v1_options_proto_extTypes[11]
 	// The value that an MCP tool call gets for an optional number that it does not give.
 	//
 	// optional int32 tool_default = 51004;
-	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[10]
+	E_ToolDefault = &file_fleet_v1_options_proto_extTypes[12]
 	// The text that an MCP tool call gets for a string that it does not give.
 	//
 	// optional string tool_default_text = 51008;
-	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[11]
+	E_ToolDefaultText = &file_fleet_v1_options_proto_extTypes[13]
 	// How a tool shortens the field of a response.
 	//
 	// optional fleet.v1.Cut cut = 51013;
-	E_Cut = &file_fleet_v1_options_proto_extTypes[12]
-	// How the command line shows the field.
+	E_Cut = &file_fleet_v1_options_proto_extTypes[14]
+	// What the field is for people.
 	//
 	// optional fleet.v1.Shown shown = 51015;
-	E_Shown = &file_fleet_v1_options_proto_extTypes[13]
+	E_Shown = &file_fleet_v1_options_proto_extTypes[15]
+	// In answers the field can be null. A message that is not marked is always set, unless it is a wrapper.
+	//
+	// optional bool nullable = 51018;
+	E_Nullable = &file_fleet_v1_options_proto_extTypes[16]
 )
 
 var File_fleet_v1_options_proto protoreflect.FileDescriptor
@@ -538,11 +924,16 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\x16fleet/v1/options.proto\x12\bfleet.v1\x1a\x1bfleet/v1/error_reason.proto\x1a google/protobuf/descriptor.proto\";\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\tinterrupt\x18\x02 \x01(\tR\tinterrupt\"\xdf\x01\n" +
+	"\tinterrupt\x18\x02 \x01(\tR\tinterrupt\"\x93\x04\n" +
 	"\x05Shown\x12(\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x14.fleet.v1.Shown.RoleR\x04role\x12!\n" +
 	"\ffailed_value\x18\x02 \x01(\tR\vfailedValue\x12\x1b\n" +
-	"\tlisted_by\x18\x03 \x01(\tR\blistedBy\"l\n" +
+	"\tlisted_by\x18\x03 \x01(\tR\blistedBy\x12\x14\n" +
+	"\x05label\x18\x04 \x01(\tR\x05label\x12(\n" +
+	"\x04unit\x18\x05 \x01(\x0e2\x14.fleet.v1.Shown.UnitR\x04unit\x12\x12\n" +
+	"\x04wide\x18\x06 \x01(\bR\x04wide\x12\x18\n" +
+	"\aexample\x18\a \x01(\tR\aexample\x12\x1b\n" +
+	"\tvalues_of\x18\b \x03(\tR\bvaluesOf\"\xc0\x01\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10role_unspecified\x10\x00\x12\b\n" +
 	"\x04text\x10\x01\x12\t\n" +
@@ -552,15 +943,50 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\n" +
 	"\x06action\x10\x05\x12\v\n" +
 	"\adetails\x10\x06\x12\v\n" +
-	"\awrapped\x10\a\"/\n" +
+	"\awrapped\x10\a\x12\t\n" +
+	"\x05words\x10\b\x12\b\n" +
+	"\x04kind\x10\t\x12\b\n" +
+	"\x04name\x10\n" +
+	"\x12\t\n" +
+	"\x05title\x10\v\x12\n" +
+	"\n" +
+	"\x06hidden\x10\f\x12\f\n" +
+	"\bdocument\x10\r\x12\x0e\n" +
+	"\n" +
+	"request_id\x10\x0e\"R\n" +
+	"\x04Unit\x12\x14\n" +
+	"\x10unit_unspecified\x10\x00\x12\x10\n" +
+	"\fmilliseconds\x10\x01\x12\v\n" +
+	"\aseconds\x10\x02\x12\v\n" +
+	"\adollars\x10\x03\x12\b\n" +
+	"\x04size\x10\x04\"\x97\x01\n" +
+	"\x05Value\x12(\n" +
+	"\x04tone\x18\x01 \x01(\x0e2\x14.fleet.v1.Value.ToneR\x04tone\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\"P\n" +
+	"\x04Tone\x12\x14\n" +
+	"\x10tone_unspecified\x10\x00\x12\b\n" +
+	"\x04good\x10\x01\x12\n" +
+	"\n" +
+	"\x06active\x10\x02\x12\a\n" +
+	"\x03bad\x10\x03\x12\b\n" +
+	"\x04over\x10\x04\x12\t\n" +
+	"\x05aside\x10\x05\"S\n" +
+	"\vEventStream\x12\x16\n" +
+	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
+	"\x06follow\x18\x03 \x01(\tR\x06follow\"W\n" +
 	"\aPortion\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x0e\n" +
-	"\x02of\x18\x02 \x01(\tR\x02of\"s\n" +
+	"\x02of\x18\x02 \x01(\tR\x02of\x12\x12\n" +
+	"\x04next\x18\x03 \x01(\tR\x04next\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\tR\x04from\"\x94\x01\n" +
 	"\x03Cut\x12\x1f\n" +
 	"\vnext_offset\x18\x01 \x01(\tR\n" +
 	"nextOffset\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\tR\x06offset\x12\x16\n" +
-	"\x06cursor\x18\x03 \x01(\tR\x06cursor\x12\x1b\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\x12\x1f\n" +
+	"\vitem_cursor\x18\x05 \x01(\tR\n" +
+	"itemCursor\x12\x1b\n" +
 	"\tkeep_last\x18\x04 \x01(\bR\bkeepLast:;\n" +
 	"\atoolset\x12\x1f.google.protobuf.ServiceOptions\x18\xb9\x8e\x03 \x01(\tR\atoolset:R\n" +
 	"\x14progress_agent_field\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\tR\x12progressAgentField:9\n" +
@@ -571,12 +997,15 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\aportion\x12\x1e.google.protobuf.MethodOptions\x18\u008e\x03 \x01(\v2\x11.fleet.v1.PortionR\aportion:C\n" +
 	"\fsmall_answer\x12\x1e.google.protobuf.MethodOptions\x18Î\x03 \x01(\bR\vsmallAnswer:K\n" +
 	"\x10shortened_answer\x12\x1e.google.protobuf.MethodOptions\x18Ď\x03 \x01(\bR\x0fshortenedAnswer:M\n" +
-	"\acommand\x12\x1e.google.protobuf.MethodOptions\x18Ǝ\x03 \x01(\v2\x11.fleet.v1.CommandR\acommand:]\n" +
+	"\acommand\x12\x1e.google.protobuf.MethodOptions\x18Ǝ\x03 \x01(\v2\x11.fleet.v1.CommandR\acommand:Z\n" +
+	"\fevent_stream\x12\x1e.google.protobuf.MethodOptions\x18Ȏ\x03 \x01(\v2\x15.fleet.v1.EventStreamR\veventStream:J\n" +
+	"\x05value\x12!.google.protobuf.EnumValueOptions\x18Ɏ\x03 \x01(\v2\x0f.fleet.v1.ValueR\x05value:]\n" +
 	"\x0einvalid_reason\x12\x1d.google.protobuf.FieldOptions\x18\xbb\x8e\x03 \x01(\x0e2\x15.fleet.v1.ErrorReasonR\rinvalidReason:E\n" +
 	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01:K\n" +
 	"\x11tool_default_text\x12\x1d.google.protobuf.FieldOptions\x18\xc0\x8e\x03 \x01(\tR\x0ftoolDefaultText:@\n" +
 	"\x03cut\x12\x1d.google.protobuf.FieldOptions\x18Ŏ\x03 \x01(\v2\r.fleet.v1.CutR\x03cut:F\n" +
-	"\x05shown\x12\x1d.google.protobuf.FieldOptions\x18ǎ\x03 \x01(\v2\x0f.fleet.v1.ShownR\x05shownB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x05shown\x12\x1d.google.protobuf.FieldOptions\x18ǎ\x03 \x01(\v2\x0f.fleet.v1.ShownR\x05shown:;\n" +
+	"\bnullable\x12\x1d.google.protobuf.FieldOptions\x18ʎ\x03 \x01(\bR\bnullableB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_options_proto_rawDescOnce sync.Once
@@ -590,45 +1019,57 @@ func file_fleet_v1_options_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_options_proto_rawDescData
 }
 
-var file_fleet_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_fleet_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_fleet_v1_options_proto_goTypes = []any{
-	(Shown_Role)(0),                     // 0: fleet.v1.Shown.Role
-	(*Command)(nil),                     // 1: fleet.v1.Command
-	(*Shown)(nil),                       // 2: fleet.v1.Shown
-	(*Portion)(nil),                     // 3: fleet.v1.Portion
-	(*Cut)(nil),                         // 4: fleet.v1.Cut
-	(*descriptorpb.ServiceOptions)(nil), // 5: google.protobuf.ServiceOptions
-	(*descriptorpb.MethodOptions)(nil),  // 6: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),   // 7: google.protobuf.FieldOptions
-	(ErrorReason)(0),                    // 8: fleet.v1.ErrorReason
+	(Shown_Role)(0),                       // 0: fleet.v1.Shown.Role
+	(Shown_Unit)(0),                       // 1: fleet.v1.Shown.Unit
+	(Value_Tone)(0),                       // 2: fleet.v1.Value.Tone
+	(*Command)(nil),                       // 3: fleet.v1.Command
+	(*Shown)(nil),                         // 4: fleet.v1.Shown
+	(*Value)(nil),                         // 5: fleet.v1.Value
+	(*EventStream)(nil),                   // 6: fleet.v1.EventStream
+	(*Portion)(nil),                       // 7: fleet.v1.Portion
+	(*Cut)(nil),                           // 8: fleet.v1.Cut
+	(*descriptorpb.ServiceOptions)(nil),   // 9: google.protobuf.ServiceOptions
+	(*descriptorpb.MethodOptions)(nil),    // 10: google.protobuf.MethodOptions
+	(*descriptorpb.EnumValueOptions)(nil), // 11: google.protobuf.EnumValueOptions
+	(*descriptorpb.FieldOptions)(nil),     // 12: google.protobuf.FieldOptions
+	(ErrorReason)(0),                      // 13: fleet.v1.ErrorReason
 }
 var file_fleet_v1_options_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Shown.role:type_name -> fleet.v1.Shown.Role
-	5,  // 1: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
-	6,  // 2: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
-	6,  // 3: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
-	6,  // 4: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
-	6,  // 5: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
-	6,  // 6: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
-	6,  // 7: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
-	6,  // 8: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
-	6,  // 9: fleet.v1.command:extendee -> google.protobuf.MethodOptions
-	7,  // 10: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	7,  // 11: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	7,  // 12: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
-	7,  // 13: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
-	7,  // 14: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
-	3,  // 15: fleet.v1.portion:type_name -> fleet.v1.Portion
-	1,  // 16: fleet.v1.command:type_name -> fleet.v1.Command
-	8,  // 17: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	4,  // 18: fleet.v1.cut:type_name -> fleet.v1.Cut
-	2,  // 19: fleet.v1.shown:type_name -> fleet.v1.Shown
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	15, // [15:20] is the sub-list for extension type_name
-	1,  // [1:15] is the sub-list for extension extendee
-	0,  // [0:1] is the sub-list for field type_name
+	1,  // 1: fleet.v1.Shown.unit:type_name -> fleet.v1.Shown.Unit
+	2,  // 2: fleet.v1.Value.tone:type_name -> fleet.v1.Value.Tone
+	9,  // 3: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
+	10, // 4: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
+	10, // 5: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
+	10, // 6: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
+	10, // 7: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
+	10, // 8: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
+	10, // 9: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
+	10, // 10: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
+	10, // 11: fleet.v1.command:extendee -> google.protobuf.MethodOptions
+	10, // 12: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
+	11, // 13: fleet.v1.value:extendee -> google.protobuf.EnumValueOptions
+	12, // 14: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	12, // 15: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	12, // 16: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	12, // 17: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	12, // 18: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
+	12, // 19: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
+	7,  // 20: fleet.v1.portion:type_name -> fleet.v1.Portion
+	3,  // 21: fleet.v1.command:type_name -> fleet.v1.Command
+	6,  // 22: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
+	5,  // 23: fleet.v1.value:type_name -> fleet.v1.Value
+	13, // 24: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	8,  // 25: fleet.v1.cut:type_name -> fleet.v1.Cut
+	4,  // 26: fleet.v1.shown:type_name -> fleet.v1.Shown
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	20, // [20:27] is the sub-list for extension type_name
+	3,  // [3:20] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_options_proto_init() }
@@ -642,9 +1083,9 @@ func file_fleet_v1_options_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   4,
-			NumExtensions: 14,
+			NumEnums:      3,
+			NumMessages:   6,
+			NumExtensions: 17,
 			NumServices:   0,
 		},
 		GoTypes:           file_fleet_v1_options_proto_goTypes,

@@ -99,12 +99,12 @@ var File_fleet_v1_place_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_place_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/place.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\x01\n" +
+	"\x14fleet/v1/place.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9c\x01\n" +
 	"\vPlaceStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12\x1b\n" +
-	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12;\n" +
-	"\vobserved_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12A\n" +
+	"\vobserved_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\n" +
 	"observedAtB\t\n" +
 	"\a_reasonB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
@@ -139,6 +139,7 @@ func file_fleet_v1_place_proto_init() {
 	if File_fleet_v1_place_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
 	file_fleet_v1_place_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

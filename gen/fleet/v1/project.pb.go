@@ -24,7 +24,7 @@ const (
 // Project is what agents work on.
 type Project struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name that create_agent takes; compared without case. A name that several places have begins with its place, as in
+	// Name that `create_agent` takes; compared without case. A name that several places have begins with its place, as in
 	// local/shell.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Name for people.
@@ -116,13 +116,13 @@ func (x *Project) GetPlace() string {
 // Role is how an agent behaves in a project.
 type Role struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name that create_agent takes; compared without case.
+	// Name that `create_agent` takes; compared without case.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Name for people.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// What an agent in this role does.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Whether create_agent takes this role when the request names none.
+	// Whether `create_agent` takes this role when the request names none.
 	Default       bool `protobuf:"varint,4,opt,name=default,proto3" json:"default,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

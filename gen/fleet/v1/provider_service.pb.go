@@ -310,7 +310,7 @@ func (RegisteredTool_Kind) EnumDescriptor() ([]byte, []int) {
 // ExecuteAgentRequestRequest is a request to an agent.
 type ExecuteAgentRequestRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of the agent, one of list_available_agents, e.g. "claude", "codex" or "ollama".
+	// Required. Name of the agent, one of `list_available_agents`, e.g. "claude", "codex" or "ollama".
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The prompt or instruction for the agent.
 	Prompt string `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
@@ -429,7 +429,7 @@ type ExecuteAgentRequestResponse struct {
 	Metadata *ExecutionMetadata `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// Warnings, for example about capabilities that the agent does not have.
 	Warnings []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Offset in bytes at which the rest of the content begins; absent if this is all of it. show_task returns the
+	// Offset in bytes at which the rest of the content begins; absent if this is all of it. `show_task` returns the
 	// rest, with metadata.task_id, include_payload, and this value as payload_offset.
 	ContentNextOffset *int32 `protobuf:"varint,20,opt,name=content_next_offset,json=contentNextOffset,proto3,oneof" json:"content_next_offset,omitempty"`
 	unknownFields     protoimpl.UnknownFields
@@ -529,7 +529,7 @@ type ExecutionMetadata struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Name of the agent.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Id of the request's task, for show_task and watch_fleet; empty if none was started.
+	// Id of the request's task, for `show_task` and `watch_fleet`; empty if none was started.
 	TaskId string `protobuf:"bytes,3,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Number of tokens that the model read.
 	InputTokens int32 `protobuf:"varint,4,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
@@ -1481,31 +1481,32 @@ var File_fleet_v1_provider_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x93\x03\n" +
-	"\x1aExecuteAgentRequestRequest\x12G\n" +
+	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xce\x03\n" +
+	"\x1aExecuteAgentRequestRequest\x12O\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB(\xe0A\x02\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\x12&\n" +
-	"\x06prompt\x18\x02 \x01(\tB\x0e\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@R\x06prompt\x126\n" +
-	"\acontext\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\acontext\x12/\n" +
-	"\fcapabilities\x18\x04 \x03(\tB\v\xe0A\x01\xbaH\x05\x92\x01\x02\x102R\fcapabilities\x12-\n" +
-	"\atimeout\x18\x05 \x01(\x05B\x0e\xe0A\x01\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01H\x00R\atimeout\x88\x01\x01\x124\n" +
-	"\x06config\x18\x06 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\x06config\x12*\n" +
+	"agent_name\x18\x01 \x01(\tB0\xe0A\x02\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\x12,\n" +
+	"\x06prompt\x18\x02 \x01(\tB\x14\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xba\xf4\x18\x02\b\rR\x06prompt\x126\n" +
+	"\acontext\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\acontext\x12P\n" +
+	"\fcapabilities\x18\x04 \x03(\tB,\xe0A\x01\xbaH\x05\x92\x01\x02\x102\xba\xf4\x18\x1d\"\n" +
+	"capability:\x0fcode_generationR\fcapabilities\x123\n" +
+	"\atimeout\x18\x05 \x01(\x05B\x14\xe0A\x01\xbaH\b\x1a\x06\x18\x80\xa3\x05(\x01\xba\xf4\x18\x02(\x02H\x00R\atimeout\x88\x01\x01\x124\n" +
+	"\x06config\x18\x06 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\x06config\x120\n" +
 	"\n" +
-	"request_id\x18\a \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestIdB\n" +
+	"request_id\x18\a \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestIdB\n" +
 	"\n" +
-	"\b_timeout\"\xc7\x03\n" +
+	"\b_timeout\"\xd7\x03\n" +
 	"\x1bExecuteAgentRequestResponse\x12G\n" +
 	"\x06status\x18\x01 \x01(\x0e2\".fleet.v1.ExecutionMetadata.StatusB\v\xba\xf4\x18\a\x12\x05errorR\x06status\x129\n" +
 	"\acontent\x18\x02 \x01(\tB\x1f\xaa\xf4\x18\x15\n" +
 	"\x13content_next_offset\xba\xf4\x18\x02\b\x01R\acontent\x12:\n" +
-	"\x05error\x18\x03 \x01(\v2\x1c.google.protobuf.StringValueB\x06\xba\xf4\x18\x02\b\x02R\x05error\x12%\n" +
-	"\x0eexecution_time\x18\x04 \x01(\x01R\rexecutionTime\x12\x1f\n" +
+	"\x05error\x18\x03 \x01(\v2\x1c.google.protobuf.StringValueB\x06\xba\xf4\x18\x02\b\x02R\x05error\x12-\n" +
+	"\x0eexecution_time\x18\x04 \x01(\x01B\x06\xba\xf4\x18\x02(\x02R\rexecutionTime\x12\x1f\n" +
 	"\vtokens_used\x18\x05 \x01(\x05R\n" +
 	"tokensUsed\x127\n" +
 	"\bmetadata\x18\x06 \x01(\v2\x1b.fleet.v1.ExecutionMetadataR\bmetadata\x12\x1a\n" +
-	"\bwarnings\x18\a \x03(\tR\bwarnings\x123\n" +
-	"\x13content_next_offset\x18\x14 \x01(\x05H\x00R\x11contentNextOffset\x88\x01\x01B\x16\n" +
-	"\x14_content_next_offset\"\xaa\x02\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\x12;\n" +
+	"\x13content_next_offset\x18\x14 \x01(\x05B\x06\xba\xf4\x18\x02\b\fH\x00R\x11contentNextOffset\x88\x01\x01B\x16\n" +
+	"\x14_content_next_offset\"\xc8\x02\n" +
 	"\x11ExecutionMetadata\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x17\n" +
@@ -1514,33 +1515,34 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\routput_tokens\x18\x05 \x01(\x05R\foutputTokens\x12\x1d\n" +
 	"\n" +
 	"tool_calls\x18\x06 \x01(\x05R\ttoolCalls\x12\x14\n" +
-	"\x05turns\x18\a \x01(\x05R\x05turns\x12\x19\n" +
-	"\bcost_usd\x18\b \x01(\x01R\acostUsd\"8\n" +
+	"\x05turns\x18\a \x01(\x05R\x05turns\x12'\n" +
+	"\bcost_usd\x18\b \x01(\x01B\f\xba\xf4\x18\b\"\x04Cost(\x03R\acostUsd\"H\n" +
 	"\x06Status\x12\x16\n" +
-	"\x12status_unspecified\x10\x00\x12\v\n" +
-	"\asuccess\x10\x01\x12\t\n" +
-	"\x05error\x10\x02\"\xc8\x01\n" +
-	"\x1aListAvailableAgentsRequest\x120\n" +
-	"\x11capability_filter\x18\x01 \x01(\tB\x03\xe0A\x01R\x10capabilityFilter\x12*\n" +
+	"\x12status_unspecified\x10\x00\x12\x13\n" +
+	"\asuccess\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x11\n" +
+	"\x05error\x10\x02\x1a\x06\xca\xf4\x18\x02\b\x03\"\xdd\x01\n" +
+	"\x1aListAvailableAgentsRequest\x12E\n" +
+	"\x11capability_filter\x18\x01 \x01(\tB\x18\xe0A\x01\xba\xf4\x18\x11:\x0fcode_generationR\x10capabilityFilter\x12*\n" +
 	"\x0einclude_status\x18\x02 \x01(\bB\x03\xe0A\x01R\rincludeStatus\x12\x1b\n" +
 	"\x06cursor\x18\n" +
 	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\v \x01(\x05B\n" +
 	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
-	"\x06_limit\"\xca\x01\n" +
+	"\x06_limit\"\xd2\x01\n" +
 	"\x1bListAvailableAgentsResponse\x120\n" +
-	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.AvailableAgentR\x06agents\x12\x1f\n" +
-	"\vtotal_count\x18\x02 \x01(\x05R\n" +
+	"\x06agents\x18\x01 \x03(\v2\x18.fleet.v1.AvailableAgentR\x06agents\x12'\n" +
+	"\vtotal_count\x18\x02 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
 	"totalCount\x12\"\n" +
 	"\fcapabilities\x18\x03 \x03(\tR\fcapabilities\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xc3\x03\n" +
-	"\x0eAvailableAgent\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\f_next_cursor\"\xf4\x03\n" +
+	"\x0eAvailableAgent\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x04name\x12\"\n" +
 	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\x12<\n" +
-	"\x06status\x18\x03 \x01(\x0e2\x1f.fleet.v1.AvailableAgent.StatusH\x00R\x06status\x88\x01\x01\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription\x121\n" +
+	"\x06status\x18\x03 \x01(\x0e2\x1f.fleet.v1.AvailableAgent.StatusH\x00R\x06status\x88\x01\x01\x12(\n" +
+	"\vdescription\x18\x04 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\vdescription\x121\n" +
 	"\x04kind\x18\x05 \x01(\x0e2\x1d.fleet.v1.AvailableAgent.KindR\x04kind\x12\x14\n" +
 	"\x05model\x18\x06 \x01(\tR\x05model\x12\x1b\n" +
 	"\x06detail\x18\a \x01(\tH\x01R\x06detail\x88\x01\x01\"9\n" +
@@ -1548,31 +1550,32 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x10kind_unspecified\x10\x00\x12\a\n" +
 	"\x03api\x10\x01\x12\a\n" +
 	"\x03cli\x10\x02\x12\t\n" +
-	"\x05local\x10\x03\"b\n" +
+	"\x05local\x10\x03\"\x82\x01\n" +
 	"\x06Status\x12\x16\n" +
-	"\x12status_unspecified\x10\x00\x12\r\n" +
-	"\toperative\x10\x01\x12\x0f\n" +
-	"\vkey_missing\x10\x02\x12\x0f\n" +
-	"\vunreachable\x10\x03\x12\x0f\n" +
-	"\vunavailable\x10\x04B\t\n" +
+	"\x12status_unspecified\x10\x00\x12\x15\n" +
+	"\toperative\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x17\n" +
+	"\vkey_missing\x10\x02\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x17\n" +
+	"\vunreachable\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x03\x12\x17\n" +
+	"\vunavailable\x10\x04\x1a\x06\xca\xf4\x18\x02\b\x03B\t\n" +
 	"\a_statusB\t\n" +
-	"\a_detail\"b\n" +
-	"\x17ProbeAgentStatusRequest\x12G\n" +
+	"\a_detail\"j\n" +
+	"\x17ProbeAgentStatusRequest\x12O\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB(\xe0A\x02\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\"\x9e\x01\n" +
-	"\x18ProbeAgentStatusResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
+	"agent_name\x18\x01 \x01(\tB0\xe0A\x02\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\"\xb7\x01\n" +
+	"\x18ProbeAgentStatusResponse\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x04name\x127\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1f.fleet.v1.AvailableAgent.StatusR\x06status\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x1d\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12.\n" +
 	"\n" +
-	"latency_ms\x18\x04 \x01(\x01R\tlatencyMs\"\xf0\x01\n" +
-	"\x1cRegisterToolWithAgentRequest\x12 \n" +
-	"\ttool_name\x18\x01 \x01(\tB\x03\xe0A\x02R\btoolName\x129\n" +
-	"\ttool_spec\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x02R\btoolSpec\x12G\n" +
+	"latency_ms\x18\x04 \x01(\x01B\x0f\xba\xf4\x18\v\"\aLatency(\x01R\tlatencyMs\"\x8a\x02\n" +
+	"\x1cRegisterToolWithAgentRequest\x12,\n" +
+	"\ttool_name\x18\x01 \x01(\tB\x0f\xe0A\x02\xba\xf4\x18\b:\x06lookupR\btoolName\x129\n" +
+	"\ttool_spec\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x02R\btoolSpec\x12O\n" +
 	"\n" +
-	"agent_name\x18\x03 \x01(\tB(\xe0A\x01\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\x12*\n" +
+	"agent_name\x18\x03 \x01(\tB0\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\x120\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x88\x02\n" +
+	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x88\x02\n" +
 	"\x1dRegisterToolWithAgentResponse\x12F\n" +
 	"\x06status\x18\x01 \x01(\x0e2..fleet.v1.RegisterToolWithAgentResponse.StatusR\x06status\x12'\n" +
 	"\x0fregistered_with\x18\x02 \x03(\tR\x0eregisteredWith\x12\x1a\n" +
@@ -1581,46 +1584,47 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\x06Status\x12\x16\n" +
 	"\x12status_unspecified\x10\x00\x12\v\n" +
 	"\asuccess\x10\x01\x12\t\n" +
-	"\x05error\x10\x02\"\x8c\x01\n" +
-	"\x19GetRegisteredToolsRequest\x12G\n" +
+	"\x05error\x10\x02\"\x94\x01\n" +
+	"\x19GetRegisteredToolsRequest\x12O\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB(\xe0A\x01\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\x12&\n" +
-	"\finclude_spec\x18\x02 \x01(\bB\x03\xe0A\x01R\vincludeSpec\"m\n" +
+	"agent_name\x18\x01 \x01(\tB0\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\x12&\n" +
+	"\finclude_spec\x18\x02 \x01(\bB\x03\xe0A\x01R\vincludeSpec\"u\n" +
 	"\x1aGetRegisteredToolsResponse\x12.\n" +
-	"\x05tools\x18\x01 \x03(\v2\x18.fleet.v1.RegisteredToolR\x05tools\x12\x1f\n" +
-	"\vtotal_count\x18\x02 \x01(\x05R\n" +
-	"totalCount\"\xc7\x03\n" +
-	"\x0eRegisteredTool\x12\x1b\n" +
-	"\ttool_name\x18\x01 \x01(\tR\btoolName\x12\x1d\n" +
+	"\x05tools\x18\x01 \x03(\v2\x18.fleet.v1.RegisteredToolR\x05tools\x12'\n" +
+	"\vtotal_count\x18\x02 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
+	"totalCount\"\xfd\x03\n" +
+	"\x0eRegisteredTool\x12#\n" +
+	"\ttool_name\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\btoolName\x12\x1d\n" +
 	"\n" +
 	"agent_name\x18\x02 \x01(\tR\tagentName\x12'\n" +
-	"\x0fregistered_with\x18\x03 \x03(\tR\x0eregisteredWith\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription\x121\n" +
-	"\x04kind\x18\x05 \x01(\x0e2\x1d.fleet.v1.RegisteredTool.KindR\x04kind\x129\n" +
-	"\ttool_spec\x18\x06 \x01(\v2\x17.google.protobuf.StructH\x00R\btoolSpec\x88\x01\x01\x129\n" +
+	"\x0fregistered_with\x18\x03 \x03(\tR\x0eregisteredWith\x12(\n" +
+	"\vdescription\x18\x04 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\vdescription\x121\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x1d.fleet.v1.RegisteredTool.KindR\x04kind\x12A\n" +
+	"\ttool_spec\x18\x06 \x01(\v2\x17.google.protobuf.StructB\x06\xba\xf4\x18\x020\x01H\x00R\btoolSpec\x88\x01\x01\x12H\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aCreatedR\tcreatedAt\x12H\n" +
 	"\n" +
-	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"<\n" +
+	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\r\xba\xf4\x18\t\"\aUpdatedR\tupdatedAt\"<\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\b\n" +
 	"\x04http\x10\x01\x12\a\n" +
 	"\x03mcp\x10\x02\x12\v\n" +
 	"\acommand\x10\x03B\f\n" +
 	"\n" +
-	"_tool_spec\"\xb0\x01\n" +
-	"\x1bRemoveRegisteredToolRequest\x12H\n" +
-	"\ttool_name\x18\x01 \x01(\tB+\xe0A\x02\xba\xf4\x18$\x1a\"GetRegisteredTools.tools.tool_nameR\btoolName\x12G\n" +
+	"_tool_spec\"\xc0\x01\n" +
+	"\x1bRemoveRegisteredToolRequest\x12P\n" +
+	"\ttool_name\x18\x01 \x01(\tB3\xe0A\x02\xba\xf4\x18,\x1a\"GetRegisteredTools.tools.tool_name:\x06lookupR\btoolName\x12O\n" +
 	"\n" +
-	"agent_name\x18\x02 \x01(\tB(\xe0A\x01\xba\xf4\x18!\x1a\x1fListAvailableAgents.agents.nameR\tagentName\"c\n" +
+	"agent_name\x18\x02 \x01(\tB0\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\"c\n" +
 	"\x1cRemoveRegisteredToolResponse\x12!\n" +
 	"\fremoved_from\x18\x01 \x03(\tR\vremovedFrom\x12 \n" +
-	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage2\xcd\a\n" +
+	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage2\xe2\a\n" +
 	"\x0fProviderService\x12\x9e\x01\n" +
 	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\":\xb2\xf4\x18\t\n" +
-	"\aexecute\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12\x99\x01\n" +
-	"\x13ListAvailableAgents\x12$.fleet.v1.ListAvailableAgentsRequest\x1a%.fleet.v1.ListAvailableAgentsResponse\"5\x92\xf4\x18\x0f\n" +
-	"\x05limit\x12\x06agents\xb2\xf4\x18\x06\n" +
+	"\aexecute\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12\xae\x01\n" +
+	"\x13ListAvailableAgents\x12$.fleet.v1.ListAvailableAgentsRequest\x1a%.fleet.v1.ListAvailableAgentsResponse\"J\x92\xf4\x18$\n" +
+	"\x05limit\x12\x06agents\x1a\vnext_cursor\"\x06cursor\xb2\xf4\x18\x06\n" +
 	"\x04list\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/providers\x90\x02\x01\x12\x96\x01\n" +
 	"\x10ProbeAgentStatus\x12!.fleet.v1.ProbeAgentStatusRequest\x1a\".fleet.v1.ProbeAgentStatusResponse\";\xa0\xf4\x18\x01\xb2\xf4\x18\a\n" +
 	"\x05probe\x82\xd3\xe4\x93\x02#\x12!/v1/providers/{agent_name}/status\x90\x02\x01\x12\x9c\x01\n" +

@@ -72,7 +72,7 @@ const providerServiceExecuteAgentRequestInput = `{
   "properties": {
     "agent_name": {
       "type": "string",
-      "description": "Name of the agent, one of list_available_agents, e.g. \"claude\", \"codex\" or \"ollama\"."
+      "description": "Name of the agent, one of ` + "`" + `list_available_agents` + "`" + `, e.g. \"claude\", \"codex\" or \"ollama\"."
     },
     "prompt": {
       "type": "string",
@@ -158,7 +158,7 @@ const providerServiceExecuteAgentRequestOutput = `{
     },
     "content_next_offset": {
       "type": "integer",
-      "description": "Offset in bytes at which the rest of the content begins; absent if this is all of it. show_task returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
+      "description": "Offset in bytes at which the rest of the content begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
     }
   },
   "required": [
@@ -184,7 +184,7 @@ const providerServiceExecuteAgentRequestOutput = `{
         },
         "task_id": {
           "type": "string",
-          "description": "Id of the request's task, for show_task and watch_fleet; empty if none was started."
+          "description": "Id of the request's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `; empty if none was started."
         },
         "input_tokens": {
           "type": "integer",

@@ -322,7 +322,7 @@ var File_fleet_v1_question_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_question_proto_rawDesc = "" +
 	"\n" +
-	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x06\n" +
+	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x06\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1d\n" +
@@ -349,13 +349,13 @@ const file_fleet_v1_question_proto_rawDesc = "" +
 	"\x10kind_unspecified\x10\x00\x12\x0e\n" +
 	"\n" +
 	"permission\x10\x01\x12\f\n" +
-	"\bquestion\x10\x02\"W\n" +
+	"\bquestion\x10\x02\"o\n" +
 	"\x06Status\x12\x16\n" +
-	"\x12status_unspecified\x10\x00\x12\v\n" +
-	"\awaiting\x10\x01\x12\f\n" +
-	"\banswered\x10\x02\x12\v\n" +
-	"\aexpired\x10\x03\x12\r\n" +
-	"\twithdrawn\x10\x04B\b\n" +
+	"\x12status_unspecified\x10\x00\x12\x13\n" +
+	"\awaiting\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\f\n" +
+	"\banswered\x10\x02\x12\x13\n" +
+	"\aexpired\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x04\x12\x15\n" +
+	"\twithdrawn\x10\x04\x1a\x06\xca\xf4\x18\x02\b\x04B\b\n" +
 	"\x06_inputB\t\n" +
 	"\a_answerB\n" +
 	"\n" +
@@ -403,6 +403,7 @@ func file_fleet_v1_question_proto_init() {
 	if File_fleet_v1_question_proto != nil {
 		return
 	}
+	file_fleet_v1_options_proto_init()
 	file_fleet_v1_question_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

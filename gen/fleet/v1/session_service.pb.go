@@ -259,7 +259,7 @@ type CreateAgentSessionRequest struct {
 	SessionName string `protobuf:"bytes,2,opt,name=session_name,json=sessionName,proto3" json:"session_name,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Optional. A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its
+	// Optional. A project of this server (see `list_agent_projects`) to work in: the agent gets a working copy of its
 	// repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace.
 	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
 	// Optional. A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in
@@ -478,7 +478,7 @@ type SendMessageResponse struct {
 	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
 	// What did not work meanwhile, for example an MCP server that did not start.
 	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the
+	// Offset in bytes at which the rest of the response begins; absent if this is all of it. `show_task` returns the
 	// rest, with metadata.task_id, include_payload, and this value as payload_offset.
 	ResponseNextOffset *int32 `protobuf:"varint,20,opt,name=response_next_offset,json=responseNextOffset,proto3,oneof" json:"response_next_offset,omitempty"`
 	unknownFields      protoimpl.UnknownFields
@@ -815,7 +815,7 @@ type TurnMetadata struct {
 	Model string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
 	// Cost in US dollars, if prices are known.
 	CostUsd float64 `protobuf:"fixed64,5,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
-	// Id of the turn's task, for show_task and watch_fleet.
+	// Id of the turn's task, for `show_task` and `watch_fleet`.
 	TaskId        string `protobuf:"bytes,6,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -896,13 +896,13 @@ func (x *TurnMetadata) GetTaskId() string {
 // InvokeAgentRequest is a message to an agent.
 type InvokeAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The agent, as in create_agent_session.
+	// Required. The agent, as in `create_agent_session`.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Required. What to say to the agent.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Optional. An id of the caller's choice: the same id and body again returns the first result and does nothing twice.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Optional. A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its
+	// Optional. A project of this server (see `list_agent_projects`) to work in: the agent gets a working copy of its
 	// repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace.
 	Project string `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
 	// Optional. A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in
@@ -993,7 +993,7 @@ type InvokeAgentResponse struct {
 	Metadata *TurnMetadata `protobuf:"bytes,5,opt,name=metadata,proto3,oneof" json:"metadata,omitempty"`
 	// What did not work meanwhile, for example an MCP server that did not start.
 	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the
+	// Offset in bytes at which the rest of the response begins; absent if this is all of it. `show_task` returns the
 	// rest, with metadata.task_id, include_payload, and this value as payload_offset.
 	ResponseNextOffset *int32 `protobuf:"varint,20,opt,name=response_next_offset,json=responseNextOffset,proto3,oneof" json:"response_next_offset,omitempty"`
 	unknownFields      protoimpl.UnknownFields
@@ -1210,7 +1210,7 @@ func (x *SessionServiceListAgentsResponse) GetNextCursor() string {
 // AgentInfo is an agent that sessions can use.
 type AgentInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name, which create_agent_session takes.
+	// Its name, which `create_agent_session` takes.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it is for.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
@@ -2210,7 +2210,7 @@ type PullAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Digest of the artifact.
 	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
-	// Reference of the artifact, which create_agent_session takes.
+	// Reference of the artifact, which `create_agent_session` takes.
 	Reference     string `protobuf:"bytes,2,opt,name=reference,proto3" json:"reference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2263,7 +2263,7 @@ func (x *PullAgentResponse) GetReference() string {
 // RemovePulledAgentRequest names the artifact.
 type RemovePulledAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Reference of the artifact, or the last part of it, as list_agents shows it.
+	// Required. Reference of the artifact, or the last part of it, as `list_agents` shows it.
 	RegistryRef   string `protobuf:"bytes,1,opt,name=registry_ref,json=registryRef,proto3" json:"registry_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2365,37 +2365,38 @@ var File_fleet_v1_session_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x01\n" +
-	"\x19CreateAgentSessionRequest\x12?\n" +
-	"\x05agent\x18\x01 \x01(\tB)\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\x18\x1a\x16ListAgents.agents.nameR\x05agent\x12.\n" +
-	"\fsession_name\x18\x02 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01R\vsessionName\x12*\n" +
+	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb6\x02\n" +
+	"\x19CreateAgentSessionRequest\x12I\n" +
+	"\x05agent\x18\x01 \x01(\tB3\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\"\x1a\x16ListAgents.agents.name:\breviewerR\x05agent\x12:\n" +
+	"\fsession_name\x18\x02 \x01(\tB\x17\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01\xba\xf4\x18\b:\x06reviewR\vsessionName\x120\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12\x1d\n" +
-	"\aproject\x18\x04 \x01(\tB\x03\xe0A\x01R\aproject\x12!\n" +
-	"\tdirectory\x18\x05 \x01(\tB\x03\xe0A\x01R\tdirectory\"x\n" +
-	"\x1aCreateAgentSessionResponse\x12(\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12*\n" +
+	"\aproject\x18\x04 \x01(\tB\x10\xe0A\x01\xba\xf4\x18\t:\awebshopR\aproject\x124\n" +
+	"\tdirectory\x18\x05 \x01(\tB\x16\xe0A\x01\xba\xf4\x18\x0f:\r~/src/webshopR\tdirectory\"\x80\x01\n" +
+	"\x1aCreateAgentSessionResponse\x120\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x0eagentSessionId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xd5\x01\n" +
-	"\x12SendMessageRequest\x12e\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\x12,\n" +
-	"\amessage\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
-	"R\amessage\x12*\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\xea\x01\n" +
+	"\x12SendMessageRequest\x12n\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\x122\n" +
+	"\amessage\x18\x02 \x01(\tB\x18\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
+	"\xba\xf4\x18\x02\b\rR\amessage\x120\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\x89\x04\n" +
-	"\x13SendMessageResponse\x126\n" +
-	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.SendMessageResponse.KindR\x04type\x12<\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\xa1\x04\n" +
+	"\x13SendMessageResponse\x12>\n" +
+	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.SendMessageResponse.KindB\x06\xba\xf4\x18\x02\b\tR\x04type\x12<\n" +
 	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentB\x06\xba\xf4\x18\x02\b\aH\x00R\acontent\x88\x01\x01\x12A\n" +
 	"\bresponse\x18\x03 \x01(\tB \xaa\xf4\x18\x16\n" +
 	"\x14response_next_offset\xba\xf4\x18\x02\b\x01H\x01R\bresponse\x88\x01\x01\x125\n" +
 	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentB\x06\xaa\xf4\x18\x02 \x01R\x06events\x127\n" +
 	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x125\n" +
-	"\x14response_next_offset\x18\x14 \x01(\x05H\x03R\x12responseNextOffset\x88\x01\x01\"7\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x12=\n" +
+	"\x14response_next_offset\x18\x14 \x01(\x05B\x06\xba\xf4\x18\x02\b\fH\x03R\x12responseNextOffset\x88\x01\x01\"?\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\v\n" +
-	"\apartial\x10\x01\x12\f\n" +
-	"\bcomplete\x10\x02B\n" +
+	"\apartial\x10\x01\x12\x14\n" +
+	"\bcomplete\x10\x02\x1a\x06\xca\xf4\x18\x02\x10\x01B\n" +
 	"\n" +
 	"\b_contentB\v\n" +
 	"\t_responseB\v\n" +
@@ -2429,38 +2430,38 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\tTurnUsage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12!\n" +
 	"\finput_tokens\x18\x02 \x01(\x05R\vinputTokens\x12#\n" +
-	"\routput_tokens\x18\x03 \x01(\x05R\foutputTokens\"\xb9\x01\n" +
-	"\fTurnMetadata\x12\x1f\n" +
-	"\vduration_ms\x18\x01 \x01(\x05R\n" +
+	"\routput_tokens\x18\x03 \x01(\x05R\foutputTokens\"\xd9\x01\n" +
+	"\fTurnMetadata\x121\n" +
+	"\vduration_ms\x18\x01 \x01(\x05B\x10\xba\xf4\x18\f\"\bDuration(\x01R\n" +
 	"durationMs\x12\x1d\n" +
 	"\n" +
 	"tool_calls\x18\x02 \x01(\x05R\ttoolCalls\x12\x1f\n" +
 	"\vtokens_used\x18\x03 \x01(\x05R\n" +
 	"tokensUsed\x12\x14\n" +
-	"\x05model\x18\x04 \x01(\tR\x05model\x12\x19\n" +
-	"\bcost_usd\x18\x05 \x01(\x01R\acostUsd\x12\x17\n" +
-	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\xf1\x01\n" +
-	"\x12InvokeAgentRequest\x12?\n" +
-	"\x05agent\x18\x01 \x01(\tB)\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\x18\x1a\x16ListAgents.agents.nameR\x05agent\x12,\n" +
-	"\amessage\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
-	"R\amessage\x12*\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\x12'\n" +
+	"\bcost_usd\x18\x05 \x01(\x01B\f\xba\xf4\x18\b\"\x04Cost(\x03R\acostUsd\x12\x17\n" +
+	"\atask_id\x18\x06 \x01(\tR\x06taskId\"\xa7\x02\n" +
+	"\x12InvokeAgentRequest\x12I\n" +
+	"\x05agent\x18\x01 \x01(\tB3\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\"\x1a\x16ListAgents.agents.name:\breviewerR\x05agent\x122\n" +
+	"\amessage\x18\x02 \x01(\tB\x18\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
+	"\xba\xf4\x18\x02\b\rR\amessage\x120\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\x12\x1d\n" +
-	"\aproject\x18\x04 \x01(\tB\x03\xe0A\x01R\aproject\x12!\n" +
-	"\tdirectory\x18\x05 \x01(\tB\x03\xe0A\x01R\tdirectory\"\x89\x04\n" +
-	"\x13InvokeAgentResponse\x126\n" +
-	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.InvokeAgentResponse.KindR\x04type\x12<\n" +
+	"request_id\x18\x03 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\x12*\n" +
+	"\aproject\x18\x04 \x01(\tB\x10\xe0A\x01\xba\xf4\x18\t:\awebshopR\aproject\x124\n" +
+	"\tdirectory\x18\x05 \x01(\tB\x16\xe0A\x01\xba\xf4\x18\x0f:\r~/src/webshopR\tdirectory\"\xa1\x04\n" +
+	"\x13InvokeAgentResponse\x12>\n" +
+	"\x04type\x18\x01 \x01(\x0e2\".fleet.v1.InvokeAgentResponse.KindB\x06\xba\xf4\x18\x02\b\tR\x04type\x12<\n" +
 	"\acontent\x18\x02 \x01(\v2\x15.fleet.v1.TurnContentB\x06\xba\xf4\x18\x02\b\aH\x00R\acontent\x88\x01\x01\x12A\n" +
 	"\bresponse\x18\x03 \x01(\tB \xaa\xf4\x18\x16\n" +
 	"\x14response_next_offset\xba\xf4\x18\x02\b\x01H\x01R\bresponse\x88\x01\x01\x125\n" +
 	"\x06events\x18\x04 \x03(\v2\x15.fleet.v1.TurnContentB\x06\xaa\xf4\x18\x02 \x01R\x06events\x127\n" +
 	"\bmetadata\x18\x05 \x01(\v2\x16.fleet.v1.TurnMetadataH\x02R\bmetadata\x88\x01\x01\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x125\n" +
-	"\x14response_next_offset\x18\x14 \x01(\x05H\x03R\x12responseNextOffset\x88\x01\x01\"7\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x12=\n" +
+	"\x14response_next_offset\x18\x14 \x01(\x05B\x06\xba\xf4\x18\x02\b\fH\x03R\x12responseNextOffset\x88\x01\x01\"?\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\v\n" +
-	"\apartial\x10\x01\x12\f\n" +
-	"\bcomplete\x10\x02B\n" +
+	"\apartial\x10\x01\x12\x14\n" +
+	"\bcomplete\x10\x02\x1a\x06\xca\xf4\x18\x02\x10\x01B\n" +
 	"\n" +
 	"\b_contentB\v\n" +
 	"\t_responseB\v\n" +
@@ -2472,21 +2473,22 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\v \x01(\x05B\n" +
 	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
-	"\x06_limit\"\xa6\x01\n" +
+	"\x06_limit\"\xae\x01\n" +
 	" SessionServiceListAgentsResponse\x12+\n" +
-	"\x06agents\x18\x01 \x03(\v2\x13.fleet.v1.AgentInfoR\x06agents\x12\x1f\n" +
-	"\vtotal_count\x18\x14 \x01(\x05R\n" +
+	"\x06agents\x18\x01 \x03(\v2\x13.fleet.v1.AgentInfoR\x06agents\x12'\n" +
+	"\vtotal_count\x18\x14 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\x9b\x02\n" +
-	"\tAgentInfo\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x16\n" +
-	"\x06source\x18\x03 \x01(\tR\x06source\x12\x17\n" +
-	"\x04path\x18\x04 \x01(\tH\x00R\x04path\x88\x01\x01\x12!\n" +
-	"\treference\x18\x05 \x01(\tH\x01R\treference\x88\x01\x01\x12\x1b\n" +
-	"\x06digest\x18\x06 \x01(\tH\x02R\x06digest\x88\x01\x01\x12\x1d\n" +
+	"\f_next_cursor\"\xc3\x02\n" +
+	"\tAgentInfo\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x04name\x12(\n" +
+	"\vdescription\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\vdescription\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x1f\n" +
+	"\x04path\x18\x04 \x01(\tB\x06\xba\xf4\x18\x020\x01H\x00R\x04path\x88\x01\x01\x12)\n" +
+	"\treference\x18\x05 \x01(\tB\x06\xba\xf4\x18\x020\x01H\x01R\treference\x88\x01\x01\x12#\n" +
+	"\x06digest\x18\x06 \x01(\tB\x06\xba\xf4\x18\x020\x01H\x02R\x06digest\x88\x01\x01\x12\x1d\n" +
 	"\aproblem\x18\a \x01(\tH\x03R\aproblem\x88\x01\x01\x12\x1a\n" +
 	"\bwarnings\x18\b \x03(\tR\bwarningsB\a\n" +
 	"\x05_pathB\f\n" +
@@ -2494,10 +2496,34 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"_referenceB\t\n" +
 	"\a_digestB\n" +
 	"\n" +
-	"\b_problem\"\xa6\x04\n" +
-	"\vSessionInfo\x12(\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
+	"\b_problem\"\xbe\x04\n" +
+	"\vSessionInfo\x120\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x0eagentSessionId\x12\x1c\n" +
+	"\x05agent\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\x05agent\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12!\n" +
+	"\fsession_name\x18\x04 \x01(\tR\vsessionName\x12#\n" +
+	"\rmessage_count\x18\x05 \x01(\x05R\fmessageCount\x124\n" +
+	"\acreated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x127\n" +
+	"\tlast_used\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12/\n" +
+	"\x06status\x18\b \x01(\x0e2\x17.fleet.v1.SessionStatusR\x06status\x127\n" +
+	"\x06closed\x18\t \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x06closed\x88\x01\x01\x12&\n" +
+	"\fclose_reason\x18\n" +
+	" \x01(\tH\x01R\vcloseReason\x88\x01\x01\x12\x1d\n" +
+	"\aproject\x18\v \x01(\tH\x02R\aproject\x88\x01\x01\x12)\n" +
+	"\tdirectory\x18\f \x01(\tB\x06\xba\xf4\x18\x020\x01H\x03R\tdirectory\x88\x01\x01B\t\n" +
+	"\a_closedB\x0f\n" +
+	"\r_close_reasonB\n" +
+	"\n" +
+	"\b_projectB\f\n" +
+	"\n" +
+	"_directory\"\x8c\x01\n" +
+	"\x1aGetAgentSessionInfoRequest\x12n\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\"\xc6\x04\n" +
+	"\x1bGetAgentSessionInfoResponse\x120\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x0eagentSessionId\x12\x1c\n" +
+	"\x05agent\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\x05agent\x12\x16\n" +
 	"\x06source\x18\x03 \x01(\tR\x06source\x12!\n" +
 	"\fsession_name\x18\x04 \x01(\tR\vsessionName\x12#\n" +
 	"\rmessage_count\x18\x05 \x01(\x05R\fmessageCount\x124\n" +
@@ -2514,41 +2540,20 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_projectB\f\n" +
 	"\n" +
-	"_directory\"\x83\x01\n" +
-	"\x1aGetAgentSessionInfoRequest\x12e\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\"\xb6\x04\n" +
-	"\x1bGetAgentSessionInfoResponse\x12(\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tR\x0eagentSessionId\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
-	"\x06source\x18\x03 \x01(\tR\x06source\x12!\n" +
-	"\fsession_name\x18\x04 \x01(\tR\vsessionName\x12#\n" +
-	"\rmessage_count\x18\x05 \x01(\x05R\fmessageCount\x124\n" +
-	"\acreated\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x127\n" +
-	"\tlast_used\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12/\n" +
-	"\x06status\x18\b \x01(\x0e2\x17.fleet.v1.SessionStatusR\x06status\x127\n" +
-	"\x06closed\x18\t \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x06closed\x88\x01\x01\x12&\n" +
-	"\fclose_reason\x18\n" +
-	" \x01(\tH\x01R\vcloseReason\x88\x01\x01\x12\x1d\n" +
-	"\aproject\x18\v \x01(\tH\x02R\aproject\x88\x01\x01\x12!\n" +
-	"\tdirectory\x18\f \x01(\tH\x03R\tdirectory\x88\x01\x01B\t\n" +
-	"\a_closedB\x0f\n" +
-	"\r_close_reasonB\n" +
-	"\n" +
-	"\b_projectB\f\n" +
-	"\n" +
-	"_directory\"\xba\x01\n" +
-	"\x1dGetAgentSessionHistoryRequest\x12e\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\x12(\n" +
+	"_directory\"\xc3\x01\n" +
+	"\x1dGetAgentSessionHistoryRequest\x12n\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\x12(\n" +
 	"\x05limit\x18\x02 \x01(\x05B\r\xe0A\x01\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
 	"\x06_limit\"V\n" +
 	"\x1eGetAgentSessionHistoryResponse\x124\n" +
-	"\bmessages\x18\x01 \x03(\v2\x18.fleet.v1.SessionMessageR\bmessages\"\xdd\x01\n" +
+	"\bmessages\x18\x01 \x03(\v2\x18.fleet.v1.SessionMessageR\bmessages\"\x81\x02\n" +
 	"\x0eSessionMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x124\n" +
-	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x17\n" +
-	"\atask_id\x18\x04 \x01(\tR\x06taskId\x12\x1b\n" +
-	"\x06status\x18\x05 \x01(\tH\x00R\x06status\x88\x01\x01\x12\x1b\n" +
+	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x1f\n" +
+	"\atask_id\x18\x04 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x06taskId\x127\n" +
+	"\x06status\x18\x05 \x01(\tB\x1a\xba\xf4\x18\x16B\x14fleet.v1.Task.StatusH\x00R\x06status\x88\x01\x01\x12\x1b\n" +
 	"\x06reason\x18\x06 \x01(\tH\x01R\x06reason\x88\x01\x01B\t\n" +
 	"\a_statusB\t\n" +
 	"\a_reason\"h\n" +
@@ -2557,67 +2562,67 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\v \x01(\x05B\n" +
 	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
-	"\x06_limit\"\xa5\x01\n" +
+	"\x06_limit\"\xad\x01\n" +
 	"\x19ListAgentSessionsResponse\x121\n" +
-	"\bsessions\x18\x01 \x03(\v2\x15.fleet.v1.SessionInfoR\bsessions\x12\x1f\n" +
-	"\vtotal_count\x18\x14 \x01(\x05R\n" +
+	"\bsessions\x18\x01 \x03(\v2\x15.fleet.v1.SessionInfoR\bsessions\x12'\n" +
+	"\vtotal_count\x18\x14 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\x85\x01\n" +
-	"\x1cInterruptAgentSessionRequest\x12e\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\"k\n" +
+	"\f_next_cursor\"\x8e\x01\n" +
+	"\x1cInterruptAgentSessionRequest\x12n\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\"s\n" +
 	"\x1dInterruptAgentSessionResponse\x12 \n" +
-	"\vinterrupted\x18\x01 \x01(\bR\vinterrupted\x12\x1c\n" +
-	"\atask_id\x18\x02 \x01(\tH\x00R\x06taskId\x88\x01\x01B\n" +
+	"\vinterrupted\x18\x01 \x01(\bR\vinterrupted\x12$\n" +
+	"\atask_id\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"H\x00R\x06taskId\x88\x01\x01B\n" +
 	"\n" +
-	"\b_task_id\"\x81\x01\n" +
-	"\x18CloseAgentSessionRequest\x12e\n" +
-	"\x10agent_session_id\x18\x01 \x01(\tB;\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18-\x1a+ListAgentSessions.sessions.agent_session_idR\x0eagentSessionId\"5\n" +
+	"\b_task_id\"\x8a\x01\n" +
+	"\x18CloseAgentSessionRequest\x12n\n" +
+	"\x10agent_session_id\x18\x01 \x01(\tBD\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x186\x1a+ListAgentSessions.sessions.agent_session_id:\a3f2a...R\x0eagentSessionId\"5\n" +
 	"\x19CloseAgentSessionResponse\x12\x18\n" +
-	"\asuccess\x18\x01 \x01(\bR\asuccess\"A\n" +
-	"\x10PullAgentRequest\x12-\n" +
-	"\fregistry_ref\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\vregistryRef\"I\n" +
-	"\x11PullAgentResponse\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x1c\n" +
-	"\treference\x18\x02 \x01(\tR\treference\"I\n" +
-	"\x18RemovePulledAgentRequest\x12-\n" +
-	"\fregistry_ref\x18\x01 \x01(\tB\n" +
-	"\xe0A\x02\xbaH\x04r\x02\x10\x01R\vregistryRef\"Q\n" +
-	"\x19RemovePulledAgentResponse\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x1c\n" +
+	"\asuccess\x18\x01 \x01(\bR\asuccess\"_\n" +
+	"\x10PullAgentRequest\x12K\n" +
+	"\fregistry_ref\x18\x01 \x01(\tB(\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1a:\x18docker/echo-agent:latestR\vregistryRef\"Q\n" +
+	"\x11PullAgentResponse\x12\x1e\n" +
+	"\x06digest\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x06digest\x12\x1c\n" +
+	"\treference\x18\x02 \x01(\tR\treference\"g\n" +
+	"\x18RemovePulledAgentRequest\x12K\n" +
+	"\fregistry_ref\x18\x01 \x01(\tB(\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1a:\x18docker/echo-agent:latestR\vregistryRef\"Y\n" +
+	"\x19RemovePulledAgentResponse\x12\x1e\n" +
+	"\x06digest\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x06digest\x12\x1c\n" +
 	"\treference\x18\x02 \x01(\tR\treference*d\n" +
 	"\x12SessionAgentSource\x12$\n" +
 	" session_agent_source_unspecified\x10\x00\x12\t\n" +
 	"\x05files\x10\x01\x12\t\n" +
 	"\x05store\x10\x02\x12\t\n" +
 	"\x05fleet\x10\x03\x12\a\n" +
-	"\x03all\x10\x04*R\n" +
+	"\x03all\x10\x04*j\n" +
 	"\rSessionStatus\x12\x1e\n" +
-	"\x1asession_status_unspecified\x10\x00\x12\b\n" +
-	"\x04open\x10\x01\x12\v\n" +
-	"\aworking\x10\x02\x12\n" +
-	"\n" +
-	"\x06closed\x10\x032\xe5\r\n" +
+	"\x1asession_status_unspecified\x10\x00\x12\x10\n" +
+	"\x04open\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x13\n" +
+	"\aworking\x10\x02\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x12\n" +
+	"\x06closed\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x042\x8f\x0e\n" +
 	"\x0eSessionService\x12\x88\x01\n" +
 	"\x12CreateAgentSession\x12#.fleet.v1.CreateAgentSessionRequest\x1a$.fleet.v1.CreateAgentSessionResponse\"'\x98\xf4\x18\x01\xb2\xf4\x18\b\n" +
 	"\x06create\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/sessions\x12\xa6\x01\n" +
 	"\vSendMessage\x12\x1c.fleet.v1.SendMessageRequest\x1a\x1d.fleet.v1.SendMessageResponse\"X\xf0\xf3\x18\x01\xb2\xf4\x18\x1d\n" +
 	"\x04send\x12\x15InterruptAgentSession\x82\xd3\xe4\x93\x02-:\x01*\"(/v1/sessions/{agent_session_id}/messages0\x01\x12\x82\x01\n" +
 	"\vInvokeAgent\x12\x1c.fleet.v1.InvokeAgentRequest\x1a\x1d.fleet.v1.InvokeAgentResponse\"4\xf0\xf3\x18\x01\xb2\xf4\x18\b\n" +
-	"\x06invoke\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:invoke0\x01\x12\xa6\x01\n" +
+	"\x06invoke\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:invoke0\x01\x12\xbb\x01\n" +
 	"\n" +
-	"ListAgents\x12).fleet.v1.SessionServiceListAgentsRequest\x1a*.fleet.v1.SessionServiceListAgentsResponse\"A\x92\xf4\x18\x0f\n" +
-	"\x05limit\x12\x06agents\xb2\xf4\x18\r\n" +
+	"ListAgents\x12).fleet.v1.SessionServiceListAgentsRequest\x1a*.fleet.v1.SessionServiceListAgentsResponse\"V\x92\xf4\x18$\n" +
+	"\x05limit\x12\x06agents\x1a\vnext_cursor\"\x06cursor\xb2\xf4\x18\r\n" +
 	"\vlist-agents\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/session-agents\x90\x02\x01\x12\x9c\x01\n" +
 	"\x13GetAgentSessionInfo\x12$.fleet.v1.GetAgentSessionInfoRequest\x1a%.fleet.v1.GetAgentSessionInfoResponse\"8\x98\xf4\x18\x01\xb2\xf4\x18\x06\n" +
 	"\x04info\x82\xd3\xe4\x93\x02!\x12\x1f/v1/sessions/{agent_session_id}\x90\x02\x01\x12\xc2\x01\n" +
 	"\x16GetAgentSessionHistory\x12'.fleet.v1.GetAgentSessionHistoryRequest\x1a(.fleet.v1.GetAgentSessionHistoryResponse\"U\x92\xf4\x18\x11\n" +
 	"\x05limit\x12\bmessages\xb2\xf4\x18\t\n" +
-	"\ahistory\x82\xd3\xe4\x93\x02*\x12(/v1/sessions/{agent_session_id}/messages\x90\x02\x01\x12\x94\x01\n" +
-	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\"6\x92\xf4\x18\x11\n" +
-	"\x05limit\x12\bsessions\xb2\xf4\x18\x06\n" +
+	"\ahistory\x82\xd3\xe4\x93\x02*\x12(/v1/sessions/{agent_session_id}/messages\x90\x02\x01\x12\xa9\x01\n" +
+	"\x11ListAgentSessions\x12\".fleet.v1.ListAgentSessionsRequest\x1a#.fleet.v1.ListAgentSessionsResponse\"K\x92\xf4\x18&\n" +
+	"\x05limit\x12\bsessions\x1a\vnext_cursor\"\x06cursor\xb2\xf4\x18\x06\n" +
 	"\x04list\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12\xb4\x01\n" +
 	"\x15InterruptAgentSession\x12&.fleet.v1.InterruptAgentSessionRequest\x1a'.fleet.v1.InterruptAgentSessionResponse\"J\x98\xf4\x18\x01\xb2\xf4\x18\v\n" +
 	"\tinterrupt\x82\xd3\xe4\x93\x02.:\x01*\")/v1/sessions/{agent_session_id}:interrupt\x90\x02\x02\x12\xa0\x01\n" +

@@ -18,7 +18,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       sessionServiceCreateAgentSessionInput,
 			Output:      sessionServiceCreateAgentSessionOutput,
-			Description: "Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see list_agents) or the name of an agent of the fleet.",
+			Description: "Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see `list_agents`) or the name of an agent of the fleet.",
 		}, c.CreateAgentSession),
 		tool.Turn(tool.Spec{
 			Name:     "send_message",
@@ -145,7 +145,7 @@ const sessionServiceCreateAgentSessionInput = `{
     },
     "project": {
       "type": "string",
-      "description": "A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."
+      "description": "A project of this server (see ` + "`" + `list_agent_projects` + "`" + `) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."
     },
     "directory": {
       "type": "string",
@@ -250,7 +250,7 @@ const sessionServiceSendMessageOutput = `{
     },
     "response_next_offset": {
       "type": "integer",
-      "description": "Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
+      "description": "Offset in bytes at which the rest of the response begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
     }
   },
   "required": [
@@ -383,7 +383,7 @@ const sessionServiceSendMessageOutput = `{
         },
         "task_id": {
           "type": "string",
-          "description": "Id of the turn's task, for show_task and watch_fleet."
+          "description": "Id of the turn's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."
         }
       },
       "required": [
@@ -406,7 +406,7 @@ const sessionServiceInvokeAgentInput = `{
       "type": "string",
       "minLength": 1,
       "maxLength": 512,
-      "description": "The agent, as in create_agent_session."
+      "description": "The agent, as in ` + "`" + `create_agent_session` + "`" + `."
     },
     "message": {
       "type": "string",
@@ -421,7 +421,7 @@ const sessionServiceInvokeAgentInput = `{
     },
     "project": {
       "type": "string",
-      "description": "A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."
+      "description": "A project of this server (see ` + "`" + `list_agent_projects` + "`" + `) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace."
     },
     "directory": {
       "type": "string",
@@ -474,7 +474,7 @@ const sessionServiceInvokeAgentOutput = `{
     },
     "response_next_offset": {
       "type": "integer",
-      "description": "Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
+      "description": "Offset in bytes at which the rest of the response begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset."
     }
   },
   "required": [
@@ -607,7 +607,7 @@ const sessionServiceInvokeAgentOutput = `{
         },
         "task_id": {
           "type": "string",
-          "description": "Id of the turn's task, for show_task and watch_fleet."
+          "description": "Id of the turn's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `."
         }
       },
       "required": [
@@ -678,7 +678,7 @@ const sessionServiceListAgentsOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Its name, which create_agent_session takes."
+          "description": "Its name, which ` + "`" + `create_agent_session` + "`" + ` takes."
         },
         "description": {
           "type": "string",
@@ -1106,7 +1106,7 @@ const sessionServicePullAgentOutput = `{
     },
     "reference": {
       "type": "string",
-      "description": "Reference of the artifact, which create_agent_session takes."
+      "description": "Reference of the artifact, which ` + "`" + `create_agent_session` + "`" + ` takes."
     }
   },
   "required": [
@@ -1121,7 +1121,7 @@ const sessionServiceRemovePulledAgentInput = `{
     "registry_ref": {
       "type": "string",
       "minLength": 1,
-      "description": "Reference of the artifact, or the last part of it, as list_agents shows it."
+      "description": "Reference of the artifact, or the last part of it, as ` + "`" + `list_agents` + "`" + ` shows it."
     }
   },
   "required": [

@@ -40,7 +40,7 @@ const (
 // fleet.
 type SessionServiceClient interface {
 	// Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see
-	// list_agents) or the name of an agent of the fleet.
+	// `list_agents`) or the name of an agent of the fleet.
 	CreateAgentSession(ctx context.Context, in *CreateAgentSessionRequest, opts ...grpc.CallOption) (*CreateAgentSessionResponse, error)
 	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported
 	// as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that
@@ -214,7 +214,7 @@ func (c *sessionServiceClient) RemovePulledAgent(ctx context.Context, in *Remove
 // fleet.
 type SessionServiceServer interface {
 	// Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see
-	// list_agents) or the name of an agent of the fleet.
+	// `list_agents`) or the name of an agent of the fleet.
 	CreateAgentSession(context.Context, *CreateAgentSessionRequest) (*CreateAgentSessionResponse, error)
 	// Send a message to the agent of a session and wait for its answer. What the agent does meanwhile is reported
 	// as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that

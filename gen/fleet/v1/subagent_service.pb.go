@@ -26,7 +26,7 @@ const (
 // RunSubagentRequest is a task for a subagent.
 type RunSubagentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Name of the subagent, one of list_subagents.
+	// Required. Name of the subagent, one of `list_subagents`.
 	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Required. The task or question for the subagent.
 	Prompt string `protobuf:"bytes,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
@@ -105,7 +105,7 @@ type RunSubagentResponse struct {
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Duration of the call in milliseconds.
 	DurationMs int32 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// Id of the subagent's task, for show_task and watch_fleet; of its last task if it was asked again.
+	// Id of the subagent's task, for `show_task` and `watch_fleet`; of its last task if it was asked again.
 	TaskId string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Id of the conversation that the next call continues; absent if the subagent has none.
 	SessionId *string `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
@@ -113,7 +113,7 @@ type RunSubagentResponse struct {
 	CostUsd float64 `protobuf:"fixed64,6,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	// What the run used of its model.
 	Usage *SubagentUsage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Offset in bytes at which the rest of the result begins; absent if this is all of it. show_task returns the
+	// Offset in bytes at which the rest of the result begins; absent if this is all of it. `show_task` returns the
 	// rest, with task_id, include_payload, and this value as payload_offset.
 	ResultNextOffset *int32 `protobuf:"varint,20,opt,name=result_next_offset,json=resultNextOffset,proto3,oneof" json:"result_next_offset,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -410,7 +410,7 @@ func (x *ListSubagentsResponse) GetNextCursor() string {
 // Subagent is a specialized agent that can be run.
 type Subagent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name, for run_subagent.
+	// Name, for `run_subagent`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it is for.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
@@ -593,27 +593,28 @@ var File_fleet_v1_subagent_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffleet/v1/subagent_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"\xe1\x01\n" +
-	"\x12RunSubagentRequest\x12K\n" +
+	"\x1ffleet/v1/subagent_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\"\xfd\x01\n" +
+	"\x12RunSubagentRequest\x12U\n" +
 	"\n" +
-	"agent_name\x18\x01 \x01(\tB,\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18\x1e\x1a\x1cListSubagents.subagents.nameR\tagentName\x12*\n" +
-	"\x06prompt\x18\x02 \x01(\tB\x12\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
-	"R\x06prompt\x12&\n" +
-	"\acontext\x18\x03 \x01(\tB\f\xe0A\x01\xbaH\x06r\x04(\x80\x80 R\acontext\x12*\n" +
+	"agent_name\x18\x01 \x01(\tB6\xe0A\x02\xbaH\x04r\x02\x10\x01\xba\xf4\x18(\x1a\x1cListSubagents.subagents.name:\breviewerR\tagentName\x120\n" +
+	"\x06prompt\x18\x02 \x01(\tB\x18\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
+	"\xba\xf4\x18\x02\b\rR\x06prompt\x12,\n" +
+	"\acontext\x18\x03 \x01(\tB\x12\xe0A\x01\xbaH\x06r\x04(\x80\x80 \xba\xf4\x18\x02\b\rR\acontext\x120\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\v\xe0A\x01\xbaH\x05r\x03\x18\x80\x01R\trequestId\"\xe4\x02\n" +
+	"request_id\x18\x04 \x01(\tB\x11\xe0A\x01\xbaH\x05r\x03\x18\x80\x01\xba\xf4\x18\x02\b\x0eR\trequestId\"\x94\x03\n" +
 	"\x13RunSubagentResponse\x126\n" +
 	"\x06result\x18\x01 \x01(\tB\x1e\xaa\xf4\x18\x14\n" +
-	"\x12result_next_offset\xba\xf4\x18\x02\b\x01R\x06result\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1f\n" +
-	"\vduration_ms\x18\x03 \x01(\x05R\n" +
+	"\x12result_next_offset\xba\xf4\x18\x02\b\x01R\x06result\x12\x1c\n" +
+	"\x05agent\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x05agent\x121\n" +
+	"\vduration_ms\x18\x03 \x01(\x05B\x10\xba\xf4\x18\f\"\bDuration(\x01R\n" +
 	"durationMs\x12\x17\n" +
 	"\atask_id\x18\x04 \x01(\tR\x06taskId\x12\"\n" +
 	"\n" +
-	"session_id\x18\x05 \x01(\tH\x00R\tsessionId\x88\x01\x01\x12\x19\n" +
-	"\bcost_usd\x18\x06 \x01(\x01R\acostUsd\x12-\n" +
-	"\x05usage\x18\a \x01(\v2\x17.fleet.v1.SubagentUsageR\x05usage\x121\n" +
-	"\x12result_next_offset\x18\x14 \x01(\x05H\x01R\x10resultNextOffset\x88\x01\x01B\r\n" +
+	"session_id\x18\x05 \x01(\tH\x00R\tsessionId\x88\x01\x01\x12'\n" +
+	"\bcost_usd\x18\x06 \x01(\x01B\f\xba\xf4\x18\b\"\x04Cost(\x03R\acostUsd\x12-\n" +
+	"\x05usage\x18\a \x01(\v2\x17.fleet.v1.SubagentUsageR\x05usage\x129\n" +
+	"\x12result_next_offset\x18\x14 \x01(\x05B\x06\xba\xf4\x18\x02\b\fH\x01R\x10resultNextOffset\x88\x01\x01B\r\n" +
 	"\v_session_idB\x15\n" +
 	"\x13_result_next_offset\"\x8c\x01\n" +
 	"\rSubagentUsage\x12\x14\n" +
@@ -627,36 +628,38 @@ const file_fleet_v1_subagent_service_proto_rawDesc = "" +
 	" \x01(\tB\x03\xe0A\x01R\x06cursor\x12%\n" +
 	"\x05limit\x18\v \x01(\x05B\n" +
 	"\xe0A\x01\xbaH\x04\x1a\x02(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
-	"\x06_limit\"\xd2\x01\n" +
+	"\x06_limit\"\xda\x01\n" +
 	"\x15ListSubagentsResponse\x120\n" +
 	"\tsubagents\x18\x01 \x03(\v2\x12.fleet.v1.SubagentR\tsubagents\x120\n" +
-	"\x06broken\x18\x02 \x03(\v2\x18.fleet.v1.BrokenSubagentR\x06broken\x12\x1f\n" +
-	"\vtotal_count\x18\x14 \x01(\x05R\n" +
+	"\x06broken\x18\x02 \x03(\v2\x18.fleet.v1.BrokenSubagentR\x06broken\x12'\n" +
+	"\vtotal_count\x18\x14 \x01(\x05B\x06\xba\xf4\x18\x02\b\fR\n" +
 	"totalCount\x12$\n" +
 	"\vnext_cursor\x18\x15 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01B\x0e\n" +
-	"\f_next_cursor\"\xac\x02\n" +
-	"\bSubagent\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\x12'\n" +
+	"\f_next_cursor\"\xcd\x02\n" +
+	"\bSubagent\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x04name\x12(\n" +
+	"\vdescription\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\vdescription\x12'\n" +
 	"\x0fallowed_callers\x18\x03 \x03(\tR\x0eallowedCallers\x12\x18\n" +
 	"\aallowed\x18\x04 \x01(\bR\aallowed\x12\x18\n" +
 	"\asession\x18\x05 \x01(\bR\asession\x12\x14\n" +
-	"\x05calls\x18\x06 \x03(\tR\x05calls\x12\x1d\n" +
+	"\x05calls\x18\x06 \x03(\tR\x05calls\x12.\n" +
 	"\n" +
-	"timeout_ms\x18\a \x01(\x05R\ttimeoutMs\x12#\n" +
+	"timeout_ms\x18\a \x01(\x05B\x0f\xba\xf4\x18\v\"\aTimeout(\x01R\ttimeoutMs\x12#\n" +
 	"\routput_format\x18\b \x01(\tR\foutputFormat\x12\x17\n" +
 	"\aruns_in\x18\t \x01(\tR\x06runsIn\x12\x1a\n" +
 	"\bwarnings\x18\n" +
-	" \x03(\tR\bwarnings\"<\n" +
-	"\x0eBrokenSubagent\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason2\xb6\x02\n" +
+	" \x03(\tR\bwarnings\"L\n" +
+	"\x0eBrokenSubagent\x12\x1a\n" +
+	"\x04name\x18\x01 \x01(\tB\x06\xba\xf4\x18\x02\b\n" +
+	"R\x04name\x12\x1e\n" +
+	"\x06reason\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\vR\x06reason2\xcb\x02\n" +
 	"\x0fSubagentService\x12\x82\x01\n" +
 	"\vRunSubagent\x12\x1c.fleet.v1.RunSubagentRequest\x1a\x1d.fleet.v1.RunSubagentResponse\"6\xf8\xf3\x18\x01\xb2\xf4\x18\x05\n" +
-	"\x03run\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/subagents/{agent_name}:run\x12\x8e\x01\n" +
-	"\rListSubagents\x12\x1e.fleet.v1.ListSubagentsRequest\x1a\x1f.fleet.v1.ListSubagentsResponse\"<\xf8\xf3\x18\x01\x92\xf4\x18\x12\n" +
-	"\x05limit\x12\tsubagents\xb2\xf4\x18\x06\n" +
+	"\x03run\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/subagents/{agent_name}:run\x12\xa3\x01\n" +
+	"\rListSubagents\x12\x1e.fleet.v1.ListSubagentsRequest\x1a\x1f.fleet.v1.ListSubagentsResponse\"Q\xf8\xf3\x18\x01\x92\xf4\x18'\n" +
+	"\x05limit\x12\tsubagents\x1a\vnext_cursor\"\x06cursor\xb2\xf4\x18\x06\n" +
 	"\x04list\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/subagents\x90\x02\x01\x1a\r\xca\xf3\x18\tsubagentsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (

@@ -21,7 +21,7 @@ func SubagentServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Cuts: []tool.Cut{
 				{Field: "result", NextOffset: "result_next_offset"},
 			},
-			Description: "Delegate a task to a specialized subagent and wait for its result. The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that it is given. list_subagents shows the subagents.",
+			Description: "Delegate a task to a specialized subagent and wait for its result. The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that it is given. `list_subagents` shows the subagents.",
 		}, c.RunSubagent),
 		tool.Unary(tool.Spec{
 			Name:     "list_subagents",
@@ -41,7 +41,7 @@ const subagentServiceRunSubagentInput = `{
     "agent_name": {
       "type": "string",
       "minLength": 1,
-      "description": "Name of the subagent, one of list_subagents."
+      "description": "Name of the subagent, one of ` + "`" + `list_subagents` + "`" + `."
     },
     "prompt": {
       "type": "string",
@@ -84,7 +84,7 @@ const subagentServiceRunSubagentOutput = `{
     },
     "task_id": {
       "type": "string",
-      "description": "Id of the subagent's task, for show_task and watch_fleet; of its last task if it was asked again."
+      "description": "Id of the subagent's task, for ` + "`" + `show_task` + "`" + ` and ` + "`" + `watch_fleet` + "`" + `; of its last task if it was asked again."
     },
     "session_id": {
       "type": "string",
@@ -100,7 +100,7 @@ const subagentServiceRunSubagentOutput = `{
     },
     "result_next_offset": {
       "type": "integer",
-      "description": "Offset in bytes at which the rest of the result begins; absent if this is all of it. show_task returns the rest, with task_id, include_payload, and this value as payload_offset."
+      "description": "Offset in bytes at which the rest of the result begins; absent if this is all of it. ` + "`" + `show_task` + "`" + ` returns the rest, with task_id, include_payload, and this value as payload_offset."
     }
   },
   "required": [
@@ -196,7 +196,7 @@ const subagentServiceListSubagentsOutput = `{
       "properties": {
         "name": {
           "type": "string",
-          "description": "Name, for run_subagent."
+          "description": "Name, for ` + "`" + `run_subagent` + "`" + `."
         },
         "description": {
           "type": "string",

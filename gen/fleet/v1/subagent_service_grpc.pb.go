@@ -31,7 +31,7 @@ const (
 type SubagentServiceClient interface {
 	// Delegate a task to a specialized subagent and wait for its result.
 	// The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that
-	// it is given. list_subagents shows the subagents.
+	// it is given. `list_subagents` shows the subagents.
 	RunSubagent(ctx context.Context, in *RunSubagentRequest, opts ...grpc.CallOption) (*RunSubagentResponse, error)
 	// List the subagents: what each is for, and who may run it.
 	ListSubagents(ctx context.Context, in *ListSubagentsRequest, opts ...grpc.CallOption) (*ListSubagentsResponse, error)
@@ -73,7 +73,7 @@ func (c *subagentServiceClient) ListSubagents(ctx context.Context, in *ListSubag
 type SubagentServiceServer interface {
 	// Delegate a task to a specialized subagent and wait for its result.
 	// The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that
-	// it is given. list_subagents shows the subagents.
+	// it is given. `list_subagents` shows the subagents.
 	RunSubagent(context.Context, *RunSubagentRequest) (*RunSubagentResponse, error)
 	// List the subagents: what each is for, and who may run it.
 	ListSubagents(context.Context, *ListSubagentsRequest) (*ListSubagentsResponse, error)

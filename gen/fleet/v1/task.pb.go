@@ -36,7 +36,7 @@ const (
 	Task_completed Task_Status = 3
 	// The task ended without success; reason says why.
 	Task_failed Task_Status = 4
-	// The task was interrupted by stop_agent_task or the deletion of its agent.
+	// The task was interrupted by `stop_agent_task` or the deletion of its agent.
 	Task_stopped Task_Status = 5
 )
 
@@ -144,7 +144,7 @@ func (Task_Source) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_task_proto_rawDescGZIP(), []int{0, 1}
 }
 
-// Task is one unit of work for an agent, as lists show it. show_task shows the whole texts.
+// Task is one unit of work for an agent, as lists show it. `show_task` shows the whole texts.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the task.
@@ -176,7 +176,7 @@ type Task struct {
 	// Whether the payload was removed because its retention was over, so that payload_size is the size it had; absent
 	// otherwise.
 	PayloadRemoved *bool `protobuf:"varint,14,opt,name=payload_removed,json=payloadRemoved,proto3,oneof" json:"payload_removed,omitempty"`
-	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
+	// Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise.
 	Waiting *bool `protobuf:"varint,15,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	// Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool
 	// was at work; absent otherwise.
@@ -418,7 +418,7 @@ type TaskDetail struct {
 	PayloadNextOffset *int32 `protobuf:"varint,25,opt,name=payload_next_offset,json=payloadNextOffset,proto3,oneof" json:"payload_next_offset,omitempty"`
 	// Offset in bytes at which the next portion of the description begins; absent when nothing follows.
 	DescriptionNextOffset *int32 `protobuf:"varint,26,opt,name=description_next_offset,json=descriptionNextOffset,proto3,oneof" json:"description_next_offset,omitempty"`
-	// Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise.
+	// Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise.
 	Waiting *bool `protobuf:"varint,22,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	// Whether the running task makes no progress: its run has put nothing out for the server's stall_timeout, while no tool
 	// was at work; absent otherwise.
@@ -426,7 +426,7 @@ type TaskDetail struct {
 	// The last step that the stalled task took; absent when it is not stalled, or took none.
 	LastStep *string `protobuf:"bytes,30,opt,name=last_step,json=lastStep,proto3,oneof" json:"last_step,omitempty"`
 	// What the task changed in the repository that its agent works in; absent while it runs, and where that is not known.
-	// show_task_changes shows the files.
+	// `show_task_changes` shows the files.
 	Changes *TaskChanges `protobuf:"bytes,33,opt,name=changes,proto3,oneof" json:"changes,omitempty"`
 	// Whether the output of the task's run was read from its agent's terminal, as in a Coder workspace without fleet-runner: long
 	// lines may be broken, pieces of the screen may stand in the text, and no cost or exit code is known; absent otherwise.
@@ -782,7 +782,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\b\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\b\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -791,10 +791,10 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x06status\x18\x04 \x01(\x0e2\x15.fleet.v1.Task.StatusR\x06status\x12-\n" +
 	"\x06source\x18\x05 \x01(\x0e2\x15.fleet.v1.Task.SourceR\x06source\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12?\n" +
 	"\n" +
-	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12=\n" +
-	"\fcompleted_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vcompletedAt\x12\x16\n" +
+	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\tstartedAt\x12C\n" +
+	"\fcompleted_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\vcompletedAt\x12\x16\n" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12!\n" +
 	"\fpayload_size\x18\n" +
 	" \x01(\x05R\vpayloadSize\x12\x19\n" +
@@ -808,15 +808,14 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x11conversation_lost\x18\x14 \x01(\tH\x04R\x10conversationLost\x88\x01\x01\x12(\n" +
 	"\rfrom_terminal\x18\x13 \x01(\bH\x05R\ffromTerminal\x88\x01\x01\x12$\n" +
 	"\vreason_code\x18\x15 \x01(\tH\x06R\n" +
-	"reasonCode\x88\x01\x01\"b\n" +
+	"reasonCode\x88\x01\x01\"\x8a\x01\n" +
 	"\x06Status\x12\x16\n" +
-	"\x12status_unspecified\x10\x00\x12\v\n" +
-	"\apending\x10\x01\x12\v\n" +
-	"\arunning\x10\x02\x12\r\n" +
-	"\tcompleted\x10\x03\x12\n" +
-	"\n" +
-	"\x06failed\x10\x04\x12\v\n" +
-	"\astopped\x10\x05\"I\n" +
+	"\x12status_unspecified\x10\x00\x12\x13\n" +
+	"\apending\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x13\n" +
+	"\arunning\x10\x02\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x15\n" +
+	"\tcompleted\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x12\n" +
+	"\x06failed\x10\x04\x1a\x06\xca\xf4\x18\x02\b\x03\x12\x13\n" +
+	"\astopped\x10\x05\x1a\x06\xca\xf4\x18\x02\b\x04\"I\n" +
 	"\x06Source\x12\x16\n" +
 	"\x12source_unspecified\x10\x00\x12\t\n" +
 	"\x05agent\x10\x01\x12\t\n" +
@@ -831,7 +830,7 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"_last_stepB\x14\n" +
 	"\x12_conversation_lostB\x10\n" +
 	"\x0e_from_terminalB\x0e\n" +
-	"\f_reason_code\"\xa8\r\n" +
+	"\f_reason_code\"\xb4\r\n" +
 	"\n" +
 	"TaskDetail\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -841,10 +840,10 @@ const file_fleet_v1_task_proto_rawDesc = "" +
 	"\x06status\x18\x04 \x01(\x0e2\x15.fleet.v1.Task.StatusR\x06status\x12-\n" +
 	"\x06source\x18\x05 \x01(\x0e2\x15.fleet.v1.Task.SourceR\x06source\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12?\n" +
 	"\n" +
-	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12=\n" +
-	"\fcompleted_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vcompletedAt\x12\x16\n" +
+	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\tstartedAt\x12C\n" +
+	"\fcompleted_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\vcompletedAt\x12\x16\n" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12!\n" +
 	"\fpayload_size\x18\n" +
 	" \x01(\x05R\vpayloadSize\x12\x19\n" +

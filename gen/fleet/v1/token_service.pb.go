@@ -496,17 +496,17 @@ var File_fleet_v1_token_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_token_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1cfleet/v1/token_service.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\x02\n" +
+	"\x1cfleet/v1/token_service.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x02\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.fleet.v1.Token.KindR\x04kind\x12\x14\n" +
 	"\x05admin\x18\x03 \x01(\bR\x05admin\x129\n" +
 	"\n" +
-	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12?\n" +
 	"\n" +
-	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
+	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\texpiresAt\x12?\n" +
 	"\n" +
-	"revoked_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"B\n" +
+	"revoked_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xd0\xf4\x18\x01R\trevokedAt\"B\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10kind_unspecified\x10\x00\x12\t\n" +
 	"\x05human\x10\x01\x12\x0e\n" +

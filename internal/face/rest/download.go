@@ -27,6 +27,12 @@ func (rt *route) isDownload() bool {
 	return rt.method.IsStreamingServer() && rt.method.Output().FullName() == bodyName
 }
 
+// beginsAt returns the name of the request's field for the offset at which the content begins; empty if it has none.
+func (rt *route) beginsAt() string {
+	p, _ := proto.GetExtension(rt.method.Options(), fleetv1.E_Portion).(*fleetv1.Portion)
+	return p.GetFrom()
+}
+
 // download returns the GET and HEAD handler of a method that streams content.
 func (f *face) download(rt *route) runtime.HandlerFunc {
 	name := rt.fullMethod()
@@ -46,7 +52,7 @@ func (f *face) download(rt *route) runtime.HandlerFunc {
 			begin: func(ctx context.Context) (func() (proto.Message, error), error) {
 				return f.stream(ctx, name, request, contentType{})
 			},
-			ctx: ctx, request: request.ProtoReflect(), offset: rt.field("offset"),
+			ctx: ctx, request: request.ProtoReflect(), offset: rt.field(rt.beginsAt()),
 			waits: func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(f.patience)) },
 		}
 		defer c.end()

@@ -127,15 +127,24 @@ func (messages) answer(m proto.Message) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := ""
-	if f := m.ProtoReflect().Descriptor().Fields().ByName("type"); f != nil && f.Enum() != nil {
-		if v := f.Enum().Values().ByNumber(m.ProtoReflect().Get(f).Enum()); v != nil {
-			kind = string(v.Name())
+	var b bytes.Buffer
+	block(&b, "", kindOf(m.ProtoReflect()), data)
+	return b.Bytes(), nil
+}
+
+// kindOf returns what kind of message it is, by the field that says it; empty if there is none.
+func kindOf(m protoreflect.Message) string {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if s, _ := proto.GetExtension(f.Options(), fleetv1.E_Shown).(*fleetv1.Shown); s.GetRole() != fleetv1.Shown_kind || f.Enum() == nil {
+			continue
+		}
+		if v := f.Enum().Values().ByNumber(m.Get(f).Enum()); v != nil {
+			return string(v.Name())
 		}
 	}
-	var b bytes.Buffer
-	block(&b, "", kind, data)
-	return b.Bytes(), nil
+	return ""
 }
 
 // open writes nothing: a client must not repeat an interrupted turn by itself.

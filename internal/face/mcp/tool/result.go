@@ -47,6 +47,7 @@ type Cut struct {
 	NextOffset string // for a text: the response field for the offset of what was left out, in bytes
 	Offset     string // for a text: the request field for the offset at which the text begins
 	Cursor     string // for a list: the response field for the cursor of the last item that was kept
+	ItemCursor string // for a list with Cursor: the field of an item that has its cursor
 	KeepLast   bool   // for a list: leave out items from the beginning, before anything else is shortened
 }
 

@@ -123,7 +123,7 @@ func (s *shortener) keepFirst(c Cut) error {
 	}
 	list.Truncate(kept)
 	item := list.Get(kept - 1).Message()
-	cursor := item.Descriptor().Fields().ByName("cursor")
+	cursor := item.Descriptor().Fields().ByName(protoreflect.Name(c.ItemCursor))
 	in.Set(in.Descriptor().Fields().ByName(protoreflect.Name(c.Cursor)), item.Get(cursor))
 	return nil
 }

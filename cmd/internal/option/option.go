@@ -1,0 +1,101 @@
+// Package option reads Fleet's own options, from fleet/v1/options.proto, for the plugins. They generate the Go package
+// that has the options as Go values, and must not depend on it.
+package option
+
+import (
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// Reader reads options through the descriptors of a plugin's request.
+type Reader struct{ types *protoregistry.Types }
+
+// NewReader returns a Reader of the options that the files define.
+func NewReader(files []*protogen.File) Reader {
+	r := Reader{types: &protoregistry.Types{}}
+	for _, f := range files {
+		for _, x := range f.Extensions {
+			// A second option with the same name or number cannot exist, because protoc refuses it.
+			_ = r.types.RegisterExtension(dynamicpb.NewExtensionType(x.Desc))
+		}
+	}
+	return r
+}
+
+// Get returns the value of an option, and whether it is set.
+func (r Reader) Get(of protoreflect.Descriptor, name protoreflect.FullName) (protoreflect.Value, bool) {
+	x, err := r.types.FindExtensionByName(name)
+	if err != nil {
+		return protoreflect.Value{}, false
+	}
+	raw, err := proto.Marshal(of.Options())
+	if err != nil {
+		return protoreflect.Value{}, false
+	}
+	m := of.Options().ProtoReflect().New()
+	if err := (proto.UnmarshalOptions{Resolver: r.types}).Unmarshal(raw, m.Interface()); err != nil {
+		return protoreflect.Value{}, false
+	}
+	if !m.Has(x.TypeDescriptor()) {
+		return protoreflect.Value{}, false
+	}
+	return m.Get(x.TypeDescriptor()), true
+}
+
+// Says reports whether a boolean option is true.
+func (r Reader) Says(of protoreflect.Descriptor, name protoreflect.FullName) bool {
+	v, ok := r.Get(of, name)
+	return ok && v.Bool()
+}
+
+// Text returns a field of an option that is a message: a text, or the name of an enum's value; empty if it is not set.
+func (r Reader) Text(of protoreflect.Descriptor, name protoreflect.FullName, field protoreflect.Name) string {
+	v, ok := r.Get(of, name)
+	if !ok {
+		return ""
+	}
+	return TextIn(v.Message(), field)
+}
+
+// TextIn does the same as Text for an option that has been read.
+func TextIn(option protoreflect.Message, field protoreflect.Name) string {
+	f := option.Descriptor().Fields().ByName(field)
+	if f.Enum() == nil {
+		return option.Get(f).String()
+	}
+	if v := f.Enum().Values().ByNumber(option.Get(f).Enum()); v != nil && v.Number() != 0 {
+		return string(v.Name())
+	}
+	return ""
+}
+
+// LastIsResult is the option that says that the last message of a stream is the method's result.
+const LastIsResult = protoreflect.FullName("fleet.v1.last_is_result")
+
+// Last returns the field of a stream's message that marks the last one, and its value; nil if there is none.
+func (r Reader) Last(m *protogen.Message) (*protogen.Field, *protogen.EnumValue) {
+	for _, f := range m.Fields {
+		if f.Enum == nil || f.Desc.IsList() {
+			continue
+		}
+		for _, v := range f.Enum.Values {
+			if o, ok := r.Get(v.Desc, "fleet.v1.value"); ok && o.Message().Get(o.Message().Descriptor().Fields().ByName("last")).Bool() {
+				return f, v
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Field returns the field of the message with the role; nil if there is none.
+func (r Reader) Field(m *protogen.Message, role string) *protogen.Field {
+	for _, f := range m.Fields {
+		if r.Text(f.Desc, "fleet.v1.shown", "role") == role {
+			return f
+		}
+	}
+	return nil
+}
