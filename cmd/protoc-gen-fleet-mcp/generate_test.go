@@ -120,16 +120,20 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"long name", "// D.\n rpc M" + strings.Repeat("x", 64) + "(Q) returns (Q);", "", "cannot be the name of a tool"},
 		{"progress without a stream", `// D.
 			rpc M(Q) returns (Q) { option (fleet.v1.progress_agent_field) = "name"; }`, "string name = 1;", "needs a streaming method in this package with fleet.v1.event_stream"},
-		{"progress of no field", `// D.
+		{
+			"progress of no field", `// D.
 			rpc M(Q) returns (Q) { option (fleet.v1.progress_agent_field) = "nam"; }
 			// W.
 			rpc Watch(W) returns (stream W) { option (fleet.v1.event_stream) = {cursor: "cursor" agent: "agent_name" follow: "follow"}; }`,
-			"string name = 1;", `fleet.v1.progress_agent_field says "nam", but Q has no such string`},
-		{"stream of no field", `// D.
+			"string name = 1;", `fleet.v1.progress_agent_field says "nam", but Q has no such string`,
+		},
+		{
+			"stream of no field", `// D.
 			rpc M(Q) returns (Q) { option (fleet.v1.progress_agent_field) = "name"; }
 			// W.
 			rpc Watch(W) returns (stream W) { option (fleet.v1.event_stream) = {cursor: "at" agent: "agent_name" follow: "follow"}; }`,
-			"string name = 1;", "fleet.v1.event_stream of Watch names a field that does not exist"},
+			"string name = 1;", "fleet.v1.event_stream of Watch names a field that does not exist",
+		},
 		{"result without a last message", `// D.
 			rpc M(Q) returns (stream Q) { option (fleet.v1.last_is_result) = true; }`, "", "with an enum that marks the last one"},
 		{"rest of no field", `// D.

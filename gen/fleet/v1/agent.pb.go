@@ -601,7 +601,7 @@ var File_fleet_v1_agent_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x96\n" +
+	"\x14fleet/v1/agent.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\x96\n" +
 	"\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
@@ -732,6 +732,7 @@ func file_fleet_v1_agent_proto_init() {
 		return
 	}
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_value_proto_init()
 	file_fleet_v1_agent_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_agent_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_agent_proto_msgTypes[2].OneofWrappers = []any{}

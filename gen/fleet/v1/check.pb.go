@@ -251,7 +251,7 @@ var File_fleet_v1_check_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_check_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/check.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"Q\n" +
+	"\x14fleet/v1/check.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"Q\n" +
 	"\n" +
 	"TaskChecks\x12\x14\n" +
 	"\x05tries\x18\x01 \x01(\x05R\x05tries\x12-\n" +
@@ -315,7 +315,7 @@ func file_fleet_v1_check_proto_init() {
 	if File_fleet_v1_check_proto != nil {
 		return
 	}
-	file_fleet_v1_options_proto_init()
+	file_fleet_v1_value_proto_init()
 	file_fleet_v1_check_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -233,14 +233,14 @@ var File_fleet_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1*\xdf\x06\n" +
+	"\x1bfleet/v1/error_reason.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto*\xef\x06\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fAGENT_NOT_FOUND\x10\x01\x12\x12\n" +
 	"\x0eTASK_NOT_FOUND\x10\x02\x12\x15\n" +
-	"\x11SESSION_NOT_FOUND\x10\x03\x12\x15\n" +
-	"\x11PROJECT_NOT_FOUND\x10\x04\x12\x12\n" +
-	"\x0eROLE_NOT_FOUND\x10\x05\x12\x10\n" +
+	"\x11SESSION_NOT_FOUND\x10\x03\x12\x1d\n" +
+	"\x11PROJECT_NOT_FOUND\x10\x04\x1a\x06\xca\xf4\x18\x02\x18\x03\x12\x1a\n" +
+	"\x0eROLE_NOT_FOUND\x10\x05\x1a\x06\xca\xf4\x18\x02\x18\x03\x12\x10\n" +
 	"\fAGENT_EXISTS\x10\x06\x12\x14\n" +
 	"\x10INVALID_ARGUMENT\x10\a\x12\x10\n" +
 	"\fINVALID_NAME\x10\b\x12\x11\n" +
@@ -308,6 +308,7 @@ func file_fleet_v1_error_reason_proto_init() {
 	if File_fleet_v1_error_reason_proto != nil {
 		return
 	}
+	file_fleet_v1_value_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -235,7 +235,7 @@ var File_fleet_v1_event_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x05\n" +
+	"\x14fleet/v1/event.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\x05\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x120\n" +
@@ -302,6 +302,7 @@ func file_fleet_v1_event_proto_init() {
 		return
 	}
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_value_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

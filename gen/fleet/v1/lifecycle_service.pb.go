@@ -1132,7 +1132,7 @@ var File_fleet_v1_lifecycle_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_lifecycle_service_proto_rawDesc = "" +
 	"\n" +
-	" fleet/v1/lifecycle_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xce\x01\n" +
+	" fleet/v1/lifecycle_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/httpbody.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xce\x01\n" +
 	"\x11AgentStartRequest\x124\n" +
 	"\bcontract\x18\x01 \x01(\tB\x18\xe0A\x02\xbaH\br\x06\x10\x01(\x80\x80@\xd8\xf3\x18\n" +
 	"\xba\xf4\x18\x02\b\rR\bcontract\x120\n" +
@@ -1361,6 +1361,7 @@ func file_fleet_v1_lifecycle_service_proto_init() {
 	}
 	file_fleet_v1_check_proto_init()
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_value_proto_init()
 	file_fleet_v1_lifecycle_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_fleet_v1_lifecycle_service_proto_msgTypes[5].OneofWrappers = []any{}
 	file_fleet_v1_lifecycle_service_proto_msgTypes[6].OneofWrappers = []any{}

@@ -18,7 +18,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: false,
 			Input:       lifecycleServiceAgentStartInput,
 			Output:      lifecycleServiceAgentStartOutput,
-			Description: "Create an agent and start it on a contract: what it has to deliver. The call returns at once; `agent_status` tells how far the agent is.",
+			Description: "Create an agent and start it on a contract. The contract says what the agent has to deliver. The call returns at once; `agent_status` tells how far the agent is.",
 		}, c.AgentStart),
 		tool.Unary(tool.Spec{
 			Name:     "agent_status",
@@ -26,7 +26,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       lifecycleServiceAgentStatusInput,
 			Output:      lifecycleServiceAgentStatusOutput,
-			Description: "Report the progress of agents: running, stopped or completed, with their summaries and the addresses of their payloads. For a running agent the end of its output is included. An unknown id has an error instead.",
+			Description: "Report the progress of agents. An agent that has ended has a summary and the address of its payload, and a running one the end of its output. An unknown id has an error instead.",
 		}, c.AgentStatus),
 		tool.Unary(tool.Spec{
 			Name:     "agent_list",
@@ -35,7 +35,7 @@ func LifecycleServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       lifecycleServiceAgentListInput,
 			Output:      lifecycleServiceAgentListOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List the caller's contracts by pages, newest first, including those that have ended. `agent_status` also shows the end of a running agent's output.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List the caller's contracts by pages, newest first. Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.AgentList),
 		tool.Unary(tool.Spec{
 			Name:     "agent_complete",

@@ -35,14 +35,15 @@ const (
 //
 // LifecycleService starts an agent for one contract, and reports its progress and its end.
 type LifecycleServiceClient interface {
-	// Create an agent and start it on a contract: what it has to deliver.
-	// The call returns at once; `agent_status` tells how far the agent is.
+	// Create an agent and start it on a contract.
+	// The contract says what the agent has to deliver. The call returns at once; `agent_status` tells how far the agent is.
 	AgentStart(ctx context.Context, in *AgentStartRequest, opts ...grpc.CallOption) (*AgentStartResponse, error)
-	// Report the progress of agents: running, stopped or completed, with their summaries and the addresses of their
-	// payloads. For a running agent the end of its output is included. An unknown id has an error instead.
+	// Report the progress of agents.
+	// An agent that has ended has a summary and the address of its payload, and a running one the end of its output. An
+	// unknown id has an error instead.
 	AgentStatus(ctx context.Context, in *AgentStatusRequest, opts ...grpc.CallOption) (*AgentStatusResponse, error)
-	// List the caller's contracts by pages, newest first, including those that have ended. `agent_status` also shows
-	// the end of a running agent's output.
+	// List the caller's contracts by pages, newest first.
+	// Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.
 	AgentList(ctx context.Context, in *AgentListRequest, opts ...grpc.CallOption) (*AgentListResponse, error)
 	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
 	// makes no further request to its model. Calling it again changes nothing.
@@ -150,14 +151,15 @@ type LifecycleService_DownloadPayloadClient = grpc.ServerStreamingClient[httpbod
 //
 // LifecycleService starts an agent for one contract, and reports its progress and its end.
 type LifecycleServiceServer interface {
-	// Create an agent and start it on a contract: what it has to deliver.
-	// The call returns at once; `agent_status` tells how far the agent is.
+	// Create an agent and start it on a contract.
+	// The contract says what the agent has to deliver. The call returns at once; `agent_status` tells how far the agent is.
 	AgentStart(context.Context, *AgentStartRequest) (*AgentStartResponse, error)
-	// Report the progress of agents: running, stopped or completed, with their summaries and the addresses of their
-	// payloads. For a running agent the end of its output is included. An unknown id has an error instead.
+	// Report the progress of agents.
+	// An agent that has ended has a summary and the address of its payload, and a running one the end of its output. An
+	// unknown id has an error instead.
 	AgentStatus(context.Context, *AgentStatusRequest) (*AgentStatusResponse, error)
-	// List the caller's contracts by pages, newest first, including those that have ended. `agent_status` also shows
-	// the end of a running agent's output.
+	// List the caller's contracts by pages, newest first.
+	// Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.
 	AgentList(context.Context, *AgentListRequest) (*AgentListResponse, error)
 	// Report that the contract is fulfilled. Agents call it themselves when they are done. After that the agent
 	// makes no further request to its model. Calling it again changes nothing.

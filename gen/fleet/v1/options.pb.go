@@ -186,71 +186,6 @@ func (Shown_Unit) EnumDescriptor() ([]byte, []int) {
 	return file_fleet_v1_options_proto_rawDescGZIP(), []int{1, 1}
 }
 
-// Tone says how good or bad the value is, for people.
-type Value_Tone int32
-
-const (
-	// Neither.
-	Value_tone_unspecified Value_Tone = 0
-	// As it should be.
-	Value_good Value_Tone = 1
-	// On its way, or waiting for somebody.
-	Value_active Value_Tone = 2
-	// Something went wrong.
-	Value_bad Value_Tone = 3
-	// At its end, or put away.
-	Value_over Value_Tone = 4
-	// Something that an agent did or was told meanwhile.
-	Value_aside Value_Tone = 5
-)
-
-// Enum value maps for Value_Tone.
-var (
-	Value_Tone_name = map[int32]string{
-		0: "tone_unspecified",
-		1: "good",
-		2: "active",
-		3: "bad",
-		4: "over",
-		5: "aside",
-	}
-	Value_Tone_value = map[string]int32{
-		"tone_unspecified": 0,
-		"good":             1,
-		"active":           2,
-		"bad":              3,
-		"over":             4,
-		"aside":            5,
-	}
-)
-
-func (x Value_Tone) Enum() *Value_Tone {
-	p := new(Value_Tone)
-	*p = x
-	return p
-}
-
-func (x Value_Tone) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Value_Tone) Descriptor() protoreflect.EnumDescriptor {
-	return file_fleet_v1_options_proto_enumTypes[2].Descriptor()
-}
-
-func (Value_Tone) Type() protoreflect.EnumType {
-	return &file_fleet_v1_options_proto_enumTypes[2]
-}
-
-func (x Value_Tone) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Value_Tone.Descriptor instead.
-func (Value_Tone) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2, 0}
-}
-
 // Command says how the command line calls a method of a toolset.
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -417,61 +352,6 @@ func (x *Shown) GetValuesOf() []string {
 	return nil
 }
 
-// Value says what a value of an enum means, where its name is not enough.
-type Value struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// How good or bad the value is.
-	Tone Value_Tone `protobuf:"varint,1,opt,name=tone,proto3,enum=fleet.v1.Value_Tone" json:"tone,omitempty"`
-	// A message of a stream with this value is the last one.
-	Last          bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Value) Reset() {
-	*x = Value{}
-	mi := &file_fleet_v1_options_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Value) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Value) ProtoMessage() {}
-
-func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Value.ProtoReflect.Descriptor instead.
-func (*Value) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *Value) GetTone() Value_Tone {
-	if x != nil {
-		return x.Tone
-	}
-	return Value_tone_unspecified
-}
-
-func (x *Value) GetLast() bool {
-	if x != nil {
-		return x.Last
-	}
-	return false
-}
-
 // EventStream names the fields of a method that streams events.
 type EventStream struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -487,7 +367,7 @@ type EventStream struct {
 
 func (x *EventStream) Reset() {
 	*x = EventStream{}
-	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	mi := &file_fleet_v1_options_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -499,7 +379,7 @@ func (x *EventStream) String() string {
 func (*EventStream) ProtoMessage() {}
 
 func (x *EventStream) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[3]
+	mi := &file_fleet_v1_options_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -512,7 +392,7 @@ func (x *EventStream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventStream.ProtoReflect.Descriptor instead.
 func (*EventStream) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *EventStream) GetCursor() string {
@@ -554,7 +434,7 @@ type Portion struct {
 
 func (x *Portion) Reset() {
 	*x = Portion{}
-	mi := &file_fleet_v1_options_proto_msgTypes[4]
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +446,7 @@ func (x *Portion) String() string {
 func (*Portion) ProtoMessage() {}
 
 func (x *Portion) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[4]
+	mi := &file_fleet_v1_options_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +459,7 @@ func (x *Portion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Portion.ProtoReflect.Descriptor instead.
 func (*Portion) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{4}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Portion) GetLimit() string {
@@ -629,7 +509,7 @@ type Cut struct {
 
 func (x *Cut) Reset() {
 	*x = Cut{}
-	mi := &file_fleet_v1_options_proto_msgTypes[5]
+	mi := &file_fleet_v1_options_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +521,7 @@ func (x *Cut) String() string {
 func (*Cut) ProtoMessage() {}
 
 func (x *Cut) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_options_proto_msgTypes[5]
+	mi := &file_fleet_v1_options_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +534,7 @@ func (x *Cut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cut.ProtoReflect.Descriptor instead.
 func (*Cut) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_options_proto_rawDescGZIP(), []int{5}
+	return file_fleet_v1_options_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Cut) GetNextOffset() string {
@@ -699,6 +579,14 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Field:         51001,
 		Name:          "fleet.v1.toolset",
 		Tag:           "bytes,51001,opt,name=toolset",
+		Filename:      "fleet/v1/options.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.ServiceOptions)(nil),
+		ExtensionType: (*string)(nil),
+		Field:         51019,
+		Name:          "fleet.v1.toolset_alias",
+		Tag:           "bytes,51019,opt,name=toolset_alias",
 		Filename:      "fleet/v1/options.proto",
 	},
 	{
@@ -774,14 +662,6 @@ var file_fleet_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "fleet/v1/options.proto",
 	},
 	{
-		ExtendedType:  (*descriptorpb.EnumValueOptions)(nil),
-		ExtensionType: (*Value)(nil),
-		Field:         51017,
-		Name:          "fleet.v1.value",
-		Tag:           "bytes,51017,opt,name=value",
-		Filename:      "fleet/v1/options.proto",
-	},
-	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*ErrorReason)(nil),
 		Field:         51003,
@@ -837,6 +717,10 @@ var (
 	//
 	// optional string toolset = 51001;
 	E_Toolset = &file_fleet_v1_options_proto_extTypes[0]
+	// Another name of the toolset on the command line.
+	//
+	// optional string toolset_alias = 51019;
+	E_ToolsetAlias = &file_fleet_v1_options_proto_extTypes[1]
 )
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -844,49 +728,41 @@ var (
 	// The request field that names the agent whose events are the call's progress on MCP.
 	//
 	// optional string progress_agent_field = 51002;
-	E_ProgressAgentField = &file_fleet_v1_options_proto_extTypes[1]
+	E_ProgressAgentField = &file_fleet_v1_options_proto_extTypes[2]
 	// The method is no MCP tool of its service's toolset.
 	//
 	// optional bool no_tool = 51005;
-	E_NoTool = &file_fleet_v1_options_proto_extTypes[2]
+	E_NoTool = &file_fleet_v1_options_proto_extTypes[3]
 	// The method answers with a stream whose last message is its result: the one with an enum field whose value is marked
 	// as last. The messages before it are its progress: MCP and plain REST calls get the last one as their answer.
 	//
 	// optional bool last_is_result = 51006;
-	E_LastIsResult = &file_fleet_v1_options_proto_extTypes[3]
+	E_LastIsResult = &file_fleet_v1_options_proto_extTypes[4]
 	// An agent may call the method with its own token.
 	//
 	// optional bool for_agents = 51007;
-	E_ForAgents = &file_fleet_v1_options_proto_extTypes[4]
+	E_ForAgents = &file_fleet_v1_options_proto_extTypes[5]
 	// How a tool gets an answer that fits into its result: it calls the method again with a lower limit.
 	//
 	// optional fleet.v1.Portion portion = 51010;
-	E_Portion = &file_fleet_v1_options_proto_extTypes[5]
+	E_Portion = &file_fleet_v1_options_proto_extTypes[6]
 	// The answer always fits into a tool's result: it has no list, and its texts are ids, names and sentences of the server.
 	//
 	// optional bool small_answer = 51011;
-	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[6]
+	E_SmallAnswer = &file_fleet_v1_options_proto_extTypes[7]
 	// A tool shortens the longest texts of an answer that does not fit, and then its lists. This is also what happens to
 	// any other answer that still does not fit; say so only where the rest can be had elsewhere, or is not worth having.
 	//
 	// optional bool shortened_answer = 51012;
-	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[7]
+	E_ShortenedAnswer = &file_fleet_v1_options_proto_extTypes[8]
 	// How the command line calls the method; methods without it have their full name.
 	//
 	// optional fleet.v1.Command command = 51014;
-	E_Command = &file_fleet_v1_options_proto_extTypes[8]
+	E_Command = &file_fleet_v1_options_proto_extTypes[9]
 	// The method streams the events of the fleet, which are the progress of methods with progress_agent_field.
 	//
 	// optional fleet.v1.EventStream event_stream = 51016;
-	E_EventStream = &file_fleet_v1_options_proto_extTypes[9]
-)
-
-// Extension fields to descriptorpb.EnumValueOptions.
-var (
-	// What the value means.
-	//
-	// optional fleet.v1.Value value = 51017;
-	E_Value = &file_fleet_v1_options_proto_extTypes[10]
+	E_EventStream = &file_fleet_v1_options_proto_extTypes[10]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -959,18 +835,7 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\fmilliseconds\x10\x01\x12\v\n" +
 	"\aseconds\x10\x02\x12\v\n" +
 	"\adollars\x10\x03\x12\b\n" +
-	"\x04size\x10\x04\"\x97\x01\n" +
-	"\x05Value\x12(\n" +
-	"\x04tone\x18\x01 \x01(\x0e2\x14.fleet.v1.Value.ToneR\x04tone\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\bR\x04last\"P\n" +
-	"\x04Tone\x12\x14\n" +
-	"\x10tone_unspecified\x10\x00\x12\b\n" +
-	"\x04good\x10\x01\x12\n" +
-	"\n" +
-	"\x06active\x10\x02\x12\a\n" +
-	"\x03bad\x10\x03\x12\b\n" +
-	"\x04over\x10\x04\x12\t\n" +
-	"\x05aside\x10\x05\"S\n" +
+	"\x04size\x10\x04\"S\n" +
 	"\vEventStream\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
@@ -988,7 +853,8 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\vitem_cursor\x18\x05 \x01(\tR\n" +
 	"itemCursor\x12\x1b\n" +
 	"\tkeep_last\x18\x04 \x01(\bR\bkeepLast:;\n" +
-	"\atoolset\x12\x1f.google.protobuf.ServiceOptions\x18\xb9\x8e\x03 \x01(\tR\atoolset:R\n" +
+	"\atoolset\x12\x1f.google.protobuf.ServiceOptions\x18\xb9\x8e\x03 \x01(\tR\atoolset:F\n" +
+	"\rtoolset_alias\x12\x1f.google.protobuf.ServiceOptions\x18ˎ\x03 \x01(\tR\ftoolsetAlias:R\n" +
 	"\x14progress_agent_field\x12\x1e.google.protobuf.MethodOptions\x18\xba\x8e\x03 \x01(\tR\x12progressAgentField:9\n" +
 	"\ano_tool\x12\x1e.google.protobuf.MethodOptions\x18\xbd\x8e\x03 \x01(\bR\x06noTool:F\n" +
 	"\x0elast_is_result\x12\x1e.google.protobuf.MethodOptions\x18\xbe\x8e\x03 \x01(\bR\flastIsResult:?\n" +
@@ -998,8 +864,7 @@ const file_fleet_v1_options_proto_rawDesc = "" +
 	"\fsmall_answer\x12\x1e.google.protobuf.MethodOptions\x18Î\x03 \x01(\bR\vsmallAnswer:K\n" +
 	"\x10shortened_answer\x12\x1e.google.protobuf.MethodOptions\x18Ď\x03 \x01(\bR\x0fshortenedAnswer:M\n" +
 	"\acommand\x12\x1e.google.protobuf.MethodOptions\x18Ǝ\x03 \x01(\v2\x11.fleet.v1.CommandR\acommand:Z\n" +
-	"\fevent_stream\x12\x1e.google.protobuf.MethodOptions\x18Ȏ\x03 \x01(\v2\x15.fleet.v1.EventStreamR\veventStream:J\n" +
-	"\x05value\x12!.google.protobuf.EnumValueOptions\x18Ɏ\x03 \x01(\v2\x0f.fleet.v1.ValueR\x05value:]\n" +
+	"\fevent_stream\x12\x1e.google.protobuf.MethodOptions\x18Ȏ\x03 \x01(\v2\x15.fleet.v1.EventStreamR\veventStream:]\n" +
 	"\x0einvalid_reason\x12\x1d.google.protobuf.FieldOptions\x18\xbb\x8e\x03 \x01(\x0e2\x15.fleet.v1.ErrorReasonR\rinvalidReason:E\n" +
 	"\ftool_default\x12\x1d.google.protobuf.FieldOptions\x18\xbc\x8e\x03 \x01(\x05R\vtoolDefault\x88\x01\x01:K\n" +
 	"\x11tool_default_text\x12\x1d.google.protobuf.FieldOptions\x18\xc0\x8e\x03 \x01(\tR\x0ftoolDefaultText:@\n" +
@@ -1019,57 +884,52 @@ func file_fleet_v1_options_proto_rawDescGZIP() []byte {
 	return file_fleet_v1_options_proto_rawDescData
 }
 
-var file_fleet_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_fleet_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_fleet_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_fleet_v1_options_proto_goTypes = []any{
-	(Shown_Role)(0),                       // 0: fleet.v1.Shown.Role
-	(Shown_Unit)(0),                       // 1: fleet.v1.Shown.Unit
-	(Value_Tone)(0),                       // 2: fleet.v1.Value.Tone
-	(*Command)(nil),                       // 3: fleet.v1.Command
-	(*Shown)(nil),                         // 4: fleet.v1.Shown
-	(*Value)(nil),                         // 5: fleet.v1.Value
-	(*EventStream)(nil),                   // 6: fleet.v1.EventStream
-	(*Portion)(nil),                       // 7: fleet.v1.Portion
-	(*Cut)(nil),                           // 8: fleet.v1.Cut
-	(*descriptorpb.ServiceOptions)(nil),   // 9: google.protobuf.ServiceOptions
-	(*descriptorpb.MethodOptions)(nil),    // 10: google.protobuf.MethodOptions
-	(*descriptorpb.EnumValueOptions)(nil), // 11: google.protobuf.EnumValueOptions
-	(*descriptorpb.FieldOptions)(nil),     // 12: google.protobuf.FieldOptions
-	(ErrorReason)(0),                      // 13: fleet.v1.ErrorReason
+	(Shown_Role)(0),                     // 0: fleet.v1.Shown.Role
+	(Shown_Unit)(0),                     // 1: fleet.v1.Shown.Unit
+	(*Command)(nil),                     // 2: fleet.v1.Command
+	(*Shown)(nil),                       // 3: fleet.v1.Shown
+	(*EventStream)(nil),                 // 4: fleet.v1.EventStream
+	(*Portion)(nil),                     // 5: fleet.v1.Portion
+	(*Cut)(nil),                         // 6: fleet.v1.Cut
+	(*descriptorpb.ServiceOptions)(nil), // 7: google.protobuf.ServiceOptions
+	(*descriptorpb.MethodOptions)(nil),  // 8: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),   // 9: google.protobuf.FieldOptions
+	(ErrorReason)(0),                    // 10: fleet.v1.ErrorReason
 }
 var file_fleet_v1_options_proto_depIdxs = []int32{
 	0,  // 0: fleet.v1.Shown.role:type_name -> fleet.v1.Shown.Role
 	1,  // 1: fleet.v1.Shown.unit:type_name -> fleet.v1.Shown.Unit
-	2,  // 2: fleet.v1.Value.tone:type_name -> fleet.v1.Value.Tone
-	9,  // 3: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
-	10, // 4: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
-	10, // 5: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
-	10, // 6: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
-	10, // 7: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
-	10, // 8: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
-	10, // 9: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
-	10, // 10: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
-	10, // 11: fleet.v1.command:extendee -> google.protobuf.MethodOptions
-	10, // 12: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
-	11, // 13: fleet.v1.value:extendee -> google.protobuf.EnumValueOptions
-	12, // 14: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
-	12, // 15: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
-	12, // 16: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
-	12, // 17: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
-	12, // 18: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
-	12, // 19: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
-	7,  // 20: fleet.v1.portion:type_name -> fleet.v1.Portion
-	3,  // 21: fleet.v1.command:type_name -> fleet.v1.Command
-	6,  // 22: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
-	5,  // 23: fleet.v1.value:type_name -> fleet.v1.Value
-	13, // 24: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
-	8,  // 25: fleet.v1.cut:type_name -> fleet.v1.Cut
-	4,  // 26: fleet.v1.shown:type_name -> fleet.v1.Shown
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	20, // [20:27] is the sub-list for extension type_name
-	3,  // [3:20] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	7,  // 2: fleet.v1.toolset:extendee -> google.protobuf.ServiceOptions
+	7,  // 3: fleet.v1.toolset_alias:extendee -> google.protobuf.ServiceOptions
+	8,  // 4: fleet.v1.progress_agent_field:extendee -> google.protobuf.MethodOptions
+	8,  // 5: fleet.v1.no_tool:extendee -> google.protobuf.MethodOptions
+	8,  // 6: fleet.v1.last_is_result:extendee -> google.protobuf.MethodOptions
+	8,  // 7: fleet.v1.for_agents:extendee -> google.protobuf.MethodOptions
+	8,  // 8: fleet.v1.portion:extendee -> google.protobuf.MethodOptions
+	8,  // 9: fleet.v1.small_answer:extendee -> google.protobuf.MethodOptions
+	8,  // 10: fleet.v1.shortened_answer:extendee -> google.protobuf.MethodOptions
+	8,  // 11: fleet.v1.command:extendee -> google.protobuf.MethodOptions
+	8,  // 12: fleet.v1.event_stream:extendee -> google.protobuf.MethodOptions
+	9,  // 13: fleet.v1.invalid_reason:extendee -> google.protobuf.FieldOptions
+	9,  // 14: fleet.v1.tool_default:extendee -> google.protobuf.FieldOptions
+	9,  // 15: fleet.v1.tool_default_text:extendee -> google.protobuf.FieldOptions
+	9,  // 16: fleet.v1.cut:extendee -> google.protobuf.FieldOptions
+	9,  // 17: fleet.v1.shown:extendee -> google.protobuf.FieldOptions
+	9,  // 18: fleet.v1.nullable:extendee -> google.protobuf.FieldOptions
+	5,  // 19: fleet.v1.portion:type_name -> fleet.v1.Portion
+	2,  // 20: fleet.v1.command:type_name -> fleet.v1.Command
+	4,  // 21: fleet.v1.event_stream:type_name -> fleet.v1.EventStream
+	10, // 22: fleet.v1.invalid_reason:type_name -> fleet.v1.ErrorReason
+	6,  // 23: fleet.v1.cut:type_name -> fleet.v1.Cut
+	3,  // 24: fleet.v1.shown:type_name -> fleet.v1.Shown
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	19, // [19:25] is the sub-list for extension type_name
+	2,  // [2:19] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_fleet_v1_options_proto_init() }
@@ -1083,8 +943,8 @@ func file_fleet_v1_options_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_options_proto_rawDesc), len(file_fleet_v1_options_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   6,
+			NumEnums:      2,
+			NumMessages:   5,
 			NumExtensions: 17,
 			NumServices:   0,
 		},

@@ -1481,7 +1481,7 @@ var File_fleet_v1_provider_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xce\x03\n" +
+	"\x1ffleet/v1/provider_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xce\x03\n" +
 	"\x1aExecuteAgentRequestRequest\x12O\n" +
 	"\n" +
 	"agent_name\x18\x01 \x01(\tB0\xe0A\x02\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\x12,\n" +
@@ -1619,7 +1619,7 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"agent_name\x18\x02 \x01(\tB0\xe0A\x01\xba\xf4\x18)\x1a\x1fListAvailableAgents.agents.name:\x06claudeR\tagentName\"c\n" +
 	"\x1cRemoveRegisteredToolResponse\x12!\n" +
 	"\fremoved_from\x18\x01 \x03(\tR\vremovedFrom\x12 \n" +
-	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage2\xe2\a\n" +
+	"\amessage\x18\x02 \x01(\tB\x06\xba\xf4\x18\x02\b\x01R\amessage2\xee\a\n" +
 	"\x0fProviderService\x12\x9e\x01\n" +
 	"\x13ExecuteAgentRequest\x12$.fleet.v1.ExecuteAgentRequestRequest\x1a%.fleet.v1.ExecuteAgentRequestResponse\":\xb2\xf4\x18\t\n" +
 	"\aexecute\x82\xd3\xe4\x93\x02':\x01*\"\"/v1/providers/{agent_name}:execute\x12\xae\x01\n" +
@@ -1635,7 +1635,7 @@ const file_fleet_v1_provider_service_proto_rawDesc = "" +
 	"\n" +
 	"registered\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/provider-tools\x90\x02\x01\x12\xa0\x01\n" +
 	"\x14RemoveRegisteredTool\x12%.fleet.v1.RemoveRegisteredToolRequest\x1a&.fleet.v1.RemoveRegisteredToolResponse\"9\xa0\xf4\x18\x01\xb2\xf4\x18\b\n" +
-	"\x06remove\x82\xd3\xe4\x93\x02 *\x1e/v1/provider-tools/{tool_name}\x90\x02\x02\x1a\r\xca\xf3\x18\tprovidersB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x06remove\x82\xd3\xe4\x93\x02 *\x1e/v1/provider-tools/{tool_name}\x90\x02\x02\x1a\x19\xca\xf3\x18\tproviders\xda\xf4\x18\bproviderB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_provider_service_proto_rawDescOnce sync.Once
@@ -1718,6 +1718,7 @@ func file_fleet_v1_provider_service_proto_init() {
 		return
 	}
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_value_proto_init()
 	file_fleet_v1_provider_service_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_provider_service_proto_msgTypes[1].OneofWrappers = []any{}
 	file_fleet_v1_provider_service_proto_msgTypes[3].OneofWrappers = []any{}

@@ -38,7 +38,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: true, Destructive: false, Idempotent: true,
 			Input:       providerServiceProbeAgentStatusInput,
 			Output:      providerServiceProbeAgentStatusOutput,
-			Description: "Probe whether an agent would work now: its key is there, its program is found, its server answers. A probe takes at most 2 seconds. For an unknown agent the answer has status \"unavailable\".",
+			Description: "Probe whether an agent would work now. A probe looks for the agent's key, its program and its server, and takes at most 2 seconds. For an unknown agent the answer has status \"unavailable\".",
 		}, c.ProbeAgentStatus),
 		tool.Unary(tool.Spec{
 			Name:     "register_tool_with_agent",
@@ -46,7 +46,7 @@ func ProviderServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       providerServiceRegisterToolWithAgentInput,
 			Output:      providerServiceRegisterToolWithAgentOutput,
-			Description: "Register a tool for the caller's own requests, with one agent or with every agent that takes tools. It replaces a tool with the same name for the same agents, with a warning.",
+			Description: "Register a tool for the caller's own requests. One agent gets it, or every agent that takes tools. It replaces a tool with the same name for the same agents, with a warning.",
 		}, c.RegisterToolWithAgent),
 		tool.Unary(tool.Spec{
 			Name:     "get_registered_tools",

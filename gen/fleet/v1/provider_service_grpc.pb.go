@@ -31,7 +31,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ProviderService gives requests to ready-made agents: models behind an API, programs, and local model servers.
+// ProviderService sends requests to ready-made agents. They are models behind an API, programs, and local model servers.
 type ProviderServiceClient interface {
 	// Execute a request through an AI agent and wait for its answer.
 	// If the agent does not exist, has no key, takes too long or fails, the answer has status "error" and the cause
@@ -39,11 +39,13 @@ type ProviderServiceClient interface {
 	ExecuteAgentRequest(ctx context.Context, in *ExecuteAgentRequestRequest, opts ...grpc.CallOption) (*ExecuteAgentRequestResponse, error)
 	// List the available AI agents and their capabilities.
 	ListAvailableAgents(ctx context.Context, in *ListAvailableAgentsRequest, opts ...grpc.CallOption) (*ListAvailableAgentsResponse, error)
-	// Probe whether an agent would work now: its key is there, its program is found, its server answers.
-	// A probe takes at most 2 seconds. For an unknown agent the answer has status "unavailable".
+	// Probe whether an agent would work now.
+	// A probe looks for the agent's key, its program and its server, and takes at most 2 seconds. For an unknown agent the
+	// answer has status "unavailable".
 	ProbeAgentStatus(ctx context.Context, in *ProbeAgentStatusRequest, opts ...grpc.CallOption) (*ProbeAgentStatusResponse, error)
-	// Register a tool for the caller's own requests, with one agent or with every agent that takes tools. It
-	// replaces a tool with the same name for the same agents, with a warning.
+	// Register a tool for the caller's own requests.
+	// One agent gets it, or every agent that takes tools. It replaces a tool with the same name for the same agents, with a
+	// warning.
 	RegisterToolWithAgent(ctx context.Context, in *RegisterToolWithAgentRequest, opts ...grpc.CallOption) (*RegisterToolWithAgentResponse, error)
 	// List the caller's registered tools.
 	GetRegisteredTools(ctx context.Context, in *GetRegisteredToolsRequest, opts ...grpc.CallOption) (*GetRegisteredToolsResponse, error)
@@ -124,7 +126,7 @@ func (c *providerServiceClient) RemoveRegisteredTool(ctx context.Context, in *Re
 // All implementations must embed UnimplementedProviderServiceServer
 // for forward compatibility.
 //
-// ProviderService gives requests to ready-made agents: models behind an API, programs, and local model servers.
+// ProviderService sends requests to ready-made agents. They are models behind an API, programs, and local model servers.
 type ProviderServiceServer interface {
 	// Execute a request through an AI agent and wait for its answer.
 	// If the agent does not exist, has no key, takes too long or fails, the answer has status "error" and the cause
@@ -132,11 +134,13 @@ type ProviderServiceServer interface {
 	ExecuteAgentRequest(context.Context, *ExecuteAgentRequestRequest) (*ExecuteAgentRequestResponse, error)
 	// List the available AI agents and their capabilities.
 	ListAvailableAgents(context.Context, *ListAvailableAgentsRequest) (*ListAvailableAgentsResponse, error)
-	// Probe whether an agent would work now: its key is there, its program is found, its server answers.
-	// A probe takes at most 2 seconds. For an unknown agent the answer has status "unavailable".
+	// Probe whether an agent would work now.
+	// A probe looks for the agent's key, its program and its server, and takes at most 2 seconds. For an unknown agent the
+	// answer has status "unavailable".
 	ProbeAgentStatus(context.Context, *ProbeAgentStatusRequest) (*ProbeAgentStatusResponse, error)
-	// Register a tool for the caller's own requests, with one agent or with every agent that takes tools. It
-	// replaces a tool with the same name for the same agents, with a warning.
+	// Register a tool for the caller's own requests.
+	// One agent gets it, or every agent that takes tools. It replaces a tool with the same name for the same agents, with a
+	// warning.
 	RegisterToolWithAgent(context.Context, *RegisterToolWithAgentRequest) (*RegisterToolWithAgentResponse, error)
 	// List the caller's registered tools.
 	GetRegisteredTools(context.Context, *GetRegisteredToolsRequest) (*GetRegisteredToolsResponse, error)

@@ -322,7 +322,7 @@ var File_fleet_v1_question_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_question_proto_rawDesc = "" +
 	"\n" +
-	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x06\n" +
+	"\x17fleet/v1/question.proto\x12\bfleet.v1\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x06\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1d\n" +
@@ -403,7 +403,7 @@ func file_fleet_v1_question_proto_init() {
 	if File_fleet_v1_question_proto != nil {
 		return
 	}
-	file_fleet_v1_options_proto_init()
+	file_fleet_v1_value_proto_init()
 	file_fleet_v1_question_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -2365,7 +2365,7 @@ var File_fleet_v1_session_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb6\x02\n" +
+	"\x1efleet/v1/session_service.proto\x12\bfleet.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb6\x02\n" +
 	"\x19CreateAgentSessionRequest\x12I\n" +
 	"\x05agent\x18\x01 \x01(\tB3\xe0A\x02\xbaH\ar\x05\x10\x01\x18\x80\x04\xba\xf4\x18\"\x1a\x16ListAgents.agents.name:\breviewerR\x05agent\x12:\n" +
 	"\fsession_name\x18\x02 \x01(\tB\x17\xe0A\x01\xbaH\x05r\x03\x18\xc8\x01\xba\xf4\x18\b:\x06reviewR\vsessionName\x120\n" +
@@ -2604,7 +2604,7 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\x1asession_status_unspecified\x10\x00\x12\x10\n" +
 	"\x04open\x10\x01\x1a\x06\xca\xf4\x18\x02\b\x01\x12\x13\n" +
 	"\aworking\x10\x02\x1a\x06\xca\xf4\x18\x02\b\x02\x12\x12\n" +
-	"\x06closed\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x042\x8f\x0e\n" +
+	"\x06closed\x10\x03\x1a\x06\xca\xf4\x18\x02\b\x042\x9a\x0e\n" +
 	"\x0eSessionService\x12\x88\x01\n" +
 	"\x12CreateAgentSession\x12#.fleet.v1.CreateAgentSessionRequest\x1a$.fleet.v1.CreateAgentSessionResponse\"'\x98\xf4\x18\x01\xb2\xf4\x18\b\n" +
 	"\x06create\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/sessions\x12\xa6\x01\n" +
@@ -2631,7 +2631,7 @@ const file_fleet_v1_session_service_proto_rawDesc = "" +
 	"\tPullAgent\x12\x1a.fleet.v1.PullAgentRequest\x1a\x1b.fleet.v1.PullAgentResponse\"3\x98\xf4\x18\x01\xb2\xf4\x18\x06\n" +
 	"\x04pull\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/session-agents:pull\x90\x02\x02\x12\x92\x01\n" +
 	"\x11RemovePulledAgent\x12\".fleet.v1.RemovePulledAgentRequest\x1a#.fleet.v1.RemovePulledAgentResponse\"4\x98\xf4\x18\x01\xb2\xf4\x18\b\n" +
-	"\x06remove\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:remove\x1a\f\xca\xf3\x18\bsessionsB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\x06remove\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/session-agents:remove\x1a\x17\xca\xf3\x18\bsessions\xda\xf4\x18\asessionB\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_session_service_proto_rawDescOnce sync.Once
@@ -2744,6 +2744,7 @@ func file_fleet_v1_session_service_proto_init() {
 		return
 	}
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_value_proto_init()
 	file_fleet_v1_session_service_proto_msgTypes[3].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_fleet_v1_session_service_proto_msgTypes[9].OneofWrappers = []any{}

@@ -42,7 +42,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 				{Field: "response", NextOffset: "response_next_offset"},
 				{Field: "events", KeepLast: true},
 			},
-			Description: "Ask an agent a single question, without a session, and wait for its answer. The agent remembers nothing of it.",
+			Description: "Ask an agent a single question and wait for its answer. There is no session: the agent remembers nothing of it.",
 		}, c.InvokeAgent, sessionServiceInvokeAgentTexts, func(m *InvokeAgentResponse) bool { return m.GetType() == InvokeAgentResponse_complete }),
 		tool.Unary(tool.Spec{
 			Name:     "list_agents",
@@ -51,7 +51,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       sessionServiceListAgentsInput,
 			Output:      sessionServiceListAgentsOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "agents", Unless: ""},
-			Description: "List the agents that sessions can use: those of files, those that were pulled, and those of the fleet.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
+			Description: "List the agents that sessions can use. They are defined in files, were pulled from a registry, or belong to the fleet.\nA long answer has the first agents only: call again with next_cursor as cursor for more.",
 		}, c.ListAgents),
 		tool.Unary(tool.Spec{
 			Name:     "get_agent_session_info",
@@ -68,7 +68,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			Input:       sessionServiceGetAgentSessionHistoryInput,
 			Output:      sessionServiceGetAgentSessionHistoryOutput,
 			Portion:     tool.Portion{Limit: "limit", Of: "messages", Unless: ""},
-			Description: "Show the messages of a session, also of a closed one, oldest first.",
+			Description: "Show the messages of a session, oldest first. The session may be closed.",
 		}, c.GetAgentSessionHistory),
 		tool.Unary(tool.Spec{
 			Name:     "list_agent_sessions",
@@ -85,7 +85,7 @@ func SessionServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 			ReadOnly: false, Destructive: false, Idempotent: true,
 			Input:       sessionServiceInterruptAgentSessionInput,
 			Output:      sessionServiceInterruptAgentSessionOutput,
-			Description: "Interrupt the current turn of a session's agent, and keep the session. The call returns when the turn has ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.",
+			Description: "Interrupt the current turn of a session. The session stays open. The call returns when the turn has ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.",
 		}, c.InterruptAgentSession),
 		tool.Unary(tool.Spec{
 			Name:     "close_agent_session",

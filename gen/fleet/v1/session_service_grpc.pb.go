@@ -36,8 +36,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SessionService holds conversations with agents that are defined in files or in a registry, or with agents of the
-// fleet.
+// SessionService holds conversations with agents. They are defined in files or in a registry, or belong to the fleet.
 type SessionServiceClient interface {
 	// Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see
 	// `list_agents`) or the name of an agent of the fleet.
@@ -47,20 +46,18 @@ type SessionServiceClient interface {
 	// cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without
 	// a repeated call.
 	SendMessage(ctx context.Context, in *SendMessageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SendMessageResponse], error)
-	// Ask an agent a single question, without a session, and wait for its answer. The agent remembers nothing of
-	// it.
+	// Ask an agent a single question and wait for its answer. There is no session: the agent remembers nothing of it.
 	InvokeAgent(ctx context.Context, in *InvokeAgentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InvokeAgentResponse], error)
-	// List the agents that sessions can use: those of files, those that were pulled, and those of the fleet.
+	// List the agents that sessions can use. They are defined in files, were pulled from a registry, or belong to the fleet.
 	ListAgents(ctx context.Context, in *SessionServiceListAgentsRequest, opts ...grpc.CallOption) (*SessionServiceListAgentsResponse, error)
 	// Describe a session, also a closed one.
 	GetAgentSessionInfo(ctx context.Context, in *GetAgentSessionInfoRequest, opts ...grpc.CallOption) (*GetAgentSessionInfoResponse, error)
-	// Show the messages of a session, also of a closed one, oldest first.
+	// Show the messages of a session, oldest first. The session may be closed.
 	GetAgentSessionHistory(ctx context.Context, in *GetAgentSessionHistoryRequest, opts ...grpc.CallOption) (*GetAgentSessionHistoryResponse, error)
 	// List your open sessions, most recently used first.
 	ListAgentSessions(ctx context.Context, in *ListAgentSessionsRequest, opts ...grpc.CallOption) (*ListAgentSessionsResponse, error)
-	// Interrupt the current turn of a session's agent, and keep the session. The call returns when the turn has
-	// ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn
-	// are answered next.
+	// Interrupt the current turn of a session. The session stays open. The call returns when the turn has ended; the
+	// caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.
 	InterruptAgentSession(ctx context.Context, in *InterruptAgentSessionRequest, opts ...grpc.CallOption) (*InterruptAgentSessionResponse, error)
 	// Close a session. Its running turn is stopped; an agent that was made for the session is removed.
 	CloseAgentSession(ctx context.Context, in *CloseAgentSessionRequest, opts ...grpc.CallOption) (*CloseAgentSessionResponse, error)
@@ -210,8 +207,7 @@ func (c *sessionServiceClient) RemovePulledAgent(ctx context.Context, in *Remove
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
 //
-// SessionService holds conversations with agents that are defined in files or in a registry, or with agents of the
-// fleet.
+// SessionService holds conversations with agents. They are defined in files or in a registry, or belong to the fleet.
 type SessionServiceServer interface {
 	// Begin a conversation with an agent, which remembers earlier messages. The agent is a definition (see
 	// `list_agents`) or the name of an agent of the fleet.
@@ -221,20 +217,18 @@ type SessionServiceServer interface {
 	// cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without
 	// a repeated call.
 	SendMessage(*SendMessageRequest, grpc.ServerStreamingServer[SendMessageResponse]) error
-	// Ask an agent a single question, without a session, and wait for its answer. The agent remembers nothing of
-	// it.
+	// Ask an agent a single question and wait for its answer. There is no session: the agent remembers nothing of it.
 	InvokeAgent(*InvokeAgentRequest, grpc.ServerStreamingServer[InvokeAgentResponse]) error
-	// List the agents that sessions can use: those of files, those that were pulled, and those of the fleet.
+	// List the agents that sessions can use. They are defined in files, were pulled from a registry, or belong to the fleet.
 	ListAgents(context.Context, *SessionServiceListAgentsRequest) (*SessionServiceListAgentsResponse, error)
 	// Describe a session, also a closed one.
 	GetAgentSessionInfo(context.Context, *GetAgentSessionInfoRequest) (*GetAgentSessionInfoResponse, error)
-	// Show the messages of a session, also of a closed one, oldest first.
+	// Show the messages of a session, oldest first. The session may be closed.
 	GetAgentSessionHistory(context.Context, *GetAgentSessionHistoryRequest) (*GetAgentSessionHistoryResponse, error)
 	// List your open sessions, most recently used first.
 	ListAgentSessions(context.Context, *ListAgentSessionsRequest) (*ListAgentSessionsResponse, error)
-	// Interrupt the current turn of a session's agent, and keep the session. The call returns when the turn has
-	// ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn
-	// are answered next.
+	// Interrupt the current turn of a session. The session stays open. The call returns when the turn has ended; the
+	// caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.
 	InterruptAgentSession(context.Context, *InterruptAgentSessionRequest) (*InterruptAgentSessionResponse, error)
 	// Close a session. Its running turn is stopped; an agent that was made for the session is removed.
 	CloseAgentSession(context.Context, *CloseAgentSessionRequest) (*CloseAgentSessionResponse, error)

@@ -782,7 +782,7 @@ var File_fleet_v1_task_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\b\n" +
+	"\x13fleet/v1/task.proto\x12\bfleet.v1\x1a\x16fleet/v1/changes.proto\x1a\x14fleet/v1/check.proto\x1a\x16fleet/v1/options.proto\x1a\x14fleet/v1/value.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\b\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -957,6 +957,7 @@ func file_fleet_v1_task_proto_init() {
 	file_fleet_v1_changes_proto_init()
 	file_fleet_v1_check_proto_init()
 	file_fleet_v1_options_proto_init()
+	file_fleet_v1_value_proto_init()
 	file_fleet_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_fleet_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -29,13 +30,13 @@ Create one with "fleet agent create", then give it work with "fleet task run".`,
 	cmd.AddCommand(
 		calls(p.newAgentCreate(), "create_agent"),
 		calls(p.newAgentList(), "list_agents"),
-		calls(p.newAgentShow(), "show_agent", "{agent_name}"),
-		calls(p.newAgentDelete(), "delete_agent", "{agent_name}"),
-		calls(p.newAgentStart(), "start_agent", "{agent_name}"),
-		calls(p.newAgentStop(), "stop_agent", "{agent_name}"),
-		calls(p.newAgentRestart(), "restart_agent", "{agent_name}"),
-		calls(p.newAgentLog(), "show_agent_log", "{agent_name}"),
-		calls(p.newAgentRescue(), "download_agent_bundle", "{agent_name}"),
+		calls(p.newAgentShow(), "show_agent", "agent_name"),
+		calls(p.newAgentDelete(), "delete_agent", "agent_name"),
+		calls(p.newAgentStart(), "start_agent", "agent_name"),
+		calls(p.newAgentStop(), "stop_agent", "agent_name"),
+		calls(p.newAgentRestart(), "restart_agent", "agent_name"),
+		calls(p.newAgentLog(), "show_agent_log", "agent_name"),
+		calls(p.newAgentRescue(), "download_agent_bundle", "agent_name"),
 	)
 	return cmd
 }
@@ -98,7 +99,7 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, filtered bool) {
 	g := newGrid(head...)
 	for _, a := range resp.GetAgents() {
 		row := []any{
-			a.GetName(), busyCell(a.GetStatus().String(), a.GetStalled(), a.GetWaiting()), statusCell(a.GetState().String()),
+			a.GetName(), busyCell(a.GetStatus(), a.GetStalled(), a.GetWaiting()), a.GetState(),
 			a.GetProject(), a.GetRole(), a.GetCurrentTask().GetValue(),
 		}
 		if owners {
@@ -177,14 +178,15 @@ func (s *session) tellPlaces(answer interface {
 }
 
 // busyCell is the status cell of an agent or a task, which may be stalled or wait for an answer.
-func busyCell(status string, stalled, waiting bool) cell {
+func busyCell(status protoreflect.Enum, stalled, waiting bool) cell {
+	c := statusCell(status)
 	switch {
 	case waiting:
-		return cell{status + " (waiting)", yellow}
+		return cell{c.text + " (waiting)", yellow}
 	case stalled:
-		return cell{status + " (stalled)", yellow}
+		return cell{c.text + " (stalled)", yellow}
 	}
-	return statusCell(status)
+	return c
 }
 
 func (s *session) showAgent(a *fleetv1.Agent) {
@@ -193,17 +195,16 @@ func (s *session) showAgent(a *fleetv1.Agent) {
 		return
 	}
 	colors := s.screen.onOut.colored(s.noColor)
-	status, state := a.GetStatus().String(), a.GetState().String()
 	var c card
 	c.line("Name", printable(a.GetName()))
-	c.line("Status", paint(colors, colorOf(status), status))
+	c.line("Status", paint(colors, colorOf(a.GetStatus()), a.GetStatus().String()))
 	if a.GetWaiting() {
 		c.line("Waiting", paint(colors, yellow, "for an answer, see \"fleet questions\""))
 	}
 	if a.GetStalled() {
 		c.line("Stalled", paint(colors, yellow, "yes")+because(a.GetLastStep()))
 	}
-	c.line("State", paint(colors, colorOf(state), state)+because(a.GetStateReason()))
+	c.line("State", paint(colors, colorOf(a.GetState()), a.GetState().String())+because(a.GetStateReason()))
 	c.line("Task", printable(a.GetCurrentTask().GetValue()))
 	c.line("Task id", a.GetCurrentTaskId().GetValue())
 	c.line("Project", printable(a.GetProject()))

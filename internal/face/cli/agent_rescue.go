@@ -87,7 +87,7 @@ func (r *rescue) write(ctx context.Context, file string) error {
 	}
 	n, err := writeFile(file, bytes.NewReader(content))
 	if err == nil {
-		r.note("Wrote %s to %s.", sizeOf(n), file)
+		r.note("Wrote %s to %s.", size(n), file)
 		r.hint("Its branches: git bundle list-heads %s", file)
 	}
 	return err

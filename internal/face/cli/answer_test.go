@@ -22,7 +22,7 @@ func shown(t *testing.T, answer proto.Message, flags ...string) (out, told strin
 	p := newProgram(Deps{Stdout: c.out, Stderr: c.err, Getenv: func(string) string { return "" }, Now: func() time.Time { return now }})
 	require.NoError(t, p.root.ParseFlags(flags))
 	s := &session{program: p, cmd: p.root, screen: p.screen()}
-	err = s.printAnswer(answer)
+	err = s.printAnswer(answer, &fleetv1.Portion{Next: "next_cursor", From: "cursor"})
 	return c.out.String(), c.err.String(), err
 }
 
@@ -45,11 +45,6 @@ func TestAnswersForPeople(t *testing.T) {
 		out:    "Name          a\nStatus        operative\nDetail\n  it\n  works\nLatency       0 ms\n",
 		quiet:  "a\n",
 	}, {
-		about:  "what a message wraps",
-		answer: &fleetv1.ShowTaskResponse{Task: &fleetv1.TaskDetail{Id: "t-1", AgentName: "papi", Summary: "tidied"}},
-		out:    "Id            t-1\nAgent name    papi\nSummary       tidied\nPayload size  0 bytes\nTurns         0\n",
-		quiet:  "t-1\n",
-	}, {
 		about: "a list",
 		answer: &fleetv1.ListAgentSessionsResponse{Sessions: []*fleetv1.SessionInfo{
 			{AgentSessionId: "s-1", Agent: "papi", Source: "fleet", Created: then, Status: fleetv1.SessionStatus_open},
@@ -59,6 +54,14 @@ func TestAnswersForPeople(t *testing.T) {
 			"s-1               papi   fleet   -             0              3m ago   open\n" +
 			"s-2               sony   fleet   night         3              -        working\n",
 		quiet: "s-1\ns-2\n",
+	}, {
+		about: "the first part of a list",
+		answer: &fleetv1.ListAgentSessionsResponse{
+			Sessions: []*fleetv1.SessionInfo{{AgentSessionId: "s-1", Agent: "papi"}}, TotalCount: 2, NextCursor: proto.String("c-1"),
+		},
+		out:   "AGENT SESSION ID  AGENT  MESSAGE COUNT\ns-1               papi   0\n",
+		told:  "More of them: the same command with --cursor c-1\n",
+		quiet: "s-1\n",
 	}, {
 		about:  "an empty list",
 		answer: &fleetv1.ListAgentSessionsResponse{},
@@ -74,11 +77,11 @@ func TestAnswersForPeople(t *testing.T) {
 	}, {
 		about: "a list with texts of several lines",
 		answer: &fleetv1.GetAgentSessionHistoryResponse{Messages: []*fleetv1.SessionMessage{
-			{Role: "user", Content: "one\ntwo", Created: then}, {Role: "assistant", Content: "three", Created: then},
+			{Role: "user", Content: "one\ntwo", Created: then}, {Role: "assistant", Content: "three", Created: then, TaskId: "t-1"},
 		}},
 		out: "Role          user\nContent\n  one\n  two\nCreated       2026-11-21T05:00:00Z (3m ago)\n\n" +
-			"Role          assistant\nContent       three\nCreated       2026-11-21T05:00:00Z (3m ago)\n",
-		quiet: "user\nassistant\n",
+			"Role          assistant\nContent       three\nCreated       2026-11-21T05:00:00Z (3m ago)\nTask id       t-1\n",
+		quiet: "t-1\n",
 	}, {
 		about: "the text that was asked for, and the rest beside it",
 		answer: &fleetv1.RunSubagentResponse{

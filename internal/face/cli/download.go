@@ -25,7 +25,7 @@ func (s *session) download(ctx context.Context, m *method, req proto.Message, fi
 	if file != "" && file != "-" {
 		n, err := writeFile(file, content)
 		if err == nil {
-			s.note("Wrote %s to %s.", sizeOf(n), file)
+			s.note("Wrote %s to %s.", size(n), file)
 		}
 		return broke(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // field is a field of a request as it is given on the command line.
@@ -36,9 +38,6 @@ const (
 	asJSON                 // any JSON, or a text
 )
 
-// shortText is the longest name, in bytes. A field that allows more is a text that people keep in files.
-const shortText = 1024
-
 func fieldsOf(m *method, texts manual) (list []*field) {
 	all := m.desc.Input().Fields()
 	for i := range all.Len() {
@@ -49,7 +48,7 @@ func fieldsOf(m *method, texts manual) (list []*field) {
 			continue
 		}
 		f.required = slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
-		f.limit = limitOf(m, d, f.form)
+		f.limit = limitOf(d, f.form)
 		list = append(list, f)
 	}
 	return list
@@ -93,23 +92,16 @@ func messageForm(d protoreflect.MessageDescriptor) form {
 	return asObject
 }
 
-// limitOf returns how much text may be read from a file. Texts in the body of a call may be long. Fields in its path,
-// names, ids, and fields with a short limit are given directly.
-func limitOf(m *method, d protoreflect.FieldDescriptor, f form) int {
-	if f == asObject || f == asTextPair || f == asJSON {
+// limitOf returns how much text may be read from a file or from standard input. Names, ids and numbers are given directly.
+func limitOf(d protoreflect.FieldDescriptor, f form) int {
+	switch {
+	case f == asObject, f == asTextPair, f == asJSON, d.Kind() == protoreflect.BytesKind && !d.IsList():
 		return maxAnswer
-	}
-	if f != asWords || d.IsList() || (d.Kind() != protoreflect.StringKind && d.Kind() != protoreflect.BytesKind) || !m.inBody(d) {
+	case shownBy(d).GetRole() != fleetv1.Shown_document:
 		return 0
 	}
 	rules, _ := proto.GetExtension(d.Options(), validate.E_Field).(*validate.FieldRules)
-	r := rules.GetString()
-	name := string(d.Name())
-	if r.HasMaxLen() && r.GetMaxLen() <= shortText || r.HasPattern() || len(r.GetIn()) > 0 ||
-		strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "_name") {
-		return 0
-	}
-	if r.HasMaxBytes() {
+	if r := rules.GetString(); r.HasMaxBytes() {
 		return int(min(r.GetMaxBytes(), math.MaxInt32))
 	}
 	return maxAnswer
@@ -122,13 +114,13 @@ func (f *field) isText() bool { return f.limit > 0 }
 func (f *field) many() bool { return f.desc.IsList() || f.form == asTextPair || f.form == asObject }
 
 // flag returns the name of the field's flag.
-func (f *field) flag() string { return strings.ReplaceAll(string(f.desc.Name()), "_", "-") }
+func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
 
-// plain returns the field's name for use in sentences.
-func (f *field) plain() string { return strings.ReplaceAll(string(f.desc.Name()), "_", " ") }
+// flagOf returns the name of the flag for the field of the name.
+func flagOf(field string) string { return strings.ReplaceAll(field, "_", "-") }
 
-// isRequestID reports whether the field is the request id.
-func (f *field) isRequestID() bool { return f.desc.Name() == "request_id" }
+// plain returns the field's name, or that of one value, for use in sentences.
+func (f *field) plain() string { return nameOf(f.desc) }
 
 // values returns the values of an enum field, without the unspecified one.
 func (f *field) values() (names []string) {
@@ -146,11 +138,9 @@ func (f *field) values() (names []string) {
 
 // usage returns the help text of the field's flag.
 func (f *field) usage() string {
-	if f.isRequestID() {
-		return "an id of your choice: the same command with it again does nothing twice"
-	}
-	text := lowerFirst(strings.TrimSuffix(f.about, "."))
-	if values := f.values(); len(values) > 0 && !strings.Contains(text, values[0]) {
+	about, _, _ := strings.Cut(f.about, "\n") // a list of an enum's values follows
+	text := lowerFirst(strings.TrimSuffix(about, "."))
+	if values := f.values(); len(values) > 0 {
 		text += ": " + orList(values)
 	}
 	if f.desc.IsList() {
@@ -161,13 +151,13 @@ func (f *field) usage() string {
 
 // placeholder stands for the value in the help.
 func (f *field) placeholder() string {
-	if f.isRequestID() {
-		return "ID"
-	}
 	switch f.form {
 	case asBool:
 		return "bool"
 	case asNumber:
+		if shownBy(f.desc).GetUnit() == fleetv1.Shown_seconds {
+			return "SECONDS"
+		}
 		return "N"
 	case asObject, asTextPair, asJSON:
 		if f.desc.IsList() {
@@ -178,19 +168,12 @@ func (f *field) placeholder() string {
 	if f.isText() {
 		return "TEXT"
 	}
-	words := strings.Split(f.plain(), " ")
-	return f.one(words[len(words)-1])
+	words := strings.Fields(f.plain())
+	return strings.ToUpper(words[len(words)-1])
 }
 
-// argument returns the field's name in the usage line: upper case, singular for a list.
-func (f *field) argument() string { return f.one(f.flag()) }
-
-func (f *field) one(name string) string {
-	if f.desc.IsList() {
-		name = singular(name)
-	}
-	return strings.ToUpper(name)
-}
+// argument returns the field's name in the usage line.
+func (f *field) argument() string { return strings.ToUpper(strings.ReplaceAll(f.plain(), " ", "-")) }
 
 // lowerFirst lowers the first letter of a sentence, unless it begins with a name or an abbreviation.
 func lowerFirst(text string) string {

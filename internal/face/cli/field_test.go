@@ -46,7 +46,7 @@ enum Color { color_unspecified = 0; red = 1; green = 2; }
 message GetThingRequest { string thing_id = 1 [(google.api.field_behavior) = REQUIRED]; string help = 2; string server = 3; }
 message MakeThingRequest {
   string owner = 1 [(google.api.field_behavior) = REQUIRED];
-  string text = 2 [(buf.validate.field).string.max_bytes = 20];
+  string text = 2 [(fleet.v1.shown).role = document, (buf.validate.field).string.max_bytes = 20];
   string note = 3 [(buf.validate.field).string.max_len = 10];
   bool loud = 4;
   int32 count = 5;
@@ -71,7 +71,7 @@ message MakeThingRequest {
   string made_by = 24 [(google.api.field_behavior) = OUTPUT_ONLY];
 }
 message Part { string name = 1; int32 size = 2; }
-message Thing { string name = 1; }
+message Thing { string name = 1 [(fleet.v1.shown).role = name]; }
 `
 
 // newThings returns the toolset of a service that this program does not know.

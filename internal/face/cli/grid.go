@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mattn/go-runewidth"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // cell is one field of a table.
@@ -21,25 +22,34 @@ type grid struct {
 
 func newGrid(head ...string) *grid { return &grid{head: head} }
 
-// row adds a row of texts or cells.
+// row adds a row of texts, cells and values of enums.
 func (g *grid) row(fields ...any) {
 	row := make([]cell, len(fields))
 	for i, f := range fields {
 		switch f := f.(type) {
 		case cell:
-			row[i] = cell{printable(f.text), f.color}
+			row[i] = cellOf(f)
+		case protoreflect.Enum:
+			row[i] = statusCell(f)
 		case string:
-			row[i] = cell{text: printable(f)}
-		}
-		if row[i].text == "" {
-			row[i].text = "-"
+			row[i] = cellOf(cell{text: f})
 		}
 	}
 	g.rows = append(g.rows, row)
 }
 
-// statusCell returns a cell in the colour of its status.
-func statusCell(word string) cell { return cell{word, colorOf(word)} }
+// cellOf returns the cell with a text that a terminal can show.
+func cellOf(c cell) cell {
+	if c.text = printable(c.text); c.text == "" {
+		c.text = "-"
+	}
+	return c
+}
+
+// statusCell returns the cell of an enum's value, in its colour.
+func statusCell(e protoreflect.Enum) cell {
+	return cell{string(e.Descriptor().Values().ByNumber(e.Number()).Name()), colorOf(e)}
+}
 
 const gap = 2
 

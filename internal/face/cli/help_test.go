@@ -59,6 +59,7 @@ func TestEveryCommandTeaches(t *testing.T) {
 	t.Parallel()
 	walk(New(Deps{}), func(cmd *cobra.Command) {
 		require.NotEmpty(t, cmd.Short, cmd.CommandPath())
+		require.LessOrEqual(t, len(cmd.Short), 70, "%s: the first sentence about it is too long for a list of commands", cmd.CommandPath())
 		require.NotEmpty(t, cmd.Long, cmd.CommandPath())
 		if cmd.Runnable() {
 			require.NotEmpty(t, cmd.Example, cmd.CommandPath())

@@ -3,9 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"fleet/gen/openapi"
@@ -49,30 +50,12 @@ func (m manual) service(s protoreflect.ServiceDescriptor) string {
 
 func (m manual) method(d protoreflect.MethodDescriptor) (summary, description string) {
 	o := m.operation(d)
-	return o.Summary, withoutREST(o.Description)
-}
-
-// withoutREST removes what a description says about REST, which does not help on the command line. The document has
-// whole paragraphs about it, and comments have sentences that begin with "On REST".
-func withoutREST(description string) string {
-	var kept []string
-	for paragraph := range strings.SplitSeq(description, "\n\n") {
-		if strings.Contains(paragraph, "`Accept") || strings.Contains(paragraph, "Accept-Encoding") {
-			continue
-		}
-		before, rest, found := strings.Cut(paragraph, "On REST ")
-		if found {
-			_, after, _ := strings.Cut(rest, ". ")
-			paragraph = before + after
-		}
-		kept = append(kept, paragraph)
-	}
-	return strings.TrimSpace(strings.Join(kept, "\n\n"))
+	return o.Summary, strings.TrimPrefix(strings.TrimPrefix(o.Description, o.Summary), ".") // of one sentence, both are the same
 }
 
 // operation returns the method's operation, found by the path and verb of its REST call.
 func (m manual) operation(d protoreflect.MethodDescriptor) operation {
-	verb, path, _ := binding(d)
+	verb, path := binding(d)
 	return m.Paths[path][verb]
 }
 
@@ -86,42 +69,20 @@ func (m manual) field(d protoreflect.MethodDescriptor, f protoreflect.FieldDescr
 	return m.Components.Schemas[string(d.Input().Name())].Properties[string(f.Name())].Description
 }
 
-// column is the width of help texts.
-const column = 80
-
-// wholeCommand matches quoted commands, which wrap does not break.
-var wholeCommand = regexp.MustCompile(`"fleet [a-z -]+"`)
-
-// wrap breaks a text into lines of at most width columns, as far as its words allow.
-func wrap(text string, width int) string {
-	const glue = "\u00a0"
-	text = wholeCommand.ReplaceAllStringFunc(text, func(c string) string { return strings.ReplaceAll(c, " ", glue) })
-	var b strings.Builder
-	at := 0
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '\n' }) {
-		length := len([]rune(word))
-		switch {
-		case at == 0:
-		case at+1+length > width:
-			b.WriteByte('\n')
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += length
+// binding returns the verb and the path of the method's REST call.
+func binding(m protoreflect.MethodDescriptor) (verb, path string) {
+	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+	switch p := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		verb, path = "get", p.Get
+	case *annotations.HttpRule_Post:
+		verb, path = "post", p.Post
+	case *annotations.HttpRule_Put:
+		verb, path = "put", p.Put
+	case *annotations.HttpRule_Patch:
+		verb, path = "patch", p.Patch
+	case *annotations.HttpRule_Delete:
+		verb, path = "delete", p.Delete
 	}
-	return strings.ReplaceAll(b.String(), glue, " ")
+	return verb, path
 }
-
-// inBrief shortens a text for a list of commands: all of it, or its part before the first pause.
-func inBrief(text string, width int) string {
-	text = strings.TrimSuffix(text, ".")
-	if len([]rune(text)) <= width {
-		return text
-	}
-	return truncate(breath.Split(text, 2)[0], width)
-}
-
-var breath = regexp.MustCompile(`[,:;.] `)

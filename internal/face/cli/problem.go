@@ -9,7 +9,9 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
 )
 
@@ -130,13 +132,11 @@ func unreachable(message string, t Target) *failure {
 	return f
 }
 
-// exitCode returns the exit code for the reason, which is more specific than the gRPC code.
+// exitCode returns the exit code that the proto gives the reason, or else the one for the gRPC code.
 func exitCode(reason string, code codes.Code) int {
-	switch {
-	case strings.HasSuffix(reason, "_NOT_FOUND"), reason == "NO_RUNNING_TASK":
-		return ExitNotFound
-	case strings.HasSuffix(reason, "_EXISTS"), reason == "AGENT_BUSY":
-		return ExitConflict
+	reasons := fleetv1.ErrorReason(0).Descriptor().Values()
+	if exit := meaning(reasons.ByName(protoreflect.Name(reason))).GetExitCode(); exit != 0 {
+		return int(exit)
 	}
 	switch code {
 	case codes.InvalidArgument, codes.OutOfRange:
@@ -159,7 +159,7 @@ func exitCode(reason string, code codes.Code) int {
 
 // hint returns what to do about an error where only the command line knows it.
 func hint(e wire.Error) string {
-	if e.Reason == "UNAUTHENTICATED" {
+	if e.Reason == fleetv1.ErrorReason_UNAUTHENTICATED.String() {
 		return "give a token with --token-file FILE or FLEET_TOKEN"
 	}
 	if after, ok := e.Details["retry_after_seconds"]; ok {

@@ -98,6 +98,6 @@ What comes next: "fleet agent create NAME --project PROJECT --role ROLE".`,
 				s.show(g, "The project has no roles.")
 			})
 		}),
-	}, "list_agent_roles", "{project}"))
+	}, "list_agent_roles", "project"))
 	return cmd
 }

@@ -102,7 +102,7 @@ func (s *session) showQuestions(questions []*fleetv1.Question, all bool, none st
 	for _, q := range questions {
 		row := []any{s.questionID(q, questions), q.GetAgentName(), q.GetKind().String(), s.age(q.GetAskedAt())}
 		if all {
-			row = append(row, statusCell(q.GetStatus().String()), truncate(oneLine(q.GetAnswer()), descriptionWidth))
+			row = append(row, q.GetStatus(), truncate(oneLine(q.GetAnswer()), descriptionWidth))
 		}
 		g.row(append(row, askedOf(q))...)
 	}

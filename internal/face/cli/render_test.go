@@ -9,13 +9,15 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 func TestGrid(t *testing.T) {
 	t.Parallel()
 	g := newGrid("NAME", "STATUS", "TASK")
-	g.row("papi", statusCell("busy"), "one\ntwo\x1b[2J")
-	g.row("日本", statusCell("idle"), "")
+	g.row("papi", fleetv1.Agent_busy, "one\ntwo\x1b[2J")
+	g.row("日本", fleetv1.Agent_idle, "")
 	require.Equal(t, "NAME  STATUS  TASK\npapi  busy    one two[2J\n日本  idle    -\n", g.render(0, false))
 	require.Equal(t, "papi\n日本\n", g.names())
 	for line := range strings.Lines(g.render(26, false)) {

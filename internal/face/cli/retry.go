@@ -17,6 +17,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // firstContact is how long to retry a server that was never reached, so that a starting server is found.
@@ -143,7 +145,7 @@ func (c *conn) prepare(method string, args any) bool {
 		return false
 	}
 	r := m.ProtoReflect()
-	if f := r.Descriptor().Fields().ByName("request_id"); f != nil {
+	if f := withRole(r.Descriptor(), fleetv1.Shown_request_id); f != nil {
 		if r.Get(f).String() == "" {
 			r.Set(f, protoreflect.ValueOfString(c.newID()))
 		}

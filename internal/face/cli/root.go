@@ -27,7 +27,7 @@ type program struct {
 	deps       Deps
 	root       *cobra.Command
 	interrupts interrupts
-	commands   map[string]string // by tool; see commandsFor
+	commands   map[string]caller // by tool; see commandsFor
 
 	server, tokenFile, data string
 	embedded, insecure      bool

@@ -1,5 +1,7 @@
 package cli
 
+import fleetv1 "fleet/gen/fleet/v1"
+
 // color is an SGR parameter.
 type color string
 
@@ -13,25 +15,15 @@ const (
 	cyan    color = "36"
 )
 
+// tones are the colours of values.
+var tones = map[fleetv1.Value_Tone]color{
+	fleetv1.Value_good: green, fleetv1.Value_active: yellow, fleetv1.Value_bad: red, fleetv1.Value_over: dim, fleetv1.Value_aside: cyan,
+}
+
 // paint colours a text.
 func paint(on bool, c color, text string) string {
 	if !on || c == noColor || text == "" {
 		return text
 	}
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
-}
-
-// colorOf returns the colour of a status or a state, the same for agents and tasks.
-func colorOf(status string) color {
-	switch status {
-	case "idle", "running", "completed", "ready", "open", "operative", "success":
-		return green
-	case "busy", "pending", "starting", "stopping", "deleting", "canceling", "working", "key_missing":
-		return yellow
-	case "failed", "unhealthy", "error", "unreachable", "unavailable":
-		return red
-	case "stopped", "offline", "canceled", "deleted", "closed":
-		return dim
-	}
-	return noColor
 }

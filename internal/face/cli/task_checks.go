@@ -50,7 +50,7 @@ func (s *session) showChecks(c *card, t *fleetv1.TaskDetail) {
 	}
 	for _, check := range t.GetChecks().GetResults() {
 		status := check.GetStatus().String()
-		c.line("Check", paint(s.screen.onOut.colored(s.noColor), checkColor(check.GetStatus()), status)+because(checkEnd(check))+": "+printable(oneLine(check.GetCommand())))
+		c.line("Check", paint(s.screen.onOut.colored(s.noColor), colorOf(check.GetStatus()), status)+because(checkEnd(check))+": "+printable(oneLine(check.GetCommand())))
 	}
 	for _, check := range t.GetChecks().GetResults() {
 		if check.GetStatus() != fleetv1.TaskCheck_passed {
@@ -68,14 +68,4 @@ func checkEnd(c *fleetv1.TaskCheck) string {
 		return fmt.Sprintf("exit code %d", c.GetExitCode())
 	}
 	return c.GetReason()
-}
-
-func checkColor(s fleetv1.TaskCheck_Status) color {
-	switch s {
-	case fleetv1.TaskCheck_passed:
-		return colorOf("completed")
-	case fleetv1.TaskCheck_stopped:
-		return yellow
-	}
-	return colorOf("failed")
 }

@@ -43,7 +43,7 @@ ended. FILE is there when its SHA-256 is the one that the server sent.`,
 			}
 			n, err := d.save(ctx, file)
 			if err == nil {
-				s.note("Wrote %s to %s.", sizeOf(n), file)
+				s.note("Wrote %s to %s.", size(n), file)
 			}
 			return err
 		}),

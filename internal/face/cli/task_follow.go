@@ -298,7 +298,7 @@ func (f *follower) stop(ctx context.Context) error {
 		return nil // it has ended, and the agent may work on something else
 	}
 	_, err = f.s.fleet.StopAgentTask(ctx, &fleetv1.StopAgentTaskRequest{AgentName: f.task.GetAgentName()})
-	if reasonOf(err) == "NO_RUNNING_TASK" {
+	if reasonOf(err) == fleetv1.ErrorReason_NO_RUNNING_TASK.String() {
 		return nil
 	}
 	return err

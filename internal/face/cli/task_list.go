@@ -207,7 +207,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, agents bool, none string) {
 			}
 		}
 		cells := map[string]any{
-			"ID": id, "AGENT": t.GetAgentName(), "OWNER": t.GetOwner(), "STATUS": busyCell(t.GetStatus().String(), t.GetStalled(), t.GetWaiting()),
+			"ID": id, "AGENT": t.GetAgentName(), "OWNER": t.GetOwner(), "STATUS": busyCell(t.GetStatus(), t.GetStalled(), t.GetWaiting()),
 			"SOURCE": t.GetSource().String(), "AGE": s.age(t.GetCreatedAt()), "TOOK": s.took(t.GetStartedAt(), t.GetCompletedAt()),
 			"DESCRIPTION": description, "SUMMARY": outcome(summaryOf(t), t.GetReason()),
 		}

@@ -59,11 +59,10 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		s.screen.raw(printable(t.GetId()) + "\n")
 		return
 	}
-	status := t.GetStatus().String()
 	var c card
 	c.line("Id", t.GetId())
 	c.line("Agent", printable(t.GetAgentName()))
-	c.line("Status", paint(s.screen.onOut.colored(s.noColor), colorOf(status), status)+because(t.GetReason()))
+	c.line("Status", paint(s.screen.onOut.colored(s.noColor), colorOf(t.GetStatus()), t.GetStatus().String())+because(t.GetReason()))
 	if t.GetWaiting() {
 		c.line("Waiting", paint(s.screen.onOut.colored(s.noColor), yellow, "for an answer, see \"fleet questions --task "+t.GetId()+"\""))
 	}
@@ -110,26 +109,4 @@ func gapOf(t *fleetv1.TaskDetail) string {
 		return ""
 	}
 	return fmt.Sprintf("%s after the first %s were not kept", size(t.GetPayloadGapSize()), size(t.GetPayloadGapOffset()))
-}
-
-// cost formats an amount in US dollars; empty for none.
-func cost(usd float64) string {
-	switch {
-	case usd <= 0:
-		return ""
-	case usd < 0.01:
-		return fmt.Sprintf("$%.4f", usd)
-	}
-	return fmt.Sprintf("$%.2f", usd)
-}
-
-// size formats a number of bytes.
-func size[N int | int32 | float64](n N) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%.0f bytes", float64(n))
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }

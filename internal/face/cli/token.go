@@ -29,7 +29,7 @@ stopped: fleet token create NAME --admin --embedded.`,
 	cmd.AddCommand(
 		calls(p.newTokenCreate(), "create_token"),
 		calls(p.newTokenList(), "list_tokens"),
-		calls(p.newTokenRevoke(), "revoke_token", "{token}"),
+		calls(p.newTokenRevoke(), "revoke_token", "token"),
 	)
 	return cmd
 }

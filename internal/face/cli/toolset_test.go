@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // eachMethod calls f for every method of the API with a derived command.
@@ -78,7 +80,7 @@ func TestNamesOfCommands(t *testing.T) {
 	}
 }
 
-// TestOptionsForTheCommandLine checks that what the protos name there exists.
+// TestOptionsForTheCommandLine checks that the protos say what the command line needs, and that what they name exists.
 func TestOptionsForTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for _, set := range toolsets() {
@@ -90,7 +92,17 @@ func TestOptionsForTheCommandLine(t *testing.T) {
 					require.NotNil(t, m.desc.Input().Fields().ByName(f.desc.Name()), "%s has no %s", m.path(), f.desc.Name())
 				}
 			}
+			if p := portionOf(m.desc); p.GetNext() != "" {
+				require.NotNil(t, m.desc.Input().Fields().ByName(protoreflect.Name(p.GetFrom())), "%s: %s", m.path(), p.GetFrom())
+			}
+			fields := m.desc.Output().Fields()
+			for i := range fields.Len() {
+				if f := fields.Get(i); f.IsList() && f.Message() != nil && withRole(m.desc.Output(), fleetv1.Shown_text) == nil {
+					require.NotNil(t, withRole(f.Message(), fleetv1.Shown_name), "%s has no name for -q", f.Message().FullName())
+				}
+			}
 			for _, f := range m.fields {
+				require.False(t, f.required && f.inExample() == "", "%s has no example", f.desc.FullName())
 				path := shownBy(f.desc).GetListedBy()
 				if path == "" {
 					continue

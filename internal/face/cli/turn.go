@@ -27,11 +27,11 @@ func (s *session) turn(ctx context.Context, m *method, req proto.Message) error 
 			l.endLine()
 			s.interruptTurn(ctx, m, req)
 			return err
-		case isResult(answer.ProtoReflect()):
+		case isLast(answer.ProtoReflect()):
 			l.progress.done()
 			l.endLine()
 			s.spoken = l.said.String()
-			return s.printAnswer(answer)
+			return s.printAnswer(answer, nil)
 		}
 		l.show(answer.ProtoReflect())
 	}
@@ -57,23 +57,6 @@ func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Messag
 	if err := s.calls.Invoke(ctx, other.path(), interrupt.Interface(), answer.Interface()); err != nil {
 		s.note("The turn was not interrupted: %v", err)
 	}
-}
-
-// resultField is the enum field whose value resultValue marks the last message of a stream, see last_is_result in
-// fleet/v1/options.proto.
-const (
-	resultField = "type"
-	resultValue = "complete"
-)
-
-// isResult reports whether the message is the last of its stream.
-func isResult(m protoreflect.Message) bool {
-	f := m.Descriptor().Fields().ByName(resultField)
-	if f == nil || f.Enum() == nil {
-		return false
-	}
-	v := f.Enum().Values().ByNumber(m.Get(f).Enum())
-	return v != nil && v.Name() == resultValue
 }
 
 // live shows what precedes an answer: the agent's text as it arrives, and a line for everything else.

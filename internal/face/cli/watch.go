@@ -73,7 +73,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 		t, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: req.GetTaskId()})
 		return over(t.GetTask().GetStatus()), err
 	})
-	if reasonOf(err) == "INVALID_ARGUMENT" { // the cursor may be invalid
+	if reasonOf(err) == fleetv1.ErrorReason_INVALID_ARGUMENT.String() { // the cursor may be invalid
 		return err
 	}
 	if cursor := req.GetCursor(); cursor != "" && cursor != "now" && (!ended || req.GetTaskId() == "") {
@@ -141,16 +141,12 @@ func (s *session) eventLine(e *fleetv1.Event) string {
 	return paint(colors, dim, head) + paint(colors, eventColor(e), kind) + "  " + text
 }
 
+// eventColor returns the colour of what happened, or else of the status after it.
 func eventColor(e *fleetv1.Event) color {
-	switch e.GetType() {
-	case fleetv1.Event_task_output:
-		return noColor
-	case fleetv1.Event_task_step, fleetv1.Event_task_message, fleetv1.Event_task_answer:
-		return cyan
-	case fleetv1.Event_task_stopping, fleetv1.Event_task_stalled, fleetv1.Event_agent_deleted, fleetv1.Event_task_question:
-		return yellow
+	if c := colorOf(e.GetType()); c != noColor {
+		return c
 	}
-	return colorOf(e.GetStatus())
+	return fieldColor(e.ProtoReflect().Descriptor().Fields().ByName("status"), e.GetStatus())
 }
 
 // pad fills a text with spaces up to a width in columns.

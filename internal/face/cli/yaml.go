@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// toYAML converts JSON to YAML: the same tree, with the keys in the same order. Libraries that do this lose data:
-// goccy/go-yaml writes the text "1e3" without quotes and control characters raw, and yaml.v3 cannot read all JSON.
+// toYAML converts JSON to YAML: the same tree, with the keys in the same order. goccy's JSONToYAML loses data: the text
+// "1e3" becomes a number, and "? a" cannot be read back, as a test shows. yaml.v3 cannot read all JSON.
 func toYAML(compact []byte) (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(compact))
 	dec.UseNumber()
@@ -34,9 +34,10 @@ func node(dec *json.Decoder) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	n := &yaml.Node{Kind: yaml.ScalarNode}
 	switch t := t.(type) {
 	case json.Delim:
-		n := &yaml.Node{Kind: yaml.MappingNode}
+		n.Kind, n.Style = yaml.MappingNode, yaml.FlowStyle // an empty one is written as {} or []
 		if t == '[' {
 			n.Kind = yaml.SequenceNode
 		}
@@ -45,48 +46,35 @@ func node(dec *json.Decoder) (*yaml.Node, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.Content = append(n.Content, child)
+			n.Content, n.Style = append(n.Content, child), 0
 		}
-		if len(n.Content) == 0 {
-			n.Style = yaml.FlowStyle
-		}
-		_, err := dec.Token()
-		return n, err
-	case string:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: t, Style: style(t)}, nil
+		_, err = dec.Token()
 	case json.Number:
-		return scalar(t.String()), nil
-	case bool:
-		if t {
-			return scalar("true"), nil
+		n.Value = t.String()
+	case string:
+		switch n.Tag, n.Value = "!!str", t; {
+		case strings.Contains(t, "\n"):
+			n.Style = block(t)
+		case word.MatchString(t):
+			err = n.Encode(t) // in quotes if it reads like a number or a boolean
+		default:
+			n.Style = yaml.DoubleQuotedStyle
 		}
-		return scalar("false"), nil
+	default:
+		err = n.Encode(t)
 	}
-	return scalar("null"), nil
+	return n, err
 }
 
-func scalar(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: value} }
+// word matches texts that every YAML reader takes for a text without quotes, unless they read like another value.
+var word = regexp.MustCompile(`^[A-Za-z0-9/_.]([A-Za-z0-9/_., ()+@'-]*[A-Za-z0-9/_.,()+@'-])?$`)
 
-// word matches texts that need no quotes, unless they are a keyword of the encoder.
-var word = regexp.MustCompile(`^[A-Za-z0-9/_.][A-Za-z0-9/_., ()+@'-]*$`)
-
-// other matches words that some YAML version reads as a boolean, null or a number.
-var other = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null|~|[-+.]?[0-9][-+0-9_.a-fox]*|[-+]?\.(inf|nan))$`)
-
-// style chooses the style of a text: plain, a literal block, or double quotes wherever YAML readers disagree.
-func style(s string) yaml.Style {
-	if word.MatchString(s) && strings.TrimSpace(s) == s && !other.MatchString(s) {
-		return 0
-	}
-	if !strings.Contains(s, "\n") || strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") || strings.TrimSpace(s) == "" {
-		return yaml.DoubleQuotedStyle
-	}
-	for line := range strings.SplitSeq(s, "\n") {
-		if strings.HasSuffix(line, " ") || strings.ContainsFunc(line, unprintable) {
+// block returns the style of a text of several lines: a literal block, unless YAML readers disagree about its spaces.
+func block(text string) yaml.Style {
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasSuffix(line, " ") || i == 0 && (line == "" || line[0] == ' ') || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			return yaml.DoubleQuotedStyle
 		}
 	}
 	return yaml.LiteralStyle
 }
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }

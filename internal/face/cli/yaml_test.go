@@ -53,3 +53,22 @@ e: []
 "no": "no"
 `, got)
 }
+
+// TestTheLibraryLosesData says why yaml.go exists: when goccy's conversion keeps these texts, it can take its place.
+func TestTheLibraryLosesData(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"1e3", ".inf", "a\r\nb", "? a", "\x7f"} {
+		compact, err := json.Marshal(map[string]any{"text": text})
+		require.NoError(t, err)
+		theirs, err := goccy.JSONToYAML(compact)
+		require.NoError(t, err)
+		back := map[string]any{}
+		_ = yaml.Unmarshal(theirs, &back) // some of it cannot even be read
+		require.NotEqual(t, text, back["text"], "goccy/go-yaml keeps it now")
+		other := map[string]any{}
+		ours, err := toYAML(compact)
+		require.NoError(t, err)
+		require.NoError(t, yaml.Unmarshal([]byte(ours), &other))
+		require.Equal(t, text, other["text"])
+	}
+}

@@ -2,15 +2,13 @@ package cli
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
 
 // long returns the text of the command's help.
 func (c *call) long(names commands) string {
-	text := strings.TrimSuffix(c.summary, ".") + ". " + c.about
-	parts := []string{wrap(names.describe(text), column)}
+	parts := []string{names.describe(c.summary+". "+c.about, column)}
 	if required := c.arguments(); len(required) > 0 {
 		how := "Give %s as an argument, or by its flag."
 		if len(required) > 1 {
@@ -28,23 +26,29 @@ func (c *call) long(names commands) string {
 	}
 	switch {
 	case c.isDownload():
-		parts = append(parts, "What is written is as it was before its compression.")
+		parts = append(parts, "The content is written uncompressed.")
 	case c.isTurn():
-		parts = append(parts, `What comes before the answer is told on standard error, and the answer goes to
-standard output. With -o json or yaml it is told only with -v.`)
+		parts = append(parts, meanwhile)
+	}
+	if c.canFail() {
+		parts = append(parts, fmt.Sprintf("The exit code is %d if the request fails; see \"fleet exit-codes\" for the others.", ExitFailed))
 	}
 	if c.isTool() {
-		parts = append(parts, fmt.Sprintf("For AI clients it is the tool %s at /mcp/%s.", c.tool(), c.set.name))
+		parts = append(parts, fmt.Sprintf("AI clients call it as the tool %s at /mcp/%s.", c.tool(), c.set.name))
 	}
 	return strings.Join(parts, "\n\n")
 }
 
-const fromElsewhere = `A TEXT can also be in a file, as @FILE, or come from standard input, as -.
-To begin a text with @, write \@; a text that is only a dash is \-.`
+const fromElsewhere = `A TEXT is given as it is, as @FILE, or as - for standard input. Write \@ for a text
+that begins with @, and \- for one that is only a dash.`
 
-const pairs = `KEY=VALUE can be given several times; a value that is JSON, such as 0.5 or true,
-is that, and others are texts. As VALUE, @FILE is what is in the file. Instead of
-pairs, a JSON object does, as it is, as @FILE, or from standard input as -.`
+const pairs = `KEY=VALUE can be repeated. A VALUE that is JSON, such as 0.5 or true, is taken as
+JSON, and any other as text; @FILE stands for the content of the file. A JSON
+object can take the place of the pairs: as it is, as @FILE, or as - for standard
+input.`
+
+const meanwhile = `What the agent says and does while it works goes to standard error, and its answer
+to standard output. With -o json or yaml, only -v shows what it does.`
 
 // example returns one example of typical use, and one or two that show more.
 func (c *call) example() string {
@@ -59,7 +63,7 @@ func (c *call) example() string {
 		lines = append(lines, strings.TrimSuffix(line, last.inExample())+"@"+last.flag()+".md")
 	}
 	for _, in := range c.inputs {
-		if in.required || in.isRequestID() || in.name != in.flag() { // which is a flag of every command
+		if in.required || in.inExample() == "" || in.name != in.flag() { // which is a flag of every command
 			continue
 		}
 		flag := " --" + in.name
@@ -78,14 +82,14 @@ func (c *call) example() string {
 	return "  " + strings.Join(lines, "\n  ")
 }
 
-// quoted matches quoted parts of a text.
-var quoted = regexp.MustCompile(`"([^" ]+)"`)
-
-// inExample returns a value of the field for an example: one that its description names, or a typical one.
+// inExample returns a value of the field for an example; empty if the proto has none and it does not follow from the type.
 func (f *field) inExample() string {
+	if example := shownBy(f.desc).GetExample(); example != "" {
+		return example
+	}
 	switch f.form {
-	case asNumber:
-		return "10"
+	case asBool:
+		return "true"
 	case asOneOf:
 		return f.values()[0]
 	case asObject, asTextPair, asJSON:
@@ -94,14 +98,8 @@ func (f *field) inExample() string {
 		}
 		return "key=value"
 	}
-	if m := quoted.FindStringSubmatch(f.about); m != nil && !f.isText() {
-		return m[1]
-	}
-	switch {
-	case f.isText():
+	if f.isText() {
 		return `"the ` + f.plain() + `"`
-	case strings.HasSuffix(string(f.desc.Name()), "_id"), strings.HasSuffix(string(f.desc.Name()), "_ids"):
-		return "3f2a..."
 	}
-	return "NAME"
+	return ""
 }

@@ -18,12 +18,12 @@ func (p *program) newToolset(t *toolset) *cobra.Command {
 	names := p.commandsFor(t)
 	cmd := group(&cobra.Command{
 		Use:   t.name,
-		Short: inBrief(upperFirst(names.describe(t.about)), 90),
-		Long: wrap(upperFirst(names.describe(t.about)), column) + "\n\n" + wrap(fmt.Sprintf(
+		Short: upperFirst(names.describe(firstSentence(t.about), 0)),
+		Long: upperFirst(names.describe(t.about, column)) + "\n\n" + wrap(fmt.Sprintf(
 			"AI clients find the same as tools at /mcp/%s, and programs as %s over gRPC and REST.", t.name, t.service.Name()), column),
 	})
-	if s := singular(t.name); s != t.name {
-		cmd.Aliases = []string{s}
+	if t.alias != "" {
+		cmd.Aliases = []string{t.alias}
 	}
 	var examples []string
 	for _, m := range t.methods {
@@ -48,7 +48,7 @@ func (p *program) newCall(m *method) *cobra.Command {
 	c, names := &call{method: m}, p.commandsFor(m.set)
 	cmd := &cobra.Command{
 		Use:   strings.Join(append([]string{m.command}, c.arguments()...), " "),
-		Short: inBrief(names.describe(m.summary), 90),
+		Short: names.describe(m.summary, 0),
 	}
 	if m.whole() != m.command {
 		cmd.Aliases = []string{m.whole()}
@@ -56,7 +56,7 @@ func (p *program) newCall(m *method) *cobra.Command {
 	for _, f := range m.fields {
 		in := &input{field: f, name: p.freeFlag(m, f)}
 		c.inputs = append(c.inputs, in)
-		flag := cmd.Flags().VarPF(in, in.name, "", wrap(names.describe(f.usage()), 90))
+		flag := cmd.Flags().VarPF(in, in.name, "", names.describe(f.usage(), 90))
 		if f.form == asBool && !f.desc.IsList() {
 			flag.NoOptDefVal = "true"
 		}
@@ -177,7 +177,7 @@ func (c *call) run(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	return s.printAnswer(answer)
+	return s.printAnswer(answer, portionOf(c.desc))
 }
 
 // waiting shows progress on a terminal during a call with side effects.
@@ -199,17 +199,10 @@ func (s *session) each(ctx context.Context, m *method, req proto.Message) error 
 			return nil
 		}
 		if err == nil {
-			err = s.printAnswer(answer)
+			err = s.printAnswer(answer, nil)
 		}
 		if err != nil {
 			return err
 		}
 	}
-}
-
-func upperFirst(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // completion completes the values of a field: the values of its type, or those that a list method of the same toolset
@@ -58,21 +60,14 @@ func (s *session) listed(ctx context.Context, m *method, list, name protoreflect
 	if err := s.calls.ClientConnInterface.Invoke(ctx, m.path(), m.in.New().Interface(), answer.Interface()); err != nil {
 		return nil
 	}
-	items := answer.Get(list).List()
+	items, title := answer.Get(list).List(), withRole(list.Message(), fleetv1.Shown_title)
 	for i := range items.Len() {
 		item := items.Get(i).Message()
-		names = choice(names, item.Get(name).String(), firstText(item, name), typed, used)
+		about := ""
+		if title != nil {
+			about = item.Get(title).String()
+		}
+		names = choice(names, item.Get(name).String(), about, typed, used)
 	}
 	return names
-}
-
-// firstText returns the first non-empty text of a message besides the field.
-func firstText(m protoreflect.Message, but protoreflect.FieldDescriptor) string {
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		if f := fields.Get(i); f != but && f.Kind() == protoreflect.StringKind && f.Cardinality() != protoreflect.Repeated && m.Get(f).String() != "" {
-			return m.Get(f).String()
-		}
-	}
-	return ""
 }

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// method is a method of a toolset, with the command that calls it.
+type method struct {
+	desc    protoreflect.MethodDescriptor
+	set     *toolset
+	command string // name of the command, without the toolset's
+	summary string
+	about   string // description beyond the summary
+	fields  []*field
+	in, out protoreflect.MessageType
+}
+
+// path returns the gRPC path of the method.
+func (m *method) path() string {
+	return fmt.Sprintf("/%s/%s", m.desc.Parent().FullName(), m.desc.Name())
+}
+
+// line returns the command line of the method, for example "fleet sessions send".
+func (m *method) line() string { return "fleet " + m.set.name + " " + m.command }
+
+// tool returns the method's name as an MCP tool, which server messages use.
+func (m *method) tool() string { return snake(string(m.desc.Name())) }
+
+// reads reports whether a call has no side effects.
+func (m *method) reads() bool {
+	o, _ := m.desc.Options().(*descriptorpb.MethodOptions)
+	return o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+}
+
+// isTool reports whether the method is a tool of the MCP face.
+func (m *method) isTool() bool {
+	no, _ := proto.GetExtension(m.desc.Options(), fleetv1.E_NoTool).(bool)
+	return !no
+}
+
+// isTurn reports whether the last message of the method's stream is its answer and the others are progress.
+func (m *method) isTurn() bool {
+	last, _ := proto.GetExtension(m.desc.Options(), fleetv1.E_LastIsResult).(bool)
+	return last && m.desc.IsStreamingServer()
+}
+
+// canFail reports whether an answer can say that the request failed.
+func (m *method) canFail() bool {
+	fields := m.desc.Output().Fields()
+	for i := range fields.Len() {
+		if shownBy(fields.Get(i)).GetFailedValue() != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// isDownload reports whether the method streams content instead of messages.
+func (m *method) isDownload() bool {
+	return m.desc.IsStreamingServer() && m.desc.Output().FullName() == "google.api.HttpBody"
+}
+
+// commandOf returns how the command line calls the method; its full name if the proto does not say.
+func commandOf(d protoreflect.MethodDescriptor) *fleetv1.Command {
+	c, _ := proto.GetExtension(d.Options(), fleetv1.E_Command).(*fleetv1.Command)
+	if c.GetName() == "" {
+		return &fleetv1.Command{Name: strings.ReplaceAll(snake(string(d.Name())), "_", "-")}
+	}
+	return c
+}
+
+// whole returns the full name as a command: "list-agent-sessions".
+func (m *method) whole() string { return strings.ReplaceAll(m.tool(), "_", "-") }
+
+// snake converts a proto name to snake_case: AgentStart becomes agent_start.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

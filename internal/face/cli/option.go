@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// What the protos say in options, see fleet/v1/options.proto.
+
+// shownBy returns what a field is for people; the zero value if the proto says nothing.
+func shownBy(f protoreflect.FieldDescriptor) *fleetv1.Shown {
+	s, _ := proto.GetExtension(f.Options(), fleetv1.E_Shown).(*fleetv1.Shown)
+	return s
+}
+
+// withRole returns the field of the message that has the role; nil if there is none.
+func withRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) protoreflect.FieldDescriptor {
+	fields := d.Fields()
+	for i := range fields.Len() {
+		if f := fields.Get(i); shownBy(f).GetRole() == role {
+			return f
+		}
+	}
+	return nil
+}
+
+// nameOf returns the field's name in a sentence.
+func nameOf(f protoreflect.FieldDescriptor) string {
+	if label := shownBy(f).GetLabel(); label != "" {
+		return label
+	}
+	return strings.ReplaceAll(string(f.Name()), "_", " ")
+}
+
+// labelOf returns the field's name as a label.
+func labelOf(f protoreflect.FieldDescriptor) string { return upperFirst(nameOf(f)) }
+
+// portionOf returns how the answers of a method come in portions; the zero value if they do not.
+func portionOf(m protoreflect.MethodDescriptor) *fleetv1.Portion {
+	p, _ := proto.GetExtension(m.Options(), fleetv1.E_Portion).(*fleetv1.Portion)
+	return p
+}
+
+// meaning returns what a value of an enum means; the zero value if the proto says nothing.
+func meaning(v protoreflect.EnumValueDescriptor) *fleetv1.Value {
+	if v == nil {
+		return nil
+	}
+	m, _ := proto.GetExtension(v.Options(), fleetv1.E_Value).(*fleetv1.Value)
+	return m
+}
+
+// isLast reports whether the message is the last one of its stream.
+func isLast(m protoreflect.Message) bool {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		if f := fields.Get(i); f.Enum() != nil && !f.IsList() && meaning(f.Enum().Values().ByNumber(m.Get(f).Enum())).GetLast() {
+			return true
+		}
+	}
+	return false
+}
+
+// colorOf returns the colour of an enum's value.
+func colorOf(e protoreflect.Enum) color {
+	return tones[meaning(e.Descriptor().Values().ByNumber(e.Number())).GetTone()]
+}
+
+// fieldColor returns the colour of a field's value: that of its enum's value, or of the enum whose value the text is.
+func fieldColor(f protoreflect.FieldDescriptor, word string) color {
+	if f.Enum() != nil {
+		return tones[meaning(f.Enum().Values().ByName(protoreflect.Name(word))).GetTone()]
+	}
+	for _, name := range shownBy(f).GetValuesOf() {
+		t, err := protoregistry.GlobalTypes.FindEnumByName(protoreflect.FullName(name))
+		if err != nil {
+			continue
+		}
+		if v := t.Descriptor().Values().ByName(protoreflect.Name(word)); v != nil {
+			return tones[meaning(v).GetTone()]
+		}
+	}
+	return noColor
+}

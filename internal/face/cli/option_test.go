@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestEnumsThatTextsNameExist checks the option values_of of every field.
+func TestEnumsThatTextsNameExist(t *testing.T) {
+	t.Parallel()
+	found := 0
+	protoregistry.GlobalTypes.RangeMessages(func(m protoreflect.MessageType) bool {
+		fields := m.Descriptor().Fields()
+		for i := range fields.Len() {
+			for _, name := range shownBy(fields.Get(i)).GetValuesOf() {
+				found++
+				_, err := protoregistry.GlobalTypes.FindEnumByName(protoreflect.FullName(name))
+				require.NoError(t, err, "%s", fields.Get(i).FullName())
+			}
+		}
+		return true
+	})
+	require.Positive(t, found)
+}
+
+func TestColoursComeFromTheProtos(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, green, colorOf(fleetv1.Agent_idle))
+	require.Equal(t, red, colorOf(fleetv1.TaskCheck_timed_out))
+	require.Equal(t, noColor, colorOf(fleetv1.Task_human))
+	require.Equal(t, noColor, colorOf(fleetv1.Task_Status(99)), "a value of a newer server")
+	for event, want := range map[*fleetv1.Event]color{
+		{Type: fleetv1.Event_task_step, Status: ""}:                cyan,
+		{Type: fleetv1.Event_task_ended, Status: "failed"}:         red,
+		{Type: fleetv1.Event_agent_changed, Status: "unhealthy"}:   red,
+		{Type: fleetv1.Event_agent_changed, Status: "never heard"}: noColor,
+		{Type: fleetv1.Event_task_output, Status: ""}:              noColor,
+	} {
+		require.Equal(t, want, eventColor(event), "%v", event)
+	}
+}
+
+// TestExitCodesOfReasons checks the reasons with an exit code of their own.
+func TestExitCodesOfReasons(t *testing.T) {
+	t.Parallel()
+	values := fleetv1.ErrorReason(0).Descriptor().Values()
+	for i := range values.Len() {
+		require.Contains(t, []int32{0, ExitNotFound}, meaning(values.Get(i)).GetExitCode(), "%s", values.Get(i).Name())
+	}
+	require.Equal(t, int32(ExitNotFound), meaning(values.ByName("ROLE_NOT_FOUND")).GetExitCode())
+}
