@@ -1,11 +1,10 @@
 package sqlite
 
 import (
-	"bytes"
-	"compress/gzip"
 	"database/sql"
 	"fmt"
-	"io"
+
+	"fleet/internal/store/packed"
 )
 
 const putPayload = `INSERT INTO payloads (task_id, size, gzip) VALUES (?, ?, ?)
@@ -23,9 +22,9 @@ func (t *tx) PutPayload(taskID string, payload []byte) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
-	packed, err := pack(payload)
+	gzip, err := packed.Pack(payload)
 	if err == nil {
-		_, err = t.exec(putPayload, taskID, len(payload), packed)
+		_, err = t.exec(putPayload, taskID, len(payload), gzip)
 	}
 	if err != nil {
 		return t.failed(fmt.Errorf("keep the payload of task %s: %w", taskID, err))
@@ -41,9 +40,9 @@ func (t *tx) AppendPayload(taskID string, piece []byte) error {
 	if err := t.grow(); err != nil {
 		return err
 	}
-	packed, err := pack(piece)
+	gzip, err := packed.Pack(piece)
 	if err == nil {
-		_, err = t.exec(appendPayload, taskID, len(piece), packed)
+		_, err = t.exec(appendPayload, taskID, len(piece), gzip)
 	}
 	if err != nil {
 		return t.failed(fmt.Errorf("add to the payload of task %s: %w", taskID, err))
@@ -55,41 +54,11 @@ func scanBytes(row scanner) (b []byte, err error) { return b, row.Scan(&b) }
 
 func scanPayload(row scanner) ([]byte, error) {
 	var (
-		size   int
-		packed sql.RawBytes
+		size  int
+		bytes sql.RawBytes
 	)
-	if err := row.Scan(&size, &packed); err != nil {
+	if err := row.Scan(&size, &bytes); err != nil {
 		return nil, err
 	}
-	return unpack(packed, size)
-}
-
-// pack compresses quickly rather than well, because the write lock is held meanwhile.
-func pack(payload []byte) ([]byte, error) {
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := z.Write(payload); err != nil {
-		return nil, err
-	}
-	err = z.Close()
-	return b.Bytes(), err
-}
-
-// unpack decompresses at most size bytes, since compressed data could expand to any size.
-func unpack(packed []byte, size int) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, fmt.Errorf("read a payload: %w", err)
-	}
-	payload, err := io.ReadAll(io.LimitReader(z, int64(size)+1)) // one more byte, because the checksum is verified at the end
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read a payload of %d bytes: %w", size, err)
-	case len(payload) != size:
-		return nil, fmt.Errorf("read a payload: it does not have the %d bytes it should have", size)
-	}
-	return payload, nil
+	return packed.Unpack(bytes, size)
 }

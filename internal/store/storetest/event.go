@@ -188,13 +188,13 @@ var eventCases = []testCase{
 func seed(t tb, s fleet.Store) []fleet.Event {
 	t.Helper()
 	papi, sony, other := newAgent("u1", "papi", "alice"), newAgent("u2", "sony", "alice"), newAgent("u3", "Papi", "bob")
-	var log []fleet.Event
+	var appended []*fleet.Event
 	update(t, s, func(tx fleet.Tx) error {
-		log = nil
+		appended = nil
 		for _, a := range []*fleet.Agent{papi, sony, other} {
 			e := newEvent(fleet.EventAgentCreated, a, "created")
 			require.NoError(t, tx.Append(e))
-			log = append(log, *e)
+			appended = append(appended, e)
 		}
 		for i := range 10 {
 			for n, a := range []*fleet.Agent{papi, sony, other} {
@@ -204,11 +204,15 @@ func seed(t tb, s fleet.Store) []fleet.Event {
 					e.Type, e.Status = fleet.EventTaskEnded, string(fleet.TaskCompleted)
 				}
 				require.NoError(t, tx.Append(e))
-				log = append(log, *e)
+				appended = append(appended, e)
 			}
 		}
 		return nil
 	})
+	var log []fleet.Event
+	for _, e := range appended { // they have their Seq now
+		log = append(log, *e)
+	}
 	return log
 }
 

@@ -83,7 +83,9 @@ var leaseCases = []testCase{
 		write := func(l fleet.Lease, attempts int) error {
 			return s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
 				a, err := tx.Agent(a.UID)
-				require.NoError(t, err)
+				if err != nil {
+					return err
+				}
 				a.Attempts = attempts
 				require.NoError(t, tx.Append(newEvent(fleet.EventAgentChanged, a, "")))
 				return tx.UpdateAgent(a)
@@ -113,6 +115,8 @@ var leaseCases = []testCase{
 		l := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}
 		taken := make(chan error, 1)
 		require.NoError(t, s.Update(fleet.WithLease(t.Context(), l), func(tx fleet.Tx) error {
+			a, err := tx.Agent(a.UID)
+			require.NoError(t, err)
 			go func() {
 				epoch, err := s.Lease(t.Context(), "k", "two", time.Hour)
 				if epoch == 0 {

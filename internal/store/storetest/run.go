@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Notes", noteCases},
 		{"Secrets", secretCases},
 		{"Processes", processCases},
+		{"Concurrent", concurrentCases},
 		{"Model", modelCases},
 	} {
 		t.Run(group.name, func(t *testing.T) {

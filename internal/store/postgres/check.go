@@ -1,0 +1,37 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+const putChecks = `INSERT INTO task_checks (task_id, checks) VALUES ($1, $2)
+	ON CONFLICT (task_id) DO UPDATE SET checks = excluded.checks`
+
+func (t *readTx) Checks(taskID string) (*fleet.TaskChecks, error) {
+	t.lock(lockTask, taskID)
+	return first(t, scanChecks, `SELECT checks FROM task_checks WHERE task_id = $1`, taskID)
+}
+
+func (t *tx) PutChecks(taskID string, c *fleet.TaskChecks) error {
+	text, err := json.Marshal(c)
+	if err == nil {
+		t.lock(lockTask, taskID)
+		err = t.exec(putChecks, taskID, string(text))
+	}
+	if err != nil {
+		return t.failed(fmt.Errorf("keep the checks of task %s: %w", taskID, err))
+	}
+	return nil
+}
+
+func scanChecks(row scanner) (*fleet.TaskChecks, error) {
+	var text []byte
+	if err := row.Scan(&text); err != nil {
+		return nil, err
+	}
+	c := &fleet.TaskChecks{}
+	return c, json.Unmarshal(text, c)
+}

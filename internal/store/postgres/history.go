@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	findTasks  = `SELECT id, ` + taskColumns + `, payload_removed, revision, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
+	countTasks = `SELECT count(*) FROM tasks WHERE `
+	taskIDs    = `SELECT id FROM tasks WHERE id >= $1 AND id < $2 AND ($3 = '' OR owner = $3) ORDER BY id LIMIT $4`
+
+	oldPayloads = `SELECT id FROM tasks WHERE payload_size > 0 AND NOT payload_removed AND ended_at < $1 ORDER BY ended_at LIMIT $2
+		FOR UPDATE SKIP LOCKED`
+	dropPayloads = `DELETE FROM payloads WHERE task_id = ANY($1)`
+	markRemoved  = `UPDATE tasks SET payload_removed = true WHERE id = ANY($1)`
+)
+
+// dropTask removes what refers to a task, and then the task.
+var dropTask = []string{
+	`DELETE FROM payloads WHERE task_id = $1`, dropRest, `DELETE FROM task_changes WHERE task_id = $1`, `DELETE FROM task_checks WHERE task_id = $1`,
+	`DELETE FROM messages WHERE task_id = $1`, `DELETE FROM questions WHERE task_id = $1`,
+	`DELETE FROM inbox WHERE task_id = $1`, // before the log, where its events may go meanwhile
+	`DELETE FROM events WHERE task_id <> '' AND task_id = $1`, `DELETE FROM tasks WHERE id = $1`,
+}
+
+// lastChar is greater than every character of a text that is kept.
+const lastChar = "\U0010FFFF"
+
+func (t *readTx) FindTasks(f fleet.TaskFilter, limit, offset int) ([]*fleet.Task, int, error) {
+	c := taskConditions(f)
+	total, err := first(t, scanInt, countTasks+c.where+`true`, c.args...)
+	if err != nil || limit <= 0 || offset >= total {
+		return nil, total, err
+	}
+	const newestFirst = ` ORDER BY created_at DESC, n DESC`
+	page := newestFirst + ` LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(max(0, offset)) + `)` + newestFirst
+	tasks, err := all(t, scanTask, findTasks+c.where+`true`+page, c.args...)
+	return tasks, total, err
+}
+
+// taskConditions returns the filter as SQL.
+func taskConditions(f fleet.TaskFilter) *clause {
+	c := &clause{}
+	if f.Owner != "" {
+		c.add(`owner = ?`, f.Owner)
+	}
+	if f.AgentName != "" {
+		c.add(`name_key = ?`, key(f.AgentName))
+	}
+	if f.Toolset != nil {
+		c.add(`toolset = ?`, string(*f.Toolset))
+	}
+	if f.Place != "" {
+		c.add(`agent_uid IN (SELECT uid FROM agents WHERE place = ?)`, f.Place)
+	}
+	if f.Project != "" {
+		c.add(`project = ?`, f.Project)
+	}
+	if f.Status != "" {
+		c.add(`status = ?`, string(f.Status))
+	}
+	if f.Source != "" {
+		c.add(`source = ?`, string(f.Source))
+	}
+	if !f.Since.IsZero() {
+		c.add(`created_at >= ?`, f.Since)
+	}
+	if f.Text != "" {
+		c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(f.Text))+"%")
+	}
+	return c
+}
+
+func (t *readTx) TaskIDs(prefix, owner string, limit int) ([]string, error) {
+	if prefix == "" || limit <= 0 {
+		return nil, t.err
+	}
+	return all(t, scanString, taskIDs, prefix, prefix+lastChar, owner, limit)
+}
+
+// DeleteTask removes what refers to the task before the task.
+func (t *tx) DeleteTask(id string) error {
+	task, err := t.Task(id)
+	switch {
+	case err != nil:
+		return err
+	case task == nil:
+		err = errors.New("it is not in the store")
+	case task.Active():
+		err = errors.New("it has not ended")
+	}
+	t.lock(lockTask, id)
+	for _, query := range dropTask {
+		if err == nil {
+			err = t.exec(query, id)
+		}
+	}
+	if err != nil {
+		return t.failed(fmt.Errorf("delete task %s: %w", id, err))
+	}
+	return nil
+}
+
+// PrunePayloads removes old payloads, see fleet.Store.
+func (s *Store) PrunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	err = s.Update(ctx, func(ftx fleet.Tx) error {
+		t := ftx.(*tx) //nolint:forcetypeassert // our own
+		ids, err := all(&t.readTx, scanString, oldPayloads, before, limit)
+		if err != nil {
+			return err
+		}
+		for _, query := range []string{dropPayloads, markRemoved} {
+			if len(ids) == 0 {
+				break
+			}
+			if err := t.exec(query, ids); err != nil {
+				return t.failed(err)
+			}
+		}
+		removed = len(ids)
+		t.wrote = true
+		return t.each(func(row scanner) error {
+			removed++
+			return row.Scan(new(string))
+		}, oldRemains, before, limit)
+	})
+	return removed, err
+}

@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrate upgrades the schema, each migration in a transaction of its own. Replicas that start at the same time do it one
+// after the other. With keep set, a schema that is not up to date is an error.
+func migrate(ctx context.Context, pool *pgxpool.Pool, keep bool) error {
+	have, want, err := versions(ctx, pool)
+	switch {
+	case err != nil:
+		return err
+	case have > want:
+		return fmt.Errorf("its schema has version %d and this Fleet knows versions up to %d: use a newer Fleet, or another database", have, want)
+	case have == want:
+		return nil
+	case keep:
+		return fmt.Errorf("its schema has version %d and this Fleet needs %d: run `fleet migrate up`", have, want)
+	}
+	return provide(pool, func(p *goose.Provider) error {
+		if _, err := p.Up(ctx); err != nil {
+			return fmt.Errorf("bring the schema from version %d to %d: %w", have, want, err)
+		}
+		return nil
+	})
+}
+
+// versions returns the version of the database's schema, 0 when it has none, and the one that this program needs.
+func versions(ctx context.Context, pool *pgxpool.Pool) (have, want int64, err error) {
+	err = provide(pool, func(p *goose.Provider) error {
+		for _, s := range p.ListSources() {
+			want = max(want, s.Version)
+		}
+		var made bool
+		if err := pool.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&made); err != nil || !made {
+			return err
+		}
+		return pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&have)
+	})
+	return have, want, err
+}
+
+// provide calls f with the migrations.
+func provide(pool *pgxpool.Pool, f func(*goose.Provider) error) error {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 600)) // tries every second
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	p, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker))
+	if err != nil {
+		return err
+	}
+	return f(p)
+}

@@ -1,0 +1,168 @@
+// Package pgtest gives tests databases of a Postgres server that it starts itself, from Debian's package: one server for each
+// test program, and a database for each test.
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/store/postgres"
+)
+
+// needEnv names the environment variable that makes tests fail, in place of being skipped, where Postgres is missing.
+const needEnv = "FLEET_TEST_POSTGRES"
+
+// Needed reports whether tests that take long on Postgres are asked for: `make test-postgres` does.
+func Needed() bool { return os.Getenv(needEnv) != "" }
+
+var shared struct {
+	sync.Mutex
+	server *Server
+	failed error
+	count  atomic.Int64
+}
+
+// Run runs the tests of a program, for its TestMain, and stops the server if a test has started it.
+func Run(m interface{ Run() int }) int {
+	code := m.Run()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server != nil {
+		if err := shared.server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return max(code, 1)
+		}
+	}
+	return code
+}
+
+// template is the database with the schema of a store, which tests get copies of.
+const template = "fleet_template"
+
+// URL returns the URL of a database with the schema of a store and nothing in it. The test is skipped where Postgres is not
+// installed.
+func URL(t testing.TB) string {
+	t.Helper()
+	s := start(t)
+	name := s.take()
+	if name == "" {
+		name = s.create(t, template)
+	}
+	t.Cleanup(func() { // after the test's stores were closed
+		if err := s.clear(context.WithoutCancel(t.Context()), name); err != nil {
+			t.Error(err)
+			return
+		}
+		s.give(name)
+	})
+	return s.URL(name)
+}
+
+// Empty returns the URL of a fresh database without a schema.
+func Empty(t testing.TB) string {
+	t.Helper()
+	s := start(t)
+	name := s.create(t, "template0")
+	t.Cleanup(func() {
+		if err := s.exec(context.WithoutCancel(t.Context()), "postgres", `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.URL(name)
+}
+
+// create makes a database, which takes a hundred times longer than to clear one.
+func (s *Server) create(t testing.TB, from string) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", shared.count.Add(1))
+	require.NoError(t, s.exec(t.Context(), "postgres", `CREATE DATABASE `+name+` TEMPLATE `+from))
+	return name
+}
+
+// clear removes everything from a database but its schema, without the triggers that count and protect.
+func (s *Server) clear(ctx context.Context, name string) error {
+	return s.exec(ctx, name, `DO $$
+		DECLARE
+			name text;
+		BEGIN
+			SET LOCAL session_replication_role = replica;
+			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('goose_db_version', 'sequencer') LOOP
+				EXECUTE format('DELETE FROM %I', name);
+			END LOOP;
+			UPDATE sequencer SET seq = 0;
+		END $$`)
+}
+
+// take returns a cleared database; "" if there is none.
+func (s *Server) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.cleared) == 0 {
+		return ""
+	}
+	name := s.cleared[len(s.cleared)-1]
+	s.cleared = s.cleared[:len(s.cleared)-1]
+	return name
+}
+
+func (s *Server) give(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cleared = append(s.cleared, name)
+}
+
+// start starts the server of this program, once.
+func start(t testing.TB) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil && shared.failed == nil {
+		shared.server, shared.failed = prepare()
+	}
+	if missing, ok := shared.failed.(*MissingError); ok && !Needed() { //nolint:errorlint // our own, not wrapped
+		t.Skip(missing)
+	}
+	require.NoError(t, shared.failed)
+	return shared.server
+}
+
+func prepare() (*Server, error) {
+	s, err := Start("")
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	if err := s.exec(ctx, "postgres", `CREATE DATABASE `+template); err != nil {
+		return s, err
+	}
+	store, err := postgres.Open(ctx, s.URL(template), postgres.Config{})
+	if err != nil {
+		return s, err
+	}
+	return s, store.Close()
+}
+
+// URL returns the URL of the server's database of the name.
+func (s *Server) URL(name string) string {
+	u := url.URL{Scheme: "postgres", Path: "/" + name, RawQuery: url.Values{"host": {s.Dir}, "user": {superuser}}.Encode()}
+	return u.String()
+}
+
+// exec runs a statement in the database of the name.
+func (s *Server) exec(ctx context.Context, name, statement string) error {
+	conn, err := pgx.Connect(ctx, s.URL(name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	_, err = conn.Exec(ctx, statement)
+	return err
+}

@@ -1,0 +1,199 @@
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// superuser is the name of the server's only role.
+const superuser = "fleet"
+
+// MissingError says that Postgres is not installed.
+type MissingError struct{}
+
+func (*MissingError) Error() string {
+	return "Postgres is not installed: `make test-postgres` installs it, or run `apt-get install postgresql`"
+}
+
+// Server is a Postgres server on a Unix socket in a directory of its own.
+type Server struct {
+	Dir string // the directory of the socket and the data
+
+	bin  string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the server has ended
+
+	mu      sync.Mutex
+	cleared []string // databases that tests have given back
+}
+
+// options make the server quick and forgetful: its data need not outlive the machine.
+var options = []string{
+	"listen_addresses=", "fsync=off", "full_page_writes=off", "max_connections=400", "shared_buffers=128MB", "max_locks_per_transaction=256",
+	"max_wal_size=4GB", "autovacuum_naptime=10s", "log_min_messages=warning", "wal_level=replica", "max_wal_senders=4",
+}
+
+// Start makes a server in a new directory and starts it. bin is the directory of its programs; "" means where Debian has them.
+func Start(bin string) (_ *Server, err error) {
+	if bin == "" {
+		if bin = findBin(); bin == "" {
+			return nil, &MissingError{}
+		}
+	}
+	dir, err := os.MkdirTemp("", "fleet-pg")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Dir: dir, bin: bin}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	if c := credential(); c != nil {
+		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	var out bytes.Buffer
+	initdb := s.command("initdb", "-D", s.data(), "-U", superuser, "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
+	initdb.Stdout, initdb.Stderr = &out, &out
+	if err := initdb.Run(); err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, out.Bytes())
+	}
+	return s, s.Restart()
+}
+
+func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
+
+// Restart starts the server, which must have ended or never run.
+func (s *Server) Restart() error {
+	args := []string{"-D", s.data(), "-k", s.Dir}
+	for _, o := range options {
+		args = append(args, "-c", o)
+	}
+	s.cmd = s.command("postgres", args...)
+	log, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT // when this program is killed
+	s.done = make(chan struct{})
+	started := make(chan error, 1)
+	done := s.done
+	go func() {
+		runtime.LockOSThread() // Pdeathsig is sent when the thread ends
+		defer runtime.UnlockOSThread()
+		defer close(done)
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	return s.await()
+}
+
+// await waits until the server answers.
+func (s *Server) await() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		conn, err := pgx.Connect(ctx, s.URL("postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-s.done:
+			log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+			return fmt.Errorf("the Postgres server has ended: %s", log)
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond): // nothing signals that it is ready
+		}
+	}
+}
+
+// Kill ends the server at once, as a crash does, and waits for it. Restart starts it again.
+func (s *Server) Kill() error {
+	err := s.cmd.Process.Signal(syscall.SIGQUIT)
+	<-s.done
+	return err
+}
+
+// Stop ends the server and removes its directory.
+func (s *Server) Stop() error {
+	select {
+	case <-s.done:
+	default:
+		if err := s.Kill(); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(s.Dir)
+}
+
+// command returns a command of Postgres, which refuses to run as root.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...) //nolint:gosec // our own
+	cmd.Dir = s.Dir
+	cmd.Env = []string{"LC_ALL=C.UTF-8", "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential(), Setpgid: true} // a Ctrl-C is for the tests
+	return cmd
+}
+
+// credential returns whom the server runs as: this user, but not root.
+func credential() *syscall.Credential {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err1 == nil && err2 == nil {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		}
+	}
+	return nil
+}
+
+// findBin returns the directory of the programs of the newest Postgres that is installed; "" if none is.
+func findBin() string {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) > 0 {
+		version := func(path string) int {
+			n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+			return n
+		}
+		return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }))
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,30 @@
+package postgres
+
+import (
+	"context"
+	"time"
+)
+
+// The log is ordered by time, so old events are at its beginning. The newest event is always kept. Rows that another
+// transaction is about to change are left to the next time.
+const (
+	pruneEvents = `DELETE FROM events WHERE seq < (SELECT seq FROM sequencer WHERE id = 1) AND seq IN (
+			SELECT seq FROM (SELECT seq, time FROM events ORDER BY seq LIMIT $2) AS oldest WHERE time < $1)`
+	pruneRequests = `DELETE FROM requests WHERE (principal, id) IN (
+			SELECT principal, id FROM requests WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`
+	pruneTokens = `DELETE FROM tokens WHERE n IN (
+			SELECT n FROM tokens WHERE agent_uid <> '' AND revoked_at < $1 ORDER BY revoked_at LIMIT $2 FOR UPDATE SKIP LOCKED)`
+)
+
+// Prune removes what is old, see fleet.Store.
+func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	for _, query := range []string{pruneEvents, pruneRequests, pruneTokens} {
+		n := 0
+		counting := `WITH gone AS (` + query + ` RETURNING 1) SELECT count(*) FROM gone`
+		if err := s.one(ctx, func(row scanner) error { return row.Scan(&n) }, counting, before, limit); err != nil {
+			return removed, err
+		}
+		removed += n
+	}
+	return removed, nil
+}

@@ -1,0 +1,169 @@
+package postgres
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// scanner is a row of a result.
+type scanner interface{ Scan(dest ...any) error }
+
+// row is a row of a result whose texts are unescaped.
+type row struct{ pgx.Rows }
+
+// Scan reads the columns of the row.
+func (r row) Scan(dest ...any) error {
+	if err := r.Rows.Scan(dest...); err != nil {
+		return err
+	}
+	for _, d := range dest {
+		switch d := d.(type) {
+		case *string:
+			*d = unescape(*d)
+		case **string:
+			if *d != nil {
+				**d = unescape(**d)
+			}
+		}
+	}
+	return nil
+}
+
+// encode returns the arguments of a statement in the form in which they are kept.
+func encode(args []any) []any {
+	out := make([]any, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			out[i] = escape(v)
+		case []string:
+			texts := make([]string, len(v))
+			for j, text := range v {
+				texts[j] = escape(text)
+			}
+			out[i] = texts
+		default:
+			out[i] = arg
+		}
+	}
+	return out
+}
+
+// each calls f with every row of the query's result.
+func (t *readTx) each(f func(scanner) error, query string, args ...any) (err error) {
+	if t.err != nil {
+		return t.err
+	}
+	defer func() { err = plain(t.ctx, translate(err)) }()
+	b := &pgx.Batch{}
+	before := t.queueBefore(b)
+	if b.Len() == 0 {
+		rows, err := t.conn.Query(t.ctx, query, encode(args)...)
+		if err != nil {
+			return err
+		}
+		return read(rows, f)
+	}
+	b.Queue(query, encode(args)...)
+	r := t.conn.SendBatch(t.ctx, b)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := before(r); err != nil {
+		return err
+	}
+	rows, err := r.Query()
+	if err != nil {
+		return err
+	}
+	return read(rows, f)
+}
+
+func read(rows pgx.Rows, f func(scanner) error) error {
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(row{rows}); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// exec executes a write.
+func (t *tx) exec(query string, args ...any) error {
+	t.wrote = true
+	return t.each(func(scanner) error { return nil }, query, args...)
+}
+
+// revise updates an existing row and returns its new revision.
+func (t *tx) revise(query string, args ...any) (revision int64, err error) {
+	t.wrote = true
+	err = t.each(func(row scanner) error { return row.Scan(&revision) }, query, args...)
+	if err == nil && revision == 0 {
+		err = errors.New("it is not in the store")
+	}
+	return revision, err
+}
+
+// all returns every row of the query's result, converted by scan.
+func all[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	var out []T
+	err := t.each(func(row scanner) error {
+		v, err := scan(row)
+		out = append(out, v)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	return out, nil
+}
+
+// first returns the first row of the query's result, converted by scan; the zero value if there is none.
+func first[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+	got, err := all(t, scan, query, args...)
+	if err != nil || len(got) == 0 {
+		var none T
+		return none, err
+	}
+	return got[0], nil
+}
+
+func scanInt(row scanner) (n int, err error)       { return n, row.Scan(&n) }
+func scanInt64(row scanner) (n int64, err error)   { return n, row.Scan(&n) }
+func scanString(row scanner) (s string, err error) { return s, row.Scan(&s) }
+func scanBytes(row scanner) (b []byte, err error)  { return b, row.Scan(&b) }
+
+// maybe returns the time, or NULL for the zero time.
+func maybe(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// timeOf returns the time that was stored, zero for NULL.
+func timeOf(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// numbered returns the query with its question marks numbered.
+func numbered(query string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(query, "?") {
+		if i > 0 {
+			b.WriteString(mark(i))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// marks returns a question mark for each column of the list.
+func marks(columns string) string {
+	return "?" + strings.Repeat(", ?", strings.Count(columns, ","))
+}

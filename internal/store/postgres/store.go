@@ -1,0 +1,208 @@
+// Package postgres keeps the fleet in a Postgres database, which any number of replicas share.
+//
+// A write transaction takes advisory locks on what it reads by a key or a name, so that none of it changes before the commit,
+// and transactions on different agents do not wait for each other. Its events go into an inbox. After the commit, one statement
+// at a time moves what is in the inbox into the log and gives it the numbers that readers see, so a row that commits late gets a
+// late number and no reader skips it. Update returns when its events are in the log.
+//
+// Replicas tell each other of commits with notifications, at most one per replica in 20 ms, which are sent after the commit on a
+// connection of their own. A lost notification loses nothing. Where a pooler is in the way of LISTEN, replicas poll.
+//
+// After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"fleet/internal/fleet"
+)
+
+// ErrClosed is returned by every call on a closed store.
+var ErrClosed = errors.New("the store is closed")
+
+var _ fleet.Store = (*Store)(nil)
+
+// Config holds optional settings.
+type Config struct {
+	// Poll makes the store poll for commits of other replicas, without trying to be notified of them.
+	Poll bool
+	// KeepSchema makes Open refuse a database whose schema is not that of this program, in place of upgrading it.
+	KeepSchema bool
+	// Logger logs what goes on in the background; nil: nobody does.
+	Logger *slog.Logger
+}
+
+// These are numbers of connections. A replica has one more to listen with.
+const (
+	mainConns = 16 // for transactions, unless the URL has pool_max_conns
+	sideConns = 3  // for leases, stamping and notifying, which must not wait for transactions
+)
+
+// dialTimeout limits how long a connection may take, unless the URL has connect_timeout.
+const dialTimeout = 10 * time.Second
+
+// Store is a fleet.Store in a Postgres database. It is safe for concurrent use.
+type Store struct {
+	log     *slog.Logger
+	main    *pgxpool.Pool
+	side    *pgxpool.Pool
+	pulse   *pulse
+	stamper *stamper
+	full    fullness
+	seen    atomic.Int64 // a number that the log has reached
+
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup // pending calls
+}
+
+// IsURL reports whether the text is the URL of a Postgres database.
+func IsURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
+// Redact returns the URL without its password.
+func Redact(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "postgres://"
+	}
+	if q := u.Query(); q.Has("password") {
+		q.Set("password", "xxxxx")
+		u.RawQuery = q.Encode()
+	}
+	return u.Redacted()
+}
+
+// Open opens the store in the database and upgrades its schema. It refuses a database that a newer Fleet has written.
+func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
+	s := &Store{log: cfg.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	defer func() {
+		if err != nil {
+			s.closePools()
+			err = fmt.Errorf("open the store %s: %w", Redact(url), translate(err))
+		}
+	}()
+	if s.main, err = newPool(ctx, url, 0); err != nil {
+		return nil, err
+	}
+	if s.side, err = newPool(ctx, url, sideConns); err != nil {
+		return nil, err
+	}
+	if err := checkServer(ctx, s.side); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, s.side, cfg.KeepSchema); err != nil {
+		return nil, err
+	}
+	if _, err := s.LastSeq(ctx); err != nil {
+		return nil, err
+	}
+	s.pulse = newPulse(s.side, cfg.Poll, s.log)
+	s.stamper = newStamper(s.side, s.pulse, s.log)
+	return s, nil
+}
+
+// newPool returns a pool of at most n connections; 0 means what the URL says. It connects when a connection is needed.
+func newPool(ctx context.Context, url string, n int32) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("the URL cannot be read: it is like postgres://user:password@host:5432/database") // err may have the password
+	}
+	switch {
+	case n > 0:
+		c.MaxConns = n
+	case !strings.Contains(url, "pool_max_conns"):
+		c.MaxConns = mainConns
+	}
+	c.MinConns, c.MinIdleConns = 0, 0
+	if c.ConnConfig.ConnectTimeout == 0 {
+		c.ConnConfig.ConnectTimeout = dialTimeout
+	}
+	if c.ConnConfig.RuntimeParams["application_name"] == "" {
+		c.ConnConfig.RuntimeParams["application_name"] = "fleet"
+	}
+	c.AfterConnect = prepareConn
+	return pgxpool.NewWithConfig(ctx, c)
+}
+
+// sessionSettings hold whatever the database's defaults are. A transaction of a replica that was paused ends by itself, so
+// that its locks keep nobody waiting for long.
+const sessionSettings = `SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
+	SET idle_in_transaction_session_timeout = '15s'; SET client_min_messages = warning`
+
+func prepareConn(ctx context.Context, c *pgx.Conn) error {
+	_, err := c.Exec(ctx, sessionSettings, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// minVersion is the oldest version of Postgres that is tested, as server_version_num.
+const minVersion = 150000
+
+// checkServer returns an error if the server cannot keep a fleet.
+func checkServer(ctx context.Context, pool *pgxpool.Pool) error {
+	var version int
+	var encoding string
+	err := pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding')`).Scan(&version, &encoding)
+	switch {
+	case err != nil:
+		return err
+	case version < minVersion:
+		return fmt.Errorf("Postgres %d is too old: use version %d or newer", version/10000, minVersion/10000) //nolint:revive // a name
+	case encoding != "UTF8":
+		return fmt.Errorf("the database has the encoding %s: create it with ENCODING 'UTF8'", encoding)
+	}
+	return nil
+}
+
+// enter starts a call and leave ends it. Close waits in between.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+func (s *Store) leave() { s.calls.Done() }
+
+// Close waits for pending calls and closes the connections. Closing twice is not an error. Subscribers' channels stay open
+// without further notifications.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	s.calls.Wait()
+	if !first {
+		return nil
+	}
+	s.stamper.close()
+	s.pulse.close()
+	s.closePools()
+	return nil
+}
+
+func (s *Store) closePools() {
+	for _, p := range []*pgxpool.Pool{s.main, s.side} {
+		if p != nil {
+			p.Close()
+		}
+	}
+}

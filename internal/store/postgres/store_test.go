@@ -1,0 +1,59 @@
+package postgres_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	code := pgtest.Run(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		_, _ = os.Stderr.WriteString(err.Error())
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// reopenable is a store that the suite can reopen.
+type reopenable struct {
+	*postgres.Store
+	url string
+}
+
+func (r reopenable) Reopen(t *testing.T) fleet.Store { return openAt(t, r.url, postgres.Config{}) }
+
+func openAt(t testing.TB, url string, cfg postgres.Config) reopenable {
+	t.Helper()
+	s, err := postgres.Open(context.WithoutCancel(t.Context()), url, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return reopenable{s, url}
+}
+
+func open(t testing.TB) reopenable {
+	t.Helper()
+	return openAt(t, pgtest.URL(t), postgres.Config{})
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) fleet.Store { return open(t) })
+}
+
+func BenchmarkUpdate(b *testing.B)            { storetest.BenchmarkUpdate(b, open(b)) }
+func BenchmarkFindTasks100000(b *testing.B)   { storetest.BenchmarkFindTasks(b, open(b), 100_000) }
+func BenchmarkLastSeq(b *testing.B)           { storetest.BenchmarkLastSeq(b, open(b)) }
+func BenchmarkLease(b *testing.B)             { storetest.BenchmarkLease(b, open(b)) }
+func BenchmarkLiveAgentViews100(b *testing.B) { storetest.BenchmarkLiveAgentViews(b, open(b), 100) }
+func BenchmarkLiveAgentViews10000(b *testing.B) {
+	storetest.BenchmarkLiveAgentViews(b, open(b), 10_000)
+}

@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"fleet/internal/fleet"
+)
+
+const (
+	selectTools = `SELECT owner, agent, tool, created_at, updated_at FROM tools WHERE owner = $1 ORDER BY n`
+	putTool     = `INSERT INTO tools (owner, name, agent, tool, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (owner, name, agent) DO UPDATE SET tool = excluded.tool, updated_at = excluded.updated_at
+		RETURNING created_at`
+	deleteTool = `DELETE FROM tools WHERE owner = $1 AND name = $2 AND agent = $3`
+	hasTool    = `SELECT count(*) FROM tools WHERE owner = $1 AND name = $2 AND agent = $3`
+)
+
+func (t *readTx) Tools(owner string) ([]*fleet.RegisteredTool, error) {
+	t.lock(lockTools, owner)
+	return all(t, scanTool, selectTools, owner)
+}
+
+func (t *tx) PutTool(tool *fleet.RegisteredTool) (replaced bool, err error) {
+	if err := t.grow(); err != nil {
+		return false, err
+	}
+	t.lock(lockTools, tool.Owner)
+	b, err := json.Marshal(tool.Tool)
+	if err != nil {
+		return false, t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
+	}
+	had, err := first(&t.readTx, scanInt, hasTool, tool.Owner, tool.Name, tool.Agent)
+	if err != nil {
+		return false, err
+	}
+	t.wrote = true
+	created, err := first(&t.readTx, scanTime, putTool, tool.Owner, tool.Name, tool.Agent, string(b),
+		tool.CreatedAt, tool.UpdatedAt)
+	if err != nil {
+		return false, t.failed(fmt.Errorf("keep tool %q: %w", tool.Name, err))
+	}
+	tool.CreatedAt = timeOf(created)
+	return had > 0, nil
+}
+
+func (t *tx) DeleteTool(owner, name, agent string) error {
+	t.lock(lockTools, owner)
+	if err := t.exec(deleteTool, owner, name, agent); err != nil {
+		return t.failed(fmt.Errorf("remove tool %q: %w", name, err))
+	}
+	return nil
+}
+
+func scanTool(row scanner) (*fleet.RegisteredTool, error) {
+	var (
+		r                fleet.RegisteredTool
+		tool             []byte
+		created, updated *time.Time
+	)
+	if err := row.Scan(&r.Owner, &r.Agent, &tool, &created, &updated); err != nil {
+		return nil, err
+	}
+	r.CreatedAt, r.UpdatedAt = timeOf(created), timeOf(updated)
+	return &r, json.Unmarshal(tool, &r.Tool)
+}
+
+func scanTime(row scanner) (at *time.Time, err error) { return at, row.Scan(&at) }

@@ -1,0 +1,250 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"fleet/internal/fleet"
+)
+
+var errOver = errors.New("the transaction is over: use it inside its function only")
+
+// errEarly means that a view shows changes whose events are not in the log yet.
+var errEarly = errors.New("the events of the view are not in the log yet")
+
+const (
+	beginUpdate = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
+	beginView   = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
+	// holdLease keeps the lease from being taken before the commit.
+	holdLease = `SELECT count(*) FROM (SELECT 1 FROM leases WHERE key = $1 AND epoch = $2 FOR SHARE) AS held`
+)
+
+// endTimeout limits how long a COMMIT or ROLLBACK may take, which its caller's context does not end.
+const endTimeout = 30 * time.Second
+
+// readTx is a read transaction. It holds the context of its call, because the port's methods take none. The transaction
+// begins with its first statement.
+type readTx struct {
+	ctx   context.Context //nolint:containedctx // see above
+	conn  *pgxpool.Conn
+	begin string // the statement that begins the transaction; "" once it was sent
+	view  bool
+	last  bool  // the view is shown also when its events are not in the log yet
+	err   error // the first failure, or errOver
+	locks locks
+}
+
+// tx is a write transaction.
+type tx struct {
+	readTx
+	wrote  bool
+	full   *fullness
+	events []*fleet.Event // appended, written at the commit
+}
+
+// Update runs fn in a transaction, see fleet.Store.
+func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	var t *tx
+	var ids []int64
+	after := s.seen.Load()
+	err := s.retry(ctx, func() (again bool, err error) {
+		t = &tx{readTx: readTx{ctx: ctx, begin: beginUpdate}, full: &s.full}
+		return s.run(&t.readTx, func() error { return fn(t) }, func() (err error) {
+			ids, err = t.commit()
+			return err
+		})
+	})
+	s.full.saw(err)
+	switch {
+	case err != nil || !t.wrote && len(ids) == 0:
+		return err
+	case len(ids) == 0:
+		s.pulse.committed()
+		return nil
+	}
+	s.number(ctx, t.events, ids, after)
+	return nil
+}
+
+// View runs fn on one consistent state, see fleet.Store.
+func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	for tries := 1; ; tries++ {
+		err := s.retry(ctx, func() (again bool, err error) {
+			t := &readTx{ctx: ctx, begin: beginView, view: true, last: tries == maxTries}
+			return s.run(t, func() error { return fn(t) }, t.commit)
+		})
+		if !errors.Is(err, errEarly) {
+			return err
+		}
+		if err := s.stamper.stamp(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// maxTries is how often a transaction is tried.
+const maxTries = 20
+
+// retry repeats f while it says so, when other transactions were in the way or the connection was cut before the commit.
+func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) error {
+	for tries := 1; ; tries++ {
+		again, err := f()
+		if !again || tries == maxTries || ctx.Err() != nil {
+			return plain(ctx, err)
+		}
+		pause := time.Duration(rand.Int64N(int64(min(time.Millisecond<<tries, 200*time.Millisecond)))) //nolint:gosec // to spread retries
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// run calls f with a connection and then commit. It rolls back if f fails, panics or ends its goroutine, or if the context is
+// done before the commit. again says that the same may succeed later.
+func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
+	if err := t.ctx.Err(); err != nil {
+		return false, err
+	}
+	if t.conn, err = s.main.Acquire(t.ctx); err != nil {
+		return false, translate(err)
+	}
+	committed := false
+	defer func() {
+		t.err = errOver
+		if !committed && t.begin == "" {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
+			_, _ = t.conn.Exec(ctx, "ROLLBACK") // the pool closes a connection that is still in a transaction
+			cancel()
+		}
+		t.conn.Release()
+	}()
+	if err := f(); err != nil || t.err != nil {
+		if t.err != nil && retryable(t.err) {
+			return true, t.err
+		}
+		if errors.Is(t.err, errEarly) {
+			return false, errEarly
+		}
+		return false, cmp.Or(err, t.err)
+	}
+	if err := t.ctx.Err(); err != nil {
+		return false, err
+	}
+	if err := commit(); err != nil {
+		return conflict(err), translate(err)
+	}
+	committed = true
+	return false, nil
+}
+
+// commit ends the transaction of a view.
+func (t *readTx) commit() error {
+	if t.begin != "" {
+		return nil // nothing was read
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
+	defer cancel()
+	_, err := t.conn.Exec(ctx, "COMMIT")
+	return err
+}
+
+// commit writes the events and commits, and returns the ids of the events in the inbox.
+func (t *tx) commit() (ids []int64, err error) {
+	if len(t.events) > 0 {
+		t.wrote = true
+	}
+	if t.begin != "" && !t.wrote {
+		return nil, nil
+	}
+	b := &pgx.Batch{}
+	before := t.queueBefore(b)
+	if len(t.events) > 0 {
+		b.Queue(insertEvents, eventArgs(t.events)...)
+	}
+	b.Queue("COMMIT")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
+	defer cancel()
+	r := t.conn.SendBatch(ctx, b)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := before(r); err != nil {
+		return nil, err
+	}
+	if len(t.events) > 0 {
+		rows, err := r.Query()
+		if err != nil {
+			return nil, err
+		}
+		if ids, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
+			return nil, err
+		}
+	}
+	tag, err := r.Exec()
+	if err == nil && tag.String() != "COMMIT" {
+		err = errors.New("the database has rolled the transaction back")
+	}
+	return ids, err
+}
+
+// queueBefore queues what must precede the next statement: the beginning of the transaction, and locks. The returned function
+// reads the results.
+func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
+	var read []func(pgx.BatchResults) error
+	exec := func(r pgx.BatchResults) error { _, err := r.Exec(); return err }
+	if t.begin != "" {
+		b.Queue(t.begin)
+		t.begin = ""
+		read = append(read, exec)
+		if l, ok := fleet.LeaseFrom(t.ctx); ok && !t.view {
+			b.Queue(holdLease, l.Key, l.Epoch)
+			read = append(read, func(r pgx.BatchResults) error {
+				var n int
+				err := r.QueryRow().Scan(&n)
+				if err == nil && n == 0 {
+					err = fleet.ErrLeaseLost
+				}
+				return err
+			})
+		}
+	}
+	for range t.locks.queue(b) {
+		read = append(read, exec)
+	}
+	return func(r pgx.BatchResults) error {
+		for _, f := range read {
+			if err := f(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// failed records that a call has failed with err, so that the transaction fails too.
+func (t *readTx) failed(err error) error {
+	t.err = cmp.Or(t.err, err)
+	return err
+}
+
+// grow returns the error of a full store if there is no space for what is to be added. The transaction can go on.
+func (t *tx) grow() error {
+	if _, full := t.full.now(); full {
+		return fleet.ErrStoreFull
+	}
+	return nil
+}

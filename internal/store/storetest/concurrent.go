@@ -1,0 +1,189 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// concurrentCases have transactions that go on at the same time, also in two processes. A store may let them wait for each
+// other.
+var concurrentCases = []testCase{
+	{"an event that is committed late is not skipped", func(t *testing.T, s fleet.Store) {
+		other := reopen(t, s)
+		for range 5 {
+			inside, goOn := make(chan struct{}), make(chan struct{})
+			late, early := make(chan error, 1), make(chan error, 1)
+			after, err := s.LastSeq(t.Context())
+			require.NoError(t, err)
+			go func() {
+				late <- s.Update(t.Context(), func(tx fleet.Tx) error {
+					require.NoError(t, tx.Append(newEvent(fleet.EventAgentChanged, newAgent("u1", "a", "alice"), "late")))
+					if _, err := tx.Agent("u1"); err != nil {
+						return err
+					}
+					close(inside)
+					<-goOn
+					return nil
+				})
+			}()
+			<-inside
+			go func() {
+				early <- other.Update(t.Context(), func(tx fleet.Tx) error {
+					return tx.Append(newEvent(fleet.EventAgentChanged, newAgent("u2", "b", "bob"), "early"))
+				})
+			}()
+			var seen []fleet.Event
+			read := func() {
+				page := events(t, other, fleet.EventFilter{}, after, 10)
+				if seen = append(seen, page...); len(page) > 0 {
+					after = page[len(page)-1].Seq
+				}
+			}
+			select {
+			case err := <-early:
+				require.NoError(t, err)
+				read()
+				require.Len(t, seen, 1)
+				early <- nil
+			case <-time.After(20 * time.Millisecond): // it waits for the other one
+			}
+			close(goOn)
+			require.NoError(t, <-late)
+			require.NoError(t, <-early)
+			read()
+			require.Len(t, seen, 2)
+			require.NotEqual(t, seen[0].Text, seen[1].Text)
+		}
+	}},
+
+	{"a limit that each checks before it adds holds for all", func(t *testing.T, s fleet.Store) {
+		both := []fleet.Store{s, reopen(t, s)}
+		const limit = 5
+		errs := together(30, func(i int) error {
+			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
+				h, err := tx.Holdings("alice")
+				if err != nil {
+					return err
+				}
+				if h.AllAgents() >= limit {
+					return errTest
+				}
+				return tx.InsertAgent(newAgent(id("u", i), id("a", i), "alice"))
+			})
+		})
+		require.Len(t, errs, 30-limit)
+		for _, err := range errs {
+			require.ErrorIs(t, err, errTest)
+		}
+		require.Equal(t, limit, holdings(t, s, "alice").AllAgents())
+	}},
+
+	{"what is not there does not come while it matters", func(t *testing.T, s fleet.Store) {
+		both := []fleet.Store{s, reopen(t, s)}
+		for i := range 20 { // either the agent gets a task, or it is deleted
+			a := newAgent(id("u", i), id("a", i), "alice")
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
+			errs := together(2, func(n int) error {
+				return both[n].Update(t.Context(), func(tx fleet.Tx) error {
+					agents, err := tx.AgentsByName(a.Name, "alice")
+					if err != nil || len(agents) == 0 {
+						return errTest
+					}
+					task, err := tx.ActiveTask(a.UID)
+					switch {
+					case err != nil:
+						return err
+					case task != nil:
+						return errTest
+					case n == 0:
+						return tx.InsertTask(newTask(id("t", i), a))
+					}
+					agents[0].State, agents[0].DeletedAt = fleet.StateDeleted, noon
+					return tx.UpdateAgent(agents[0])
+				})
+			})
+			require.Len(t, errs, 1)
+			require.ErrorIs(t, errs[0], errTest)
+		}
+	}},
+
+	{"a name is looked for and taken once", func(t *testing.T, s fleet.Store) {
+		both := []fleet.Store{s, reopen(t, s)}
+		var added [10]bool
+		require.Empty(t, together(len(added), func(i int) error {
+			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
+				added[i] = false
+				agents, err := tx.AgentsByName("papi", "")
+				if err != nil || len(agents) > 0 {
+					return err
+				}
+				added[i] = true
+				return tx.InsertAgent(newAgent(id("u", i), "papi", id("owner", i)))
+			})
+		}))
+		require.Len(t, read(t, s, fleet.ReadTx.Agents), 1)
+	}},
+
+	{"two that need the same in another order both get it", func(t *testing.T, s fleet.Store) {
+		both := []fleet.Store{s, reopen(t, s)}
+		one, two := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.InsertAgent(one))
+			return tx.InsertAgent(two)
+		})
+		require.Empty(t, together(10, func(i int) error {
+			uids := []string{"u1", "u2"}
+			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
+				for n := range uids {
+					a, err := tx.Agent(uids[(n+i)%2])
+					if err != nil {
+						return err
+					}
+					a.Attempts++
+					if err := tx.UpdateAgent(a); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}))
+		for _, a := range read(t, s, fleet.ReadTx.Agents) {
+			require.Equal(t, one.Attempts+10, a.Attempts)
+		}
+	}},
+
+	{"a view that knows of a task's end has its events", func(t *testing.T, s fleet.Store) {
+		other := reopen(t, s)
+		a := withAgent(t, s)
+		for i := range 20 {
+			task := newTask(id("t", i), a)
+			update(t, s, func(tx fleet.Tx) error { return tx.InsertTask(task) })
+			done := make(chan error, 1)
+			go func() {
+				done <- s.Update(t.Context(), func(tx fleet.Tx) error {
+					task.Status, task.EndedAt = fleet.TaskCompleted, noon
+					e := newEvent(fleet.EventTaskEnded, a, "")
+					e.TaskID = task.ID
+					require.NoError(t, tx.Append(e))
+					return tx.UpdateTask(task)
+				})
+			}()
+			for ended := false; !ended; {
+				var log []fleet.Event
+				view(t, other, func(tx fleet.ReadTx) error {
+					task, err := tx.Task(task.ID)
+					require.NoError(t, err)
+					ended = !task.Active()
+					log, err = tx.Events(fleet.EventFilter{TaskID: task.ID}, 0, 10)
+					return err
+				})
+				require.Equal(t, ended, len(log) == 1)
+			}
+			require.NoError(t, <-done)
+		}
+	}},
+}
