@@ -21,6 +21,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/state"
+	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/sqlite"
 	"fleet/internal/toolset/lifecycle"
 )
@@ -88,10 +89,9 @@ var emptyStore = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path) //nolint:gosec // made above
 })
 
+// newTestFleet returns a fleet over SQLite; over Postgres when `make test-postgres` runs the tests.
 func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	t.Helper()
-	db, err := emptyStore()
-	require.NoError(t, err)
 	cfg := DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"fake"}
 	cfg.Limits = c.Limits
@@ -107,7 +107,13 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 		c.Config(&cfg)
 	}
 	require.NoError(t, cfg.Validate())
-	require.NoError(t, os.WriteFile(filepath.Join(cfg.Data, "fleet.db"), db, 0o600))
+	if pgtest.Needed() {
+		cfg.Store = pgtest.URL(t)
+	} else {
+		db, err := emptyStore()
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(cfg.sqlitePath(), db, 0o600))
+	}
 
 	f := &testFleet{
 		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, mcps: map[string]*client.Client{},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 
@@ -24,7 +23,6 @@ import (
 	"fleet/internal/reconcile"
 	"fleet/internal/service"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite"
 	"fleet/internal/toolset/lifecycle"
 	"fleet/internal/toolset/providers"
 	"fleet/internal/toolset/sessions"
@@ -88,7 +86,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err := checkData(cfg.Data); err != nil {
 		return nil, err
 	}
-	if a.store, err = sqlite.Open(ctx, filepath.Join(cfg.Data, "fleet.db"), sqlite.Config{}); err != nil {
+	if a.store, err = cfg.openStore(ctx, log); err != nil {
 		return nil, err
 	}
 	defer func() {

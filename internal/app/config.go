@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"fleet/internal/runner"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/state"
+	"fleet/internal/store/postgres"
 	"fleet/internal/toolset/lifecycle"
 	"fleet/internal/toolset/providers"
 	"fleet/internal/toolset/sessions"
@@ -32,6 +34,7 @@ type Config struct {
 	HTTP         string        `yaml:"http" help:"address for REST, MCP and the API page"`
 	GRPC         string        `yaml:"grpc" help:"address for gRPC"`
 	Data         string        `yaml:"data" help:"directory for the database, the agents and their work"`
+	Store        string        `yaml:"store" help:"where the fleet is kept: empty for SQLite in data, or postgres://USER@HOST/DATABASE, which several servers can share"`
 	Auth         string        `yaml:"auth" help:"who may call: none (loopback addresses only) or tokens"`
 	AnyLocalUser bool          `yaml:"any_local_user" help:"with auth none: serve every user of this machine, not only the server's own"`
 	Places       []string      `yaml:"places" help:"where agents live, one or several: local, coder, cagent, or fake (nothing real, for trying clients)"`
@@ -120,6 +123,9 @@ const (
 func (c Config) Validate() error {
 	if c.Auth != AuthNone && c.Auth != AuthTokens {
 		return fmt.Errorf("auth is %q: it is none or tokens", c.Auth)
+	}
+	if c.Store != "" && !postgres.IsURL(c.Store) {
+		return errors.New("store is not a URL like postgres://USER@HOST/DATABASE: leave it out for SQLite in the data directory") // it may have a password
 	}
 	if err := c.validatePlaces(); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fleet/internal/face/wire"
+	"fleet/internal/store/postgres"
 )
 
 // ConfigFile is the name of the configuration file.
@@ -80,6 +81,9 @@ func readFlags(flags *pflag.FlagSet, c *Config) error {
 	}
 	for _, s := range settings(c) {
 		if f := flags.Lookup(s.flag()); f != nil && f.Changed {
+			if text := f.Value.(*setting).text; s.key == "store" && postgres.HasPassword(text) {
+				return errors.New("--store has a password, which other users of this machine can read: give it in FLEET_STORE, fleet.yaml, PGPASSWORD or ~/.pgpass")
+			}
 			if err := s.Set(f.Value.(*setting).text); err != nil {
 				return fmt.Errorf("--%s: %w", s.flag(), err)
 			}

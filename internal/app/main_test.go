@@ -4,6 +4,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"fleet/internal/store/postgres/pgtest"
 )
 
 // TestMain makes the test binary the program too, where a server under test starts itself for a run.
@@ -11,5 +13,5 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{shimCommand, acpCommand, askCommand, modelCommand}, os.Args[1]) {
 		os.Exit(Main(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	os.Exit(pgtest.Run(m))
 }

@@ -155,7 +155,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
 	go func() { ended <- s.http.Serve(s.httpListener) }()
 	s.log.InfoContext(ctx, "fleet is up", slog.String("http", s.HTTPAddr()), slog.String("grpc", s.GRPCAddr()),
-		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth), slog.String("data", s.cfg.Data))
+		slog.Any("places", s.cfg.Places), slog.String("auth", s.cfg.Auth), slog.String("data", s.cfg.Data), slog.String("store", s.cfg.shownStore()))
 
 	s.warn(ctx)
 

@@ -28,10 +28,12 @@ import (
 	"fleet/internal/reconcile"
 	"fleet/internal/runner/driver"
 	"fleet/internal/state"
+	"fleet/internal/store/postgres/pgtest"
 )
 
 const (
 	dataEnv  = "CRASH_TEST_DATA"
+	storeEnv = "CRASH_TEST_STORE"
 	pointEnv = "CRASH_TEST_POINT"
 )
 
@@ -53,7 +55,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(pgtest.Run(m))
 }
 
 // witness is a directory beside the data, in which tasks leave what outlives them.
@@ -68,7 +70,7 @@ func serve(data, point string) error {
 	cfg.Local.Projects = []local.Project{{
 		Name: "shell", Write: []string{witness(data)}, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}},
 	}}
-	cfg.Sessions.AgentsDir = definitions(data)
+	cfg.Sessions.AgentsDir, cfg.Store = definitions(data), os.Getenv(storeEnv)
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log:  os.Stderr,
 		Core: func(c *state.Config) { c.LeaseTTL = 500 * time.Millisecond },
@@ -92,8 +94,9 @@ func serve(data, point string) error {
 
 // supervisor keeps a server running: the first one dies at the point, the next ones do not.
 type supervisor struct {
-	t    *testing.T
-	data string
+	t     *testing.T
+	data  string
+	store string // see app.Config
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -106,6 +109,9 @@ type supervisor struct {
 func supervise(t *testing.T, point string) *supervisor {
 	dir := t.TempDir()
 	s := &supervisor{t: t, data: filepath.Join(dir, "data"), done: make(chan struct{})}
+	if pgtest.Needed() {
+		s.store = pgtest.URL(t)
+	}
 	for _, dir := range []string{witness(s.data), definitions(s.data)} {
 		require.NoError(t, os.Mkdir(dir, 0o700))
 	}
@@ -137,7 +143,7 @@ func supervise(t *testing.T, point string) *supervisor {
 
 func (s *supervisor) begin(point string) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), dataEnv+"="+s.data, pointEnv+"="+point, "ANTHROPIC_API_KEY="+stubKey)
+	cmd.Env = append(os.Environ(), dataEnv+"="+s.data, storeEnv+"="+s.store, pointEnv+"="+point, "ANTHROPIC_API_KEY="+stubKey)
 	cmd.Stderr = &logs{t: s.t}
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,24 +64,6 @@ type Store struct {
 	mu     sync.Mutex
 	closed bool
 	calls  sync.WaitGroup // pending calls
-}
-
-// IsURL reports whether the text is the URL of a Postgres database.
-func IsURL(text string) bool {
-	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
-}
-
-// Redact returns the URL without its password.
-func Redact(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "postgres://"
-	}
-	if q := u.Query(); q.Has("password") {
-		q.Set("password", "xxxxx")
-		u.RawQuery = q.Encode()
-	}
-	return u.Redacted()
 }
 
 // Open opens the store in the database and upgrades its schema. It refuses a database that a newer Fleet has written.

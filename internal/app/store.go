@@ -1,0 +1,30 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"fleet/internal/fleet"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/sqlite"
+)
+
+// sqlitePath is the file of the embedded store.
+func (c Config) sqlitePath() string { return filepath.Join(c.Data, "fleet.db") }
+
+// openStore opens the store that the configuration names, and upgrades its schema.
+func (c Config) openStore(ctx context.Context, log *slog.Logger) (fleet.Store, error) {
+	if c.Store != "" {
+		return postgres.Open(ctx, c.Store, postgres.Config{Logger: log})
+	}
+	return sqlite.Open(ctx, c.sqlitePath(), sqlite.Config{})
+}
+
+// shownStore returns what logs may say of where the fleet is kept.
+func (c Config) shownStore() string {
+	if c.Store != "" {
+		return postgres.Redact(c.Store)
+	}
+	return c.sqlitePath()
+}
