@@ -115,7 +115,7 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	ctx = tool.WithMaxResult(outgoing(ctx, header.Get("Authorization")), e.most)
+	ctx, out.result = tool.WithAssembled(tool.WithMaxResult(outgoing(ctx, header.Get("Authorization")), e.most))
 	if strings.Contains(header.Get("Accept"), "text/event-stream") {
 		ctx = tool.WithNotify(ctx, out.notify)
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"google.golang.org/grpc/status"
@@ -40,14 +41,13 @@ func open(message []byte) (envelope, *rpcError) {
 	if err := wire.Check(message); err != nil {
 		return envelope{}, &rpcError{Code: mcp.PARSE_ERROR, Message: status.Convert(err).Message()}
 	}
-	if !json.Valid(message) {
+	var e envelope
+	// mcp-go refuses a member of the wrong type, and knows the request's id if it could be read.
+	if _, broken := errors.AsType[*json.SyntaxError](json.Unmarshal(message, &e)); broken {
 		return envelope{}, &rpcError{Code: mcp.PARSE_ERROR, Message: "The message is not valid JSON."}
 	}
-	var e envelope
 	switch first := bytes.TrimSpace(message)[0]; first {
 	case '{':
-		// mcp-go refuses a member of the wrong type, and knows the request's id if it could be read.
-		_ = json.Unmarshal(message, &e)
 		return e, nil
 	case '[':
 		return e, &rpcError{Code: mcp.INVALID_REQUEST, Message: "Batches are not supported; send each message by itself."}

@@ -155,6 +155,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 		}
 	}()
 	progress := false
+	ctx, result := tool.WithAssembled(ctx)
 	r := s.server.HandleMessage(tool.WithNotify(ctx, func(n mcp.JSONRPCNotification) error {
 		progress = true
 		return s.notify(n)
@@ -174,7 +175,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 		s.log.ErrorContext(ctx, "marshal response", slog.String("method", m.Method), slog.Any("error", err))
 		return (&rpcError{mcp.INTERNAL_ERROR, "The answer cannot be written as JSON."}).response(m.ID)
 	}
-	return b
+	return result.Append(nil, b)
 }
 
 // notify sends a notification.

@@ -5,24 +5,32 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"fleet/internal/face/mcp/tool"
 )
+
+// buffers are reused by responses, which are much larger than all else that a call needs.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // stream is the HTTP response to one message. It starts as mcp-go's plain response and becomes an event stream with the
 // first notification. notify writes its notification before it returns. mcp-go does not know about the stream: the JSON
-// that it writes at the end becomes the last event.
+// that it writes at the end, in one piece, becomes the last event.
 type stream struct {
 	w       http.ResponseWriter
 	timeout time.Duration
-	begin   func() string // makes a session when the message is answered without an error; nil for most messages
+	begin   func() string   // makes a session when the message is answered without an error; nil for most messages
+	result  *tool.Assembled // what is put into the JSON that mcp-go writes
 
 	mu     sync.Mutex
 	events bool         // notifications were sent
-	result bytes.Buffer // what mcp-go wrote after the first notification
+	status int          // to be sent before the JSON; 0 if there is none, or it was sent
+	last   bytes.Buffer // what mcp-go wrote after the first notification
 }
 
 // notify sends a notification before it returns, so that progress is not lost: see tool.Notify.
@@ -63,15 +71,17 @@ func (s *stream) event(data []byte) error {
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if result := bytes.TrimSpace(s.result.Bytes()); len(result) > 0 {
-		_ = s.event(result) // the client has disconnected
+	s.sendStatus()
+	if last := bytes.TrimSpace(s.last.Bytes()); len(last) > 0 {
+		_ = s.event(s.result.Append(nil, last)) // the client has disconnected
 	}
 }
 
 // Header returns the header of the response. Changing it has no effect after the stream has begun.
 func (s *stream) Header() http.Header { return s.w.Header() }
 
-// WriteHeader sends the header. The answer that begins a session carries the new session's id.
+// WriteHeader sets the status, which is sent before the body. The answer that begins a session carries the new session's
+// id.
 func (s *stream) WriteHeader(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +91,15 @@ func (s *stream) WriteHeader(code int) {
 	if s.begin != nil && code == http.StatusOK {
 		s.w.Header().Set(server.HeaderKeySessionID, s.begin())
 	}
-	s.w.WriteHeader(code)
+	s.status = code
+}
+
+// sendStatus sends the status, if it was set and not sent.
+func (s *stream) sendStatus() {
+	if s.status != 0 && !s.events {
+		s.w.WriteHeader(s.status)
+	}
+	s.status = 0
 }
 
 // Write sends what mcp-go writes. After the first notification it keeps it for the last event.
@@ -89,14 +107,26 @@ func (s *stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.events {
-		return s.result.Write(b)
+		return s.last.Write(b)
 	}
-	return s.w.Write(b)
+	buffer, _ := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	*buffer = s.result.Append((*buffer)[:0], b)
+	response := *buffer
+	if s.status != 0 && len(response) > len(b) {
+		s.Header().Set("Content-Length", strconv.Itoa(len(response))) // net/http sets it for small bodies only
+	}
+	s.sendStatus()
+	if _, err := s.w.Write(response); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // Flush flushes the response. mcp-go streams only through an http.Flusher.
 func (s *stream) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sendStatus()
 	_ = http.NewResponseController(s.w).Flush()
 }

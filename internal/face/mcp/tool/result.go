@@ -83,7 +83,7 @@ func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (prot
 		return failure(ctx, err)
 	}
 	if len(b) <= most {
-		return success(b, "")
+		return success(ctx, b, "")
 	}
 	keep := ""
 	if s.Portion.use(q.ProtoReflect()) {
@@ -93,13 +93,13 @@ func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (prot
 		keep = s.Portion.Of
 	}
 	if len(b) <= most {
-		return success(b, "")
+		return success(ctx, b, "")
 	}
 	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, keep: keep, most: most - noteRoom}
 	if b, err = short.run(); err != nil {
 		return failure(ctx, err)
 	}
-	return success(b, short.note())
+	return success(ctx, b, short.note())
 }
 
 // lower repeats the call with lower limits until the answer fits, or until something else makes it large.
@@ -275,8 +275,14 @@ func fieldAt(d protoreflect.MessageDescriptor, path string) protoreflect.FieldDe
 
 // success returns the JSON as structured content, and as text for clients that read only text. A note becomes a second
 // text.
-func success(b []byte, note string) *mcp.CallToolResult {
-	r := &mcp.CallToolResult{Content: []mcp.Content{mcp.NewTextContent(string(b))}, StructuredContent: json.RawMessage(b)}
+func success(ctx context.Context, b []byte, note string) *mcp.CallToolResult {
+	r := &mcp.CallToolResult{}
+	if a, ok := ctx.Value(assembledKey{}).(*Assembled); ok {
+		a.result = b
+		r.Content, r.StructuredContent = []mcp.Content{mcp.NewTextContent(placeholder)}, placeholder
+	} else {
+		r.Content, r.StructuredContent = []mcp.Content{mcp.NewTextContent(string(b))}, json.RawMessage(b)
+	}
 	if note != "" {
 		r.Content = append(r.Content, mcp.NewTextContent(note))
 	}

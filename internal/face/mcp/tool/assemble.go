@@ -1,0 +1,46 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"fleet/internal/face/wire"
+)
+
+// Assembled keeps the result of one call out of the response while mcp-go writes it. A result is in a response twice, as
+// structured content and as text, and mcp-go would check and copy both at every level that it nests them in. It gets a
+// placeholder instead, and the transport puts the result into what mcp-go has written.
+type Assembled struct{ result []byte }
+
+type assembledKey struct{}
+
+// placeholder takes the place of a result.
+const placeholder = "the result of the call"
+
+var quotedPlaceholder = []byte(`"` + placeholder + `"`)
+
+// WithAssembled returns a context for one call, whose response must be passed through Append.
+func WithAssembled(ctx context.Context) (context.Context, *Assembled) {
+	a := &Assembled{}
+	return context.WithValue(ctx, assembledKey{}, a), a
+}
+
+// Append appends the response to b, with the result in its two places: as text, and then as structured content. They are
+// the last ones, so that an id which equals the placeholder stays.
+func (a *Assembled) Append(b, written []byte) []byte {
+	if a == nil || a.result == nil {
+		return append(b, written...)
+	}
+	structured := bytes.LastIndex(written, quotedPlaceholder)
+	text := bytes.LastIndex(written[:max(0, structured)], quotedPlaceholder)
+	if text < 0 { // not the response to the call
+		return append(b, written...)
+	}
+	b = slices.Grow(b, len(written)+len(a.result)*5/2) // in the text each quote has a backslash
+	b = append(b, written[:text]...)
+	b = wire.AppendString(b, string(a.result))
+	b = append(b, written[text+len(quotedPlaceholder):structured]...)
+	b = append(b, a.result...)
+	return append(b, written[structured+len(quotedPlaceholder):]...)
+}
