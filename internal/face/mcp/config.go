@@ -1,5 +1,9 @@
 // Package mcp is the MCP face of Fleet: the tools that are generated from the API, over streamable HTTP and over stdio.
 // It uses only the API, through a gRPC connection, and has no rules of its own.
+//
+// Package app serves it beside REST, and on standard input and output for `fleet mcp`. It calls the gRPC services
+// through an in-process connection and runs tools with package tool. It must never import the core, and no other
+// package may import mcp-go.
 package mcp
 
 import (

@@ -1,4 +1,7 @@
-// Package rpc is the gRPC face. It turns requests into calls of the core, results into responses, and core errors into
-// statuses. It has no rules of its own. REST, MCP and the CLI reach the core through it, so its interceptors do what
-// every call needs: identification of the caller, recovery from panics, and the log.
+// Package rpc is the gRPC face. It turns requests into calls of the core, results into messages, and core errors into
+// statuses. REST, MCP and the CLI reach the core through it, so its interceptors do what every call needs: they
+// identify the caller, recover from panics, and log.
+//
+// It is the only face that knows the core, and it must never have rules of its own: a rule that lives here is missing
+// elsewhere.
 package rpc

@@ -1,6 +1,8 @@
 // Package agentfile reads and appends to files that an agent can replace. An agent could replace such a file with a
 // named pipe, a device, a socket or a symbolic link, so that opening it would block forever or open another file. The
 // functions of this package never block, and accept only regular files and directories.
+//
+// Places and runners use it for every file that an agent can write, and never package os directly.
 package agentfile
 
 import (

@@ -12,4 +12,7 @@
 // The library is made for interactive use. Here nobody is asked for permission: the definition and the configuration
 // decide what a tool may do (policy.go, guard.go). All requests to models pass a gate (gate.go), which ends runs: after
 // an interrupt or a reported result, it lets no request through.
+//
+// Package app creates it, and the core calls it through fleet.Place. It runs processes with package runner. It must
+// never run a tool in the server's process that touches the machine, and no other package may import the library.
 package cagent

@@ -8,4 +8,7 @@
 // memory only saves requests, or tells the outcome of a run whose conversation is gone.
 //
 // Coder's own Tasks are not used. They are deprecated upstream, and have no history, parameters or queue.
+//
+// Package app creates it, and the core calls it through fleet.Place. It calls Coder's API, and runs tasks with package
+// remote or agentapi. It must never touch a workspace that is not an agent's, and no other package may import codersdk.
 package coder

@@ -19,4 +19,7 @@
 //	agents/UID/stopped      there while the agent is stopped
 //	kept/NAME-UID/          work that was uncommitted when its agent was deleted
 //	repositories/           copies of repositories that are elsewhere
+//
+// Package app creates it, and the core calls it through fleet.Place. It runs tasks with package runner. It must never
+// pass the server's environment to an agent, or change a repository other than by adding the agent's commits.
 package local

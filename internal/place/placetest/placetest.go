@@ -4,6 +4,9 @@
 //
 // The suite waits for signals: output, and ends of runs. It polls only for the state of a workspace, for which the port
 // has no signal.
+//
+// The tests of places call Run. The package may import the core, and never a particular place: what differs is in the
+// Harness.
 package placetest
 
 import (

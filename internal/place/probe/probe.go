@@ -1,5 +1,8 @@
 // Package probe examines what providers consist of: URLs, and programs on this machine. It implements
 // providers.Outside, which interprets the results.
+//
+// Package app gives it to the toolset providers. It must never send a key or a prompt: it only finds out whether
+// something answers.
 package probe
 
 import (

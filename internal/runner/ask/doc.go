@@ -1,13 +1,15 @@
-// Package ask lets the program of an agent ask: whether it may use a tool, or a question that a person answers.
+// Package ask lets an agent's program ask for permission to use a tool, or ask a question that a person answers.
 //
 // The program is confined and cannot connect to the supervisor of its run, so both use files of the run's directory:
 //
-//	asks/pipe       a named pipe that the supervisor reads: "ask NAME", "got NAME" or "drop NAME", a line each
-//	asks/NAME.json  a Question, of the program. The program may write the directory asks
-//	answers/NAME    the Answer, of the supervisor. A program that is confined can only read it
-//	questions       a Record for each thing that happens to a question, of the supervisor; Fleet reads it
+//	asks/pipe       a named pipe that the supervisor reads: "ask NAME", "got NAME" or "drop NAME", one per line
+//	asks/NAME.json  a Question, written by the program. The program can write the directory asks
+//	answers/NAME    the Answer, written by the supervisor. A confined program can only read it
+//	questions       a Record for each event of a question, written by the supervisor and read by Fleet
 //
-// The supervisor trusts nothing in the directory asks. What Fleet records of an answer is what came to the supervisor over
-// its control socket, or what the run's policy says. A program that writes an answer to itself deceives itself alone: about
-// a permission that the program itself enforces.
+// The supervisor must never trust the directory asks. Fleet records only answers that the supervisor received over its
+// control socket, or that the run's policy gave. A program that writes an answer itself deceives only itself, about a
+// permission that it enforces itself.
+//
+// Package shim has the supervisor's side. Main, a child of the agent's program, has the other side.
 package ask

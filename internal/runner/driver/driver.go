@@ -1,5 +1,8 @@
-// Package driver knows the programs that do an agent's work: how each is started on a task, and how what it puts out
-// is read. It starts nothing and touches no file; what it wants in the run's directory it names.
+// Package driver knows the programs that do an agent's work: how to start each of them on a task, and how to read its
+// output.
+//
+// Package runner calls it, and fleet.yaml chooses the driver of a project. A driver must never start a process or touch
+// a file: it names the files that it needs in the run's directory, and package runner writes them.
 package driver
 
 import (

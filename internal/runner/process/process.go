@@ -1,5 +1,6 @@
-// Package process names processes in a way that outlives them: a pid with the time it was started at and the boot of
-// the machine. A pid that was given to another process since is never mistaken for the old one, nor signalled.
+// Package process identifies processes by their pid, their start time and the boot of the machine. So a pid that now
+// belongs to another process is never mistaken for the old one, and never signalled. Packages runner and shim use it;
+// nothing may signal a stored pid in another way.
 package process
 
 import (

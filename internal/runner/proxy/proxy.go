@@ -1,7 +1,8 @@
-// Package proxy lets a program that has no network reach the addresses that its project allows. The proxy is a process of its own:
-// this same executable, under the name that package sandbox starts it with. It gets its socket, which is in the program's network,
-// from the helper of the sandbox, and connects from its own. It is confined too, so that it is not taken for the user who runs the
-// server.
+// Package proxy lets a program without network reach the addresses that its project allows. The proxy is a process of
+// its own: this executable under another name, started by package shim. The helper of package sandbox opens the proxy's
+// socket in the program's network and passes it on; the proxy connects from the machine's network. The proxy is
+// confined, so that Fleet does not mistake it for the user who runs the server. It must never connect to an address
+// that the project does not list.
 package proxy
 
 import (

@@ -1,13 +1,16 @@
-// Package remote carries fleet.Runner over a network: a Server has it served where the agent lives, a Client calls it from
-// Fleet. They speak fleet.runner.v1 over the Connect protocol, which passes any HTTP/1.1 proxy.
+// Package remote carries fleet.Runner over a network: a Server offers runners where agents live, and a Client calls
+// them from Fleet. They speak fleet.runner.v1 over the Connect protocol, which passes any HTTP/1.1 proxy.
 //
-// Fleet signs every request with its Ed25519 key, because the agent runs as the same user as the runner and can reach its
-// port. What is signed is the procedure, the agent's uid, the runner's process, a nonce, an expiry and the hash of the
-// body. So a stranger cannot make a request, and nobody can change one, use it twice, use it later, or use it on another
-// runner.
+// cmd/fleet-runner has the server, and the place coder has the client. The server must never act on a request that
+// Fleet has not signed.
 //
-// No transport retries a POST, so the Client does, with a fresh signature. That is harmless: Dispatch is idempotent by task
-// id, Send by message id, Interrupt by nature, and Follow goes on from its cursor.
+// Fleet signs every request with its Ed25519 key, because the agent runs as the same user as the runner and can reach
+// its port. The signature covers the procedure, the agent's uid, the runner's process, a nonce, an expiry and the hash
+// of the body. So a stranger cannot make a request, and nobody can change a request, repeat it, delay it, or send it to
+// another runner.
+//
+// No transport retries a POST, so the Client does, with a new signature. This is safe: Dispatch is idempotent by task
+// id, Send by message id, Interrupt by nature, and Follow continues from its cursor.
 package remote
 
 // Protocol is the version of the protocol that this package speaks, and OldestProtocol the oldest that it understands.

@@ -1,8 +1,12 @@
 // Package sandbox starts programs that can reach only what a Policy allows.
 //
-// A program is started through a helper: this same executable, under the name helperName. The helper confines itself and
-// then becomes the program, so nothing of the program runs unconfined, and everything that the program starts is confined
-// too. On Linux it uses, in this order: mounts, resource limits, an empty set of capabilities, no_new_privs, Landlock, seccomp.
+// A program is started through a helper: this executable under the name helperName. The helper confines itself and then
+// executes the program, so nothing of the program runs unconfined, and everything that the program starts is confined
+// too. On Linux it uses, in this order: mounts, resource limits, an empty set of capabilities, no_new_privs, Landlock,
+// seccomp.
+//
+// Packages runner, shim and worktree use it; places decide the Policy. It must never start a program with less
+// confinement than the Policy says: if the machine cannot do it, starting fails.
 package sandbox
 
 import (

@@ -5,21 +5,23 @@
 // on only the shim reads the child's output, sends it signals, ends it at its deadline, kills the processes that it
 // leaves behind, and records how it ended. Nothing that the server does blocks the child.
 //
+// Package runner starts shims and reads their directories. A shim must never need the server, the store or the network.
+//
 // A run's directory holds:
 //
-//	run.json   what to run; written by the server before it starts the shim
-//	claim      who supervises the run, or that nobody ever will; made once, by whoever is first
-//	child      which process the child is
+//	run.json   what to run, written by the server before it starts the shim
+//	claim      who supervises the run, or that nobody ever will; created once, by the first process
+//	child      the process of the child
 //	control    a Unix socket of the shim: interrupt, message, answer, watch
-//	messages   the ids of the messages that the child was given
-//	output     the beginning of what the child put out; output.N holds what came from byte N on. Of these files, the
-//	           last ones are kept, see output
-//	stderr     what it put out as errors, where they are kept apart, in the same way
-//	files/     the program's own: its summary and its payload. A program that is confined can write nothing else here
-//	asks/, answers/, questions  what the program asks, see package ask; asks/ belongs to the program
-//	exit.json  how the run ended; made once, after everything else is in place
+//	messages   the ids of the messages that the child got
+//	output     the beginning of the child's output; output.N has it from byte N. Only the last of these files are
+//	           kept
+//	stderr     its standard error, if that is kept apart, in the same way
+//	files/     the program's summary and payload. A confined program can write nothing else here except asks/
+//	asks/, answers/, questions  questions of the program, see package ask
+//	exit.json  how the run ended; created once, after everything else
 //	.spare-*   disk space for claim, child and exit.json
-//	shim.log   what the shim itself had to say
+//	shim.log   the shim's own log
 //
-// Environment variables are given from process to process and written nowhere.
+// Environment variables are passed from process to process and never written to a file.
 package shim

@@ -1,6 +1,10 @@
-// Package worktree gives agents separate working copies of a repository, each on its own branch. An agent has its own
-// git directory, which uses the repository's objects as alternates, and cannot write to the repository. Fleet collects
-// the agents' commits into the repository. The package also determines what would be lost with a working copy.
+// Package worktree gives each agent a working copy of a repository, on a branch of its own. An agent has a git
+// directory of its own, which borrows the repository's objects; the agent cannot write the repository. The package
+// collects the agent's commits into the repository, where people find them, and finds out what would be lost with a
+// working copy.
+//
+// Package runner and the places on this machine use it. It must never run git on what an agent wrote with the agent's
+// configuration, or change a branch that people have changed.
 package worktree
 
 import (

@@ -1,11 +1,14 @@
-// Package sqlite keeps the fleet in one SQLite file. It is the embedded default of fleet.Store.
+// Package sqlite implements fleet.Store in one SQLite file. It is the embedded default.
 //
 // The file is in WAL mode. One connection writes, in transactions that take the write lock at their start, so that what
-// a transaction has read cannot change meanwhile. Several connections read concurrently. Other processes may use the
-// same file. Committed data survives the end of the process, also by kill -9. A crash of the machine can lose the last
-// commits but never corrupts the file.
+// a transaction has read cannot change before it commits. Several connections read concurrently. Other processes may
+// use the same file. Committed data survives the end of the process, also by kill -9. A crash of the machine can lose
+// the last commits but never corrupts the file.
 //
 // After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
+//
+// Package app opens it, and the core calls it through the port. It must never have rules about the fleet, except those
+// that the schema can enforce as a constraint. No other package may import a database driver.
 package sqlite
 
 import (

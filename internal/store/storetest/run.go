@@ -1,4 +1,5 @@
-// Package storetest is the suite that every fleet.Store must pass. It tests what the port's comments promise.
+// Package storetest is the test suite for implementations of fleet.Store. It tests what the comments of the port
+// promise. The tests of stores call Run. The package may import the core, and never a particular store.
 package storetest
 
 import (

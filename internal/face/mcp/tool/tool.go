@@ -1,5 +1,8 @@
 // Package tool is the runtime of the generated *.pb.mcp.go files: it makes an MCP tool from a gRPC method. The name,
 // arguments and results of a tool are generated; how a call runs is here.
+//
+// Generated code in gen/ and package mcp use it. It makes a result fit the limit of the client, by options of the
+// proto. It must never know a particular method: what a method needs is an option.
 package tool
 
 import (
