@@ -21,6 +21,7 @@ import (
 	"fleet/internal/face/encoded"
 	"fleet/internal/face/inbound"
 	"fleet/internal/face/mcp"
+	"fleet/internal/face/page"
 	"fleet/internal/face/rest"
 	"fleet/internal/face/rpc"
 	"fleet/internal/toolset/lifecycle"
@@ -99,7 +100,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	return s, nil
 }
 
-// handler serves REST, MCP, and the runner program for workspaces.
+// handler serves the page, REST, MCP, and the runner program for workspaces.
 func (a *App) handler(version string) (http.Handler, error) {
 	conn := inProcess{a.channel, false} // for calls that are forwarded for callers
 	restFace, err := rest.Handler(conn, rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify})
@@ -122,7 +123,15 @@ func (a *App) handler(version string) (http.Handler, error) {
 		}
 		restFace.ServeHTTP(w, r)
 	})
-	return inbound.Bodies(inbound.Guard(all, a.cfg.AllowedHosts, rest.IsProbe)), nil
+	sessions := page.NewSessions(func(ctx context.Context, authorization []string) error {
+		_, err := a.identify(ctx, "", authorization)
+		return err
+	}, time.Now)
+	withPage, err := page.Handler(all, sessions)
+	if err != nil {
+		return nil, err
+	}
+	return inbound.Bodies(inbound.Guard(withPage, a.cfg.AllowedHosts, rest.IsProbe)), nil
 }
 
 func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {

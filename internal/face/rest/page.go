@@ -3,14 +3,14 @@ package rest
 import (
 	"embed"
 	"encoding/json"
-	"fmt"
-	"html/template"
+	"maps"
 	"net/http"
 	"strings"
 
 	"github.com/swaggest/swgui/v5/static"
 
 	"fleet/gen/openapi"
+	"fleet/internal/face/asset"
 )
 
 //go:embed page
@@ -26,7 +26,7 @@ func (f *face) newPages() (map[string]http.Handler, error) {
 	pages := map[string]http.Handler{
 		"/healthz":      http.HandlerFunc(alive),
 		"/readyz":       http.HandlerFunc(f.ready),
-		"/openapi.json": newAsset("openapi.json", []byte(openapi.JSON)),
+		"/openapi.json": asset.New("openapi.json", []byte(openapi.JSON), content),
 		"/docs/":        http.RedirectHandler("../docs", http.StatusMovedPermanently),
 	}
 	for path, name := range map[string]string{"/docs": "page/docs.html", "/docs/start.js": "page/start.js"} {
@@ -34,14 +34,14 @@ func (f *face) newPages() (map[string]http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		pages[path] = newAsset(name, data)
+		pages[path] = asset.New(name, data, content)
 	}
 	for _, name := range []string{"swagger-ui.css.gz", "swagger-ui-bundle.js.gz", "favicon-32x32.png"} {
 		data, err := static.FS.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		pages["/docs/"+strings.TrimSuffix(name, ".gz")] = newAsset(name, data)
+		pages["/docs/"+strings.TrimSuffix(name, ".gz")] = asset.New(name, data, content)
 	}
 	index, err := f.newIndex()
 	if err != nil {
@@ -51,45 +51,19 @@ func (f *face) newPages() (map[string]http.Handler, error) {
 	return pages, nil
 }
 
-// entry is a line of the index.
-type entry struct{ Key, Path, About string }
-
-var entries = []entry{
-	{"docs", "/docs", "the API, for people"},
-	{"openapi", "/openapi.json", "the API, for programs (OpenAPI 3.0)"},
-	{"mcp", "/mcp", "the API as MCP tools"},
-	{"agents", "/v1/agents", "the fleet"},
-	{"events", "/v1/events", "what happened in it"},
-	{"health", "/healthz", "whether the server is alive"},
-	{"ready", "/readyz", "whether it can do its work"},
+// entries has the lines of the index.
+var entries = map[string]string{
+	"docs": "/docs", "openapi": "/openapi.json", "mcp": "/mcp", "agents": "/v1/agents", "events": "/v1/events", "health": "/healthz", "ready": "/readyz",
 }
 
-// newIndex returns the handler of the root path: links for browsers, a JSON object for other clients.
+// newIndex returns the handler of the root path for programs: what there is, and where. Browsers get the live page, of
+// package page.
 func (f *face) newIndex() (http.Handler, error) {
-	page, err := template.ParseFS(files, "page/index.html")
-	if err != nil {
-		return nil, err
-	}
-	var html strings.Builder
-	if err := page.Execute(&html, map[string]any{"Version": f.config.Version, "Entries": entries}); err != nil {
-		return nil, fmt.Errorf("the index page: %w", err)
-	}
 	object := map[string]string{"name": "fleet", "version": f.config.Version}
-	for _, e := range entries {
-		object[e.Key] = e.Path
-	}
+	maps.Copy(object, entries)
 	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
 	}
-	forPeople := newAsset("index.html", []byte(html.String()))
-	forPrograms := newAsset("index.json", append(data, '\n'))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Vary", "Accept")
-		if accepts(r, "text/html") {
-			forPeople.ServeHTTP(w, r)
-			return
-		}
-		forPrograms.ServeHTTP(w, r)
-	}), nil
+	return asset.New("index.json", append(data, '\n'), content), nil
 }

@@ -1,4 +1,5 @@
-package rest
+// Package asset serves files that are part of the program: the pages of packages rest and page.
+package asset
 
 import (
 	"bytes"
@@ -19,31 +20,45 @@ var mediaTypes = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".json": "application/json",
 	".png":  "image/png",
+	".svg":  "image/svg+xml",
 }
 
-// asset is a file that does not change while the server runs. A file whose name ends in .gz stays compressed, and is
-// sent compressed to clients that accept it.
-type asset struct {
+// Asset is a file that does not change while the server runs.
+type Asset struct {
 	data       []byte
 	mediaType  string
 	tag        string
+	policy     string
+	cache      string
 	compressed bool
 }
 
-func newAsset(name string, data []byte) *asset {
+// New returns an asset with the Content-Security-Policy. A file whose name ends in .gz stays compressed, and is sent
+// compressed to clients that accept it.
+func New(name string, data []byte, policy string) *Asset {
 	sum := sha256.Sum256(data)
 	plain := strings.TrimSuffix(name, ".gz")
-	return &asset{
-		data: data, mediaType: mediaTypes[path.Ext(plain)], tag: `"` + hex.EncodeToString(sum[:8]) + `"`, compressed: plain != name,
+	return &Asset{
+		data: data, mediaType: mediaTypes[path.Ext(plain)], tag: `"` + hex.EncodeToString(sum[:8]) + `"`, policy: policy,
+		cache:      "no-cache", // clients revalidate, and get "not modified" if the ETag matches
+		compressed: plain != name,
 	}
 }
 
-func (a *asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Immutable makes clients keep the asset without asking again. Its name must change with its content.
+func (a *Asset) Immutable() *Asset {
+	a.cache = "public, max-age=31536000, immutable"
+	return a
+}
+
+// ServeHTTP answers a GET or HEAD request.
+func (a *Asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", a.mediaType)
-	h.Set("Cache-Control", "no-cache") // clients revalidate, and get "not modified" if the ETag matches
+	h.Set("Cache-Control", a.cache)
 	h.Set("ETag", a.tag)
-	h.Set("Content-Security-Policy", content)
+	h.Set("Content-Security-Policy", a.policy)
+	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	data := a.data
 	if a.compressed {
@@ -55,7 +70,7 @@ func (a *asset) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			var err error
 			if data, err = unzip(a.data); err != nil {
 				h.Del("ETag")
-				writeError(w, err)
+				http.Error(w, "the file cannot be unpacked", http.StatusInternalServerError)
 				return
 			}
 		}

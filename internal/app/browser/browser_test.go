@@ -1,0 +1,219 @@
+// Package browser tests the live page in a real browser, on real servers with agents of this machine.
+package browser
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/app"
+)
+
+// TestMain makes the test binary the program too, where a server under test starts itself for a run.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && slices.Contains([]string{"shim", "ask", "acp", "model", "token"}, os.Args[1]) {
+		os.Exit(app.Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long the page may take to show something on a machine that is busy with other tests.
+const patience = 60 * time.Second
+
+// chromium starts the browser once for all tests of the package. Each test has a context of its own in it.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	path := os.Getenv("FLEET_TEST_CHROMIUM")
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); path == "" && err == nil {
+			path = found
+		}
+	}
+	if path == "" {
+		return nil, exec.ErrNotFound
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-dev-shm-usage", true),
+	)
+	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...) // ends with the test binary
+	browser, _ := chromedp.NewContext(allocator)
+	return browser, chromedp.Do(browser)
+})
+
+// tab is a tab of the browser, signed in to nothing, that fails the test at its end if the page reported an error.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	home string // the address of the server
+
+	mu       sync.Mutex
+	errors   []string
+	expected []string // parts of errors that the test provokes
+}
+
+func open(t *testing.T, home string) *tab {
+	t.Helper()
+	browser, err := chromium()
+	if err != nil {
+		t.Skip("no Chromium was found: install Debian's package chromium, or name one in FLEET_TEST_CHROMIUM")
+	}
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	b := &tab{t: t, ctx: ctx, home: home}
+	console := chromedp.Console(ctx)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for m, err := range console {
+			if err == nil && (m.IsException() || m.Type == chromedp.ConsoleError) {
+				b.report(m.Text + " " + m.URL)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-read
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, e := range b.errors {
+			require.True(t, slices.ContainsFunc(b.expected, func(part string) bool { return strings.Contains(e, part) }), "the page reported: %s", e)
+		}
+	})
+	b.run(chromedp.EmulateViewport(1280, 900))
+	return b
+}
+
+// expect lets the page report errors that contain the part.
+func (b *tab) expect(part string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected = append(b.expected, part)
+}
+
+func (b *tab) report(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors = append(b.errors, text)
+}
+
+func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	require.NoError(b.t, b.try(actions...))
+}
+
+func (b *tab) try(actions ...chromedp.Action[chromedp.Void]) error {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	return chromedp.Do(ctx, actions...)
+}
+
+// result returns what the action returns.
+func result[T any](b *tab, action chromedp.Action[T]) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, action)
+	require.NoError(b.t, err)
+	return v
+}
+
+// call calls a command of the browser's protocol.
+func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	r, err := chromedp.Call(b.ctx, command, params)
+	require.NoError(b.t, err)
+	return r
+}
+
+// until waits until the function is true in the page.
+func (b *tab) until(function string, args ...any) error {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	for {
+		_, err := chromedp.Run(ctx, chromedp.PollFunction[bool](function, chromedp.WithPollingArgs(args...),
+			chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0)))
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "navigated") { // the page was loaded anew meanwhile
+			return err
+		}
+	}
+}
+
+func (b *tab) goTo(path string) {
+	b.t.Helper()
+	b.run(chromedp.Navigate(b.home + path))
+}
+
+// sees waits until the page shows the text.
+func (b *tab) sees(text string) {
+	b.t.Helper()
+	if err := b.until(`text => document.body?.innerText.includes(text)`, text); err != nil {
+		require.Fail(b.t, "the page does not show the text", "%q: %v, but\n%s", text, err, b.text())
+	}
+}
+
+// misses waits until the page does not show the text.
+func (b *tab) misses(text string) {
+	b.t.Helper()
+	err := b.until(`text => !document.body?.innerText.includes(text)`, text)
+	require.NoError(b.t, err, "the page still shows %q", text)
+}
+
+func (b *tab) text() string {
+	return eval[string](b, `document.body?.innerText ?? ''`)
+}
+
+// eval returns what the expression is in the page.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	return result(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// press clicks the button or link with this name.
+func (b *tab) press(name string) {
+	b.t.Helper()
+	require.NoError(b.t, b.until(`name => {
+		const found = [...document.querySelectorAll('dialog[open] button, dialog[open] a')].concat([...document.querySelectorAll('main button, main a, main summary, header button, header a')])
+			.find(e => (e.textContent.trim() === name || e.getAttribute('aria-label') === name) && !e.disabled)
+		found?.click()
+		return !!found
+	}`, name), "nothing to press is called %q", name)
+}
+
+// fill writes the text into the field with this label.
+func (b *tab) fill(label, text string) {
+	b.t.Helper()
+	require.NoError(b.t, b.until(`(label, text) => {
+		const root = document.querySelector('dialog[open]') ?? document
+		const field = [...root.querySelectorAll('input, textarea, select')].find(e =>
+			e.getAttribute('aria-label') === label || e.placeholder === label || e.closest('label')?.innerText.trim().startsWith(label))
+		if (!field) return false
+		field.value = text
+		field.dispatchEvent(new Event('input', {bubbles: true}))
+		field.dispatchEvent(new Event('change', {bubbles: true}))
+		return true
+	}`, label, text), "no field is called %q", label)
+}
+
+// picture saves the view at the widths into .build/page, which git ignores.
+func (b *tab) picture(name string, widths ...int64) {
+	b.t.Helper()
+	dir := filepath.Join("..", "..", "..", ".build", "page")
+	require.NoError(b.t, os.MkdirAll(dir, 0o755))
+	for _, width := range widths {
+		b.run(chromedp.EmulateViewport(width, 900))
+		data := result(b, chromedp.CaptureScreenshot())
+		file := filepath.Join(dir, name+"-"+strconv.FormatInt(width, 10)+".png")
+		require.NoError(b.t, os.WriteFile(file, data, 0o644))
+	}
+	b.run(chromedp.EmulateViewport(1280, 900))
+}

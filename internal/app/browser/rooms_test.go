@@ -1,0 +1,82 @@
+package browser
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// TestRooms goes through every room, light and dark, as a reader with a screen reader would: axe finds no violation.
+func TestRooms(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := open(t, s.home)
+	b.goTo("/")
+	b.sees("No agents yet")
+	s.agent(t, "papi")
+	s.agent(t, "worker")
+	b.sees("papi")
+	b.sees("2 agents")
+	ended := s.task(t, "papi", "seq 1 200; echo failed >&2; exit 3")
+	s.ended(t, ended)
+	running := s.task(t, "worker", `echo begun; "$FLEET_ASK" question "tabs or spaces?" tabs spaces`)
+	b.sees("waiting 1")
+
+	axe, err := os.ReadFile("../../face/page/node_modules/axe-core/axe.min.js")
+	for _, room := range []struct{ name, path, sees string }{
+		{"fleet", "/", "2 agents"},
+		{"timeline", "/?view=timeline", "15 min"},
+		{"attention", "/attention", "tabs or spaces?"},
+		{"tasks", "/tasks", "2 tasks"},
+		{"agent", "/agents/worker", "What it is for"},
+		{"task", "/tasks/" + ended, "200"},
+		{"steps", "/tasks/" + running + "?view=steps", "tabs or spaces?"},
+		{"changes", "/tasks/" + ended + "?view=changes", "changed no files"},
+		{"usage", "/usage", "Usage"},
+		{"contracts", "/toolsets/contracts", "No contracts"},
+		{"sessions", "/toolsets/sessions", "No sessions yet"},
+		{"providers", "/toolsets/providers", "provider"},
+		{"subagents", "/toolsets/subagents", "subagent"},
+		{"admin", "/admin", "Tokens"},
+	} {
+		b.goTo(room.path)
+		b.sees(room.sees)
+		b.picture(room.name, 400, 1280, 2560)
+		if err != nil {
+			continue // axe comes with the sources of the page: npm ci in internal/face/page
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+			eval[any](b, string(axe)+"; null")
+			found := eval[string](b, `axe.run().then(r => JSON.stringify(r.violations.map(v => ({rule: v.id, help: v.help, where: v.nodes.map(n => n.html).slice(0, 3)}))))`)
+			var violations []any
+			require.NoError(t, json.Unmarshal([]byte(found), &violations))
+			require.Empty(t, violations, "%s, %s", room.name, scheme)
+		}
+	}
+}
+
+// TestAddresses opens views by their addresses, and goes back.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.agent(t, "papi")
+	s.agent(t, "worker")
+	b := open(t, s.home)
+	b.goTo("/?q=pap")
+	b.sees("1 of 2 agents")
+	b.press("papi")
+	b.sees("What it is for")
+	require.Equal(t, "/agents/papi", eval[string](b, `location.pathname`))
+	b.run(chromedp.NavigateBack())
+	b.sees("1 of 2 agents")
+	b.expect("404")
+	b.goTo("/nowhere") // not a room: the API answers
+	b.sees("There is no GET /nowhere")
+	b.goTo("/agents/nobody")
+	b.sees("nobody")
+}

@@ -1,0 +1,89 @@
+package browser
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+	"fleet/internal/place/local"
+	"fleet/internal/runner/driver"
+)
+
+// server is a fleet of this machine with its listeners.
+type server struct {
+	cfg  app.Config
+	home string
+	api  fleetv1.FleetServiceClient
+	stop func()
+}
+
+// serve starts a server whose project "shell" has shell scripts as tasks. Its agents may ask before they run a tool.
+func serve(t *testing.T, change func(*app.Config)) *server {
+	t.Helper()
+	cfg := app.DefaultConfig()
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
+	cfg.Local.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
+		Allow: []string{"Bash(ls *)"},
+	}}}}}
+	if change != nil {
+		change(&cfg)
+	}
+	s := &server{cfg: cfg}
+	s.start(t)
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+// start starts the server, or the next one on the same data and addresses.
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	a, err := app.Open(context.Background(), s.cfg, app.Options{})
+	require.NoError(t, err)
+	l, err := a.Listen("test")
+	require.NoError(t, err)
+	s.cfg.HTTP, s.cfg.GRPC = l.HTTPAddr(), l.GRPCAddr()
+	s.home = "http://" + l.HTTPAddr()
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- l.Serve(ctx) }()
+	conn, err := grpc.NewClient(l.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	s.api = fleetv1.NewFleetServiceClient(conn)
+	s.stop = func() {
+		require.NoError(t, conn.Close())
+		stop()
+		require.NoError(t, <-served)
+		s.stop = func() {}
+	}
+}
+
+func (s *server) agent(t *testing.T, name string) {
+	t.Helper()
+	_, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: name, Project: "shell", Spec: "Try things"})
+	require.NoError(t, err)
+}
+
+func (s *server) task(t *testing.T, agent, script string) string {
+	t.Helper()
+	r, err := s.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: script})
+	require.NoError(t, err)
+	return r.GetTask().GetId()
+}
+
+// ended waits for the end of the task.
+func (s *server) ended(t *testing.T, id string) {
+	t.Helper()
+	for {
+		r, err := s.api.WaitTasks(t.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{id}})
+		require.NoError(t, err)
+		if r.GetDone() {
+			return
+		}
+	}
+}

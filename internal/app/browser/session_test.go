@@ -1,0 +1,109 @@
+package browser
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
+
+	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/app"
+)
+
+// TestSignIn signs in as two principals, who see their own agents, and out again.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice", "bob")
+	for name, token := range tokens {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+		_, err := s.api.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "of-" + name, Project: "shell", Spec: "Try things"})
+		require.NoError(t, err)
+	}
+	for name, other := range map[string]string{"alice": "bob", "bob": "alice"} {
+		b := open(t, s.home)
+		b.expect("401")
+		b.goTo("/")
+		b.sees("Sign in")
+		b.fill("Token", "wrong")
+		b.press("Sign in")
+		b.sees("unknown, expired or revoked")
+		b.fill("Token", tokens[name])
+		b.press("Sign in")
+		b.sees("of-" + name)
+		require.NotContains(t, b.text(), "of-"+other)
+
+		require.Empty(t, eval[string](b, `document.cookie`), "scripts can read the cookie")
+		cookies := call(b, network.GetCookies, network.GetCookiesParams{}).Cookies
+		require.Len(t, cookies, 1)
+		require.True(t, cookies[0].HTTPOnly)
+		require.Equal(t, network.CookieSameSiteStrict, cookies[0].SameSite)
+
+		b.goTo("/admin")
+		b.expect("403")
+		b.press("Sign out")
+		b.sees("This server wants to know who you are")
+	}
+}
+
+// TestLink signs in by a link that works once.
+func TestLink(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.home+"/session/links", nil)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+tokens["alice"])
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	var link struct{ Code string }
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&link))
+	b := open(t, s.home)
+	b.goTo("/#code=" + link.Code)
+	b.sees("No agents yet")
+	require.Empty(t, eval[string](b, `location.hash`))
+
+	again := open(t, s.home)
+	again.expect("401")
+	again.goTo("/#code=" + link.Code)
+	again.sees("was used already")
+}
+
+// TestForeignPage asks for what another site could ask for in a signed-in browser: nothing is changed.
+func TestForeignPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	for path, body := range map[string]string{"/session": `{"token":"x"}`, "/v1/agents": `{"name":"papi","project":"shell","spec":"x"}`} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.home+path, bytes.NewBufferString(body))
+		require.NoError(t, err)
+		request.Header.Set("Origin", "https://evil.example")
+		request.Header.Set("Sec-Fetch-Site", "cross-site")
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusForbidden, response.StatusCode, path)
+	}
+}
+
+// serveTokens starts a server that wants tokens, and returns those of the people.
+func serveTokens(t *testing.T, names ...string) (*server, map[string]string) {
+	t.Helper()
+	tokens := map[string]string{}
+	s := serve(t, func(cfg *app.Config) {
+		cfg.Auth = app.AuthTokens
+		for _, name := range names {
+			create := exec.CommandContext(t.Context(), os.Args[0], "token", "create", name, "--embedded", "-q")
+			create.Env = append(os.Environ(), "FLEET_DATA="+cfg.Data, "HOME="+t.TempDir())
+			out, err := create.Output()
+			require.NoError(t, err)
+			tokens[name] = strings.TrimSpace(string(out))
+		}
+	})
+	return s, tokens
+}

@@ -1,0 +1,108 @@
+package browser
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// TestWork does the main job by the page alone: create an agent, give it a task, follow it, send it a message, stop it,
+// delete it.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := open(t, s.home)
+	b.goTo("/")
+	b.press("Create the first agent")
+	b.sees("What the agent is for")
+	b.sees("coder")
+	b.fill("Name", "papi")
+	b.fill("What the agent is for", "Try things")
+	b.press("Create agent")
+	b.sees("No task yet.")
+	b.sees("idle")
+
+	b.fill("Next task", `echo one; read line < <(tail -f "$FLEET_MESSAGES"); echo "two $line"; sleep 600`)
+	b.press("Start task")
+	b.sees("one")
+	b.sees("Message to the running task")
+	b.fill("Message to the running task", "hello")
+	b.press("Send")
+	b.sees("two")
+	b.press("Stop task")
+	b.press("Yes")
+	b.sees("stopped")
+	b.sees("Next task")
+
+	b.expect("404") // a task that was deleted with its agent while the page read it
+	b.press("Delete")
+	b.press("Yes")
+	b.sees("No agents yet")
+}
+
+// TestPalette finds an agent by the keyboard alone.
+func TestPalette(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.agent(t, "papi")
+	b := open(t, s.home)
+	b.goTo("/")
+	b.sees("1 agent")
+	b.run(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	b.sees("Find or do")
+	b.run(chromedp.KeyEvent("papi"), chromedp.KeyEvent(kb.Enter))
+	b.sees("What it is for")
+	require.Equal(t, "/agents/papi", eval[string](b, `location.pathname`))
+}
+
+// TestQuestion answers a question in place.
+func TestQuestion(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.agent(t, "papi")
+	b := open(t, s.home)
+	b.goTo("/attention")
+	b.sees("No agent waits for an answer.")
+	id := s.task(t, "papi", `"$FLEET_ASK" permission Bash '{"command":"make"}'; "$FLEET_ASK" question "tabs or spaces?" tabs spaces`)
+	b.sees("asks for permission")
+	b.sees(`"command": "make"`)
+	b.press("allow")
+	b.sees("tabs or spaces?")
+	b.press("spaces")
+	b.sees("No agent waits for an answer.")
+	s.ended(t, id)
+	b.goTo("/tasks/" + id)
+	b.sees("spaces")
+	b.sees("completed")
+}
+
+// TestReconnect ends the server while the page follows a task, and starts it again: the page goes on without a reload
+// and without a hole.
+func TestReconnect(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.agent(t, "papi")
+	id := s.task(t, "papi", `echo begun; while ! [ -e go ]; do sleep 0.1; done; seq 1 50; echo "the end"`)
+	b := open(t, s.home)
+	b.goTo("/tasks/" + id)
+	b.sees("begun")
+	eval[bool](b, `window.same = true`)
+	b.expect("ERR_")
+	b.expect("Failed to load")
+	s.stop()
+	b.sees("No connection to the server")
+	s.start(t)
+	b.misses("No connection to the server")
+	r, err := s.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(r.GetAgent().GetLocation(), "go"), nil, 0o600))
+	b.sees("the end")
+	b.sees("completed")
+	require.True(t, eval[bool](b, `window.same`))
+}

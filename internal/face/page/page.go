@@ -1,0 +1,102 @@
+// Package page is the live page of the fleet, for browsers. Its sources are in src, a Svelte program that uses the REST
+// face and nothing else; the files that `make page` builds from them are in dist and embedded, so that a build of Fleet
+// needs no Node. The package also keeps the browser's session: a cookie that stands for a token.
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"io/fs"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"fleet/internal/face/asset"
+)
+
+//go:embed dist
+var built embed.FS
+
+// policy is the Content-Security-Policy of the page: only its own files, and no code or style in the markup.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// rooms are the first parts of the paths that the page has views for. route.svelte.ts has the same.
+var rooms = []string{"", "attention", "agents", "tasks", "usage", "toolsets", "admin"}
+
+// Handler returns the handler of the page and its session. Requests that are not for it go to next, with the token that
+// the browser's cookie stands for.
+func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
+	index, files, err := load()
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch file := files[r.URL.Path]; {
+		case r.URL.Path == "/session" || strings.HasPrefix(r.URL.Path, "/session/"):
+			s.ServeHTTP(w, r)
+		case file != nil && isRead(r):
+			file.ServeHTTP(w, r)
+		case isRead(r) && isRoom(r.URL.Path) && wantsHTML(r):
+			w.Header().Set("Vary", "Accept")
+			index.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, s.withToken(r))
+		}
+	}), nil
+}
+
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+func isRoom(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return slices.Contains(rooms, first)
+}
+
+// wantsHTML reports whether the client is a browser that opens an address. Programs get JSON at the same addresses.
+func wantsHTML(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, "text/html") })
+}
+
+// load returns the index and the other files by their paths. They are compressed once.
+func load() (index http.Handler, files map[string]http.Handler, err error) {
+	files = map[string]http.Handler{}
+	err = fs.WalkDir(built, "dist", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := built.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		switch path.Dir(name) {
+		case "dist/assets": // their names have a hash of their content
+			packed, err := compress(data)
+			if err != nil {
+				return err
+			}
+			files[strings.TrimPrefix(name, "dist")] = asset.New(name+".gz", packed, policy).Immutable()
+		case "dist":
+			if name == "dist/index.html" {
+				index = asset.New(name, data, policy)
+			}
+		}
+		return nil
+	})
+	return index, files, err
+}
+
+func compress(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(data); err != nil {
+		return nil, err
+	}
+	err = z.Close() // writes what is left
+	return b.Bytes(), err
+}

@@ -1,0 +1,174 @@
+package page
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"fleet/internal/face/wire"
+)
+
+// cookieName is the name of the cookie. Its value is the token; scripts cannot read it, and other sites cannot use it.
+const cookieName = "fleet_session"
+
+// linkLife is how long a link of `fleet open` works, and maxLinks how many there are at once.
+const (
+	linkLife = time.Minute
+	maxLinks = 100
+)
+
+// maxBody is the size of the largest body of a request for a session, in bytes.
+const maxBody = 8 << 10
+
+// Sessions signs browsers in and out:
+//
+//	POST   /session        {"token": "..."} or {"code": "..."}: sets the cookie
+//	DELETE /session        removes it
+//	POST   /session/links  with a token: returns a code that signs in once, within a minute
+type Sessions struct {
+	identify func(ctx context.Context, authorization []string) error
+	now      func() time.Time
+
+	mu    sync.Mutex
+	links map[string]link // by code
+}
+
+type link struct {
+	token   string
+	expires time.Time
+}
+
+// NewSessions returns the sessions of a server. identify returns the error of a caller that is not accepted, a gRPC
+// status.
+func NewSessions(identify func(ctx context.Context, authorization []string) error, now func() time.Time) *Sessions {
+	return &Sessions{identify: identify, now: now, links: map[string]link{}}
+}
+
+// ServeHTTP answers a request for a session. The guard for foreign web pages stands before it.
+func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	switch r.Method + " " + r.URL.Path {
+	case "POST /session":
+		s.open(w, r)
+	case "DELETE /session":
+		http.SetCookie(w, cookie(r, "", -1))
+		w.WriteHeader(http.StatusNoContent)
+	case "POST /session/links":
+		s.link(w, r)
+	default:
+		writeError(w, http.StatusNotFound, wire.Error{Reason: "NOT_FOUND", Message: "there is no such path: POST or DELETE /session, POST /session/links"})
+	}
+}
+
+// open sets the cookie for a token, or for the token of a code.
+func (s *Sessions) open(w http.ResponseWriter, r *http.Request) {
+	var body struct{ Token, Code string }
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&body); err != nil {
+		writeError(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body must be a JSON object with a token or a code"})
+		return
+	}
+	token := strings.TrimSpace(body.Token)
+	if body.Code != "" {
+		if token = s.redeem(body.Code); token == "" {
+			writeError(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the link was used already or is older than a minute; run `fleet open` again"})
+			return
+		}
+	}
+	if token == "" {
+		writeError(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body has neither a token nor a code"})
+		return
+	}
+	if err := s.identify(r.Context(), []string{"Bearer " + token}); err != nil {
+		writeStatus(w, err)
+		return
+	}
+	http.SetCookie(w, cookie(r, token, int((30*24*time.Hour)/time.Second)))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// link answers a caller with a code that stands for its token, once.
+func (s *Sessions) link(w http.ResponseWriter, r *http.Request) {
+	authorization := r.Header.Values("Authorization")
+	if err := s.identify(r.Context(), authorization); err != nil {
+		writeStatus(w, err)
+		return
+	}
+	token := ""
+	if len(authorization) == 1 {
+		token = strings.TrimSpace(strings.TrimPrefix(authorization[0], "Bearer "))
+	}
+	code := ""
+	if token != "" { // without one, the server takes everybody who may reach it
+		if code = s.keep(token); code == "" {
+			writeError(w, http.StatusTooManyRequests, wire.Error{Reason: "LIMIT_REACHED", Message: "too many links are open; try again in a minute"})
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "expires_in_seconds": int(linkLife / time.Second)}) // the client may have disconnected
+}
+
+// keep remembers the token for a minute and returns its code; "" if there are too many.
+func (s *Sessions) keep(token string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for code, l := range s.links {
+		if now.After(l.expires) {
+			delete(s.links, code)
+		}
+	}
+	if len(s.links) >= maxLinks {
+		return ""
+	}
+	code := rand.Text()
+	s.links[code] = link{token, now.Add(linkLife)}
+	return code
+}
+
+// redeem returns the token of the code and forgets both.
+func (s *Sessions) redeem(code string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.links[code]
+	delete(s.links, code)
+	if !ok || s.now().After(l.expires) {
+		return ""
+	}
+	return l.token
+}
+
+// withToken returns the request with the token of the browser's cookie, if it brings none itself.
+func (s *Sessions) withToken(r *http.Request) *http.Request {
+	c, err := r.Cookie(cookieName)
+	api := strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/api/")
+	if err != nil || !api || c.Value == "" || r.Header.Get("Authorization") != "" {
+		return r
+	}
+	in := r.Clone(r.Context())
+	in.Header.Set("Authorization", "Bearer "+c.Value)
+	return in
+}
+
+func cookie(r *http.Request, value string, age int) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+func writeStatus(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(wire.HTTPStatus(err))
+	_, _ = w.Write(wire.ErrorBody(err)) // the client may have disconnected
+}
+
+func writeError(w http.ResponseWriter, status int, e wire.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(e.JSON(), '\n')) // the client may have disconnected
+}

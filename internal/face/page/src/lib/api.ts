@@ -1,0 +1,105 @@
+import createClient from 'openapi-fetch'
+import type { components, paths } from '../gen/api'
+
+// The types come from the OpenAPI document of the server; `npm run types` writes them.
+type Schemas = components['schemas']
+export type AgentSummary = Schemas['AgentSummary']
+export type Agent = Schemas['Agent']
+export type Task = Schemas['Task']
+export type TaskDetail = Schemas['TaskDetail']
+export type Question = Schemas['Question']
+export type Project = Schemas['Project']
+export type Role = Schemas['Role']
+export type PlaceStatus = Schemas['PlaceStatus']
+export type FleetEvent = Schemas['Event']
+export type FileChange = Schemas['FileChange']
+export type Token = Schemas['Token']
+
+export const api = createClient<paths>({ baseUrl: '' })
+
+/** Problem is an answer of the server that is an error. Its message says what to do next. */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly reason: string,
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+/** signedOut is called when the server asks for a token. */
+let signedOut = () => {}
+export function onSignedOut(then: () => void) {
+  signedOut = then
+}
+
+interface Answer<T> {
+  data?: T
+  error?: unknown
+  response: Response
+}
+
+/** data returns what the call is answered with, and throws a Problem for an error. */
+export async function data<T>(call: Promise<Answer<T>>): Promise<T> {
+  let answer: Answer<T>
+  try {
+    answer = await call
+  } catch {
+    throw new Problem(0, 'OFFLINE', 'The server cannot be reached.')
+  }
+  if (answer.response.ok && answer.data !== undefined) return answer.data
+  const e = answer.error as { error?: string; message?: string } | undefined
+  if (answer.response.status === 401) signedOut()
+  throw new Problem(
+    answer.response.status,
+    e?.error ?? 'UNKNOWN',
+    e?.message ?? `The server answered ${answer.response.status} ${answer.response.statusText}.`,
+  )
+}
+
+/** events reads the log after the cursor, at most `most` events. The answer is a line of JSON a batch. */
+export async function events(query: {
+  cursor: string
+  task_id?: string
+  max_events?: number
+}): Promise<{ events: FleetEvent[]; cursor: string }> {
+  const text = await data(api.GET('/v1/events', { params: { query }, parseAs: 'text' }))
+  const batches = text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as { events: FleetEvent[]; cursor: string })
+  return { events: batches.flatMap((b) => b.events), cursor: batches.at(-1)?.cursor ?? query.cursor }
+}
+
+/** openSession signs in, and returns what went wrong. */
+export async function openSession(by: { token: string } | { code: string }): Promise<string | undefined> {
+  const response = await fetch('/session', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(by),
+  })
+  if (response.ok) return undefined
+  const e = (await response.json().catch(() => ({}))) as { message?: string }
+  return e.message ?? `The server answered ${response.status}.`
+}
+
+/** requestId returns an id that makes the repetition of a call harmless. */
+export function requestId(): string {
+  return crypto.randomUUID()
+}
+
+/** pages reads all pages of a list, at most `most` rows. */
+export async function pages<R>(
+  read: (cursor: string) => Promise<{ rows: R[]; next?: string }>,
+  most = 20_000,
+): Promise<R[]> {
+  const all: R[] = []
+  let cursor = ''
+  do {
+    const page = await read(cursor)
+    all.push(...page.rows)
+    cursor = page.next ?? ''
+  } while (cursor !== '' && all.length < most)
+  return all
+}

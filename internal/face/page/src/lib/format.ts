@@ -1,0 +1,55 @@
+/** age says how long ago a moment was, in one unit. */
+export function age(time: string | null | undefined, now: number): string {
+  if (!time) return ''
+  return span(Math.max(0, now - Date.parse(time)))
+}
+
+/** span writes milliseconds in one or two units. */
+export function span(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  const s = Math.floor(ms / 1000)
+  if (s < 60) return `${s} s`
+  const m = Math.floor(s / 60)
+  if (m < 60) return `${m} min ${s % 60} s`
+  const h = Math.floor(m / 60)
+  if (h < 48) return `${h} h ${m % 60} min`
+  return `${Math.floor(h / 24)} days`
+}
+
+/** moment writes a time in the reader's own zone. */
+export function moment(time: string | null | undefined): string {
+  return time ? new Date(time).toLocaleString() : ''
+}
+
+export function bytes(n: number): string {
+  if (n < 1000) return `${n} B`
+  for (const unit of ['kB', 'MB', 'GB']) {
+    n /= 1000
+    if (n < 1000) return `${n < 10 ? n.toFixed(1) : Math.round(n)} ${unit}`
+  }
+  return `${Math.round(n / 1000)} TB`
+}
+
+export function dollars(n: number | null | undefined): string {
+  if (!n) return ''
+  return n < 0.01 ? '< $0.01' : `$${n.toFixed(2)}`
+}
+
+export function count(n: number, one: string, many = one + 's'): string {
+  return `${n.toLocaleString()} ${n === 1 ? one : many}`
+}
+
+// Characters that would hide or reorder text: controls, and the marks of bidirectional and invisible text.
+// eslint-disable-next-line no-control-regex
+const deceptive = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+
+/** plain makes characters visible that could deceive a reader. Every text of an agent passes through it. */
+export function plain(text: string | null | undefined): string {
+  return (text ?? '').replace(deceptive, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'))
+}
+
+/** line is the first line of a text. */
+export function firstLine(text: string | null | undefined, most = 200): string {
+  const line = (text ?? '').trimStart().split('\n', 1)[0] ?? ''
+  return plain(line.length > most ? line.slice(0, most) + '…' : line)
+}

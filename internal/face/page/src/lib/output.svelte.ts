@@ -1,0 +1,204 @@
+import { api, data } from './api'
+
+/** A line of output. A line that a page ends in, or that is very long, continues in the next one. */
+export interface Line {
+  key: number
+  text: string
+  continued: boolean
+}
+
+interface Page {
+  from: number
+  to: number // bytes
+  lines: Line[]
+}
+
+const pageSize = 64 << 10
+const longest = 8 << 10 // characters of one line; longer ones are shown in parts
+const mostPages = 64 // pages that are kept: 4 MiB
+
+/**
+ * Output is a window on the output of a task, which may have a million lines and grow. Pages are read as the reader
+ * comes near them, and those far away are dropped.
+ */
+export class Output {
+  lines = $state.raw<Line[]>([])
+  size = $state(0)
+  gap = $state<{ offset: number; size: number } | undefined>()
+  problem = $state('')
+  loading = $state(false)
+  /** from and to are the bytes that the window has. */
+  from = $state(0)
+  to = $state(0)
+
+  private pages: Page[] = []
+  private nextKey = 0
+  private firstKey = 0
+  private busy: Promise<void> | undefined
+  private again = false
+
+  constructor(readonly task: string) {}
+
+  /** openEnd shows the end. */
+  async openEnd() {
+    await this.replace({ tail: pageSize, limit: pageSize })
+  }
+
+  /** openAt shows the page at a byte. */
+  async openAt(offset: number) {
+    await this.replace({ offset: Math.max(0, Math.floor(offset)), limit: pageSize })
+  }
+
+  private async replace(query: { offset?: number; tail?: number; limit: number }) {
+    await this.busy
+    await this.alone(async () => {
+      const page = await this.read(query)
+      this.pages = page ? [page] : []
+      this.publish()
+    })
+  }
+
+  /** older reads the page before the window. It reports whether there was one. */
+  async older(): Promise<boolean> {
+    const first = this.pages[0]
+    if (!first || first.from <= 0 || this.busy) return false
+    await this.alone(async () => {
+      const offset = Math.max(0, first.from - pageSize)
+      const page = await this.read({ offset, limit: first.from - offset }, true)
+      if (!page || page.from >= first.from) return
+      this.pages = [page, ...this.pages].slice(0, mostPages)
+      this.publish()
+    })
+    return true
+  }
+
+  /** newer reads what comes after the window. Calls while it reads make it read once more. */
+  async newer(): Promise<void> {
+    if (this.busy) {
+      this.again = true
+      return
+    }
+    do {
+      this.again = false
+      await this.alone(async () => {
+        const page = await this.read({ offset: this.to, limit: pageSize })
+        if (!page || page.to <= this.to) return
+        this.append(page)
+        this.publish()
+        this.again ||= page.to < this.size && this.lines.length < 4 * pageSize
+      })
+    } while (this.again && !this.problem)
+  }
+
+  get atEnd(): boolean {
+    return this.to >= this.size
+  }
+
+  /** append adds a page, and joins a line that began in the page before. */
+  private append(page: Page) {
+    const last = this.pages.at(-1)
+    const open = last?.lines.at(-1)
+    const next = page.lines[0]
+    if (open?.continued && next && open.text.length + next.text.length <= longest) {
+      last!.lines[last!.lines.length - 1] = { ...next, key: open.key, text: open.text + next.text }
+      page.lines.shift()
+    }
+    this.pages = [...this.pages, page].slice(-mostPages)
+  }
+
+  private async alone(work: () => Promise<void>) {
+    this.loading = true
+    this.busy = work()
+      .then(() => void (this.problem = ''))
+      .catch((e: unknown) => void (this.problem = e instanceof Error ? e.message : String(e)))
+    await this.busy
+    this.busy = undefined
+    this.loading = false
+  }
+
+  private async read(
+    query: { offset?: number; tail?: number; limit: number },
+    before = false,
+  ): Promise<Page | undefined> {
+    const a = await data(api.GET('/v1/tasks/{task_id}/output', { params: { path: { task_id: this.task }, query } }))
+    this.size = a.size
+    this.gap = a.gap_size ? { offset: a.gap_offset ?? 0, size: a.gap_size } : undefined
+    const raw = a.output_encoding === 'base64' ? fromBase64(a.output) : undefined
+    const text = raw ? new TextDecoder().decode(raw) : a.output
+    const length = raw ? raw.length : new TextEncoder().encode(text).length
+    if (length === 0) return undefined
+    return { from: a.offset, to: a.offset + length, lines: this.split(text, before) }
+  }
+
+  private split(text: string, before: boolean): Line[] {
+    const parts: { text: string; continued: boolean }[] = []
+    const lines = text.split('\n')
+    const rest = lines.pop() ?? ''
+    for (const line of lines) cut(line, false, parts)
+    if (rest) cut(rest, true, parts)
+    if (before) this.firstKey -= parts.length
+    const first = before ? this.firstKey : this.nextKey
+    if (!before) this.nextKey += parts.length
+    return parts.map((p, i) => ({ key: first + i, ...p }))
+  }
+
+  private publish() {
+    this.lines = this.pages.flatMap((p) => p.lines)
+    this.from = this.pages[0]?.from ?? 0
+    this.to = this.pages.at(-1)?.to ?? 0
+  }
+}
+
+function cut(line: string, open: boolean, into: { text: string; continued: boolean }[]) {
+  let i = 0
+  for (; line.length - i > longest; i += longest) into.push({ text: line.slice(i, i + longest), continued: true })
+  into.push({ text: line.slice(i), continued: open })
+}
+
+export function fromBase64(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (c) => c.charCodeAt(0))
+}
+
+export interface Match {
+  offset: number
+  text: string
+}
+
+/** search reads the whole output and reports the lines that contain the text, at most `most`. */
+export async function search(
+  task: string,
+  text: string,
+  signal: AbortSignal,
+  progress: (read: number, size: number, matches: Match[]) => void,
+  most = 500,
+): Promise<void> {
+  const wanted = text.toLowerCase()
+  const matches: Match[] = []
+  const limit = 1 << 20
+  for (let offset = 0, size = Infinity; offset < size && matches.length < most && !signal.aborted;) {
+    const a = await data(
+      api.GET('/v1/tasks/{task_id}/output', { params: { path: { task_id: task }, query: { offset, limit } }, signal }),
+    )
+    const output = a.output_encoding === 'base64' ? new TextDecoder().decode(fromBase64(a.output)) : a.output
+    let at = a.offset
+    for (const line of output.split('\n')) {
+      if (line.toLowerCase().includes(wanted)) matches.push({ offset: at, text: line.slice(0, 400) })
+      at += utf8Length(line) + 1
+      if (matches.length >= most) break
+    }
+    size = a.size
+    if (a.next_offset === undefined || a.next_offset <= offset) offset = size
+    else offset = a.next_offset
+    progress(Math.min(offset, size), size, matches)
+  }
+}
+
+function utf8Length(text: string): number {
+  let n = text.length
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i)
+    if (c < 0x80) continue
+    n += c < 0x800 ? 1 : c >= 0xd800 && c < 0xe000 ? 1 : 2
+  }
+  return n
+}

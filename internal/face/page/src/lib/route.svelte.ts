@@ -1,0 +1,58 @@
+/** Route is the address of the view. Every view has one, and its filters live in the query. */
+class Route {
+  path = $state(location.pathname)
+  query = $state.raw(new URLSearchParams(location.search))
+
+  constructor() {
+    addEventListener('popstate', () => this.read())
+    // Links to other pages of the server (/docs) and to new tabs are the browser's own business.
+    addEventListener('click', (e) => {
+      const link = (e.target as Element | null)?.closest?.('a')
+      if (!link || e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return
+      if (link.target || link.hasAttribute('download') || link.origin !== location.origin || !isRoom(link.pathname))
+        return
+      e.preventDefault()
+      this.go(link.pathname + link.search)
+    })
+  }
+
+  private read() {
+    this.path = location.pathname
+    this.query = new URLSearchParams(location.search)
+  }
+
+  go(address: string) {
+    if (address === location.pathname + location.search) return
+    history.pushState(null, '', address)
+    this.read()
+    scrollTo(0, 0)
+  }
+
+  /** set changes a filter in place: going back leaves the view, not the filter. */
+  set(name: string, value: string) {
+    const query = new URLSearchParams(location.search)
+    if (value) query.set(name, value)
+    else query.delete(name)
+    const search = query.toString()
+    history.replaceState(null, '', location.pathname + (search ? '?' + search : ''))
+    this.read()
+  }
+
+  get(name: string): string {
+    return this.query.get(name) ?? ''
+  }
+}
+
+/** rooms are the first parts of the paths of the page. The server answers them with the page; page.go has the same. */
+export const rooms = ['attention', 'agents', 'tasks', 'usage', 'toolsets', 'admin']
+
+function isRoom(path: string): boolean {
+  return path === '/' || rooms.includes(path.split('/')[1] ?? '')
+}
+
+export const route = new Route()
+
+/** at builds a path whose parts are escaped. */
+export function at(...parts: string[]): string {
+  return '/' + parts.map(encodeURIComponent).join('/')
+}

@@ -1,0 +1,22 @@
+type Name = 'system' | 'light' | 'dark'
+
+/** theme is light or dark, as the system says until the reader chooses. */
+class Theme {
+  name = $state<Name>((localStorage.getItem('theme') as Name | null) ?? 'system')
+
+  constructor() {
+    this.apply()
+  }
+
+  next() {
+    this.name = this.name === 'system' ? 'dark' : this.name === 'dark' ? 'light' : 'system'
+    localStorage.setItem('theme', this.name)
+    this.apply()
+  }
+
+  private apply() {
+    document.documentElement.style.colorScheme = this.name === 'system' ? 'light dark' : this.name
+  }
+}
+
+export const theme = new Theme()
