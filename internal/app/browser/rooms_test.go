@@ -35,7 +35,7 @@ func TestRooms(t *testing.T) {
 		{"agent", "/agents/worker", "What it is for"},
 		{"task", "/tasks/" + ended, "200"},
 		{"steps", "/tasks/" + running + "?view=steps", "tabs or spaces?"},
-		{"changes", "/tasks/" + ended + "?view=changes", "changed no files"},
+		{"changes", "/tasks/" + ended + "?view=changes", "does not work in a repository"},
 		{"usage", "/usage", "Usage"},
 		{"contracts", "/toolsets/contracts", "No contracts"},
 		{"sessions", "/toolsets/sessions", "No sessions yet"},
