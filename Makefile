@@ -33,7 +33,7 @@ demo: build bin/model-stub ## the main job, from nothing, in under 30 s, and one
 bin/model-stub: build # for what needs a model: a stub, so that no key is needed
 	$(GO) build -o $@ ./internal/place/placetest/model/stub
 
-test: vet lint generated proto-lint race ## all that must hold before a change lands
+test: vet lint generated proto-lint page-check race ## all that must hold before a change lands
 
 vet:
 	$(GO) vet ./...
@@ -87,6 +87,24 @@ test-agents: ## every agent program that Fleet drives, for real, against a stub 
 fuzz: ## fuzz the decoding of arguments for 30 s
 	$(GO) test -run '^$$' -fuzz FuzzUnmarshal -fuzztime 30s ./internal/face/wire
 
+# The live page. Its build is committed, so only those who change it need Node 20.19 or newer.
+PAGE := internal/face/page
+NPM  := $(PAGE)/node_modules/.package-lock.json
+
+page: $(NPM) ## build the live page from its sources
+	cd $(PAGE) && npm run types && npm run build
+
+page-dev: $(NPM) ## the live page from its sources, reloaded as they change; FLEET=URL is the server, default http://127.0.0.1:8101
+	cd $(PAGE) && npm run dev
+
+page-check: # formatting, lint and types of the page, where Node is
+	@if node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || a == 20 && b >= 19 ? 0 : 1)' 2>/dev/null; \
+	  then $(MAKE) --no-print-directory $(NPM) || { echo "the page is not checked: npm did not install what that needs" >&2; exit 0; }; cd $(PAGE) && npm run --silent check; \
+	  else echo "the page is not checked: that needs Node 20.19 or newer" >&2; fi
+
+$(NPM): $(PAGE)/package-lock.json
+	cd $(PAGE) && npm ci --no-fund --no-audit && touch node_modules/.package-lock.json
+
 # A real Coder: testdata/coder-testbed. TESTBED_DIR, CODER_PORT and PG_PORT choose another one.
 coder-up: ## start a real Coder on this machine; builds it the first time
 	@testdata/coder-testbed/up.sh
@@ -110,4 +128,5 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 	@$(CODER_ENV) && $(GO) run ./internal/app/bench -coder $(FLAGS)
 
 .PHONY: coder-up coder-down e2e record chaos bench-coder
+.PHONY: page page-dev page-check
 .PHONY: help build fleet-runner run demo test vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude test-agents fuzz

@@ -72,7 +72,99 @@ func (x CheckHealthResponse_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CheckHealthResponse_Status.Descriptor instead.
 func (CheckHealthResponse_Status) EnumDescriptor() ([]byte, []int) {
-	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{1, 0}
+	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{3, 0}
+}
+
+// ShowServerRequest asks about the server.
+type ShowServerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowServerRequest) Reset() {
+	*x = ShowServerRequest{}
+	mi := &file_fleet_v1_health_service_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowServerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowServerRequest) ProtoMessage() {}
+
+func (x *ShowServerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_health_service_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowServerRequest.ProtoReflect.Descriptor instead.
+func (*ShowServerRequest) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{0}
+}
+
+// ShowServerResponse describes the server.
+type ShowServerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Version of the program.
+	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Where REST and the page are, as "http://HOST:PORT"; empty when they are served nowhere.
+	Url           string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowServerResponse) Reset() {
+	*x = ShowServerResponse{}
+	mi := &file_fleet_v1_health_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowServerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowServerResponse) ProtoMessage() {}
+
+func (x *ShowServerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_fleet_v1_health_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowServerResponse.ProtoReflect.Descriptor instead.
+func (*ShowServerResponse) Descriptor() ([]byte, []int) {
+	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ShowServerResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ShowServerResponse) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
 }
 
 // CheckHealthRequest asks about the whole server.
@@ -84,7 +176,7 @@ type CheckHealthRequest struct {
 
 func (x *CheckHealthRequest) Reset() {
 	*x = CheckHealthRequest{}
-	mi := &file_fleet_v1_health_service_proto_msgTypes[0]
+	mi := &file_fleet_v1_health_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -96,7 +188,7 @@ func (x *CheckHealthRequest) String() string {
 func (*CheckHealthRequest) ProtoMessage() {}
 
 func (x *CheckHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_health_service_proto_msgTypes[0]
+	mi := &file_fleet_v1_health_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -109,7 +201,7 @@ func (x *CheckHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckHealthRequest.ProtoReflect.Descriptor instead.
 func (*CheckHealthRequest) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{0}
+	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{2}
 }
 
 // CheckHealthResponse is the state of the server.
@@ -125,7 +217,7 @@ type CheckHealthResponse struct {
 
 func (x *CheckHealthResponse) Reset() {
 	*x = CheckHealthResponse{}
-	mi := &file_fleet_v1_health_service_proto_msgTypes[1]
+	mi := &file_fleet_v1_health_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -137,7 +229,7 @@ func (x *CheckHealthResponse) String() string {
 func (*CheckHealthResponse) ProtoMessage() {}
 
 func (x *CheckHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_health_service_proto_msgTypes[1]
+	mi := &file_fleet_v1_health_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -150,7 +242,7 @@ func (x *CheckHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckHealthResponse.ProtoReflect.Descriptor instead.
 func (*CheckHealthResponse) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{1}
+	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CheckHealthResponse) GetStatus() CheckHealthResponse_Status {
@@ -182,7 +274,7 @@ type DegradedPart struct {
 
 func (x *DegradedPart) Reset() {
 	*x = DegradedPart{}
-	mi := &file_fleet_v1_health_service_proto_msgTypes[2]
+	mi := &file_fleet_v1_health_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -194,7 +286,7 @@ func (x *DegradedPart) String() string {
 func (*DegradedPart) ProtoMessage() {}
 
 func (x *DegradedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_fleet_v1_health_service_proto_msgTypes[2]
+	mi := &file_fleet_v1_health_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -207,7 +299,7 @@ func (x *DegradedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DegradedPart.ProtoReflect.Descriptor instead.
 func (*DegradedPart) Descriptor() ([]byte, []int) {
-	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{2}
+	return file_fleet_v1_health_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DegradedPart) GetPart() string {
@@ -235,7 +327,11 @@ var File_fleet_v1_health_service_proto protoreflect.FileDescriptor
 
 const file_fleet_v1_health_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dfleet/v1/health_service.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x14\n" +
+	"\x1dfleet/v1/health_service.proto\x12\bfleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
+	"\x11ShowServerRequest\"@\n" +
+	"\x12ShowServerResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\"\x14\n" +
 	"\x12CheckHealthRequest\"\xc3\x01\n" +
 	"\x13CheckHealthResponse\x12<\n" +
 	"\x06status\x18\x01 \x01(\x0e2$.fleet.v1.CheckHealthResponse.StatusR\x06status\x122\n" +
@@ -247,9 +343,11 @@ const file_fleet_v1_health_service_proto_rawDesc = "" +
 	"\fDegradedPart\x12\x12\n" +
 	"\x04part\x18\x01 \x01(\tR\x04part\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason2`\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason2\xae\x01\n" +
 	"\rHealthService\x12O\n" +
-	"\vCheckHealth\x12\x1c.fleet.v1.CheckHealthRequest\x1a\x1d.fleet.v1.CheckHealthResponse\"\x03\x90\x02\x01B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
+	"\vCheckHealth\x12\x1c.fleet.v1.CheckHealthRequest\x1a\x1d.fleet.v1.CheckHealthResponse\"\x03\x90\x02\x01\x12L\n" +
+	"\n" +
+	"ShowServer\x12\x1b.fleet.v1.ShowServerRequest\x1a\x1c.fleet.v1.ShowServerResponse\"\x03\x90\x02\x01B\x1cZ\x1afleet/gen/fleet/v1;fleetv1b\x06proto3"
 
 var (
 	file_fleet_v1_health_service_proto_rawDescOnce sync.Once
@@ -264,22 +362,26 @@ func file_fleet_v1_health_service_proto_rawDescGZIP() []byte {
 }
 
 var file_fleet_v1_health_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_fleet_v1_health_service_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_fleet_v1_health_service_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_fleet_v1_health_service_proto_goTypes = []any{
 	(CheckHealthResponse_Status)(0), // 0: fleet.v1.CheckHealthResponse.Status
-	(*CheckHealthRequest)(nil),      // 1: fleet.v1.CheckHealthRequest
-	(*CheckHealthResponse)(nil),     // 2: fleet.v1.CheckHealthResponse
-	(*DegradedPart)(nil),            // 3: fleet.v1.DegradedPart
-	(*timestamppb.Timestamp)(nil),   // 4: google.protobuf.Timestamp
+	(*ShowServerRequest)(nil),       // 1: fleet.v1.ShowServerRequest
+	(*ShowServerResponse)(nil),      // 2: fleet.v1.ShowServerResponse
+	(*CheckHealthRequest)(nil),      // 3: fleet.v1.CheckHealthRequest
+	(*CheckHealthResponse)(nil),     // 4: fleet.v1.CheckHealthResponse
+	(*DegradedPart)(nil),            // 5: fleet.v1.DegradedPart
+	(*timestamppb.Timestamp)(nil),   // 6: google.protobuf.Timestamp
 }
 var file_fleet_v1_health_service_proto_depIdxs = []int32{
 	0, // 0: fleet.v1.CheckHealthResponse.status:type_name -> fleet.v1.CheckHealthResponse.Status
-	3, // 1: fleet.v1.CheckHealthResponse.degraded:type_name -> fleet.v1.DegradedPart
-	4, // 2: fleet.v1.DegradedPart.since:type_name -> google.protobuf.Timestamp
-	1, // 3: fleet.v1.HealthService.CheckHealth:input_type -> fleet.v1.CheckHealthRequest
-	2, // 4: fleet.v1.HealthService.CheckHealth:output_type -> fleet.v1.CheckHealthResponse
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
+	5, // 1: fleet.v1.CheckHealthResponse.degraded:type_name -> fleet.v1.DegradedPart
+	6, // 2: fleet.v1.DegradedPart.since:type_name -> google.protobuf.Timestamp
+	3, // 3: fleet.v1.HealthService.CheckHealth:input_type -> fleet.v1.CheckHealthRequest
+	1, // 4: fleet.v1.HealthService.ShowServer:input_type -> fleet.v1.ShowServerRequest
+	4, // 5: fleet.v1.HealthService.CheckHealth:output_type -> fleet.v1.CheckHealthResponse
+	2, // 6: fleet.v1.HealthService.ShowServer:output_type -> fleet.v1.ShowServerResponse
+	5, // [5:7] is the sub-list for method output_type
+	3, // [3:5] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
 	3, // [3:3] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
@@ -296,7 +398,7 @@ func file_fleet_v1_health_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fleet_v1_health_service_proto_rawDesc), len(file_fleet_v1_health_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

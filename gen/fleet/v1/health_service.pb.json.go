@@ -8,6 +8,22 @@ import (
 )
 
 // ReadField reads the value of the named field from r. It reports whether there is such a field.
+func (m *ShowServerRequest) ReadField(r *wire.Reader, name []byte) bool {
+	return false
+}
+
+// AppendJSON appends the message as JSON; null if it is nil.
+func (m *ShowServerResponse) AppendJSON(b []byte) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	begin := len(b)
+	b = wire.AppendString(append(b, `,"version":`...), m.Version)
+	b = wire.AppendString(append(b, `,"url":`...), m.Url)
+	return wire.End(b, begin)
+}
+
+// ReadField reads the value of the named field from r. It reports whether there is such a field.
 func (m *CheckHealthRequest) ReadField(r *wire.Reader, name []byte) bool {
 	return false
 }

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	HealthService_CheckHealth_FullMethodName = "/fleet.v1.HealthService/CheckHealth"
+	HealthService_ShowServer_FullMethodName  = "/fleet.v1.HealthService/ShowServer"
 )
 
 // HealthServiceClient is the client API for HealthService service.
@@ -31,6 +32,8 @@ const (
 type HealthServiceClient interface {
 	// Report whether the server can serve callers, and which of its parts do not work as they should.
 	CheckHealth(ctx context.Context, in *CheckHealthRequest, opts ...grpc.CallOption) (*CheckHealthResponse, error)
+	// Tell the server's version, and where browsers find it.
+	ShowServer(ctx context.Context, in *ShowServerRequest, opts ...grpc.CallOption) (*ShowServerResponse, error)
 }
 
 type healthServiceClient struct {
@@ -51,6 +54,16 @@ func (c *healthServiceClient) CheckHealth(ctx context.Context, in *CheckHealthRe
 	return out, nil
 }
 
+func (c *healthServiceClient) ShowServer(ctx context.Context, in *ShowServerRequest, opts ...grpc.CallOption) (*ShowServerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowServerResponse)
+	err := c.cc.Invoke(ctx, HealthService_ShowServer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HealthServiceServer is the server API for HealthService service.
 // All implementations must embed UnimplementedHealthServiceServer
 // for forward compatibility.
@@ -60,6 +73,8 @@ func (c *healthServiceClient) CheckHealth(ctx context.Context, in *CheckHealthRe
 type HealthServiceServer interface {
 	// Report whether the server can serve callers, and which of its parts do not work as they should.
 	CheckHealth(context.Context, *CheckHealthRequest) (*CheckHealthResponse, error)
+	// Tell the server's version, and where browsers find it.
+	ShowServer(context.Context, *ShowServerRequest) (*ShowServerResponse, error)
 	mustEmbedUnimplementedHealthServiceServer()
 }
 
@@ -72,6 +87,9 @@ type UnimplementedHealthServiceServer struct{}
 
 func (UnimplementedHealthServiceServer) CheckHealth(context.Context, *CheckHealthRequest) (*CheckHealthResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckHealth not implemented")
+}
+func (UnimplementedHealthServiceServer) ShowServer(context.Context, *ShowServerRequest) (*ShowServerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowServer not implemented")
 }
 func (UnimplementedHealthServiceServer) mustEmbedUnimplementedHealthServiceServer() {}
 func (UnimplementedHealthServiceServer) testEmbeddedByValue()                       {}
@@ -112,6 +130,24 @@ func _HealthService_CheckHealth_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _HealthService_ShowServer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowServerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HealthServiceServer).ShowServer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: HealthService_ShowServer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HealthServiceServer).ShowServer(ctx, req.(*ShowServerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // HealthService_ServiceDesc is the grpc.ServiceDesc for HealthService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -122,6 +158,10 @@ var HealthService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckHealth",
 			Handler:    _HealthService_CheckHealth_Handler,
+		},
+		{
+			MethodName: "ShowServer",
+			Handler:    _HealthService_ShowServer_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

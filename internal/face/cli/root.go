@@ -88,9 +88,9 @@ Start a server with "fleet serve", then see what agents can work on with
 		cmd.GroupID = GroupWork
 		root.AddCommand(cmd)
 	}
-	token, version := p.newToken(), p.newVersion()
-	token.GroupID, version.GroupID = GroupServer, GroupMore
-	root.AddCommand(token, version, newExitCodes(), newEnvironment())
+	token, open, version := p.newToken(), p.newOpen(), p.newVersion()
+	token.GroupID, open.GroupID, version.GroupID = GroupServer, GroupServer, GroupMore
+	root.AddCommand(token, open, version, newExitCodes(), newEnvironment())
 	for _, t := range toolsets() { // their descriptions name the commands above
 		cmd := p.newToolset(t)
 		cmd.GroupID = GroupTools

@@ -3,7 +3,7 @@ import { env } from 'node:process'
 import { defineConfig } from 'vite'
 
 // FLEET is the server that the development server forwards API calls to.
-const server = env.FLEET ?? 'http://127.0.0.1:8080'
+const server = env.FLEET ?? 'http://127.0.0.1:8101'
 const forwarded = ['/v1', '/api', '/docs', '/openapi.json', '/readyz', '/healthz', '/session']
 
 export default defineConfig({

@@ -15,11 +15,21 @@ import (
 // Health serves HealthService.
 type Health struct {
 	fleetv1.UnimplementedHealthServiceServer
-	svc *service.Service
+	svc     *service.Service
+	version string
+	url     func() string
 }
 
-// NewHealth returns the HealthService over the core.
-func NewHealth(svc *service.Service) *Health { return &Health{svc: svc} }
+// NewHealth returns the HealthService over the core. url returns where REST and the page are; "" while they are served
+// nowhere.
+func NewHealth(svc *service.Service, version string, url func() string) *Health {
+	return &Health{svc: svc, version: version, url: url}
+}
+
+// ShowServer tells the version and the address of the server.
+func (h *Health) ShowServer(context.Context, *fleetv1.ShowServerRequest) (*fleetv1.ShowServerResponse, error) {
+	return &fleetv1.ShowServerResponse{Version: h.version, Url: h.url()}, nil
+}
 
 // CheckHealth reports on the server.
 func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest) (*fleetv1.CheckHealthResponse, error) {

@@ -127,7 +127,7 @@ func (i *Interceptor) around(ctx context.Context, method string, seen *seen, cal
 
 // OpenToAll reports whether unknown callers may call the method: health and reflection are open.
 func OpenToAll(method string) bool {
-	return strings.HasPrefix(method, "/grpc.") || method == fleetv1.HealthService_CheckHealth_FullMethodName
+	return strings.HasPrefix(method, "/grpc.") || method == fleetv1.HealthService_CheckHealth_FullMethodName || method == fleetv1.HealthService_ShowServer_FullMethodName
 }
 
 func (i *Interceptor) logCall(ctx context.Context, method string, p fleet.Principal, begun time.Time, s *status.Status, err error) {

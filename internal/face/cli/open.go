@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func (p *program) newOpen() *cobra.Command {
+	var printed bool
+	cmd := &cobra.Command{
+		Use:   "open",
+		Short: "Open the live page in a browser, signed in",
+		Long: `Open the live page of the server in a browser. If the server wants tokens, you are
+signed in with yours: by a link that works once, within a minute. The token itself is
+not part of it.`,
+		Example: `  fleet open
+  fleet open --print    # on a machine without a browser: open the link elsewhere`,
+		Args:              args(""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+			server, err := fleetv1.NewHealthServiceClient(s.calls).ShowServer(ctx, &fleetv1.ShowServerRequest{})
+			if err != nil {
+				return err
+			}
+			if server.GetUrl() == "" {
+				return Fail(ExitError, "Start one with: fleet serve", "no page is served: this is not a server")
+			}
+			address := server.GetUrl() + "/"
+			code, err := linkCode(ctx, server.GetUrl(), s.target.Token)
+			if err != nil {
+				return err
+			}
+			if code != "" {
+				address += "#code=" + code
+			}
+			if printed || browse(ctx, address) != nil {
+				_, err = fmt.Fprintln(p.deps.Stdout, address)
+				return err
+			}
+			s.screen.line("The page is open in your browser: " + server.GetUrl())
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&printed, "print", false, "print the link and open nothing")
+	return cmd
+}
+
+// linkCode returns the code of a link that signs in with the token once; "" if the server wants no token.
+func linkCode(ctx context.Context, server, token string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/session/links", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", Fail(ExitUnavailable, "", "the page of the server cannot be reached: %v", err)
+	}
+	defer answer.Body.Close()
+	var body struct{ Code, Message string }
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&body); err != nil || answer.StatusCode != http.StatusOK {
+		if body.Message == "" {
+			body.Message = "the server answered " + answer.Status
+		}
+		return "", Fail(ExitError, "", "no link to the page: %s", printable(body.Message))
+	}
+	return body.Code, nil
+}
+
+// browse opens the address with the program that the desktop has for it. Other users can read the command lines of
+// programs, so the browser gets a file of this user that leads to the address, not the address with its code.
+func browse(ctx context.Context, address string) error {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(cache, "fleet", "open.html")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	page := fmt.Sprintf("<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=%s\">\n", html.EscapeString(address))
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+		return err
+	}
+	name, arguments := "xdg-open", []string{file}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, arguments = "rundll32", []string{"url.dll,FileProtocolHandler", file}
+	}
+	return exec.CommandContext(ctx, name, arguments...).Run()
+}

@@ -1,0 +1,114 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// testPage is the page before an API that answers with the token that reached it.
+func testPage(t *testing.T, now *time.Time) http.Handler {
+	t.Helper()
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("Authorization"))) })
+	identify := func(_ context.Context, authorization []string) error {
+		if len(authorization) == 1 && authorization[0] == "Bearer good" {
+			return nil
+		}
+		return status.Error(codes.Unauthenticated, "the token is unknown")
+	}
+	h, err := Handler(api, NewSessions(identify, func() time.Time { return *now }))
+	require.NoError(t, err)
+	return h
+}
+
+func serve(h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	h := testPage(t, &now)
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", `{"token":"bad"}`).Code)
+	require.Equal(t, http.StatusBadRequest, serve(h, "POST", "/session", `{}`).Code)
+	require.Equal(t, http.StatusBadRequest, serve(h, "POST", "/session", `{"token":`).Code)
+	require.Equal(t, http.StatusNotFound, serve(h, "PUT", "/session", ``).Code)
+
+	w := serve(h, "POST", "/session", `{"token":"good"}`)
+	require.Equal(t, http.StatusNoContent, w.Code)
+	c := w.Result().Cookies()[0]
+	require.True(t, c.HttpOnly)
+	require.Equal(t, http.SameSiteStrictMode, c.SameSite)
+	cookie := c.Name + "=" + c.Value
+	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", "Cookie", cookie).Body.String())
+	require.Equal(t, "Bearer other", serve(h, "GET", "/v1/agents", "", "Cookie", cookie, "Authorization", "Bearer other").Body.String())
+	require.Empty(t, serve(h, "POST", "/mcp", "", "Cookie", cookie).Body.String(), "the cookie is for the page's own calls")
+
+	w = serve(h, "DELETE", "/session", "")
+	require.Negative(t, w.Result().Cookies()[0].MaxAge)
+}
+
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	h := testPage(t, &now)
+	link := func() string {
+		w := serve(h, "POST", "/session/links", "", "Authorization", "Bearer good")
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		var answer struct{ Code string }
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+		return `{"code":"` + answer.Code + `"}`
+	}
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session/links", "").Code)
+
+	code := link()
+	require.Equal(t, http.StatusNoContent, serve(h, "POST", "/session", code).Code)
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link works once")
+
+	code = link()
+	now = now.Add(linkLife + time.Second)
+	require.Equal(t, http.StatusUnauthorized, serve(h, "POST", "/session", code).Code, "a link works for a minute")
+
+	for range maxLinks {
+		link()
+	}
+	require.Equal(t, http.StatusTooManyRequests, serve(h, "POST", "/session/links", "", "Authorization", "Bearer good").Code)
+	now = now.Add(linkLife + time.Second)
+	link()
+}
+
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	h := testPage(t, &now)
+	for _, path := range []string{"/", "/agents/papi", "/tasks", "/toolsets/sessions/x"} {
+		w := serve(h, "GET", path, "", "Accept", "text/html,*/*")
+		require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"), path)
+		require.NotContains(t, w.Header().Get("Content-Security-Policy"), "unsafe")
+		require.Equal(t, "no-cache", w.Header().Get("Cache-Control"))
+	}
+	for _, path := range []string{"/", "/v1/agents", "/docs"} { // programs, and what is not of the page
+		require.Empty(t, serve(h, "GET", path, "", "Accept", "application/json").Header().Get("Content-Type"), path)
+	}
+	index := serve(h, "GET", "/", "", "Accept", "text/html").Body.String()
+	_, rest, _ := strings.Cut(index, `src="/assets/`)
+	name, _, _ := strings.Cut(rest, `"`)
+	w := serve(h, "GET", "/assets/"+name, "", "Accept-Encoding", "gzip")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
+	require.Contains(t, w.Header().Get("Cache-Control"), "immutable")
+}
