@@ -13,9 +13,7 @@ export interface paths {
         };
         /**
          * Download the payload of an agent, gzip-compressed
-         * @description On REST the client must accept the content encoding gzip.
-         *
-         *     Without `gzip` in Accept-Encoding the answer is 406.
+         * @description Download the payload of an agent, gzip-compressed.
          */
         get: operations["download_payload"];
         put?: never;
@@ -83,9 +81,7 @@ export interface paths {
         };
         /**
          * Download what an agent has made and is nowhere else, as a git bundle: its commits that no remote has, and the tree that it works in with what it did not commit
-         * @description Of a deleted agent, it is what was kept when it was deleted. The extensions of the first message have a PayloadInfo. On REST the answer is the bundle itself.
-         *
-         *     Without `gzip` in Accept-Encoding the answer is 406.
+         * @description Of a deleted agent, it is what was kept when it was deleted. The extensions of the first message have a PayloadInfo.
          */
         get: operations["download_agent_bundle"];
         put?: never;
@@ -125,13 +121,13 @@ export interface paths {
         };
         /**
          * Show the task history of an agent, newest first, by pages
-         * @description If no agent has the name, this is the history of the last deleted agent with it. list_tasks lists tasks of all agents.
+         * @description If no agent has the name, this is the history of the last deleted agent with it. `list_tasks` lists tasks of all agents.
          */
         get: operations["show_agent_task_history"];
         put?: never;
         /**
          * Start a new task on an agent that is idle
-         * @description The call returns at once; follow the task with wait_tasks, show_task or watch_fleet.
+         * @description The call returns at once; follow the task with `wait_tasks`, `show_task` or `watch_fleet`.
          */
         post: operations["start_agent_task"];
         delete?: never;
@@ -250,8 +246,6 @@ export interface paths {
         /**
          * Watch events of the fleet: state changes, output and ends of tasks, in order
          * @description Without follow the call returns what is in the log and ends. Each answer has a cursor to continue from. A tool call begins with the newest events, because a task can have megabytes of them.
-         *
-         *     With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each event: its id is the cursor, its event the type, its data the event as JSON; `event: error` has an error object, and `event: end` says that the server has sent all it was asked for. Otherwise each line of the answer is a JSON object.
          */
         get: operations["watch_fleet"];
         put?: never;
@@ -270,14 +264,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Report the progress of agents: running, stopped or completed, with their summaries and the addresses of their payloads
-         * @description For a running agent the end of its output is included. An unknown id has an error instead.
+         * Report the progress of agents
+         * @description An agent that has ended has a summary and the address of its payload, and a running one the end of its output. An unknown id has an error instead.
          */
         get: operations["agent_status"];
         put?: never;
         /**
-         * Create an agent and start it on a contract: what it has to deliver
-         * @description The call returns at once; agent_status tells how far the agent is.
+         * Create an agent and start it on a contract
+         * @description The contract says what the agent has to deliver. The call returns at once; `agent_status` tells how far the agent is.
          */
         post: operations["agent_start"];
         delete?: never;
@@ -296,8 +290,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Append to the payload of a running agent, for a payload that is too large for agent_complete
-         * @description agent_complete appends its own payload after it.
+         * Append to the payload of a running agent
+         * @description This is for a payload that is too large for `agent_complete`, which appends its own payload after it.
          */
         post: operations["append_payload"];
         delete?: never;
@@ -354,8 +348,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the caller's contracts by pages, newest first, including those that have ended
-         * @description agent_status also shows the end of a running agent's output.
+         * List the caller's contracts by pages, newest first
+         * @description Contracts that have ended are included. `agent_status` also shows the end of a running agent's output.
          */
         get: operations["agent_list"];
         put?: never;
@@ -420,8 +414,8 @@ export interface paths {
         get: operations["get_registered_tools"];
         put?: never;
         /**
-         * Register a tool for the caller's own requests, with one agent or with every agent that takes tools
-         * @description It replaces a tool with the same name for the same agents, with a warning.
+         * Register a tool for the caller's own requests
+         * @description One agent gets it, or every agent that takes tools. It replaces a tool with the same name for the same agents, with a warning.
          */
         post: operations["register_tool_with_agent"];
         delete?: never;
@@ -478,8 +472,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Probe whether an agent would work now: its key is there, its program is found, its server answers
-         * @description A probe takes at most 2 seconds. For an unknown agent the answer has status "unavailable".
+         * Probe whether an agent would work now
+         * @description A probe looks for the agent's key, its program and its server, and takes at most 2 seconds. For an unknown agent the answer has status "unavailable".
          */
         get: operations["probe_agent_status"];
         put?: never;
@@ -558,8 +552,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the agents that sessions can use: those of files, those that were pulled, and those of the fleet
-         * @description List the agents that sessions can use: those of files, those that were pulled, and those of the fleet.
+         * List the agents that sessions can use
+         * @description They are defined in files, were pulled from a registry, or belong to the fleet.
          */
         get: operations["session_service_list_agents"];
         put?: never;
@@ -580,10 +574,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask an agent a single question, without a session, and wait for its answer
-         * @description The agent remembers nothing of it.
-         *
-         *     With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message: its event is the type, its data the message as JSON, and the one of the type `complete` is the result; `event: error` has an error object. Otherwise the answer is the result alone.
+         * Ask an agent a single question and wait for its answer
+         * @description There is no session: the agent remembers nothing of it.
          */
         post: operations["invoke_agent"];
         delete?: never;
@@ -647,7 +639,7 @@ export interface paths {
         put?: never;
         /**
          * Begin a conversation with an agent, which remembers earlier messages
-         * @description The agent is a definition (see list_agents) or the name of an agent of the fleet.
+         * @description The agent is a definition (see `list_agents`) or the name of an agent of the fleet.
          */
         post: operations["create_agent_session"];
         delete?: never;
@@ -684,16 +676,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show the messages of a session, also of a closed one, oldest first
-         * @description Show the messages of a session, also of a closed one, oldest first.
+         * Show the messages of a session, oldest first
+         * @description The session may be closed.
          */
         get: operations["get_agent_session_history"];
         put?: never;
         /**
          * Send a message to the agent of a session and wait for its answer
          * @description What the agent does meanwhile is reported as it happens. The agent answers one message at a time; further ones wait for their turn. A caller that cancels the call interrupts the turn: at once, or, for a message with a request_id, after two minutes without a repeated call.
-         *
-         *     With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message: its event is the type, its data the message as JSON, and the one of the type `complete` is the result; `event: error` has an error object. Otherwise the answer is the result alone.
          */
         post: operations["send_message"];
         delete?: never;
@@ -732,8 +722,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Interrupt the current turn of a session's agent, and keep the session
-         * @description The call returns when the turn has ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.
+         * Interrupt the current turn of a session
+         * @description The session stays open. The call returns when the turn has ended; the caller that waits for its answer is told that it was stopped. Messages that wait for their turn are answered next.
          */
         post: operations["interrupt_agent_session"];
         delete?: never;
@@ -773,7 +763,7 @@ export interface paths {
         put?: never;
         /**
          * Delegate a task to a specialized subagent and wait for its result
-         * @description The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that it is given. list_subagents shows the subagents.
+         * @description The subagent has its own instructions, tools and permissions, and knows only the prompt and the context that it is given. `list_subagents` shows the subagents.
          */
         post: operations["run_subagent"];
         delete?: never;
@@ -855,7 +845,7 @@ export interface paths {
         };
         /**
          * Show the raw output of a task, byte for byte, by pages: everything that the agent's program has put out so far
-         * @description Call again with next_offset as offset for more. The runner of the agent keeps it for a while after the task has ended.
+         * @description The runner of the agent keeps it for a while after the task has ended.
          */
         get: operations["show_task_output"];
         put?: never;
@@ -875,7 +865,7 @@ export interface paths {
         };
         /**
          * Download the payload of a task in pieces, byte for byte
-         * @description The extensions of the first message have a PayloadInfo. On REST the answer is the payload itself: Range asks for a part of it, If-Range and the ETag for the rest of the same one, and HEAD for its size.
+         * @description The extensions of the first message have a PayloadInfo.
          */
         get: operations["download_task_payload"];
         put?: never;
@@ -979,15 +969,15 @@ export interface components {
             owner: string;
             /** @description Name of the place where the agent lives, such as local or coder. */
             place: string;
-            /** @description Project, one of list_agent_projects. */
+            /** @description Project, one of `list_agent_projects`. */
             project: string;
-            /** @description Role, one of list_agent_roles. */
+            /** @description Role, one of `list_agent_roles`. */
             role: string;
             /** @description What the agent is for: objective, context and deliverables. */
             spec: string;
             /**
              * Format: int32
-             * @description Offset in bytes at which the next portion of the spec begins, for show_agent; absent when nothing follows.
+             * @description Offset in bytes at which the next portion of the spec begins, for `show_agent`; absent when nothing follows.
              */
             spec_next_offset?: number;
             /** @description Whether the task the agent works on makes no progress: its run has put nothing out for the server's stall_timeout, while no tool was at work; absent otherwise. */
@@ -999,7 +989,7 @@ export interface components {
              *     - `starting`: The workspace is being made or started.
              *     - `running`: The workspace runs and the agent in it is ready.
              *     - `stopping`: The workspace is being stopped.
-             *     - `stopped`: The workspace is stopped; start_agent starts it again.
+             *     - `stopped`: The workspace is stopped; `start_agent` starts it again.
              *     - `failed`: The workspace could not be made, started or stopped; state_reason says why.
              *     - `canceling`: The making of the workspace is being cancelled.
              *     - `canceled`: The making of the workspace was cancelled.
@@ -1025,7 +1015,7 @@ export interface components {
              * @description When the agent last changed.
              */
             updated_at: string;
-            /** @description Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise. */
+            /** @description Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise. */
             waiting?: boolean;
             /** @description Id of the workspace at its host; empty until there is one. */
             workspace_id: string;
@@ -1071,7 +1061,7 @@ export interface components {
             description: string;
             /** @description Digest of the artifact, for a pulled agent. */
             digest?: string;
-            /** @description Its name, which create_agent_session takes. */
+            /** @description Its name, which `create_agent_session` takes. */
             name: string;
             /** @description Path in the agents directory, for an agent of a file. */
             path?: string;
@@ -1115,7 +1105,7 @@ export interface components {
         AgentStartRequest: {
             /** @description What the agent has to deliver: objective, context, and when it is done. */
             contract: string;
-            /** @description Project of the fleet to work in, as list_agent_projects shows it. By default the server's configuration decides, usually an empty directory of its own. */
+            /** @description Project of the fleet to work in, as `list_agent_projects` shows it. By default the server's configuration decides, usually an empty directory of its own. */
             project?: string;
             /** @description An id of the caller's choice: the same id and body again returns the first result and does nothing twice. */
             request_id?: string;
@@ -1193,7 +1183,7 @@ export interface components {
             project: string;
             /** @description Role of the agent. */
             role: string;
-            /** @description Whether the task the agent works on makes no progress, see show_agent; absent otherwise. */
+            /** @description Whether the task the agent works on makes no progress, see `show_agent`; absent otherwise. */
             stalled?: boolean;
             /**
              * @description What the agent's workspace is doing.
@@ -1202,7 +1192,7 @@ export interface components {
              *     - `starting`: The workspace is being made or started.
              *     - `running`: The workspace runs and the agent in it is ready.
              *     - `stopping`: The workspace is being stopped.
-             *     - `stopped`: The workspace is stopped; start_agent starts it again.
+             *     - `stopped`: The workspace is stopped; `start_agent` starts it again.
              *     - `failed`: The workspace could not be made, started or stopped; state_reason says why.
              *     - `canceling`: The making of the workspace is being cancelled.
              *     - `canceled`: The making of the workspace was cancelled.
@@ -1221,7 +1211,7 @@ export interface components {
              * @enum {string}
              */
             status: "busy" | "idle" | "offline";
-            /** @description Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise. */
+            /** @description Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise. */
             waiting?: boolean;
         };
         /** @description AnswerQuestionRequest has the answer to a question. */
@@ -1305,11 +1295,11 @@ export interface components {
         CreateAgentRequest: {
             /** @description Unique short memorable name for the agent, e.g. "Sony" or "Papi": letters, digits and single inner hyphens, at most 20 characters. */
             name: string;
-            /** @description Project name, one of list_agent_projects; PLACE/PROJECT if several places have it. */
+            /** @description Project name, one of `list_agent_projects`; PLACE/PROJECT if several places have it. */
             project: string;
             /** @description An id of the caller's choice: the same id and body again returns the first result and does nothing twice. */
             request_id?: string;
-            /** @description Agent role, one of list_agent_roles; the project's default role when not given. */
+            /** @description Agent role, one of `list_agent_roles`; the project's default role when not given. */
             role?: string;
             /** @description Specification of what the agent is for: objective, context and deliverables. */
             spec: string;
@@ -1327,7 +1317,7 @@ export interface components {
             agent: string;
             /** @description A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent. */
             directory?: string;
-            /** @description A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace. */
+            /** @description A project of this server (see `list_agent_projects`) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace. */
             project?: string;
             /** @description An id of the caller's choice: the same id and body again returns the first result and does nothing twice. */
             request_id?: string;
@@ -1462,7 +1452,7 @@ export interface components {
         Event: {
             /** @description Name of the agent it happened to. */
             agent_name: string;
-            /** @description Position in the log, a decimal number that only grows; a cursor for watch_fleet. */
+            /** @description Position in the log, a decimal number that only grows; a cursor for `watch_fleet`. */
             cursor: string;
             /** @description State or status after the event, where the event changed it. */
             status: string;
@@ -1526,7 +1516,7 @@ export interface components {
             content: string;
             /**
              * Format: int32
-             * @description Offset in bytes at which the rest of the content begins; absent if this is all of it. show_task returns the rest, with metadata.task_id, include_payload, and this value as payload_offset.
+             * @description Offset in bytes at which the rest of the content begins; absent if this is all of it. `show_task` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset.
              */
             content_next_offset?: number;
             /** @description Why the request failed; null if it succeeded. */
@@ -1569,7 +1559,7 @@ export interface components {
              * @description Number of tokens that the model wrote.
              */
             output_tokens: number;
-            /** @description Id of the request's task, for show_task and watch_fleet; empty if none was started. */
+            /** @description Id of the request's task, for `show_task` and `watch_fleet`; empty if none was started. */
             task_id: string;
             /**
              * Format: int32
@@ -1683,13 +1673,13 @@ export interface components {
         };
         /** @description InvokeAgentRequest is a message to an agent. */
         InvokeAgentRequest: {
-            /** @description The agent, as in create_agent_session. */
+            /** @description The agent, as in `create_agent_session`. */
             agent: string;
             /** @description A directory of the server's machine to work in, as a full path or beginning with ~/. It must be in one of sessions.directories; without tokens every directory is allowed. The agent's changes there are permanent. */
             directory?: string;
             /** @description What to say to the agent. */
             message: string;
-            /** @description A project of this server (see list_agent_projects) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace. */
+            /** @description A project of this server (see `list_agent_projects`) to work in: the agent gets a working copy of its repository. Only for an agent of a file or a registry, because an agent of the fleet has a workspace. */
             project?: string;
             /** @description An id of the caller's choice: the same id and body again returns the first result and does nothing twice. */
             request_id?: string;
@@ -1706,7 +1696,7 @@ export interface components {
             response?: string;
             /**
              * Format: int32
-             * @description Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the rest, with metadata.task_id, include_payload, and this value as payload_offset.
+             * @description Offset in bytes at which the rest of the response begins; absent if this is all of it. `show_task` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset.
              */
             response_next_offset?: number;
             /**
@@ -1734,7 +1724,7 @@ export interface components {
             /**
              * @description How the end of the contract is known. Absent while the agent runs, and if its run was stopped or failed.
              *
-             *     - `reported`: The agent reported it: it called agent_complete, or its final message ended with a marker.
+             *     - `reported`: The agent reported it: it called `agent_complete`, or its final message ended with a marker.
              *     - `inferred`: The agent's run ended without an error and without a report, so the contract may be unfulfilled: read the summary.
              * @enum {string}
              */
@@ -1776,7 +1766,7 @@ export interface components {
             stopped_at?: string;
             /** @description What the agent reported about its work when it completed. */
             summary?: string;
-            /** @description First line of the contract; set by agent_list. */
+            /** @description First line of the contract; set by `agent_list`. */
             title?: string;
             /** @description Where the agent's work is after it has ended: a directory on its host, or a git branch. Files of an agent without a repository are kept for a limited time, which is stated. Absent if there is nothing. */
             work?: string;
@@ -1951,7 +1941,7 @@ export interface components {
             description: string;
             /** @description Name for people. */
             display_name: string;
-            /** @description Name that create_agent takes; compared without case. A name that several places have begins with its place, as in local/shell. */
+            /** @description Name that `create_agent` takes; compared without case. A name that several places have begins with its place, as in local/shell. */
             name: string;
             /** @description Name of the place that the project is in. */
             place: string;
@@ -1969,7 +1959,7 @@ export interface components {
         PullAgentResponse: {
             /** @description Digest of the artifact. */
             digest: string;
-            /** @description Reference of the artifact, which create_agent_session takes. */
+            /** @description Reference of the artifact, which `create_agent_session` takes. */
             reference: string;
         };
         /** @description Question is a permission or an answer that an agent asks for while it works on a task. The agent waits for it. */
@@ -2098,7 +2088,7 @@ export interface components {
         };
         /** @description RemovePulledAgentRequest names the artifact. */
         RemovePulledAgentRequest: {
-            /** @description Reference of the artifact, or the last part of it, as list_agents shows it. */
+            /** @description Reference of the artifact, or the last part of it, as `list_agents` shows it. */
             registry_ref: string;
         };
         /** @description RemovePulledAgentResponse says what was removed. */
@@ -2138,13 +2128,13 @@ export interface components {
         };
         /** @description Role is how an agent behaves in a project. */
         Role: {
-            /** @description Whether create_agent takes this role when the request names none. */
+            /** @description Whether `create_agent` takes this role when the request names none. */
             default: boolean;
             /** @description What an agent in this role does. */
             description: string;
             /** @description Name for people. */
             display_name: string;
-            /** @description Name that create_agent takes; compared without case. */
+            /** @description Name that `create_agent` takes; compared without case. */
             name: string;
         };
         /** @description RunSubagentRequest is a task for a subagent. */
@@ -2171,12 +2161,12 @@ export interface components {
             result: string;
             /**
              * Format: int32
-             * @description Offset in bytes at which the rest of the result begins; absent if this is all of it. show_task returns the rest, with task_id, include_payload, and this value as payload_offset.
+             * @description Offset in bytes at which the rest of the result begins; absent if this is all of it. `show_task` returns the rest, with task_id, include_payload, and this value as payload_offset.
              */
             result_next_offset?: number;
             /** @description Id of the conversation that the next call continues; absent if the subagent has none. */
             session_id?: string;
-            /** @description Id of the subagent's task, for show_task and watch_fleet; of its last task if it was asked again. */
+            /** @description Id of the subagent's task, for `show_task` and `watch_fleet`; of its last task if it was asked again. */
             task_id: string;
             /** @description What the run used of its model. */
             usage: components["schemas"]["SubagentUsage"];
@@ -2200,7 +2190,7 @@ export interface components {
             response?: string;
             /**
              * Format: int32
-             * @description Offset in bytes at which the rest of the response begins; absent if this is all of it. show_task returns the rest, with metadata.task_id, include_payload, and this value as payload_offset.
+             * @description Offset in bytes at which the rest of the response begins; absent if this is all of it. `show_task` returns the rest, with metadata.task_id, include_payload, and this value as payload_offset.
              */
             response_next_offset?: number;
             /**
@@ -2485,7 +2475,7 @@ export interface components {
             calls: string[];
             /** @description What it is for. */
             description: string;
-            /** @description Name, for run_subagent. */
+            /** @description Name, for `run_subagent`. */
             name: string;
             /** @description Format of its results: "text" or "json". */
             output_format: string;
@@ -2521,7 +2511,7 @@ export interface components {
              */
             tool_calls: number;
         };
-        /** @description Task is one unit of work for an agent, as lists show it. show_task shows the whole texts. */
+        /** @description Task is one unit of work for an agent, as lists show it. `show_task` shows the whole texts. */
         Task: {
             /** @description Name of the agent that has the task. */
             agent_name: string;
@@ -2583,13 +2573,13 @@ export interface components {
              *     - `running`: The task is executing.
              *     - `completed`: The task finished successfully.
              *     - `failed`: The task ended without success; reason says why.
-             *     - `stopped`: The task was interrupted by stop_agent_task or the deletion of its agent.
+             *     - `stopped`: The task was interrupted by `stop_agent_task` or the deletion of its agent.
              * @enum {string}
              */
             status: "pending" | "running" | "completed" | "failed" | "stopped";
             /** @description What the agent reported at the end, shortened to 500 characters; until then the first line of the description. */
             summary: string;
-            /** @description Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise. */
+            /** @description Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise. */
             waiting?: boolean;
         };
         /** @description TaskChanges is what a task changed in the repository that its agent works in. */
@@ -2686,7 +2676,7 @@ export interface components {
         TaskDetail: {
             /** @description Name of the agent that has the task. */
             agent_name: string;
-            /** @description What the task changed in the repository that its agent works in; absent while it runs, and where that is not known. show_task_changes shows the files. */
+            /** @description What the task changed in the repository that its agent works in; absent while it runs, and where that is not known. `show_task_changes` shows the files. */
             changes?: components["schemas"]["TaskChanges"];
             /** @description How the work of the task was checked; absent when it has no checks. */
             checks?: components["schemas"]["TaskChecks"];
@@ -2781,7 +2771,7 @@ export interface components {
              *     - `running`: The task is executing.
              *     - `completed`: The task finished successfully.
              *     - `failed`: The task ended without success; reason says why.
-             *     - `stopped`: The task was interrupted by stop_agent_task or the deletion of its agent.
+             *     - `stopped`: The task was interrupted by `stop_agent_task` or the deletion of its agent.
              * @enum {string}
              */
             status: "pending" | "running" | "completed" | "failed" | "stopped";
@@ -2794,7 +2784,7 @@ export interface components {
             turns: number;
             /** @description What the task used of its agent's model; absent while it runs, and where the agent does not tell. */
             usage?: components["schemas"]["TaskUsage"];
-            /** @description Whether the agent waits for an answer to a question, which list_questions shows; absent otherwise. */
+            /** @description Whether the agent waits for an answer to a question, which `list_questions` shows; absent otherwise. */
             waiting?: boolean;
         };
         /** @description TaskUsage is what a task used of its agent's model. */
@@ -2887,7 +2877,7 @@ export interface components {
             duration_ms: number;
             /** @description The model, as its provider calls it; empty if it is not reported. */
             model: string;
-            /** @description Id of the turn's task, for show_task and watch_fleet. */
+            /** @description Id of the turn's task, for `show_task` and `watch_fleet`. */
             task_id: string;
             /**
              * Format: int32
@@ -2925,7 +2915,7 @@ export interface components {
              * @enum {string}
              */
             mode?: "any" | "all";
-            /** @description Whether to return also when one of the tasks waits for an answer, which list_questions shows. */
+            /** @description Whether to return also when one of the tasks waits for an answer, which `list_questions` shows. */
             or_question?: boolean;
             /** @description Ids of the tasks to wait for, or beginnings of at least 6 characters that only one task has; at most 100. */
             task_ids: string[];
@@ -2984,7 +2974,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The content, with `Content-Encoding: gzip`. */
+            /** @description The content, with `Content-Encoding: gzip`. Without `gzip` in Accept-Encoding the answer is 406. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3128,7 +3118,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The content, with `Content-Encoding: gzip`. */
+            /** @description The content, with `Content-Encoding: gzip`. Without `gzip` in Accept-Encoding the answer is 406. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3402,7 +3392,11 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description WatchFleetResponse has the next events. A tool call answers with all of them together. */
+            /**
+             * @description WatchFleetResponse has the next events. A tool call answers with all of them together.
+             *
+             *     With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each event: its id is the cursor, its event the type, its data the event as JSON; `event: error` has an error object, and `event: end` says that the server has sent all it was asked for. Otherwise each line of the answer is a JSON object.
+             */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3622,7 +3616,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description Project name, one of list_agent_projects; PLACE/PROJECT if several places have it. */
+                /** @description Project name, one of `list_agent_projects`; PLACE/PROJECT if several places have it. */
                 project: string;
             };
             cookie?: never;
@@ -3784,7 +3778,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Name of the agent, one of list_available_agents, e.g. "claude", "codex" or "ollama". */
+                /** @description Name of the agent, one of `list_available_agents`, e.g. "claude", "codex" or "ollama". */
                 agent_name: string;
             };
             cookie?: never;
@@ -3912,7 +3906,11 @@ export interface operations {
             };
         };
         responses: {
-            /** @description InvokeAgentResponse is something the agent did, or finally its answer. */
+            /**
+             * @description InvokeAgentResponse is something the agent did, or finally its answer.
+             *
+             *     With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message: its event is the type, its data the message as JSON, and the one of the type `complete` is the result; `event: error` has an error object. Otherwise the answer is the result alone.
+             */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4100,7 +4098,11 @@ export interface operations {
             };
         };
         responses: {
-            /** @description SendMessageResponse is something the agent did, or finally its answer. */
+            /**
+             * @description SendMessageResponse is something the agent did, or finally its answer.
+             *
+             *     With `Accept: text/event-stream` the answer is a stream of server-sent events, one for each message: its event is the type, its data the message as JSON, and the one of the type `complete` is the result; `event: error` has an error object. Otherwise the answer is the result alone.
+             */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4204,7 +4206,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Name of the subagent, one of list_subagents. */
+                /** @description Name of the subagent, one of `list_subagents`. */
                 agent_name: string;
             };
             cookie?: never;
@@ -4425,7 +4427,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The content as it is: text in UTF-8, or any bytes. The ETag is its SHA-256. */
+            /** @description The content as it is: text in UTF-8, or any bytes. The ETag is its SHA-256; HEAD gives the size. */
             200: {
                 headers: {
                     [name: string]: unknown;
