@@ -10,25 +10,13 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// codec is the gateway's marshaler. It writes JSON as package wire does. Requests have been read and checked before it
-// is asked.
+// codec is the gateway's marshaler. It reads and writes the JSON of package wire.
 type codec struct{}
 
-var (
-	_ runtime.Marshaler = codec{}
-	_ io.ReadCloser     = (*decoded)(nil)
-)
+var _ runtime.Marshaler = codec{}
 
 // errForeign is returned for values that the gateway never passes with this package's options.
 var errForeign = errors.New("rest: not a message of the API")
-
-// decoded is a request body that has been read already. The gateway's handlers ask their marshaler to read the body and
-// get this message.
-type decoded struct{ request proto.Message }
-
-func (*decoded) Read([]byte) (int, error) { return 0, io.EOF }
-
-func (*decoded) Close() error { return nil }
 
 // ContentType is the content type of every answer that is not a stream.
 func (codec) ContentType(any) string { return "application/json" }
@@ -61,15 +49,15 @@ func (c codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// NewDecoder returns a decoder that gives out the message of a body that has been read.
+// NewDecoder returns a decoder that reads a request body.
 func (codec) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
-		body, ok := r.(*decoded)
+		b, ok := r.(*body)
 		m, isMessage := v.(proto.Message)
 		if !ok || !isMessage {
 			return errForeign
 		}
-		proto.Merge(m, body.request)
-		return nil
+		b.err = b.read(m)
+		return b.err
 	})
 }

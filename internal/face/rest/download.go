@@ -36,9 +36,8 @@ func (rt *route) beginsAt() string {
 // download returns the GET and HEAD handler of a method that streams content.
 func (f *face) download(rt *route) runtime.HandlerFunc {
 	name := rt.fullMethod()
-	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
-		body, _ := r.Body.(*decoded)
-		request, err := rt.complete(body.request, inPath)
+	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+		request, err := requestOf(r)
 		if err != nil {
 			writeError(w, err)
 			return

@@ -64,7 +64,10 @@ func writeJSON(w http.ResponseWriter, status int, data []byte) {
 }
 
 // callFailed is the gateway's error handler for calls.
-func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+func (f *face) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	if b, ok := r.Body.(*body); ok && b.err != nil {
+		err = b.err
+	}
 	if malformed, ok := errors.AsType[runtime.MalformedSequenceError](err); ok {
 		err = wire.Invalid(invalidArgument, "", "The path has %q, which escapes nothing: write %%25 for a percent sign.", cut(string(malformed)))
 	}

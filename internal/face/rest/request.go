@@ -1,14 +1,10 @@
 package rest
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"math"
-	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -25,9 +21,10 @@ import (
 
 const invalidArgument = "INVALID_ARGUMENT"
 
-// checked passes a request on to the gateway's handler, or to the custom handler h, if its path, query and body fit the
-// method's request message. The gateway alone would ignore unknown query parameters, accept enum values by number and
-// bodies of any content type, and name Go's own functions in its errors. The service checks the values themselves.
+// checked passes a request on to the gateway's handler, or to the custom handler h, if its path and query fit the
+// method's request message, and with a body that explains itself. The gateway alone would ignore unknown query
+// parameters, accept enum values by number and bodies of any content type, and name Go's own functions in its errors.
+// The service checks the values themselves.
 func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
@@ -52,18 +49,18 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 			writeError(w, tooLarge(f.config.MaxBodyBytes))
 			return
 		}
-		request, err := rt.read(r, inPath)
+		b, err := rt.open(r, inPath)
 		if err != nil {
 			writeError(w, err)
 			return
 		}
-		r.Body = &decoded{request}
+		r.Body = b
 		h(w, r, inPath)
 	}
 }
 
-// read returns the request, with the fields that the query or the body sets.
-func (rt *route) read(r *http.Request, inPath map[string]string) (proto.Message, error) {
+// open checks everything but the content of the body.
+func (rt *route) open(r *http.Request, inPath map[string]string) (*body, error) {
 	for _, name := range rt.fields {
 		switch value := inPath[name]; {
 		case value == "":
@@ -72,14 +69,20 @@ func (rt *route) read(r *http.Request, inPath map[string]string) (proto.Message,
 			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "%s in the path is not valid UTF-8: escape it as UTF-8.", name)
 		}
 	}
-	request := rt.request.New().Interface()
-	if err := rt.readQuery(r, request); err != nil {
-		return nil, err
+	b := &body{route: rt, inPath: inPath, size: r.ContentLength}
+	if r.URL.RawQuery != "" {
+		b.fromQuery = rt.request.New().Interface()
+		if err := rt.readQuery(r, b.fromQuery); err != nil {
+			return nil, err
+		}
 	}
-	if !rt.hasBody {
-		return request, rt.refuseBody(r)
+	check := rt.refuseBody
+	if rt.hasBody {
+		check = checkContent
 	}
-	return request, rt.readBody(r, request, inPath)
+	err := check(r)
+	b.ReadCloser = r.Body
+	return b, err
 }
 
 // readQuery reads the query into a request whose fields are in the query. It converts the query to JSON first, so that
@@ -168,93 +171,6 @@ func literal(field protoreflect.FieldDescriptor, value string) json.RawMessage {
 	}
 	quoted, _ := json.Marshal(value) // a string can always be marshalled
 	return quoted
-}
-
-// readBody reads the body into a request whose fields are in the body.
-func (rt *route) readBody(r *http.Request, request proto.Message, inPath map[string]string) error {
-	if err := checkContent(r); err != nil {
-		return err
-	}
-	data, err := io.ReadAll(r.Body)
-	if err != nil {
-		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return tooLarge(large.Limit)
-		}
-		return wire.Invalid(invalidArgument, "", "The body ended too early.")
-	}
-	if required := rt.required(); len(required) > 0 && len(bytes.TrimSpace(data)) == 0 {
-		return wire.Invalid(wire.InvalidReason(rt.field(required[0])), required[0],
-			"The body is empty; send a JSON object with %s.", strings.Join(required, ", "))
-	}
-	if err := wire.Unmarshal(data, request); err != nil {
-		return err
-	}
-	for _, name := range rt.fields {
-		field, m := rt.field(name), request.ProtoReflect()
-		if given := m.Get(field).String(); m.Has(field) && given != inPath[name] {
-			return wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body.",
-				name, cut(inPath[name]), cut(given))
-		}
-	}
-	return nil
-}
-
-// tooLarge returns the error for a body that is larger than the limit.
-func tooLarge(limit int64) error {
-	return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(invalidArgument, "",
-		"The body is larger than the %d bytes that the server reads; send less.", limit)}
-}
-
-// checkContent refuses a body whose content type is not JSON. A body without a content type counts as JSON.
-func checkContent(r *http.Request) error {
-	if r.ContentLength == 0 {
-		return nil
-	}
-	refuse := func(format string, args ...any) error {
-		return &runtime.HTTPStatusError{HTTPStatus: http.StatusUnsupportedMediaType, Err: wire.Invalid(invalidArgument, "", format, args...)}
-	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return refuse("The body is encoded as %q; send it as it is, without Content-Encoding.", cut(coding))
-	}
-	content := r.Header.Get("Content-Type")
-	media, _, err := mime.ParseMediaType(content)
-	if media == curlMediaType && beginsAsObject(r) {
-		r.Header.Set("Content-Type", "application/json")
-		return nil
-	}
-	if content != "" && (err != nil || media != "application/json" && !strings.HasSuffix(media, "+json")) {
-		return refuse("The body is of the type %q; send JSON, with `Content-Type: application/json`.", cut(content))
-	}
-	return nil
-}
-
-// curlMediaType is the content type that curl -d sends by default. A web page of another origin may send it without a
-// preflight request, but the guard has refused such requests by now.
-const curlMediaType = "application/x-www-form-urlencoded"
-
-// beginsAsObject reports whether the body begins as a JSON object does. It consumes nothing.
-func beginsAsObject(r *http.Request) bool {
-	b := bufio.NewReaderSize(r.Body, 512)
-	begin, _ := b.Peek(1) // an empty or broken body is reported when it is read
-	for n := 1; n < 512 && len(begin) == n && strings.ContainsRune(" \t\r\n", rune(begin[n-1])); n++ {
-		begin, _ = b.Peek(n + 1)
-	}
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{b, r.Body}
-	return strings.HasPrefix(strings.TrimLeft(string(begin), " \t\r\n"), "{")
-}
-
-// refuseBody refuses the body of a request whose fields are in the query, because its content would be ignored.
-func (rt *route) refuseBody(r *http.Request) error {
-	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n == 0 {
-		return nil
-	}
-	if known := rt.rest(); len(known) > 0 {
-		return wire.Invalid(invalidArgument, "", "%s takes no body; put %s into the query.", rt, strings.Join(known, ", "))
-	}
-	return wire.Invalid(invalidArgument, "", "%s takes no body; send none.", rt)
 }
 
 // cut shortens and escapes a value that a client sent, so that an error does not echo megabytes.

@@ -36,9 +36,8 @@ func (f *face) turn(rt *route) (runtime.HandlerFunc, error) {
 		return nil, err
 	}
 	name := fmt.Sprintf("/%s/%s", rt.method.Parent().FullName(), rt.method.Name())
-	return func(w http.ResponseWriter, r *http.Request, inPath map[string]string) {
-		body, _ := r.Body.(*decoded)
-		request, err := rt.complete(body.request, inPath)
+	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+		request, err := requestOf(r)
 		if err != nil {
 			writeError(w, err)
 			return
@@ -81,16 +80,6 @@ func (f *face) stream(ctx context.Context, name string, request proto.Message, a
 		m := answer.New().Interface()
 		return m, s.RecvMsg(m)
 	}, nil
-}
-
-// complete returns the request with the fields of the path filled in.
-func (rt *route) complete(request proto.Message, inPath map[string]string) (proto.Message, error) {
-	for _, name := range rt.fields {
-		if err := runtime.PopulateFieldFromPath(request, name, inPath[name]); err != nil {
-			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "%s in the path cannot be used.", name)
-		}
-	}
-	return request, nil
 }
 
 // result writes the last message of the stream.

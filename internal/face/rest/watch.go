@@ -65,8 +65,11 @@ func (f *face) watch(w http.ResponseWriter, r *http.Request, _ map[string]string
 
 // watchRequest returns the request, and the format that the client wants.
 func watchRequest(r *http.Request) (*fleetv1.WatchFleetRequest, stream, error) {
-	body, _ := r.Body.(*decoded)
-	request, ok := body.request.(*fleetv1.WatchFleetRequest)
+	m, err := requestOf(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	request, ok := m.(*fleetv1.WatchFleetRequest)
 	if !ok {
 		return nil, nil, errForeign
 	}

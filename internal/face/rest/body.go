@@ -1,0 +1,147 @@
+package rest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/proto"
+
+	"fleet/internal/face/wire"
+)
+
+// body is the body of a request to a known route. The gateway's handlers have it read by their marshaler.
+type body struct {
+	io.ReadCloser
+	route     *route
+	inPath    map[string]string
+	size      int64         // as the client says; -1 if it does not
+	fromQuery proto.Message // the request without the fields of the path; nil if there is no query
+	err       error         // why it was not read; the gateway passes on nothing but the text
+}
+
+// expected is how many bytes of a body get memory before they have arrived.
+const expected = 64 << 10
+
+// read reads the body into the request message.
+func (b *body) read(request proto.Message) error {
+	rt := b.route
+	buffer := bytes.NewBuffer(make([]byte, 0, min(max(b.size, 0), expected)+bytes.MinRead))
+	_, err := buffer.ReadFrom(b)
+	data := buffer.Bytes()
+	if err != nil {
+		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return tooLarge(large.Limit)
+		}
+		return wire.Invalid(invalidArgument, "", "The body ended too early.")
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		if required := rt.required(); len(required) > 0 {
+			return wire.Invalid(wire.InvalidReason(rt.field(required[0])), required[0],
+				"The body is empty; send a JSON object with %s.", strings.Join(required, ", "))
+		}
+	}
+	if err := wire.Unmarshal(data, request); err != nil {
+		return err
+	}
+	for _, name := range rt.fields {
+		field, m := rt.field(name), request.ProtoReflect()
+		if given := m.Get(field).String(); m.Has(field) && given != b.inPath[name] {
+			return wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body.",
+				name, cut(b.inPath[name]), cut(given))
+		}
+	}
+	return nil
+}
+
+// request returns the request message of a custom handler, with the fields of the path.
+func (b *body) request() (proto.Message, error) {
+	request := b.fromQuery
+	if request == nil {
+		request = b.route.request.New().Interface()
+	}
+	if b.route.hasBody {
+		if err := b.read(request); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range b.route.fields {
+		if err := runtime.PopulateFieldFromPath(request, name, b.inPath[name]); err != nil {
+			return nil, wire.Invalid(wire.InvalidReason(b.route.field(name)), name, "%s in the path cannot be used.", name)
+		}
+	}
+	return request, nil
+}
+
+// requestOf returns the request message of a custom handler.
+func requestOf(r *http.Request) (proto.Message, error) {
+	b, ok := r.Body.(*body)
+	if !ok {
+		return nil, errForeign
+	}
+	return b.request()
+}
+
+// tooLarge returns the error for a body that is larger than the limit.
+func tooLarge(limit int64) error {
+	return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(invalidArgument, "",
+		"The body is larger than the %d bytes that the server reads; send less.", limit)}
+}
+
+// checkContent refuses a body whose content type is not JSON. A body without a content type counts as JSON.
+func checkContent(r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	refuse := func(format string, args ...any) error {
+		return &runtime.HTTPStatusError{HTTPStatus: http.StatusUnsupportedMediaType, Err: wire.Invalid(invalidArgument, "", format, args...)}
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return refuse("The body is encoded as %q; send it as it is, without Content-Encoding.", cut(coding))
+	}
+	content := r.Header.Get("Content-Type")
+	media, _, err := mime.ParseMediaType(content)
+	if media == curlMediaType && beginsAsObject(r) {
+		r.Header.Set("Content-Type", "application/json")
+		return nil
+	}
+	if content != "" && (err != nil || media != "application/json" && !strings.HasSuffix(media, "+json")) {
+		return refuse("The body is of the type %q; send JSON, with `Content-Type: application/json`.", cut(content))
+	}
+	return nil
+}
+
+// curlMediaType is the content type that curl -d sends by default. A web page of another origin may send it without a
+// preflight request, but the guard has refused such requests by now.
+const curlMediaType = "application/x-www-form-urlencoded"
+
+// beginsAsObject reports whether the body begins as a JSON object does. It consumes nothing.
+func beginsAsObject(r *http.Request) bool {
+	b := bufio.NewReaderSize(r.Body, 512)
+	begin, _ := b.Peek(1) // an empty or broken body is reported when it is read
+	for n := 1; n < 512 && len(begin) == n && strings.ContainsRune(" \t\r\n", rune(begin[n-1])); n++ {
+		begin, _ = b.Peek(n + 1)
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{b, r.Body}
+	return strings.HasPrefix(strings.TrimLeft(string(begin), " \t\r\n"), "{")
+}
+
+// refuseBody refuses the body of a request whose fields are in the query, because its content would be ignored.
+func (rt *route) refuseBody(r *http.Request) error {
+	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n == 0 {
+		return nil
+	}
+	if known := rt.rest(); len(known) > 0 {
+		return wire.Invalid(invalidArgument, "", "%s takes no body; put %s into the query.", rt, strings.Join(known, ", "))
+	}
+	return wire.Invalid(invalidArgument, "", "%s takes no body; send none.", rt)
+}
+
