@@ -133,7 +133,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.calls, a.limits = rpc.NewInterceptor(auth, log, inbound.Remote), o.Limits
 	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
-	a.channel = (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(a.guard.Unary).WithServerStreamInterceptor(a.guard.Stream)
+	a.channel = (&inprocgrpc.Channel{}).WithCloner(sharing{}).WithServerUnaryInterceptor(a.guard.Unary).WithServerStreamInterceptor(a.guard.Stream)
 	a.register(a.channel)
 	return a, nil
 }

@@ -144,4 +144,3 @@ func (rt *route) refuseBody(r *http.Request) error {
 	}
 	return wire.Invalid(invalidArgument, "", "%s takes no body; send none.", rt)
 }
-

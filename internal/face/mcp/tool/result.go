@@ -95,6 +95,7 @@ func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (prot
 	if len(b) <= most {
 		return success(ctx, b, "")
 	}
+	m = proto.Clone(m) // the service may have parts of it
 	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, keep: keep, most: most - noteRoom}
 	if b, err = short.run(); err != nil {
 		return failure(ctx, err)
