@@ -15,7 +15,7 @@ import (
 // conversation returns the conversation that the run continues, and when it was last used. lost tells why the run
 // cannot continue the agent's conversation.
 func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since time.Time, lost string) {
-	if _, ok := d.(driver.Converser); !ok {
+	if _, ok := d.(driver.ConversationDriver); !ok {
 		return "", time.Time{}, ""
 	}
 	if info, err := os.Lstat(h.path("session")); err == nil {
@@ -36,7 +36,7 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since 
 
 // recordPattern returns the pattern of the files in which the program will store the conversation of the run.
 func recordPattern(w Work, env []string) string {
-	recorder, ok := w.Driver.(driver.Recorder)
+	recorder, ok := w.Driver.(driver.ConversationFiles)
 	if !ok || w.Job.OneTask {
 		return ""
 	}

@@ -184,7 +184,7 @@ func (b *Place) do(r *run, in instruction) {
 		b.put(r, in.text, true)
 	case "lost":
 		r.lost = in.text
-		b.put(r, "the conversation begins anew: "+in.text, true)
+		b.put(r, "a new conversation starts: "+in.text, true)
 	case "repeat":
 		for i := range in.count {
 			b.put(r, fmt.Sprintf("%s %d", in.text, i+1), false)

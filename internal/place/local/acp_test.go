@@ -49,7 +49,7 @@ func TestACP(t *testing.T) {
 	// A lost session is reported, and the agent gets its instructions again.
 	require.NoError(t, os.WriteFile(w.home(a, "session"), []byte("lost 0 0.75"), 0o600))
 	output, o = w.do(a, "say Anew.\ncost 0.1")
-	require.Equal(t, "<the conversation begins anew: no such session>\nAnew.\n", output)
+	require.Equal(t, "<a new conversation starts: no such session>\nAnew.\n", output)
 	require.InDelta(t, 0.1, o.CostUSD, 1e-9)
 
 	for prompt, reason := range map[string]string{

@@ -19,15 +19,15 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	one := func(p local.Project) []local.Project { p.Name = "p"; return []local.Project{p} }
 	for want, c := range map[string]local.Config{
-		"needs a directory":                             {ShimCommand: nil, Projects: nil},
+		"Dir and ShimCommand are required":                             {ShimCommand: nil, Projects: nil},
 		"needs a name":                                  {Projects: []local.Project{{Name: "../p"}}},
 		"two projects named":                            {Projects: []local.Project{{Name: "p"}, {Name: "P"}}},
 		`no driver "perl"`:                              {Projects: one(local.Project{Driver: "perl"})},
 		"needs the option command":                      {Projects: one(local.Project{Driver: "command"})},
-		"command[1] is not a good template":             {Projects: one(local.Project{Driver: "command", Command: []string{"x", "{{.Promt}}"}})},
-		"stdin is not a good template":                  {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Stdin: "{{"})},
-		"output is text or jsonl":                       {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "xml"})},
-		"fields are for output: jsonl":                  {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Fields: driver.Fields{Text: "a"}})},
+		"command[1] is not a valid template":            {Projects: one(local.Project{Driver: "command", Command: []string{"x", "{{.Promt}}"}})},
+		"stdin is not a valid template":                 {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Stdin: "{{"})},
+		"output must be text or jsonl":                  {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "xml"})},
+		"fields needs output: jsonl":                    {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Fields: driver.Fields{Text: "a"}})},
 		"needs fields.text":                             {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "jsonl"})},
 		"fields.text: the path":                         {Projects: one(local.Project{Driver: "command", Command: []string{"x"}, Output: "jsonl", Fields: driver.Fields{Text: "a..b"}})},
 		`options of the driver "command"`:               {Projects: one(local.Project{Driver: "shell", Stdin: "x"})},
@@ -43,7 +43,7 @@ func TestConfigErrors(t *testing.T) {
 		`env: "CODER_URL" is reserved for Fleet`:        {Projects: one(local.Project{Env: map[string]string{"CODER_URL": "x"}})},
 		`env: "A*" is not a valid name`:                 {Projects: one(local.Project{Env: map[string]string{"A*": "x"}})},
 	} {
-		if want != "needs a directory" {
+		if want != "Dir and ShimCommand are required" {
 			c.Dir, c.ShimCommand = t.TempDir(), []string{"shim"}
 		}
 		_, err := local.New(c)

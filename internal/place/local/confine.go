@@ -98,8 +98,8 @@ func (b *Place) confine(p project, h home, r *record) (*confinement, error) {
 	if err := runner.ConfigureAuthor(own, gitEnviron(b.config)); err != nil {
 		return nil, runner.HostError("cannot configure the agent's git", err)
 	}
-	if f, ok := p.driver.(driver.Furnisher); ok {
-		if err := createMissing(own, f.Furnish()); err != nil {
+	if f, ok := p.driver.(driver.HomeFilesDriver); ok {
+		if err := createMissing(own, f.HomeFiles()); err != nil {
 			return nil, runner.HostError("cannot create the agent's own directory", err)
 		}
 	}

@@ -19,7 +19,7 @@ func (b *Place) forget(ctx context.Context, a fleet.Agent, h home) {
 	if err != nil || p.dir != "" {
 		return
 	}
-	keeper, ok := p.driver.(driver.Keeper)
+	keeper, ok := p.driver.(driver.ConversationStore)
 	if !ok {
 		return
 	}

@@ -139,7 +139,7 @@ func TestRecipeIsRefused(t *testing.T) {
 		{`no driver "cagent": it has shell, claude, codex, acp, command, gemini`, fleet.Recipe{Driver: "cagent"}},
 		{`there is no project ""`, fleet.Recipe{Reports: true}},
 		{`needs the option command`, fleet.Recipe{Driver: "command"}},
-		{`is not a good template`, fleet.Recipe{Driver: "command", Command: []string{"x", "{{.Nothing}}"}}},
+		{`is not a valid template`, fleet.Recipe{Driver: "command", Command: []string{"x", "{{.Nothing}}"}}},
 		{`cannot restrict tools or provide MCP servers`, fleet.Recipe{Driver: "shell", Allow: []string{}}},
 		{`cannot restrict tools or provide MCP servers`, fleet.Recipe{Driver: "shell", Deny: []string{"Bash"}}},
 		{`cannot enforce deny: Read(*.env)`, fleet.Recipe{Driver: "acp", Command: []string{"true"}, Deny: []string{"Bash", "Read(*.env)"}}},
@@ -407,7 +407,7 @@ func TestDriverConversations(t *testing.T) {
 	for _, kind := range driver.Kinds {
 		d, err := driver.New(driver.Options{Kind: kind, Command: []string{"true"}})
 		require.NoError(t, err)
-		_, converses := d.(driver.Converser)
+		_, converses := d.(driver.ConversationDriver)
 		facts, ok := traits.Driver(kind)
 		require.True(t, ok, kind)
 		require.Equal(t, converses, facts.Remembers, kind)

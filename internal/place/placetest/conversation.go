@@ -49,7 +49,7 @@ if [ -n "$resume" ] && ! [ -e "$dir/$id.jsonl" ]; then
 fi
 mkdir -p "$dir"
 echo task >>"$dir/$id.jsonl"
-case $prompt in *"could not be restored"*) told=', told that it begins anew' ;; esac
+case $prompt in *"could not be restored"*) told=', told of the new conversation' ;; esac
 echo '{"type":"system","subtype":"init","session_id":"'$id'"}'
 echo '{"type":"assistant","message":{"content":[{"type":"text","text":"Well."}]},"session_id":"'$id'"}'
 echo '{"type":"result","subtype":"success","result":"task '$(($(wc -l <"$dir/$id.jsonl")))$told'","num_turns":1,"session_id":"'$id'"}'
@@ -77,12 +77,12 @@ func conversation(x *fixture) {
 				x.Empty(why, "it is told once")
 				why = out.ConversationLost
 				x.True(out.Step)
-				x.Contains(out.Text, "the conversation begins anew")
+				x.Contains(out.Text, "a new conversation starts")
 			}
 		}
 		x.Equal(lost, why != "", "why the conversation was lost: %q", why)
 	}
-	const anew = "task 1, told that it begins anew"
+	const anew = "task 1, told of the new conversation"
 	a := x.readyIn(p.Project)
 	talk(a, false, "task 1", false)
 	talk(a, true, "task 2", false)

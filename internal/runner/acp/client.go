@@ -95,7 +95,7 @@ func (c *client) work(ctx context.Context, in *messages) error {
 }
 
 // Lost tells an agent that it has had another conversation.
-const Lost = "(The conversation that you had before could not be restored. This one begins anew.)\n\n"
+const Lost = "(The conversation that you had before could not be restored. This is a new conversation.)\n\n"
 
 // name is what the program is called in errors.
 func (c *client) name() string {

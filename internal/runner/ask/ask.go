@@ -22,14 +22,14 @@ const (
 	Journal = "questions"
 )
 
-// The verbs of the lines in the pipe.
+// Verbs of the lines in the pipe.
 const (
-	VerbAsk  = "ask"  // there is a question of the name
-	VerbGot  = "got"  // the program has the answer
-	VerbDrop = "drop" // the program does not wait any more
+	VerbAsk  = "ask"  // there is a question with the name
+	VerbGot  = "got"  // the program has read the answer
+	VerbDrop = "drop" // the program no longer waits
 )
 
-// The kinds of questions, and the answers to a request for permission.
+// Kinds of questions, and answers to a request for permission.
 const (
 	Permission = "permission"
 	Text       = "question"
@@ -37,29 +37,29 @@ const (
 	Deny       = "deny"
 )
 
-// Question is what the program asks.
+// Question is a question of the program.
 type Question struct {
 	Kind    string          `json:"kind"`
 	Text    string          `json:"text,omitempty"`
 	Tool    string          `json:"tool,omitempty"`
-	Sort    string          `json:"sort,omitempty"`  // of the tool, such as edit or execute; empty: what its name says
+	Sort    string          `json:"sort,omitempty"`  // of the tool, such as edit or execute; empty: derived from its name
 	Input   json.RawMessage `json:"input,omitempty"` // of the tool
 	Options []string        `json:"options,omitempty"`
 }
 
-// MaxQuestion is the longest file of a question, in bytes.
+// MaxQuestion limits the size of a question's file, in bytes.
 const MaxQuestion = 1 << 20
 
-// The statuses of a question.
+// Statuses of a question.
 const (
 	Waiting   = "waiting"
 	Answered  = "answered"
 	Expired   = "expired"
 	Withdrawn = "withdrawn"
-	Refused   = "refused" // it was not taken; it is in no journal
+	Refused   = "refused" // it was not accepted, and is in no journal
 )
 
-// Answer is what the program is told.
+// Answer is the answer that the program gets.
 type Answer struct {
 	Status  string `json:"status"` // Answered, Expired or Refused
 	Answer  string `json:"answer,omitempty"`
@@ -70,7 +70,7 @@ type Answer struct {
 // Allowed reports whether a request for permission was granted.
 func (a Answer) Allowed() bool { return a.Status == Answered && a.Answer == Allow }
 
-// Why says in words why a permission was not granted.
+// Why returns why a permission was not granted.
 func (a Answer) Why() string {
 	switch {
 	case a.Status == Expired:
@@ -83,7 +83,7 @@ func (a Answer) Why() string {
 	return "denied by " + a.By
 }
 
-// Record is a line of the journal. The first record of an ID has all that was asked; later ones say what became of it.
+// Record is a line of the journal. The first record of an ID contains the question; later ones change its status.
 type Record struct {
 	ID        string          `json:"id"`
 	Status    string          `json:"status"`
@@ -101,21 +101,21 @@ type Record struct {
 	AnsweredAt time.Time `json:"answered_at,omitzero"`
 }
 
-// How often an answer is looked for.
+// Intervals for polling for an answer.
 const (
 	firstLook = 5 * time.Millisecond
 	lastLook  = 100 * time.Millisecond
 )
 
-// Ask asks the supervisor of the run whose directory it is, and waits for the answer. When the context ends, the question is
-// withdrawn.
+// Ask sends a question to the supervisor of the run in the directory, and waits for the answer. If the context ends, it
+// withdraws the question.
 func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 	data, err := json.Marshal(q)
 	if err != nil {
 		return Answer{}, err
 	}
 	if len(data) > MaxQuestion {
-		return Answer{Status: Refused, Message: fmt.Sprintf("it is too long to be asked about: it has %d bytes, and %d are the most", len(data), MaxQuestion)}, nil
+		return Answer{Status: Refused, Message: fmt.Sprintf("it is too long for a question: %d bytes, limit %d", len(data), MaxQuestion)}, nil
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:])
@@ -131,7 +131,7 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 	for again := firstLook; ; again = min(2*again, lastLook) {
 		a, err := read(filepath.Join(run, Answers, name))
 		if err == nil {
-			_ = tell(run, VerbGot, name) // the answer holds all the same
+			_ = tell(run, VerbGot, name) // the answer is valid even if this fails
 			return a, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -145,13 +145,13 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 	}
 }
 
-// tell writes a line to the supervisor. It fails when the supervisor does not read.
+// tell writes a line to the supervisor. It fails if the supervisor does not read.
 func tell(run, verb, name string) error {
 	f, err := os.OpenFile(filepath.Join(run, Pipe), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(verb + " " + name + "\n") // at once, since it is shorter than PIPE_BUF
+	_, err = f.WriteString(verb + " " + name + "\n") // one write, which is atomic because it is shorter than PIPE_BUF
 	return errors.Join(err, f.Close())
 }
 

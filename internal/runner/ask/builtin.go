@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// builtinAsk is Claude Code's own tool to ask people. It asks for permission to be used, and its answers come with that.
+// builtinAsk is Claude Code's own tool for questions. It asks for permission to be used, and the permission contains
+// the answers.
 const builtinAsk = "AskUserQuestion"
 
-// askBuiltin asks what the tool wants to know, one question after another. It returns the answer to the request for
-// permission; empty if the input is not understood.
+// askBuiltin asks the questions in the tool's input one by one. It returns the answer to the request for permission;
+// empty if the input is invalid.
 func (s *server) askBuiltin(ctx context.Context, input json.RawMessage) string {
 	var in map[string]json.RawMessage
 	var questions []struct {

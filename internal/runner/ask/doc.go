@@ -1,6 +1,7 @@
 // Package ask lets an agent's program ask for permission to use a tool, or ask a question that a person answers.
 //
-// The program is confined and cannot connect to the supervisor of its run, so both use files of the run's directory:
+// The program may be confined and unable to connect to the supervisor of its run, so both use files in the run's
+// directory:
 //
 //	asks/pipe       a named pipe that the supervisor reads: "ask NAME", "got NAME" or "drop NAME", one per line
 //	asks/NAME.json  a Question, written by the program. The program can write the directory asks

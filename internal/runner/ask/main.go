@@ -17,7 +17,7 @@ const usage = `An agent's program asks the people who look after the agent. Flee
   mcp [approve]              serves the tool ask_user over MCP, and one that answers requests for permission
 `
 
-// Main runs what args[1] says in the run whose directory is args[0], and returns the exit code.
+// Main executes the verb args[1] in the run with the directory args[0], and returns the exit code.
 func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

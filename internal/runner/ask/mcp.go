@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// The tools of the server.
+// Names of the server's tools.
 const (
 	ToolApprove = "approve"
 	ToolAskUser = "ask_user"
 )
 
-// server serves tools over MCP: JSON-RPC, a message a line. It has the few methods that a client of tools needs, and starts
-// fast, since each run of an agent starts one.
+// server serves tools over MCP: JSON-RPC, one message per line. It implements only the methods that clients of tools
+// need, and starts fast, because each run of an agent starts one.
 type server struct {
 	run      string
 	approves bool // it has the tool approve
@@ -28,7 +28,7 @@ type server struct {
 	out     io.Writer
 
 	mu    sync.Mutex
-	calls map[string]context.CancelFunc // under way, by the id of the request
+	calls map[string]context.CancelFunc // active calls, by the id of the request
 }
 
 type request struct {
@@ -45,7 +45,7 @@ type request struct {
 	} `json:"params"`
 }
 
-// serve answers requests until there are no more, and withdraws the questions that wait then.
+// serve answers requests until the input ends, and then withdraws open questions.
 func (s *server) serve(ctx context.Context, in io.Reader) error {
 	s.calls = map[string]context.CancelFunc{}
 	ctx, cancel := context.WithCancel(ctx)
@@ -123,7 +123,7 @@ func (s *server) send(m map[string]any) {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	_, _ = s.out.Write(append(b, '\n')) // a client that is gone has ended the run
+	_, _ = s.out.Write(append(b, '\n')) // if the client is gone, the run has ended
 }
 
 func (s *server) tools() []any {
@@ -137,7 +137,7 @@ func (s *server) tools() []any {
 		"name": ToolAskUser,
 		"description": "Asks the person who gave you the task a question and waits for the answer. " +
 			"Use it when you cannot decide yourself and a wrong guess would cost work.",
-		"_meta": map[string]any{"anthropic/alwaysLoad": true}, // else the model has to search for it
+		"_meta": map[string]any{"anthropic/alwaysLoad": true}, // otherwise the model has to search for it
 		"inputSchema": object([]string{"question"}, map[string]any{
 			"question": text("What you want to know, with all that is needed to answer it"),
 			"options":  map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Answers that you suggest; any other text can be answered too"},
@@ -154,7 +154,7 @@ func (s *server) tools() []any {
 	return all
 }
 
-// call answers a call of a tool.
+// call answers a tool call.
 func (s *server) call(ctx context.Context, r request) {
 	defer s.progress(r)()
 	said, isError := "there is no such tool", true
@@ -165,15 +165,15 @@ func (s *server) call(ctx context.Context, r request) {
 		said, isError = s.approve(ctx, r.Params.Arguments), false
 	}
 	if ctx.Err() != nil {
-		return // nobody waits for it
+		return // the client no longer waits for it
 	}
 	s.reply(r, map[string]any{"content": []any{map[string]any{"type": "text", "text": said}}, "isError": isError})
 }
 
-// progressEvery is how often a client that wants to know is told that its call goes on.
+// progressEvery is the interval of progress notifications for a call.
 const progressEvery = 20 * time.Second
 
-// progress tells the client that the call goes on, until the function that it returns is called.
+// progress sends progress notifications until the returned function is called.
 func (s *server) progress(r request) (stop func()) {
 	if len(r.Params.Meta.Progress) == 0 {
 		return func() {}
@@ -218,7 +218,7 @@ func (s *server) askUser(ctx context.Context, arguments json.RawMessage) (said s
 	return answer.Why(), true
 }
 
-// approve answers Claude Code's request for permission in the form that it expects.
+// approve answers Claude Code's request for permission, in the format that it expects.
 func (s *server) approve(ctx context.Context, arguments json.RawMessage) string {
 	var a struct {
 		Tool  string          `json:"tool_name"`

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// supervisor answers the questions of a run as the function says; no answer at all for a status "".
+// supervisor answers the questions of a run with the function. An empty status means no answer.
 func supervisor(t *testing.T, answer func(Question) Answer) (run string, lines <-chan string) {
 	t.Helper()
 	run = t.TempDir()
@@ -45,7 +45,7 @@ func supervisor(t *testing.T, answer func(Question) Answer) (run string, lines <
 	return run, told
 }
 
-// client speaks to a server of the run.
+// client is an MCP client of the run's server.
 type client struct {
 	t    *testing.T
 	in   io.WriteCloser
@@ -77,7 +77,7 @@ func (c *client) receive() string {
 	return c.out.Text()
 }
 
-// call calls a tool and returns the text that it answers with, and whether that is an error.
+// call calls a tool and returns its text, and whether that is an error.
 func (c *client) call(tool, arguments string) (string, bool) {
 	c.t.Helper()
 	c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments))
@@ -157,10 +157,10 @@ func TestServer(t *testing.T) {
 	require.Zero(t, <-c.done)
 	entries, err := os.ReadDir(filepath.Join(run, Dir))
 	require.NoError(t, err)
-	require.Len(t, entries, 1, "nothing but the pipe is left")
+	require.Len(t, entries, 1, "only the pipe must be left")
 }
 
-// TestServerWithdraws checks that a question whose call is cancelled, or whose client is gone, is withdrawn.
+// TestServerWithdraws checks that a question is withdrawn if its call is cancelled or its client is gone.
 func TestServerWithdraws(t *testing.T) {
 	t.Parallel()
 	run, lines := supervisor(t, func(Question) Answer { return Answer{} })

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// agentClient runs a program that speaks the Agent Client Protocol. The client of the protocol is a process of the run's
-// own, see package acp. The tasks of an agent are one conversation where the program can continue its sessions.
+// agentClient runs a program that speaks the Agent Client Protocol. The protocol's client is a separate process of the
+// run, see package acp. The tasks of an agent share one conversation if the program can continue its sessions.
 type agentClient struct{ o Options }
 
 func newAgentClient(o Options) (agentClient, error) {
@@ -29,22 +29,22 @@ func (a agentClient) Program() string { return a.o.Command[0] }
 
 func (a agentClient) Keys() []string { return a.o.Keys }
 
-// Furnish implements Furnisher.
-func (a agentClient) Furnish() map[string]string { return a.o.Home }
+// HomeFiles implements Furnisher.
+func (a agentClient) HomeFiles() map[string]string { return a.o.Home }
 
 func (a agentClient) Command(j Job) (Command, error) {
 	const file = "acp.json"
 	if len(j.Helper) == 0 {
-		return Command{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"acp\" cannot run here: this place has no client of the protocol")
+		return Command{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "the driver \"acp\" cannot run here: this place has no client for the protocol")
 	}
 	if j.Role.Tools != nil {
 		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
 			"the driver \"acp\" cannot choose which tools there are: leave tools out of the role %q, and use allowed_tools and disallowed_tools", j.Role.Name)
 	}
-	known, told := parseConversation(j.Session), fingerprint(standing(j))
+	known, told := parseConversation(j.Session), fingerprint(standingInstructions(j))
 	known.told, _, _ = strings.Cut(known.told, " ") // the cost is for the parser
 	job := acp.Job{
-		Argv: a.o.Command, Tested: a.o.Tested, Session: known.id, First: begins(j, brief(j)), Prompt: j.Prompt, Model: j.Role.Model,
+		Argv: a.o.Command, Tested: a.o.Tested, Session: known.id, First: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
 		Mode: j.Role.PermissionMode, Messages: shim.MessagesFD, Policy: acp.Policy{
 			Allow: allowed(j), Deny: j.Role.DisallowedTools, Edits: j.Role.PermissionMode == acp.AcceptEdits,
 		},
@@ -53,7 +53,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 		job.NotBefore = j.Since.Truncate(time.Minute).Add(time.Minute)
 	}
 	if known.told != told {
-		job.Prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + brief(j)
+		job.Prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + fullInstructions(j)
 	}
 	servers := serversOf(j)
 	if len(j.Ask) > 0 {
@@ -74,7 +74,7 @@ func (a agentClient) Command(j Job) (Command, error) {
 	}
 	return Command{
 		Argv: append(slices.Clone(j.Helper), j.path(file)), Starts: a.Program(), Env: a.o.Env, Messages: true, MessagesJSON: true, SplitStderr: true,
-		// It has the headers of MCP servers, which may be secrets.
+		// headers of MCP servers may be secrets
 		Files:  []File{{Name: file, Data: string(data), Secret: true}},
 		Format: Format{Kind: "acp", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Program: filepath.Base(a.o.Command[0])},
 	}, nil

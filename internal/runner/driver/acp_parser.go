@@ -9,28 +9,28 @@ import (
 	"fleet/internal/runner/acp"
 )
 
-// acpParser reads the lines of the client of the Agent Client Protocol.
+// acpParser parses the output of the client in package acp.
 type acpParser struct {
 	format  Format
 	resumed conversation
-	before  float64 // what the session had cost before this run
+	before  float64 // cost of the session before this run
 	calls   *acp.Calls
 	waits   bool // a permission waits for its answer
 
-	session  string
-	heard    bool
-	said     string // the message that the agent writes, or the last one
-	message  string // its id
-	broken   bool   // the next text begins a message
-	midline  bool   // the output does not end with a newline
-	failed   string
-	errored  bool // Codex says that the turn has ended by an error, which is what it said last
-	turns    int
-	used     tokens
-	tools    int
-	cost     float64 // of the session so far
-	costs    bool    // it is known
-	stranger string  // the last line that is not one of the client
+	session       string
+	heard         bool
+	said          string // the current or last message of the agent
+	message       string // its id
+	broken        bool   // the next text starts a message
+	midline       bool   // the output does not end with a newline
+	failed        string
+	errored       bool // Codex reported that the turn ended by an error, which is its last text
+	turns         int
+	used          tokens
+	tools         int
+	cost          float64 // of the session so far
+	costs         bool    // the cost is known
+	unknownOutput string  // the last line that the client did not write
 }
 
 func newACPParser(f Format) *acpParser {
@@ -54,14 +54,14 @@ func (p *acpParser) Line(line []byte) []Piece {
 	var l acp.Line
 	if err := json.Unmarshal(line, &l); err != nil || l.Type == "" {
 		text := Clean(line)
-		p.stranger = plain(text)
+		p.unknownOutput = plain(text)
 		return []Piece{{Text: text + "\n"}}
 	}
 	switch l.Type {
 	case acp.LineText:
 		return p.text(l)
 	case acp.LineThought:
-		return []Piece{{}} // it makes progress
+		return []Piece{{}} // a sign of progress
 	case acp.LineUpdate:
 		return p.update(l.Update)
 	case acp.LineSession:
@@ -70,7 +70,7 @@ func (p *acpParser) Line(line []byte) []Piece {
 			p.before, p.cost = 0, 0
 		}
 		if l.Text != "" {
-			return []Piece{lostPiece(l.Text)}
+			return []Piece{lostConversation(l.Text)}
 		}
 	case acp.LineState:
 		p.waits = l.State == acp.StateRequiresAction
@@ -99,7 +99,7 @@ func (p *acpParser) Line(line []byte) []Piece {
 	return nil
 }
 
-// text takes a piece of what the agent writes.
+// text handles a piece of the agent's text.
 func (p *acpParser) text(l acp.Line) []Piece {
 	var said []Piece
 	if p.broken || l.ID != p.message {
@@ -114,7 +114,7 @@ func (p *acpParser) text(l acp.Line) []Piece {
 	return append(said, Piece{Text: valid(l.Text)})
 }
 
-// endLine ends the line that the agent has begun.
+// endLine ends an incomplete line.
 func (p *acpParser) endLine() []Piece {
 	if !p.midline {
 		return nil
@@ -152,7 +152,7 @@ func (p *acpParser) update(update json.RawMessage) []Piece {
 	if json.Unmarshal(update, &u) == nil && u.Kind == "usage_update" && u.Cost != nil && u.Cost.Currency == "USD" {
 		p.cost, p.costs = u.Cost.Amount, true
 	}
-	if u.Meta.Codex.Thread.Type == "systemError" { // its prompts end well all the same
+	if u.Meta.Codex.Thread.Type == "systemError" { // it reports normal ends even then
 		p.errored = true
 	}
 	begun, ended, result, failed := p.calls.Update(update)
@@ -173,7 +173,7 @@ func (p *acpParser) Result(e Exit) Result {
 		why = lastLine(e.Stderr)
 	}
 	if why == "" {
-		why = p.stranger
+		why = p.unknownOutput
 	}
 	o := outcome(e, shorten(valid(why), maxReason))
 	switch {
@@ -193,7 +193,7 @@ func (p *acpParser) Result(e Exit) Result {
 	return Result{Outcome: o, Session: p.conversation()}
 }
 
-// conversation is what the agent's next run goes on with.
+// conversation returns the conversation that the agent's next run continues.
 func (p *acpParser) conversation() string {
 	if p.session == "" {
 		return p.format.Resumed

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestACPErrorOfCodex reads what codex-acp 2.6.0 put out when the API of its model refused a request.
+// TestACPErrorOfCodex parses the output of codex-acp 2.6.0 after its model's API refused a request.
 func TestACPErrorOfCodex(t *testing.T) {
 	_, r := feed(t, Format{Kind: "acp"}, []byte(`{"type":"agent","name":"Codex","version":"2.6.0"}
 {"type":"session","session":"01a20204-0c73-7a81-bad9-32538d4984c1","resumed":true}

@@ -13,10 +13,11 @@ import (
 	"fleet/internal/runner/ask"
 )
 
-// claudeTested is the version of Claude Code that the driver was tested with.
+// claudeTested is the version of Claude Code with which the driver was tested.
 const claudeTested = "2.1.329"
 
-// claude runs Claude Code headless. The tasks of an agent are one conversation: each run resumes the one before.
+// claude runs Claude Code in headless mode. The tasks of an agent share one conversation: each run resumes the last
+// one.
 type claude struct{ argv []string }
 
 func newClaude(o Options) claude {
@@ -34,8 +35,8 @@ func (c claude) Keys() []string {
 
 func (c claude) Command(j Job) (Command, error) {
 	const mcpFile, stdinFile = "mcp.json", "stdin"
-	prompt, system := j.Prompt, standing(j)
-	prompt = begins(j, prompt)
+	prompt, system := j.Prompt, standingInstructions(j)
+	prompt = firstPrompt(j, prompt)
 	known, told := parseConversation(j.Session), fingerprint(system)
 	out := Command{SplitStderr: true, Format: Format{Kind: "claude", Resumed: j.Session, Told: told, Results: j.Role.Sealed, Tested: claudeTested}}
 	argv := append([]string{}, c.argv...)
@@ -47,10 +48,10 @@ func (c claude) Command(j Job) (Command, error) {
 	}
 	switch {
 	case len(system) > MaxArgument:
-		prompt, system = begins(j, brief(j)), ""
+		prompt, system = firstPrompt(j, fullInstructions(j)), ""
 	case known.id != "" && known.told != told:
-		// Claude Code keeps the system prompt that a conversation began with.
-		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + brief(j)
+		// Claude Code keeps the system prompt with which a conversation started.
+		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + fullInstructions(j)
 	}
 	if j.Role.Alone {
 		flag("--system-prompt", system)
@@ -58,7 +59,7 @@ func (c claude) Command(j Job) (Command, error) {
 		flag("--append-system-prompt", system)
 	}
 	flag("--model", j.Role.Model)
-	// One argument for each list, since a list as several would swallow what follows it.
+	// Each list is one argument, because a list of several would consume the following arguments.
 	if j.Role.Tools != nil {
 		argv = append(argv, "--tools", strings.Join(j.Role.Tools, ","))
 	}
@@ -69,7 +70,7 @@ func (c claude) Command(j Job) (Command, error) {
 	if len(j.Ask) > 0 {
 		servers[AskServer] = askServer(j, ask.ToolApprove)
 		argv = append(argv, "--permission-prompt-tool", "mcp__"+AskServer+"__"+ask.ToolApprove)
-		// Its patience with a tool that people answer; the supervisor ends the wait.
+		// Its timeout for a tool that people answer. The supervisor ends the wait.
 		out.Env = map[string]string{"MCP_TOOL_TIMEOUT": strconv.FormatInt((j.Role.Permissions.Wait() + time.Minute).Milliseconds(), 10)}
 	}
 	if len(servers) > 0 || j.Role.Sealed {
@@ -77,7 +78,7 @@ func (c claude) Command(j Job) (Command, error) {
 		if err != nil {
 			return Command{}, err
 		}
-		// Its headers and variables may be secrets, so it lives as long as the run, and no other run reads it.
+		// Headers and variables may be secrets, so the file is removed with the run, and no other run reads it.
 		out.Files = append(out.Files, File{Name: mcpFile, Data: string(b), Secret: true})
 		argv = append(argv, "--mcp-config", j.path(mcpFile), "--strict-mcp-config")
 	}
@@ -86,7 +87,7 @@ func (c claude) Command(j Job) (Command, error) {
 		argv = append(argv, "--no-session-persistence")
 	}
 	if j.Report != nil {
-		// Nobody but the shim reads them: they say when the model is being asked.
+		// Only the shim reads these events: they tell when a request to the model is active.
 		argv, out.Requests = append(argv, "--include-partial-messages"), true
 	}
 	if len(prompt) > MaxArgument {
@@ -99,11 +100,11 @@ func (c claude) Command(j Job) (Command, error) {
 	return out, checkArguments(argv, "shorten the role's options")
 }
 
-// ReportServer is the name of the MCP server by which an agent reaches Fleet.
+// ReportServer is the name of the MCP server with which an agent reports to Fleet.
 const ReportServer = "fleet"
 
-// sources are the settings that count besides the command line. The project's lie where the agent works, so an agent
-// that is held to its tools could write them itself.
+// sources returns the settings files that are used. Those of the project are in the agent's directory. An agent that is
+// restricted to tools could write them, so they are left out for it.
 func sources(r Role) string {
 	if r.Sealed {
 		return ""
@@ -111,7 +112,7 @@ func sources(r Role) string {
 	return "project"
 }
 
-// serversOf are the MCP servers of the run.
+// serversOf returns the MCP servers of the run.
 func serversOf(j Job) map[string]MCPServer {
 	servers := map[string]MCPServer{}
 	maps.Copy(servers, j.Role.MCPServers)
@@ -123,7 +124,7 @@ func serversOf(j Job) map[string]MCPServer {
 	return servers
 }
 
-// allowed are the tools that need no permission.
+// allowed returns the tools that need no permission.
 func allowed(j Job) []string {
 	tools := slices.Clone(j.Role.AllowedTools)
 	if j.Report != nil {
@@ -135,7 +136,8 @@ func allowed(j Job) []string {
 	return tools
 }
 
-// conversation is a session of Claude Code, as it is written down: its id and what it was told about the agent.
+// conversation is a session of Claude Code as it is stored: its id, and a fingerprint of what it was told about the
+// agent.
 type conversation struct{ id, told string }
 
 func parseConversation(s string) conversation {
@@ -150,7 +152,7 @@ func (c conversation) String() string {
 	return strings.TrimSpace(c.id + " " + c.told)
 }
 
-// fingerprint tells texts apart.
+// fingerprint returns a short hash of the text.
 func fingerprint(text string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))

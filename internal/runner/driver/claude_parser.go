@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// claudeParser reads the events of --output-format stream-json, one a line. It passes over what it does not know.
+// claudeParser parses the events of --output-format stream-json, one per line. It skips unknown events.
 //
-// A run has several results when work in the background goes on after the first one: the last one counts, and what
-// they cost adds up.
+// A run has several results if background work continues after the first one. The last result counts, and their costs
+// add up.
 type claudeParser struct {
 	resumed conversation
-	told    string // what this run tells about the agent
-	results bool   // what tools answer is passed on
-	heard   bool   // the model has answered, so it was told
+	told    string // fingerprint of what this run tells about the agent
+	results bool   // pass on tool results
+	heard   bool   // the model has answered, so it knows what it was told
 	session string
-	said    string // the last text it wrote
+	said    string // its last text
 	garbage string // the last line that is not an event
-	first   string // the first line that is not known, if none before it was
+	first   string // the first unknown line, if no event preceded it
 	known   bool   // an event was understood
 	version string // of the program
 	tested  string
 	result  *claudeEvent
 	cost    float64
 	turns   int
-	open    map[string]bool // calls of tools without a result yet
+	open    map[string]bool // tool calls without a result so far
 	usage   claudeUsage
 }
 
@@ -37,19 +37,19 @@ type claudeEvent struct {
 	Type      string   `json:"type"`
 	Subtype   string   `json:"subtype"`
 	SessionID string   `json:"session_id"`
-	Parent    *string  `json:"parent_tool_use_id"` // set: a subagent's
+	Parent    *string  `json:"parent_tool_use_id"` // set for events of a subagent
 	IsError   bool     `json:"is_error"`
 	Result    string   `json:"result"`
 	Errors    []string `json:"errors"`
 	Cost      float64  `json:"total_cost_usd"`
 	Turns     int      `json:"num_turns"`
-	// Since is what was used since the result before, by model; Cost is that of the whole conversation, in versions that
-	// have it, and that of the run in older ones.
+	// Since is the usage since the last result, by model. Cost is that of the whole conversation in versions that
+	// report it, and that of the run in older ones.
 	Since map[string]struct {
 		Cost float64 `json:"costUSD"`
 		claudeTokens
 	} `json:"model_usage_since_last_result"`
-	Usage   *messageTokens `json:"usage"` // of a result: what was used since the result before
+	Usage   *messageTokens `json:"usage"` // of a result: the usage since the last result
 	Model   string         `json:"model"` // of the first event
 	Version string         `json:"claude_code_version"`
 	Message struct {
@@ -81,7 +81,7 @@ func (p *claudeParser) Line(line []byte) []Piece {
 	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
 		p.strange(line)
 		if line[0] == '{' && json.Valid(line) {
-			return nil // an event of a form that is not known
+			return nil // an event in an unknown format
 		}
 		text := Clean(line)
 		p.garbage = plain(text)
@@ -112,14 +112,14 @@ func (p *claudeParser) Line(line []byte) []Piece {
 	return nil
 }
 
-// strange takes a line that is not known.
+// strange handles an unknown line.
 func (p *claudeParser) strange(line []byte) {
 	if !p.known && p.first == "" {
 		p.first = Clean(line[:min(len(line), maxReason)])
 	}
 }
 
-// took takes a result.
+// took handles a result.
 func (p *claudeParser) took(e *claudeEvent) {
 	p.result = e
 	clear(p.open)
@@ -153,10 +153,10 @@ func (p *claudeParser) assistant(e claudeEvent) []Piece {
 	return said
 }
 
-// toolStep says in one line what the tool is used for: what a person would ask first.
+// toolStep describes a tool call in one line, by its most telling argument.
 func toolStep(name string, arguments json.RawMessage) string {
 	var input map[string]any
-	_ = json.Unmarshal(arguments, &input) // anything else says nothing more
+	_ = json.Unmarshal(arguments, &input) // without arguments there is nothing to add
 	name = toolName(name)
 	for _, key := range []string{
 		"command", "file_path", "notebook_path", "pattern", "url", "query", "description", "path", "prompt", "skill",
@@ -168,7 +168,7 @@ func toolStep(name string, arguments json.RawMessage) string {
 	return oneLine(valid(name))
 }
 
-// toolName is what people call the tool.
+// toolName returns a short name of the tool.
 func toolName(name string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(name, "mcp__"), "__", ".")
 }
@@ -185,11 +185,11 @@ func (p *claudeParser) Result(e Exit) Result {
 		report(&o, p.said)
 		switch {
 		case e.Code == 0 && !p.known:
-			fail(&o, stranger("", p.first, "claude", p.version, p.tested))
+			fail(&o, unknownOutput("", p.first, "claude", p.version, p.tested))
 		case e.Code == 0:
-			fail(&o, stranger("claude ended without a result", "", "claude", p.version, p.tested))
+			fail(&o, unknownOutput("claude ended without a result", "", "claude", p.version, p.tested))
 		case !p.known && e.Signal == "" && p.resumed.id == "":
-			o.Reason = stranger(o.Reason, p.first, "claude", p.version, p.tested)
+			o.Reason = unknownOutput(o.Reason, p.first, "claude", p.version, p.tested)
 		}
 	case res.IsError || strings.HasPrefix(res.Subtype, "error"):
 		fail(&o, claudeFailure(res))
@@ -206,7 +206,7 @@ func (p *claudeParser) Result(e Exit) Result {
 	return r
 }
 
-// conversation is what the agent's next run goes on with.
+// conversation returns the conversation that the agent's next run continues.
 func (p *claudeParser) conversation() conversation {
 	c := conversation{p.session, p.told}
 	if !p.heard && p.session == p.resumed.id {
@@ -215,7 +215,7 @@ func (p *claudeParser) conversation() conversation {
 	return c
 }
 
-// claudeFailure says why the result is a failure.
+// claudeFailure returns the reason in a failed result.
 func claudeFailure(e *claudeEvent) string {
 	words := strings.Join(e.Errors, "; ")
 	if words == "" {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// maxStepData is how much of a tool's arguments, or of its answer, goes into an event, in bytes.
+// maxStepData limits a tool's arguments or result in an event, in bytes.
 const maxStepData = 16 << 10
 
-// toolCall is the call of a tool for programs.
+// toolCall returns the structured data of a tool call.
 func toolCall(b claudeBlock) []byte {
 	arguments := json.RawMessage(valid(string(b.Input)))
 	if !json.Valid(arguments) || len(arguments) > maxStepData {
@@ -22,7 +22,7 @@ func toolCall(b claudeBlock) []byte {
 	}{"tool_call", b.ID, toolName(b.Name), arguments})
 }
 
-// user passes on what tools answered, where that is wanted.
+// user passes on tool results if they are wanted.
 func (p *claudeParser) user(e claudeEvent) []Piece {
 	var blocks []claudeBlock
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {
@@ -35,7 +35,7 @@ func (p *claudeParser) user(e claudeEvent) []Piece {
 		}
 		delete(p.open, b.ToolUseID)
 		if !p.results {
-			said = append(said, Piece{}) // it makes progress
+			said = append(said, Piece{}) // a sign of progress
 			continue
 		}
 		name := toolName(p.usage.names[b.ToolUseID])
@@ -50,7 +50,7 @@ func (p *claudeParser) user(e claudeEvent) []Piece {
 	return said
 }
 
-// toolAnswered says in one line what a tool answered.
+// toolAnswered describes a tool result in one line.
 func toolAnswered(name, result string, failed bool) string {
 	step := name + " answered"
 	if failed {
@@ -62,7 +62,7 @@ func toolAnswered(name, result string, failed bool) string {
 	return oneLine(step)
 }
 
-// toolResult is the answer of a tool for programs.
+// toolResult returns the structured data of a tool result.
 func toolResult(id, name, result string, failed bool) []byte {
 	return object(struct {
 		Type    string `json:"type"`
@@ -73,7 +73,7 @@ func toolResult(id, name, result string, failed bool) []byte {
 	}{"tool_result", id, name, result, failed})
 }
 
-// textIn is the text of a content, which is a string or a list of blocks.
+// textIn returns the text of a content, which is a string or a list of blocks.
 func textIn(content json.RawMessage) string {
 	var s string
 	if json.Unmarshal(content, &s) == nil {
@@ -92,7 +92,7 @@ func textIn(content json.RawMessage) string {
 	return strings.Join(texts, "\n")
 }
 
-// clip returns the beginning of s where s is long.
+// clip shortens long texts.
 func clip(s string) string {
 	if len(s) <= maxStepData {
 		return s
@@ -102,7 +102,7 @@ func clip(s string) string {
 
 func quote(s string) json.RawMessage { return object(s) }
 
-// object is v as JSON. Nothing that comes here cannot be.
+// object encodes v as JSON. v must be encodable.
 func object(v any) json.RawMessage {
 	b, _ := json.Marshal(v)
 	return b

@@ -2,15 +2,15 @@ package driver
 
 import "fleet/internal/fleet"
 
-// claudeUsage adds up what a run of Claude Code uses. Its results say it best; a run that is stopped before it has one
-// is known by its messages alone.
+// claudeUsage computes the usage of a Claude Code run. It prefers the results; the messages count only for a run that
+// was stopped before its result.
 type claudeUsage struct {
 	model    string
 	calls    int
 	names    map[string]string // of the tools, by the id of the call
 	results  tokens            // of the results so far
-	pending  tokens            // of the messages since
-	open     string            // id of the last of these, which comes in several events
+	pending  tokens            // of the messages since the last result
+	open     string            // id of the last of these messages, which has several events
 	openUsed tokens
 }
 
@@ -18,7 +18,8 @@ type tokens struct{ in, out int64 }
 
 func (t *tokens) add(o tokens) { t.in, t.out = t.in+o.in, t.out+o.out }
 
-// messageTokens are tokens in the notation of the model's API. What is read from or written to a cache was put in too.
+// messageTokens are token counts in the format of the model's API. Tokens read from or written to a cache are input
+// too.
 type messageTokens struct {
 	Input      int64 `json:"input_tokens"`
 	CacheRead  int64 `json:"cache_read_input_tokens"`
@@ -30,7 +31,7 @@ func (m messageTokens) sum() tokens {
 	return tokens{in: m.Input + m.CacheRead + m.CacheWrite, out: m.Output}
 }
 
-// claudeTokens are tokens in the notation of Claude Code's own sums.
+// claudeTokens are token counts in the format of Claude Code's own sums.
 type claudeTokens struct {
 	Input      int64 `json:"inputTokens"`
 	CacheRead  int64 `json:"cacheReadInputTokens"`
@@ -42,14 +43,14 @@ func (c claudeTokens) sum() tokens {
 	return tokens{in: c.Input + c.CacheRead + c.CacheWrite, out: c.Output}
 }
 
-// begin takes the model that the run is meant for.
+// begin sets the configured model of the run.
 func (u *claudeUsage) begin(model string) {
 	if u.model == "" {
 		u.model = model
 	}
 }
 
-// message takes an event of a message. All events of one message tell of the same request.
+// message handles an event of a message. All events of one message describe the same request.
 func (u *claudeUsage) message(e *claudeEvent) {
 	m := e.Message
 	if e.Parent == nil && m.Model != "" && m.Model != "<synthetic>" {
@@ -65,13 +66,13 @@ func (u *claudeUsage) message(e *claudeEvent) {
 	u.openUsed = m.Usage.sum()
 }
 
-// call takes a call of a tool.
+// call handles a tool call.
 func (u *claudeUsage) call(b claudeBlock) {
 	u.calls++
 	u.names[b.ID] = b.Name
 }
 
-// result takes a result, which covers all messages since the one before.
+// result handles a result, which includes all messages since the last one.
 func (u *claudeUsage) result(e *claudeEvent) {
 	var sum tokens
 	switch {

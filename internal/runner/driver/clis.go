@@ -1,17 +1,17 @@
 package driver
 
-// Known is an agent CLI that works without configuration when it is installed.
+// Known is an agent CLI that needs no configuration once it is installed.
 type Known struct {
 	Name        string // of the program, and of its project
 	DisplayName string
 	Options     Options
-	Install     string // how to get it
+	Install     string // how to install it
 }
 
-// CLIs are the agent CLIs that are known, Claude Code first.
+// CLIs returns the known agent CLIs, Claude Code first.
 //
-// They work in the agent's directory with the permission to change files in it; what more they may do is for their own
-// configuration, or the project's.
+// They may change files in the agent's directory. Their own configuration, or the project's, decides about other
+// permissions.
 func CLIs() []Known {
 	return []Known{
 		{
@@ -26,11 +26,12 @@ func CLIs() []Known {
 			Name: "gemini", DisplayName: "Gemini CLI", Install: "npm install -g @google/gemini-cli",
 			Options: Options{
 				Kind: "acp", Command: []string{"gemini", "--acp"}, Keys: []string{"GEMINI_*", "GOOGLE_*"}, Tested: "0.61.0",
-				// Without this it runs commands in a terminal of their own, which a confined program cannot have.
+				// Otherwise it runs commands in a pseudo-terminal, which a confined program cannot create.
 				Env: map[string]string{"GEMINI_PTY_INFO": "child_process"},
-				// It names the files of a session by the minute, and begins to write before it reads what is there.
+				// It names the files of a session by the minute, and starts to write before it reads existing ones.
 				Minutes: true,
-				// Otherwise it removes all files of a session when one of them is empty, and each start makes one.
+				// Otherwise it removes all files of a session when one of them is empty, and each start creates an
+				// empty one.
 				Home: map[string]string{".gemini/settings.json": `{"general":{"sessionRetention":{"enabled":false}}}` + "\n"},
 			},
 		},
@@ -39,7 +40,7 @@ func CLIs() []Known {
 			Options: Options{
 				Kind: "acp", Command: []string{"opencode", "acp"}, Tested: "1.18.33",
 				Keys: []string{"OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_API_KEY", "GROQ_API_KEY"},
-				// Without this it asks for nothing.
+				// Otherwise it never asks for permissions.
 				Env: map[string]string{"OPENCODE_PERMISSION": `{"edit":"ask","bash":"ask","webfetch":"ask"}`},
 			},
 		},
@@ -47,7 +48,7 @@ func CLIs() []Known {
 			Name: "codex-acp", DisplayName: "Codex over ACP", Install: "npm install -g @agentclientprotocol/codex-acp",
 			Options: Options{
 				Kind: "acp", Command: []string{"codex-acp"}, Keys: []string{"OPENAI_*", "CODEX_*"}, Tested: "2.6.0",
-				// Without this another model answers its requests for permissions, and not the role.
+				// Otherwise another model answers its requests for permissions, and not the role.
 				Env: map[string]string{"INITIAL_AGENT_MODE": "read-only", "NO_BROWSER": "1"},
 			},
 		},
@@ -61,7 +62,7 @@ func CLIs() []Known {
 	}
 }
 
-// HowToInstall says how to get the program, in words; empty when it is not known.
+// HowToInstall returns how to install the program; empty if unknown.
 func HowToInstall(program string) string {
 	for _, k := range CLIs() {
 		if k.Name == program {

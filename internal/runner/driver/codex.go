@@ -12,14 +12,14 @@ import (
 	"fleet/internal/runner/acp"
 )
 
-// codexTested is the version of Codex that the driver was tested with.
+// codexTested is the version of Codex with which the driver was tested.
 const codexTested = "0.169.0"
 
-// codex runs Codex headless, as `codex exec --json`. The tasks of an agent are one conversation: each run resumes the
-// one before.
+// codex runs Codex in headless mode, as `codex exec --json`. The tasks of an agent share one conversation: each run
+// resumes the last one.
 //
-// Codex asks for no permission in this mode. What its commands may do is said by its own sandbox. That one cannot work
-// within another, so where Fleet confines the program Codex uses none.
+// In this mode Codex does not ask for permissions. Its own sandbox restricts its commands, but does not work inside
+// another sandbox. So Codex uses none where Fleet confines the program.
 type codex struct{ argv []string }
 
 func newCodex(o Options) codex {
@@ -33,14 +33,14 @@ func (c codex) Program() string { return c.argv[0] }
 
 func (c codex) Keys() []string { return []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"} }
 
-// The sandboxes of Codex.
+// Sandboxes of Codex.
 const (
 	codexReads  = "read-only"
 	codexWrites = "workspace-write"
 	codexAll    = "danger-full-access"
 )
 
-// codexModes are the sandboxes of Codex by the role's permission mode.
+// codexModes are the sandboxes of Codex, by the role's permission mode.
 var codexModes = map[string]string{
 	"": codexWrites, acp.AcceptEdits: codexWrites, "plan": codexReads, "bypassPermissions": codexAll,
 	codexReads: codexReads, codexWrites: codexWrites, codexAll: codexAll,
@@ -56,7 +56,7 @@ func (c codex) Command(j Job) (Command, error) {
 	if j.Confined {
 		if mode == codexReads {
 			return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
-				"Codex cannot be held to reading where Fleet confines it, since its own sandbox cannot work within another: choose another "+
+				"Codex cannot be restricted to reading where Fleet confines it, because its own sandbox does not work inside another: choose another "+
 					"permission_mode than %q for the role %q, or sandbox: none for the project", j.Role.PermissionMode, j.Role.Name)
 		}
 		mode = codexAll
@@ -65,7 +65,7 @@ func (c codex) Command(j Job) (Command, error) {
 		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
 			"the driver \"codex\" cannot take tools away: leave tools and disallowed_tools out of the role %q, and choose its permission_mode", j.Role.Name)
 	}
-	known, told := parseConversation(j.Session), fingerprint(standing(j))
+	known, told := parseConversation(j.Session), fingerprint(standingInstructions(j))
 	known.told, _, _ = strings.Cut(known.told, " ") // the usage is for the parser
 	out := Command{
 		SplitStderr: true, StdinFile: stdinFile, Env: map[string]string{},
@@ -85,7 +85,7 @@ func (c codex) Command(j Job) (Command, error) {
 	for _, s := range servers {
 		argv = append(argv, "-c", s)
 	}
-	prompt := begins(j, brief(j))
+	prompt := firstPrompt(j, fullInstructions(j))
 	if known.id != "" {
 		argv = append(argv, "resume", known.id)
 		if known.told == told {
@@ -94,15 +94,15 @@ func (c codex) Command(j Job) (Command, error) {
 			prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + prompt
 		}
 	}
-	out.Argv = append(argv, "-") // the prompt, which has no limit there, is read from the input
+	out.Argv = append(argv, "-") // the prompt is read from stdin, where its length is not limited
 	out.Files = append(out.Files, File{Name: stdinFile, Data: prompt})
 	return out, checkArguments(out.Argv, "shorten the role's options")
 }
 
 var codexName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// codexServers returns the MCP servers of the run as settings. Their secrets are in no argument: variables are in a file
-// that a shell reads before it becomes the server, and headers in the environment.
+// codexServers returns the settings for the MCP servers of the run. Secrets are in no argument: variables are in a file
+// that a shell reads before it executes the server, and headers are in the environment.
 func codexServers(j Job, out *Command) (settings []string, err error) {
 	refuse := func(format string, args ...any) ([]string, error) {
 		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role", format, args...)
@@ -126,7 +126,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s, key := servers[name], "mcp_servers."+name+"."
 		set := func(setting string, value any) {
-			settings = append(settings, key+setting+"="+string(object(value))) // such JSON is TOML too
+			settings = append(settings, key+setting+"="+string(object(value))) // such JSON is also valid TOML
 		}
 		if !codexName.MatchString(name) {
 			return refuse("the driver \"codex\" cannot have an MCP server %q: use letters, digits, - and _ in its name", name)

@@ -11,23 +11,23 @@ import (
 	"fleet/internal/fleet"
 )
 
-// codexParser reads the events of `codex exec --json`, one a line. It passes over what it does not know.
+// codexParser parses the events of `codex exec --json`, one per line. It skips unknown events.
 type codexParser struct {
 	format    Format
 	resumed   conversation
-	before    tokens // what the conversation had used before this run
-	used      tokens // what it has used so far
+	before    tokens // usage of the conversation before this run
+	used      tokens // usage so far
 	session   string
-	heard     bool // the model has answered, so it was told
+	heard     bool // the model has answered, so it knows what it was told
 	known     bool // an event was understood
 	said      string
-	lastError string // the last error that it goes on after
+	lastError string // the last error after which it continued
 	failed    string
-	first     string // the first line that is not known, if none before it was
+	first     string // the first unknown line, if no event preceded it
 	garbage   string // the last line that is not an event
 	turns     int
 	tools     int
-	open      map[string]bool // items that have begun and not ended
+	open      map[string]bool // items that have started and not ended
 }
 
 func newCodexParser(f Format) *codexParser {
@@ -87,7 +87,7 @@ func (p *codexParser) Line(line []byte) []Piece {
 	if err := json.Unmarshal(line, &e); err != nil || e.Type == "" {
 		p.strange(line)
 		if line[0] == '{' && json.Valid(line) {
-			return nil // an event of a form that is not known
+			return nil // an event in an unknown format
 		}
 		text := Clean(line)
 		p.garbage = plain(text)
@@ -98,7 +98,7 @@ func (p *codexParser) Line(line []byte) []Piece {
 		p.known, p.session = true, e.Thread
 	case "turn.started":
 		p.known = true
-		return []Piece{{}} // it makes progress
+		return []Piece{{}} // a sign of progress
 	case "turn.completed":
 		p.known, p.heard = true, true
 		p.turns++
@@ -123,7 +123,7 @@ func (p *codexParser) Line(line []byte) []Piece {
 	return nil
 }
 
-// strange takes a line that is not known.
+// strange handles an unknown line.
 func (p *codexParser) strange(line []byte) {
 	if !p.known && p.first == "" {
 		p.first = Clean(line[:min(len(line), maxReason)])
@@ -132,8 +132,8 @@ func (p *codexParser) strange(line []byte) {
 
 var digits = regexp.MustCompile(`\d+`)
 
-// notice takes an error that Codex goes on after, for example while it has no connection. It is told once, since it is
-// no progress.
+// notice handles an error after which Codex continues, for example a lost connection. Repeated errors are reported
+// once, because they are no progress.
 func (p *codexParser) notice(message string) []Piece {
 	message = codexFailure(message)
 	same := digits.ReplaceAllString(message, "") == digits.ReplaceAllString(p.lastError, "")
@@ -179,7 +179,7 @@ func (p *codexParser) item(event string, i *codexItem) []Piece {
 	return said
 }
 
-// tool is the item as a call of a tool: its name, what it does in one line, and its arguments.
+// tool describes the item as a tool call: its name, a short description, and its arguments.
 func (i *codexItem) tool() (name, step string, input json.RawMessage) {
 	switch i.Type {
 	case "command_execution":
@@ -205,7 +205,7 @@ func (i *codexItem) tool() (name, step string, input json.RawMessage) {
 
 var wrapped = regexp.MustCompile(`(?s)^\S*sh -l?c (.+)$`)
 
-// script is the command that a shell was started for, as far as it is easy to tell.
+// script returns the script in a shell command, if it is easy to find.
 func script(command string) string {
 	m := wrapped.FindStringSubmatch(command)
 	if m == nil {
@@ -234,7 +234,7 @@ func (i *codexItem) result() string {
 	return i.Output
 }
 
-// codexFailure is the message of an error, which may be what the model's API answered.
+// codexFailure returns the message in an error, which may contain an answer of the model's API.
 func codexFailure(message string) string {
 	var api struct {
 		Error struct {
@@ -258,14 +258,14 @@ func (p *codexParser) Result(e Exit) Result {
 		fail(&o, shorten(valid(p.failed), maxReason))
 	case !p.known && e.Signal == "":
 		o.Status = fleet.TaskFailed
-		o.Reason = stranger(o.Reason, p.first, "codex", "", p.format.Tested)
+		o.Reason = unknownOutput(o.Reason, p.first, "codex", "", p.format.Tested)
 	case e.Code == 0 && p.turns == 0:
-		fail(&o, stranger("codex ended without the end of a turn", "", "codex", "", p.format.Tested))
+		fail(&o, unknownOutput("codex ended without the end of a turn", "", "codex", "", p.format.Tested))
 	}
 	report(&o, p.said)
 	o.Turns = p.turns
 	used := tokens{in: p.used.in - p.before.in, out: p.used.out - p.before.out}
-	if used.in < 0 || used.out < 0 { // the count has begun anew
+	if used.in < 0 || used.out < 0 { // the count was reset
 		used = p.used
 	}
 	o.Usage = fleet.Usage{Model: p.format.Model, InputTokens: used.in, OutputTokens: used.out, ToolCalls: p.tools}
@@ -277,7 +277,7 @@ func (p *codexParser) Result(e Exit) Result {
 	return r
 }
 
-// conversation is what the agent's next run goes on with.
+// conversation returns the conversation that the agent's next run continues.
 func (p *codexParser) conversation() string {
 	if p.session == "" {
 		return p.format.Resumed

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// codexRun reads what Codex 0.169.0 put out against a stub of its model, the stopped one up to its stop, or another output.
+// codexRun parses recorded output of Codex 0.169.0, up to the stop for the run that was stopped, or the given lines.
 func codexRun(t *testing.T, f Format, e Exit, lines string) ([]Piece, Result) {
 	t.Helper()
 	if !strings.Contains(lines, "\n") {
@@ -53,13 +53,13 @@ func TestCodex(t *testing.T) {
 		Usage: fleet.Usage{Model: "gpt-5.2-codex", InputTokens: 5000, OutputTokens: 2500, ToolCalls: 4},
 	}, r.Outcome)
 
-	// The usage of a conversation that goes on is that of the whole.
+	// Codex reports the usage of the whole conversation.
 	_, r = codexRun(t, Format{Told: "t1", Resumed: r.Session}, Exit{}, "resumed")
 	require.Equal(t, fleet.Usage{InputTokens: 1000, OutputTokens: 500}, r.Outcome.Usage)
 	require.Equal(t, "Yes again", r.Outcome.Summary)
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 6000 3000", r.Session)
 
-	// A run that is stopped goes on with its conversation, and has a call that is open.
+	// A stopped run continues its conversation, and has an open call.
 	p, err := NewParser(Format{Kind: "codex"})
 	require.NoError(t, err)
 	data, err := os.ReadFile("testdata/codex-stopped.jsonl")
@@ -106,7 +106,7 @@ func TestCodexFailures(t *testing.T) {
 		})
 	}
 	said, _ := codexRun(t, Format{}, Exit{Code: 1}, "key")
-	require.Equal(t, 1, strings.Count(shown(said), "Reconnecting"), "it is said once that it has no connection")
+	require.Equal(t, 1, strings.Count(shown(said), "Reconnecting"), "a lost connection is reported once")
 
 	_, r := codexRun(t, Format{Resumed: "x t1"}, Exit{Code: 1, Stderr: "Error: thread/resume: thread/resume failed: no rollout found for thread id x (code -32600)\n"}, "\n")
 	require.Equal(t, Result{
@@ -126,7 +126,7 @@ func TestCodexCommand(t *testing.T) {
 	require.Equal(t, "codex -c x=1 exec --json --skip-git-repo-check --sandbox read-only --model m -", strings.Join(c.Argv, " "))
 	require.Equal(t, "You are the agent \"papi\". What you are there for:\n\nBe good.\n\nYour task now:\n\nDo it.", c.Files[0].Data)
 
-	// It goes on with a conversation, and tells what has changed.
+	// It resumes a conversation, and tells what has changed.
 	j.Session = "abc " + c.Format.Told + " 10 20"
 	c, err = d.Command(j)
 	require.NoError(t, err)
@@ -138,16 +138,16 @@ func TestCodexCommand(t *testing.T) {
 	require.Contains(t, c.Files[0].Data, "has changed")
 	require.Contains(t, c.Files[0].Data, "Be better.")
 
-	// Its sandbox cannot work within Fleet's.
+	// Its sandbox does not work inside Fleet's.
 	j.Confined = true
 	_, err = d.Command(j)
-	require.ErrorContains(t, err, "cannot be held to reading where Fleet confines it")
+	require.ErrorContains(t, err, "cannot be restricted to reading where Fleet confines it")
 	j.Role.PermissionMode = ""
 	c, err = d.Command(j)
 	require.NoError(t, err)
 	require.Contains(t, c.Argv, "danger-full-access")
 
-	// MCP servers, whose secrets are in no argument.
+	// The secrets of MCP servers are in no argument.
 	j.Role = Role{Name: "coder", AllowedTools: []string{"mcp__birds__list_birds", "mcp__web"}, MCPServers: map[string]MCPServer{
 		"birds": {Command: "birds", Args: []string{"-v"}, Env: map[string]string{"KEY": "it's s3cret"}},
 		"web":   {Type: "http", URL: "http://x", Headers: map[string]string{"X-Key": "s3cret"}},

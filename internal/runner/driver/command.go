@@ -7,25 +7,25 @@ import (
 	"text/template"
 )
 
-// command runs any program, from a template of its arguments.
+// command runs any program with arguments from a template.
 type command struct {
 	argv  []*template.Template
 	stdin *template.Template // nil: empty input
 	o     Options
 }
 
-// Words are what templates of the command driver may use.
-type Words struct {
+// TemplateData are the values for templates of the command driver.
+type TemplateData struct {
 	Prompt     string // the task
 	Role       string // name of the role
-	RolePrompt string // what the role says
-	Spec       string // what the agent is there for
-	Brief      string // role prompt, spec and task in one text
+	RolePrompt string // prompt of the role
+	Spec       string // specification of the agent
+	Brief      string // role prompt, specification and task in one text
 	Agent      string // name of the agent
 	Project    string // name of the project
 	TaskID     string
-	Model      string // the role's model
-	PromptFile string // files with the same texts
+	Model      string // model of the role
+	PromptFile string // paths of files with the same texts
 	SpecFile   string
 	RoleFile   string
 	BriefFile  string
@@ -53,26 +53,26 @@ func newCommand(o Options) (*command, error) {
 	switch o.Output {
 	case "", "text":
 		if o.Fields != (Fields{}) {
-			return nil, errors.New("fields are for output: jsonl")
+			return nil, errors.New("fields needs output: jsonl")
 		}
 	case "jsonl":
 		if _, err := newJSONParser(o.Fields); err != nil {
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("output is text or jsonl, not %q", o.Output)
+		return nil, fmt.Errorf("output must be text or jsonl, not %q", o.Output)
 	}
 	return c, nil
 }
 
-// parse parses the template, and tries it, so that a word that does not exist is found when the server starts.
+// parse parses and executes the template, so that an unknown name is reported when the server starts.
 func parse(name, text string) (*template.Template, error) {
 	t, err := template.New(name).Option("missingkey=error").Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a good template: %w", name, err)
+		return nil, fmt.Errorf("%s is not a valid template: %w", name, err)
 	}
-	if err := t.Execute(&strings.Builder{}, Words{}); err != nil {
-		return nil, fmt.Errorf("%s is not a good template: %w", name, err)
+	if err := t.Execute(&strings.Builder{}, TemplateData{}); err != nil {
+		return nil, fmt.Errorf("%s is not a valid template: %w", name, err)
 	}
 	return t, nil
 }
@@ -82,8 +82,8 @@ func (c *command) Program() string { return c.o.Command[0] }
 func (c *command) Keys() []string { return c.o.Keys }
 
 func (c *command) Command(j Job) (Command, error) {
-	w := Words{
-		Prompt: j.Prompt, Role: j.Role.Name, RolePrompt: j.Role.Prompt, Spec: j.Spec, Brief: brief(j), Agent: j.Agent,
+	w := TemplateData{
+		Prompt: j.Prompt, Role: j.Role.Name, RolePrompt: j.Role.Prompt, Spec: j.Spec, Brief: fullInstructions(j), Agent: j.Agent,
 		Project: j.Project, TaskID: j.TaskID, Model: j.Role.Model, PromptFile: j.path(PromptFile),
 		SpecFile: j.path(SpecFile), RoleFile: j.path(RoleFile), BriefFile: j.path(BriefFile),
 	}

@@ -6,40 +6,41 @@ import (
 	"strings"
 )
 
-// Keeper is a driver whose program keeps its conversations outside the directory that it works in.
-type Keeper interface {
-	// Conversations returns where the program, run with the environment in the directory, keeps what was said: a
-	// directory and a path below it. Both are empty when that is not known.
+// ConversationStore is a driver whose program stores its conversations outside its working directory.
+type ConversationStore interface {
+	// Conversations returns where the program, with this environment and working directory, stores its conversations: a
+	// directory and a path below it. Both are empty if unknown.
 	Conversations(environ []string, dir string) (root, path string)
 }
 
-// Recorder is a driver whose program keeps each conversation in a file of its own.
-type Recorder interface {
-	// Record returns where the program, run with the environment in the directory, keeps a conversation: a pattern of package
-	// path/filepath with RecordID in the place of the conversation's id. It is empty when that is not known.
+// ConversationFiles is a driver whose program stores each conversation in its own file.
+type ConversationFiles interface {
+	// Record returns a path/filepath pattern for the files in which the program, with this environment and working
+	// directory, stores a conversation. RecordID stands for the conversation's id. It returns an empty string if the
+	// path is unknown.
 	Record(environ []string, dir string) string
 }
 
-// RecordID stands for the id of a conversation in what Record returns.
+// RecordID is the placeholder for the id of a conversation in the result of Record.
 const RecordID = "{id}"
 
-// Furnisher is a driver whose program needs files in a home of the agent's own.
-type Furnisher interface {
-	// Furnish returns the files by their path in the home. One that is there already stays as it is.
-	Furnish() map[string]string
+// HomeFilesDriver is a driver whose program needs files in the agent's home.
+type HomeFilesDriver interface {
+	// HomeFiles returns the contents of the files by their path in the home. Existing files are not changed.
+	HomeFiles() map[string]string
 }
 
-// Converser is a driver whose tasks of an agent are one conversation.
-type Converser interface{ Converses() }
+// ConversationDriver is a driver whose program continues the agent's conversation in the next task.
+type ConversationDriver interface{ ContinuesConversation() }
 
-// Converses implements Converser.
-func (c claude) Converses() {}
+// ContinuesConversation implements Converser.
+func (c claude) ContinuesConversation() {}
 
-// Converses implements Converser.
-func (c codex) Converses() {}
+// ContinuesConversation implements Converser.
+func (c codex) ContinuesConversation() {}
 
-// Converses implements Converser.
-func (a agentClient) Converses() {}
+// ContinuesConversation implements Converser.
+func (a agentClient) ContinuesConversation() {}
 
 // Record implements Recorder.
 func (c claude) Record(environ []string, dir string) string {
@@ -50,7 +51,7 @@ func (c claude) Record(environ []string, dir string) string {
 	return pattern(root) + "/" + path + "/" + RecordID + ".jsonl"
 }
 
-// Record implements Recorder. The directories are the year, the month and the day that the conversation began.
+// Record implements Recorder. The directories are the year, month and day at which the conversation started.
 func (c codex) Record(environ []string, _ string) string {
 	root := variable(environ, "CODEX_HOME")
 	if home := variable(environ, "HOME"); root == "" && home != "" {
@@ -64,11 +65,11 @@ func (c codex) Record(environ []string, _ string) string {
 
 var special = regexp.MustCompile(`[*?\[\\]`)
 
-// pattern returns a pattern that matches the path alone.
+// pattern returns a pattern that matches only the path.
 func pattern(path string) string { return special.ReplaceAllString(path, `\$0`) }
 
 func variable(environ []string, name string) (value string) {
-	for _, v := range environ { // of two, the last one counts
+	for _, v := range environ { // the last of several values counts
 		if key, val, ok := strings.Cut(v, "="); ok && key == name {
 			value = val
 		}
@@ -78,7 +79,7 @@ func variable(environ []string, name string) (value string) {
 
 var sessionID = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// RecordOf returns the pattern of the record of the session; empty when there is none.
+// RecordOf returns the pattern for the record of the session; empty if there is none.
 func RecordOf(record, session string) string {
 	id := parseConversation(session).id
 	if record == "" || !sessionID.MatchString(id) {
@@ -87,12 +88,13 @@ func RecordOf(record, session string) string {
 	return strings.ReplaceAll(record, RecordID, id)
 }
 
-// longestProject is how long the name of a project's directory can be before Claude Code replaces its end by a hash.
+// longestProject is the length of a project directory's name above which Claude Code replaces its end by a hash.
 const longestProject = 200
 
 var notInProject = regexp.MustCompile(`[^A-Za-z0-9]`)
 
-// Conversations is projects/NAME in the configuration directory of Claude Code, where NAME is made of the directory.
+// Conversations implements Keeper. Claude Code stores them in projects/NAME in its configuration directory, where NAME
+// is derived from the working directory.
 func (c claude) Conversations(environ []string, dir string) (root, path string) {
 	root = variable(environ, "CLAUDE_CONFIG_DIR")
 	if home := variable(environ, "HOME"); root == "" && home != "" {

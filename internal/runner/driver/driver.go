@@ -17,37 +17,37 @@ import (
 	"fleet/internal/runner/acp"
 )
 
-// Driver starts one kind of program on tasks.
+// Driver describes one kind of program.
 type Driver interface {
-	// Program is the executable that must be found, as a path or a name on the PATH; empty when the task itself tells.
+	// Program returns the required executable, as a path or a name in PATH; empty if the task names it.
 	Program() string
 
-	// Keys names the environment variables of the server that the program needs to do its work: the keys of its model.
-	// One that ends in "*" means all that begin so.
+	// Keys returns patterns of the server's environment variables that the program needs, usually keys of its model. A
+	// trailing "*" matches any suffix.
 	Keys() []string
 
-	// Command is how the program is started on the task. INVALID_ARGUMENT when it cannot be.
+	// Command returns how to start the program for the task. INVALID_ARGUMENT if that is impossible.
 	Command(j Job) (Command, error)
 }
 
-// Options are what a project says about its driver.
+// Options configure a driver.
 type Options struct {
 	Kind    string            // shell, claude, codex, acp or command
-	Command []string          // the program and its arguments; the drivers command and acp need it, others have a default
-	Stdin   string            // command: a template of what the program reads; none: empty input
+	Command []string          // the program and its arguments; required for command and acp, optional for others
+	Stdin   string            // command: template of the standard input; empty: no input
 	Output  string            // command: text or jsonl
-	Fields  Fields            // command: where to look in JSON lines
+	Fields  Fields            // command: paths in JSON lines
 	Keys    []string          // environment variables that the program needs
-	Env     map[string]string // acp: variables that the program is started with
-	Home    map[string]string // acp: files that a home of the agent's own has in the beginning
+	Env     map[string]string // acp: variables for the program
+	Home    map[string]string // acp: initial files of the agent's home
 	Minutes bool              // acp: a session cannot be resumed in the minute in which it was last used
-	Tested  string            // acp: the version of the program that Fleet was tested with
+	Tested  string            // acp: the version of the program with which Fleet was tested
 }
 
-// Kinds are the drivers there are.
+// Kinds lists all kinds of drivers.
 var Kinds = []string{"shell", "claude", "codex", "acp", "command"}
 
-// New returns the driver of the kind, or an error in words when the options are not good.
+// New returns a driver, or an error that describes invalid options.
 func New(o Options) (Driver, error) {
 	if o.Kind != "command" && (o.Stdin != "" || o.Output != "" || o.Fields != (Fields{})) {
 		return nil, fmt.Errorf("stdin, output and fields are options of the driver \"command\", not of %q", o.Kind)
@@ -67,7 +67,7 @@ func New(o Options) (Driver, error) {
 	return nil, fmt.Errorf("there is no driver %q: use one of %s", o.Kind, strings.Join(Kinds, ", "))
 }
 
-// Job is a task as a driver sees it.
+// Job is a task for a driver.
 type Job struct {
 	TaskID   string
 	Agent    string
@@ -75,40 +75,39 @@ type Job struct {
 	Role     Role
 	Spec     string
 	Prompt   string
-	RunDir   string    // absolute; what Command.Files names lies there
-	Feedback string    // what checks found wrong with the run before; empty: nothing
-	Session  string    // of the agent's conversation so far; empty when there is none
+	RunDir   string    // absolute; directory of Command.Files
+	Feedback string    // results of failed checks of the last run; empty: none
+	Session  string    // the agent's conversation so far; empty: none
 	Since    time.Time // when Session was last used
-	Lost     string    // why the agent's conversation cannot go on, so that this is another one; empty when it can
+	Lost     string    // why the agent's conversation cannot continue, so that a new one starts; empty: it can
 
-	Helper   []string      // starts acp.Main, with the file of its job as one more argument; none: it cannot be started
-	Ask      []string      // starts ask.Main in the run, with what to do as more arguments; none: the run asks nobody
+	Helper   []string      // runs acp.Main; the path of the job file is appended; empty: unavailable
+	Ask      []string      // runs ask.Main; a verb is appended; empty: the run cannot ask questions
 	Confined bool          // Fleet confines the program
-	OneTask  bool          // it is the agent's only task, so nobody will go on with its conversation
-	Report   *fleet.Report // how the agent reaches Fleet; nil: it does not
+	OneTask  bool          // the agent has no further task, so the conversation need not be stored
+	Report   *fleet.Report // how the agent reports to Fleet; nil: it does not
 }
 
-// Role is what an agent's role says to its driver.
+// Role is the part of an agent's role that concerns its driver.
 type Role struct {
 	Name            string
 	Prompt          string
 	Model           string
-	Tools           []string // the tools there are; nil: the program's own choice
+	Tools           []string // available tools; nil: the program's own choice
 	AllowedTools    []string // tools that need no permission
 	DisallowedTools []string
 	PermissionMode  string
 	MCPServers      map[string]MCPServer
-	Permissions     *Permissions // what it may ask for; nil: it asks nobody, and what needs a permission is denied
+	Permissions     *Permissions // nil: it cannot ask, and tools that need a permission are denied
 
-	// Sealed says that the role is all that holds: settings that lie where the agent works do not count.
+	// Sealed ignores settings files in the agent's working directory.
 	Sealed bool
-	// Alone says that the prompt is all that the program is told about itself, instead of an addition to its own words.
+	// Alone replaces the program's own system prompt instead of extending it.
 	Alone bool
 }
 
-// Permissions say what happens when the agent needs a permission that its program does not have: the first of Deny, Ask and
-// Allow that names the use of the tool counts. What none of them names is asked. An agent with permissions can also ask
-// questions.
+// Permissions decide about tool calls for which the program needs a permission. The first of Deny, Ask and Allow with a
+// matching rule counts; without a match, people are asked. An agent with permissions can also ask questions.
 type Permissions struct {
 	Allow   []string      `yaml:"allow" json:"allow,omitempty"`     // granted
 	Deny    []string      `yaml:"deny" json:"deny,omitempty"`       // denied
@@ -116,22 +115,22 @@ type Permissions struct {
 	Timeout time.Duration `yaml:"timeout" json:"timeout,omitempty"` // how long a question waits for its answer; 0: DefaultAskTimeout
 }
 
-// DefaultAskTimeout is how long a question waits for its answer.
+// DefaultAskTimeout is the default of Permissions.Timeout.
 const DefaultAskTimeout = time.Hour
 
 // Wait returns how long a question waits for its answer.
 func (p *Permissions) Wait() time.Duration { return cmp.Or(p.Timeout, DefaultAskTimeout) }
 
-// AskServer is the name of the MCP server by which an agent asks people.
+// AskServer is the name of the MCP server with which an agent asks people.
 const AskServer = "fleet-ask"
 
-// askServer is that server; more are arguments for it.
+// askServer returns that server with more arguments.
 func askServer(j Job, more ...string) MCPServer {
 	argv := append(append(slices.Clone(j.Ask), "mcp"), more...)
 	return MCPServer{Type: "stdio", Command: argv[0], Args: argv[1:]}
 }
 
-// MCPServer is a server whose tools the agent may use.
+// MCPServer is a server with tools for the agent.
 type MCPServer struct {
 	Type    string            `json:"type,omitempty" yaml:"type"` // stdio, http or sse; empty: stdio
 	Command string            `json:"command,omitempty" yaml:"command"`
@@ -141,17 +140,17 @@ type MCPServer struct {
 	Headers map[string]string `json:"headers,omitempty" yaml:"headers"`
 }
 
-// Command is how a program is started.
+// Command describes how to start a program.
 type Command struct {
 	Argv         []string
 	Env          map[string]string
-	Files        []File // to be made in the run's directory before
-	Starts       string // the program that the first of Argv starts in its turn; empty: Argv is the agent's program
-	StdinFile    string // one of them; none: empty input
+	Files        []File // to be created in the run's directory first
+	Starts       string // the agent's program, if the first of Argv starts it; empty: Argv[0]
+	StdinFile    string // one of Files; empty: no input
 	Messages     bool   // it reads messages while it works
-	MessagesJSON bool   // each as a line with a JSON string
-	SplitStderr  bool   // its output is for programs, so its errors must not be mixed in
-	Requests     bool   // it says when it asks its model, in the way of Claude Code, so it can be stopped between two requests
+	MessagesJSON bool   // each message is a line with a JSON string
+	SplitStderr  bool   // its output is structured, so stderr must not be mixed into it
+	Requests     bool   // its output tells when a request to the model is active, as that of Claude Code, so it can be stopped between two requests
 	Format       Format
 }
 
@@ -160,10 +159,10 @@ type File struct {
 	Name       string
 	Data       string
 	Executable bool
-	Secret     bool // removed when the run has ended; StdinFile when it has begun
+	Secret     bool // removed at the end of the run; StdinFile after the start
 }
 
-// Names of the files that every run has, for any program to use.
+// Names of the files that every run has, for any program.
 const (
 	PromptFile = "prompt.md"
 	SpecFile   = "spec.md"
@@ -171,54 +170,54 @@ const (
 	BriefFile  = "brief.md"
 )
 
-// BaseFiles are the files that every run has.
+// BaseFiles returns the files that every run has.
 func BaseFiles(j Job) []File {
 	return []File{
 		{Name: PromptFile, Data: j.Prompt},
 		{Name: SpecFile, Data: j.Spec},
 		{Name: RoleFile, Data: j.Role.Prompt},
-		{Name: BriefFile, Data: brief(j)},
+		{Name: BriefFile, Data: fullInstructions(j)},
 	}
 }
 
 func (j Job) path(name string) string { return filepath.Join(j.RunDir, name) }
 
-// standing is what holds for all tasks of the agent: its role and its specification.
-func standing(j Job) string {
+// standingInstructions returns the instructions for all tasks of the agent: its role and its specification.
+func standingInstructions(j Job) string {
 	var parts []string
 	if p := strings.TrimSpace(j.Role.Prompt); p != "" {
 		parts = append(parts, p)
 	}
-	if s := strings.TrimSpace(j.Spec); s != "" && s != strings.TrimSpace(j.Role.Prompt) { // a recipe may say both in one
+	if s := strings.TrimSpace(j.Spec); s != "" && s != strings.TrimSpace(j.Role.Prompt) { // a recipe may have the same text for both
 		parts = append(parts, fmt.Sprintf("You are the agent %q. What you are there for:\n\n%s", j.Agent, s))
 	}
 	return strings.Join(parts, "\n\n")
 }
 
-// BeginsAnew says to people that a run has a new conversation, and why.
-func BeginsAnew(why string) string { return "the conversation begins anew: " + why }
+// NewConversationMessage returns the message that a run starts a new conversation, and why.
+func NewConversationMessage(why string) string { return "a new conversation starts: " + why }
 
-// begins is the first prompt of a conversation, which says so to an agent that had another one.
-func begins(j Job, prompt string) string {
+// firstPrompt returns the first prompt of a conversation. It mentions a lost conversation.
+func firstPrompt(j Job, prompt string) string {
 	if j.Lost == "" {
 		return prompt
 	}
 	return acp.Lost + prompt
 }
 
-// brief is everything in one text, for programs that take only one.
-func brief(j Job) string {
-	s := standing(j)
+// fullInstructions returns all instructions in one text, for programs that accept only one.
+func fullInstructions(j Job) string {
+	s := standingInstructions(j)
 	if s == "" {
 		return j.Prompt
 	}
 	return s + "\n\nYour task now:\n\n" + j.Prompt
 }
 
-// MaxArgument is the longest argument a program can be given, in bytes (MAX_ARG_STRLEN on Linux, less the final zero).
+// MaxArgument is the longest argument of a program, in bytes (MAX_ARG_STRLEN on Linux, without the final NUL).
 const MaxArgument = 128<<10 - 1
 
-// checkArguments refuses what the operating system would refuse without a word that helps.
+// checkArguments returns a helpful error for arguments that the operating system would refuse.
 func checkArguments(argv []string, hint string) error {
 	for i, a := range argv {
 		if len(a) > MaxArgument {

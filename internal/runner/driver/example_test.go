@@ -7,7 +7,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// A driver says how a program is started on a task. It starts nothing: package runner does.
+// A driver describes how to start a program for a task. Package runner starts it.
 func ExampleDriver() {
 	qwen, err := driver.New(driver.Options{
 		Kind: "command", Command: []string{"qwen", "--output-format", "stream-json", "{{.Prompt}}"},
@@ -19,7 +19,7 @@ func ExampleDriver() {
 	fmt.Printf("%q\n", command.Argv)
 	fmt.Println("output:", command.Format.Kind)
 
-	// A mistake in the options is found when the server starts, not when a task does.
+	// Invalid options are reported when the server starts, not when a task does.
 	_, err = driver.New(driver.Options{Kind: "command", Command: []string{"qwen", "{{.Task}}"}})
 	fmt.Println("an unknown word is refused:", err != nil)
 	// Output:
@@ -28,8 +28,8 @@ func ExampleDriver() {
 	// an unknown word is refused: true
 }
 
-// A parser reads what the program puts out, in pieces of any size. The format is stored with the run, so a later version of
-// Fleet can read it again.
+// A parser parses the program's output in pieces of any size. The format is stored with the run, so that a later
+// version of Fleet can parse the output too.
 func ExampleParser() {
 	parser, err := driver.NewParser(driver.Format{Kind: "jsonl", Fields: driver.Fields{Text: "message.text", Step: "tool.name", Summary: "result"}})
 	check(err)

@@ -1,10 +1,11 @@
 package driver
 
-// FeedbackFile is the file in a run's directory with Job.Feedback, of a run that has any.
+// FeedbackFile is the file in a run's directory that contains Job.Feedback, if there is any.
 const FeedbackFile = "feedback.md"
 
-// WithFeedback returns the job as the agent gets it when it is to try again: an agent that remembers its run gets the
-// feedback as the next turn, any other one its task with the feedback. A script is not changed: it can read the file.
+// WithFeedback returns the job for another attempt after failed checks. An agent that continues its conversation gets
+// the feedback as the next turn; any other one gets its task with the feedback. A script is not changed, because it can
+// read the file.
 func WithFeedback(d Driver, j Job) Job {
 	if _, script := d.(shell); script || j.Feedback == "" {
 		return j

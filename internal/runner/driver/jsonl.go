@@ -8,26 +8,25 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Fields say where things are in an output of JSON lines; see path for the notation. A field that is empty is not
-// looked for.
+// Fields are the paths of values in an output of JSON lines; see path for the syntax. An empty path is ignored.
 type Fields struct {
-	Text    string `json:"text,omitempty" yaml:"text"`       // what the agent writes
-	Delta   bool   `json:"delta,omitempty" yaml:"delta"`     // the texts are pieces of one, not each a paragraph
-	Step    string `json:"step,omitempty" yaml:"step"`       // what it does: a tool or a command
-	Detail  string `json:"detail,omitempty" yaml:"detail"`   // more on the step
-	Summary string `json:"summary,omitempty" yaml:"summary"` // what it reports in the end; else its last text
-	Error   string `json:"error,omitempty" yaml:"error"`     // why it failed
-	Cost    string `json:"cost,omitempty" yaml:"cost"`       // US dollars, added up
+	Text    string `json:"text,omitempty" yaml:"text"`       // the agent's text
+	Delta   bool   `json:"delta,omitempty" yaml:"delta"`     // texts are pieces of one text, not paragraphs
+	Step    string `json:"step,omitempty" yaml:"step"`       // a tool call or a command
+	Detail  string `json:"detail,omitempty" yaml:"detail"`   // details of the step
+	Summary string `json:"summary,omitempty" yaml:"summary"` // the result; empty: the last text
+	Error   string `json:"error,omitempty" yaml:"error"`     // the reason of a failure
+	Cost    string `json:"cost,omitempty" yaml:"cost"`       // in US dollars; several values are added
 }
 
-// jsonParser reads JSON lines by their fields.
+// jsonParser parses JSON lines by their fields.
 type jsonParser struct {
 	text, step, detail, summary, failure, cost path
 
 	delta    bool
 	reported string
-	said     string // the last text, or the last pieces of one
-	broken   bool   // the next text begins a new one
+	said     string // the last text, or its last pieces
+	broken   bool   // the next text starts a new one
 	failed   string
 	dollars  float64
 	garbage  string // the last line that is not JSON
@@ -53,12 +52,12 @@ func newJSONParser(f Fields) (*jsonParser, error) {
 		*x.to = parsed
 	}
 	if p.text == nil && p.summary == nil {
-		return nil, fmt.Errorf("output: jsonl needs fields.text or fields.summary, to know what the agent says")
+		return nil, fmt.Errorf("output: jsonl needs fields.text or fields.summary")
 	}
 	return p, nil
 }
 
-// maxSaid bounds the text that is put together from pieces, in bytes.
+// maxSaid limits a text that is joined from pieces, in bytes.
 const maxSaid = 1 << 20
 
 func (p *jsonParser) Line(line []byte) []Piece {

@@ -7,17 +7,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Said is a line of the output of a program that writes Fleet's own outputs: a run of a model is one.
+// Said is a line of output in Fleet's own format, which for example runs of models write.
 type Said struct {
 	Step    bool            `json:"step,omitempty"`
 	Text    string          `json:"text,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
-	Open    int             `json:"open,omitempty"`    // calls of tools that are under way after it
-	Spent   *fleet.Outcome  `json:"spent,omitempty"`   // what the run has used so far: usage, cost, turns
-	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // how the run ended; the last line. Its payload is in a file
+	Open    int             `json:"open,omitempty"`    // number of open tool calls after it
+	Spent   *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns so far
+	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // the outcome, in the last line; its payload is in a file
 }
 
-// outputsParser reads lines of Said.
+// outputsParser parses lines of Said.
 type outputsParser struct {
 	open    int
 	spent   fleet.Outcome
@@ -49,7 +49,7 @@ func (p *outputsParser) Line(line []byte) []Piece {
 	return []Piece{said}
 }
 
-// Result implements lineParser. A run that did not live to say how it ended has used what it said last.
+// Result implements lineParser. A run that was interrupted before its outcome has the usage that it reported last.
 func (p *outputsParser) Result(e Exit) Result {
 	o := outcome(e, "")
 	if p.outcome == nil && e.Code == 0 {
@@ -59,7 +59,7 @@ func (p *outputsParser) Result(e Exit) Result {
 	if said := p.outcome; said != nil {
 		spent = said
 		switch {
-		case e.Code != 0 && said.Status == fleet.TaskCompleted: // it broke down after that
+		case e.Code != 0 && said.Status == fleet.TaskCompleted: // it crashed after that
 		case said.Status == fleet.TaskCompleted, said.Status == fleet.TaskStopped:
 			o.Status, o.Reason = said.Status, shorten(valid(said.Reason), maxReason)
 		default:

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestOutputs reads what runs of models write that ended in their own way, in another one, and not at all.
+// TestOutputs parses the output of runs of models that ended normally, by an error, and without an outcome.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	const begin = `{"text":"one\n","data":{"type":"text"}}

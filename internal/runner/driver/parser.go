@@ -7,82 +7,80 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Format says how the output of a run is read. It is kept with the run, so that it can be read whatever becomes of the
-// project.
+// Format describes how to parse the output of a run. It is stored with the run, so that the output can be parsed after
+// the project has changed.
 type Format struct {
 	Kind   string `json:"kind"` // text, claude, codex, acp, outputs or jsonl
 	Fields Fields `json:"fields,omitzero"`
-	// Resumed is the conversation that the run goes on with; empty when it begins one.
+	// Resumed is the conversation that the run continues; empty if it starts one.
 	Resumed string `json:"resumed,omitempty"`
-	// Told stands for what the run tells its program about the agent.
+	// Told is a fingerprint of what the run tells its program about the agent.
 	Told string `json:"told,omitempty"`
-	// Results says that what tools answered is passed on too.
+	// Results passes on tool results.
 	Results bool `json:"results,omitempty"`
-	// Program is what the program is called in errors, and Tested is the version of it that Fleet was tested with.
+	// Program is the name of the program for errors, and Tested its version with which Fleet was tested.
 	Program string `json:"program,omitempty"`
 	Tested  string `json:"tested,omitempty"`
-	// Model is the model that the run is meant for, where the output does not tell; empty: the program's own choice.
+	// Model is the configured model of the run, for outputs that do not contain it; empty: the program's own choice.
 	Model string `json:"model,omitempty"`
-	// Lost says why the run does not go on with the agent's conversation; empty when it does, or begins the first one.
+	// Lost is why the run does not continue the agent's conversation; empty if it does, or starts the first one.
 	Lost string `json:"lost,omitempty"`
-	// Record is where the program keeps the conversation of the run, as a pattern of package path/filepath with RecordID in
-	// the place of its id; empty when that is not known.
+	// Record is a path/filepath pattern for the file in which the program stores the conversation of the run, with
+	// RecordID in place of its id; empty if unknown.
 	Record string `json:"record,omitempty"`
 }
 
-// Parser reads the output of one run, from its beginning. What it finds depends on the bytes alone, not on the pieces
-// they come in.
+// Parser parses the output of one run from its beginning. The result must not depend on how the output is split.
 type Parser interface {
-	// Parse reads the beginning of data, and returns how much of it, and what was said in that. The next call begins
-	// with what was left over. With final set, data is the last there is, and all of it is read.
+	// Parse parses the beginning of data, and returns its length and the pieces in it. The next call starts with the
+	// rest. If final is set, there will be no more data, and Parse must use all of it.
 	Parse(data []byte, final bool) (n int, said []Piece)
 
-	// Result is what the run came to, once everything was parsed.
+	// Result returns the result of the run, after everything was parsed.
 	Result(e Exit) Result
 }
 
-// Flusher is a Parser that can be made to give what it holds back because more may come that belongs to it.
+// Flusher is a Parser that holds data back while more may follow.
 type Flusher interface {
-	// Flush reads all of data that can be read without knowing what comes next, like Parse.
+	// Flush parses all of data that can be parsed without knowing what follows, like Parse.
 	Flush(data []byte) (n int, said []Piece)
 }
 
-// Skipper is a Parser that can go on after a gap.
+// Skipper is a Parser that can continue after a gap.
 type Skipper interface {
-	// Skip reads data, which Parse left over and after which bytes of the output are missing, and returns what was said
-	// in it.
+	// Skip parses data that Parse left over and after which bytes of the output are missing.
 	Skip(data []byte) []Piece
 }
 
-// Opener is a Parser that knows which calls of tools are under way.
+// Opener is a Parser that tracks open tool calls.
 type Opener interface {
-	// Open is how many calls have begun and not ended in what was parsed. A question that waits for its answer is one.
+	// Open returns the number of calls that have started and not ended. It includes questions that wait for an answer.
 	Open() int
 }
 
-// Piece is something the run said. One without a text says that the run makes progress.
+// Piece is a parsed piece of output. A piece without a text is a sign of progress.
 type Piece struct {
-	Step bool // what it did, not what it wrote
+	Step bool // an action, not a text
 	Text string
-	Data []byte // the step for programs, see fleet.Output
-	Lost string // why the conversation begins anew, see fleet.Output.ConversationLost
+	Data []byte // the step as structured data, see fleet.Output
+	Lost string // why a new conversation starts, see fleet.Output.ConversationLost
 }
 
-// Exit is how the program ended, by itself.
+// Exit is how the program ended by itself.
 type Exit struct {
-	Code   int    // -1 when a signal ended it
-	Signal string // that ended it
-	Stderr string // the end of what it wrote there, when that was kept apart
+	Code   int    // -1 if a signal ended it
+	Signal string // the signal that ended it
+	Stderr string // the end of its stderr, if that was kept separately
 }
 
-// Result is what a run came to.
+// Result is the result of a run.
 type Result struct {
-	Outcome fleet.Outcome // completed or failed; whether it was stopped is not for the parser to know
-	Session string        // the conversation that the agent's next run goes on with
-	Forget  bool          // the conversation that it was to go on with does not exist
+	Outcome fleet.Outcome // completed or failed; the parser does not know whether it was stopped
+	Session string        // the conversation that the agent's next run continues
+	Forget  bool          // the conversation to continue does not exist
 }
 
-// NewParser returns a parser of the format.
+// NewParser returns a parser for the format.
 func NewParser(f Format) (Parser, error) {
 	switch f.Kind {
 	case "text":
@@ -105,20 +103,20 @@ func NewParser(f Format) (Parser, error) {
 	return nil, fmt.Errorf("output of an unknown kind %q: the run was started by another version of Fleet", f.Kind)
 }
 
-// MaxLine is the longest line of JSON that is read, in bytes; what is longer is passed over.
+// MaxLine is the longest line of JSON that is parsed, in bytes. Longer lines are skipped.
 const MaxLine = 8 << 20
 
-// lineParser reads an output that is made of lines.
+// lineParser parses an output that consists of lines.
 type lineParser interface {
 	Line(line []byte) []Piece
 	Result(e Exit) Result
 }
 
-// lines cuts an output into lines.
+// lines splits an output into lines.
 type lines struct {
 	each lineParser
-	lost string // to be told with the first line
-	skip bool   // in the midst of a line that is too long
+	lost string // to be reported with the first line
+	skip bool   // inside a line that is too long
 }
 
 func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
@@ -143,18 +141,18 @@ func (l *lines) Parse(data []byte, final bool) (int, []Piece) {
 	}
 	said := l.each.Line(line)
 	if l.lost != "" {
-		said = append([]Piece{lostPiece(l.lost)}, said...)
+		said = append([]Piece{lostConversation(l.lost)}, said...)
 		l.lost = ""
 	}
 	return n, said
 }
 
-func lostPiece(why string) Piece {
+func lostConversation(why string) Piece {
 	why = shorten(valid(why), maxReason)
-	return Piece{Step: true, Text: oneLine(BeginsAnew(why)), Lost: why}
+	return Piece{Step: true, Text: oneLine(NewConversationMessage(why)), Lost: why}
 }
 
-// Skip implements Skipper: neither the line before the gap nor the one after it is whole.
+// Skip implements Skipper. It drops the incomplete lines on both sides of the gap.
 func (l *lines) Skip([]byte) []Piece {
 	l.skip = true
 	return nil
@@ -170,7 +168,7 @@ func (l *lines) Open() int {
 
 func (l *lines) Result(e Exit) Result { return l.each.Result(e) }
 
-// ending says in words how a program ended that did not end well; detail is the last thing it said.
+// ending describes an abnormal end of the program. detail is its last text.
 func ending(e Exit, detail string) string {
 	words := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != "" {
@@ -182,7 +180,7 @@ func ending(e Exit, detail string) string {
 	return words
 }
 
-// outcome is completed for a program that ended well and failed for another.
+// outcome returns completed for a program that ended normally, and failed for another.
 func outcome(e Exit, detail string) fleet.Outcome {
 	o := fleet.Outcome{Status: fleet.TaskCompleted}
 	if e.Code >= 0 {

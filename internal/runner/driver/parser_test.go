@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// feed parses data in pieces of the sizes, as a follower does, and returns what was said.
+// feed parses data in pieces of the sizes, as a follower does, and returns the parsed pieces and the result.
 func feed(t require.TestingT, f Format, data []byte, sizes func() int) ([]Piece, Result) {
 	p, err := NewParser(f)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func whole(said []Piece) string {
 	return b.String()
 }
 
-// TestPieces checks that what is found does not depend on how the output comes in.
+// TestPieces checks that the result does not depend on how the output is split.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	line := rapid.OneOf(
@@ -84,7 +84,7 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// TestOpen checks that a call of a tool is under way until its result is there.
+// TestOpen checks that a tool call is open until its result arrives.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	p := newClaudeParser(Format{})
@@ -163,7 +163,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// FuzzACP checks that no line of a client, however strange, does harm.
+// FuzzACP checks that any line of a client can be parsed.
 func FuzzACP(f *testing.F) {
 	f.Add([]byte(`{"type":"update","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":1,"rawInput":[1],"status":"completed"}}`))
 	f.Add([]byte(`{"type":"permission","id":"t"}`))
@@ -175,7 +175,7 @@ func FuzzACP(f *testing.F) {
 	})
 }
 
-// FuzzClaude checks that no line, however strange, does harm.
+// FuzzClaude checks that any line can be parsed.
 func FuzzClaude(f *testing.F) {
 	f.Add([]byte(`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":1}}]}}`))
 	f.Add([]byte(`{"type":"assistant","message":{"content":"text"}}`))

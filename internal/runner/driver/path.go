@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// path is where a value is in a JSON object: names with dots between them, an index where there is a list, and, in
-// brackets, what must be equal for the path to lead anywhere. "[type=item.completed].item[type=message].text" is the
-// text of an item, if that is a message and the object tells of its completion.
+// path is the position of a value in a JSON object: names separated by dots, indices for lists, and conditions in
+// brackets. For example, "[type=item.completed].item[type=message].text" is the text of an item, if the item is a
+// message and the object reports its completion.
 type path []segment
 
 type segment struct {
@@ -51,14 +51,14 @@ func parsePath(s string) (path, error) {
 		p = append(p, seg)
 		next, dot := strings.CutPrefix(rest, ".")
 		if rest != "" && (!dot || next == "") {
-			return nil, fmt.Errorf("the path %q does not go on with a name after %q", s, s[:len(s)-len(rest)])
+			return nil, fmt.Errorf("the path %q needs a name after %q", s, s[:len(s)-len(rest)])
 		}
 		rest = next
 	}
 	return p, nil
 }
 
-// find returns the value that the path leads to.
+// find returns the value at the path.
 func (p path) find(v any) (any, bool) {
 	if p == nil {
 		return nil, false
@@ -92,13 +92,13 @@ func (p path) find(v any) (any, bool) {
 	return v, true
 }
 
-// text returns what the path leads to as text; empty when it leads nowhere.
+// text returns the value at the path as text; empty if there is none.
 func (p path) text(v any) string {
 	found, _ := p.find(v)
 	return words(found)
 }
 
-// words is a JSON value as text: strings as they are, nothing for null, anything else as JSON.
+// words returns a JSON value as text: strings unchanged, nothing for null, and anything else as JSON.
 func words(v any) string {
 	switch t := v.(type) {
 	case nil:

@@ -6,10 +6,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxStep is the longest step, in characters.
+// maxStep limits a step's text, in characters.
 const maxStep = 160
 
-// report puts what the agent reported into the outcome: shortened as the summary, and in full as the payload.
+// report adds the agent's report to the outcome: shortened as the summary, and in full as the payload.
 func report(o *fleet.Outcome, full string) {
 	o.Summary = shorten(valid(full), maxSummary)
 	if full != "" {
@@ -17,13 +17,13 @@ func report(o *fleet.Outcome, full string) {
 	}
 }
 
-// valid returns s as text that every database takes.
+// valid returns s as valid UTF-8 without NUL, which every database accepts.
 func valid(s string) string { return Clean([]byte(s)) }
 
-// oneLine returns s as one line that is not too long to be read.
+// oneLine returns s on one line, shortened.
 func oneLine(s string) string { return shorten(strings.Join(strings.Fields(s), " "), maxStep) }
 
-// lastLine returns the last line of s that says anything.
+// lastLine returns the last line of s with any text.
 func lastLine(s string) string {
 	last := ""
 	for line := range strings.Lines(s) {
@@ -34,19 +34,18 @@ func lastLine(s string) string {
 	return last
 }
 
-// fail makes the outcome a failure, with the reason.
+// fail turns the outcome into a failure with the reason.
 func fail(o *fleet.Outcome, reason string) {
 	o.Status, o.Reason = fleet.TaskFailed, reason
 }
 
-// stranger is the reason of a run whose program put out nothing that its driver knows, or not all that it should. why is
-// why it failed in its own words, and first the first that it put out; both can be empty. version is that of the program,
-// where it tells.
-func stranger(why, first, program, version, tested string) string {
+// unknownOutput returns the reason of a failure with unknown or incomplete output. why is the program's own reason, and
+// first its first unknown line; both may be empty. version is the program's version, if known.
+func unknownOutput(why, first, program, version, tested string) string {
 	if why == "" {
 		why = "this version of " + strings.TrimSpace(program+" "+version) + " says nothing that Fleet knows"
 		if first = oneLine(valid(first)); first != "" {
-			why += ", but " + shorten(first, maxStrange)
+			why += ", but " + shorten(first, maxUnknownShown)
 		}
 	}
 	if tested == "" {
@@ -55,5 +54,5 @@ func stranger(why, first, program, version, tested string) string {
 	return why + "; tested with " + program + " " + tested
 }
 
-// maxStrange is how much of an output that is not known is shown, in characters.
-const maxStrange = 80
+// maxUnknownShown limits how much unknown output is shown, in characters.
+const maxUnknownShown = 80

@@ -2,10 +2,10 @@ package driver
 
 import "strings"
 
-// shell runs the task as a script. The first line may say which interpreter it is for ("#!/usr/bin/env python3");
-// without it, it is for bash and ends at the first command that fails.
+// shell runs the task as a script. The first line may name an interpreter ("#!/usr/bin/env python3"). Without it, bash
+// runs the script and stops at the first command that fails.
 //
-// The script's standard input is empty. Messages come as lines from the file that FLEET_MESSAGES names.
+// The script has no standard input. It can read messages as lines from the file in FLEET_MESSAGES.
 type shell struct{ argv []string }
 
 func newShell(o Options) shell {

@@ -11,16 +11,16 @@ const (
 	maxChunk   = 32 << 10 // bytes of output in one piece
 	maxSummary = 4000     // characters
 	maxReason  = 500      // characters
-	maxLast    = 16 << 10 // bytes of a line that are kept to be the last one
+	maxLast    = 16 << 10 // bytes that are kept of the last line
 )
 
-// textParser reads an output that is text for people. Its summary is the last line that says anything.
+// textParser parses output that is plain text. Its summary is the last line with any text.
 type textParser struct {
-	line []byte // the line that has not ended yet, or its beginning
-	last string // the last line that says something
+	line []byte // the start of the incomplete line
+	last string // the last line with any text
 }
 
-// Parse reads whole lines, unless one is very long: a line is seldom of use before its end is there.
+// Parse waits for complete lines, unless a line is very long.
 func (p *textParser) Parse(data []byte, final bool) (int, []Piece) {
 	if i := bytes.LastIndexByte(data[:min(len(data), maxChunk)], '\n'); i >= 0 {
 		return p.take(data, i+1)
@@ -42,7 +42,7 @@ func (p *textParser) Flush(data []byte) (int, []Piece) {
 // Skip implements Skipper.
 func (p *textParser) Skip(data []byte) []Piece {
 	_, said := p.take(data, len(data))
-	p.end() // what comes next does not belong to that line
+	p.end() // the rest does not belong to that line
 	return said
 }
 
@@ -54,8 +54,7 @@ func (p *textParser) take(data []byte, n int) (int, []Piece) {
 	return n, []Piece{{Text: Clean(data[:n])}}
 }
 
-// note takes notice of the lines in data. Of many lines it looks at the last ones only, for there are programs that put
-// out little else.
+// note records the last line of data. It reads only the last of many lines, because some programs print little else.
 func (p *textParser) note(data []byte) {
 	first := bytes.IndexByte(data, '\n')
 	if first < 0 {
@@ -78,13 +77,13 @@ func (p *textParser) note(data []byte) {
 	p.line = append(p.line, rest[:min(len(rest), maxLast)]...)
 }
 
-// end takes the line that has ended.
+// end records the completed line.
 func (p *textParser) end() {
 	p.say(p.line)
 	p.line = p.line[:0]
 }
 
-// say takes a line as the last one, if it says anything.
+// say records the line as the last one if it has any text.
 func (p *textParser) say(line []byte) bool {
 	line = line[:min(len(line), maxLast)]
 	if len(bytes.TrimSpace(line)) == 0 {
@@ -104,7 +103,7 @@ func (p *textParser) Result(e Exit) Result {
 	return Result{Outcome: o}
 }
 
-// wholeRunes returns how much of the beginning of data ends where a character ends.
+// wholeRunes returns the length of data up to the last complete character.
 func wholeRunes(data []byte) int {
 	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(data[i]) {
@@ -117,8 +116,7 @@ func wholeRunes(data []byte) int {
 	return len(data)
 }
 
-// Clean returns data as valid text: a replacement character stands for each byte that is not part of one, and for
-// zero bytes, which databases refuse.
+// Clean returns data as valid UTF-8. It replaces invalid bytes, and NUL bytes, which databases refuse.
 func Clean(data []byte) string {
 	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 {
 		return string(data)
@@ -136,10 +134,11 @@ func Clean(data []byte) string {
 	return b.String()
 }
 
-// escapes are the control sequences of terminals: colours, cursor movements, titles.
+// escapes matches the control sequences of terminals: colors, cursor movements, titles.
 var escapes = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-Z\\\\^_])")
 
-// plain is what a terminal would show of the line in the end: no colours, and only what came after the last return.
+// plain returns what a terminal finally shows of the line: without colors, and only the text after the last carriage
+// return.
 func plain(line string) string {
 	line = strings.TrimRight(escapes.ReplaceAllString(line, ""), "\r\n\t ")
 	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
@@ -148,7 +147,7 @@ func plain(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// shorten returns the first n characters of s, with an ellipsis where there were more.
+// shorten returns at most n characters of s, with an ellipsis if it is longer.
 func shorten(s string, n int) string {
 	s = strings.TrimSpace(s)
 	if utf8.RuneCountInString(s) <= n {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLastLine checks that the summary is the last line that says anything, however the lines come in.
+// TestLastLine checks that the summary is the last line with any text, however the output is split.
 func TestLastLine(t *testing.T) {
 	t.Parallel()
 	line := rapid.SampledFrom([]string{"", " ", "one", "two ", "\x1b[0m", "10%\r100%", "\r", "\x1b[1mbold\x1b[0m\r", strings.Repeat("x", 2*maxLast)})

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// ID is one process of this machine, for ever.
+// ID identifies a process of this machine permanently.
 type ID struct {
 	PID   int    `json:"pid"`
-	Start string `json:"start"` // when it started, in the notation of the operating system
-	Boot  string `json:"boot"`  // of which boot of the machine
+	Start string `json:"start"` // its start time, in the format of the operating system
+	Boot  string `json:"boot"`  // the boot of the machine
 }
 
 // Entry is a row of the process table.
@@ -21,28 +21,28 @@ type Entry struct {
 	ID
 	Parent int
 	Group  int
-	Zombie bool // it has ended, and its parent did not ask how
+	Zombie bool // it has ended, and its parent has not waited for it
 }
 
-// Self returns the process that asks.
+// Self returns the calling process.
 func Self() (ID, error) { return Of(os.Getpid()) }
 
-// Of returns the process that has the pid now. A pid that nobody has is os.ErrProcessDone.
+// Of returns the process that has the pid now. It returns os.ErrProcessDone if there is none.
 func Of(pid int) (ID, error) {
 	e, err := lookup(pid)
 	return e.ID, err
 }
 
-// Alive reports whether the process still runs. One that has ended and was not waited for does not.
+// Alive reports whether the process still runs. A zombie does not.
 func (id ID) Alive() bool {
 	e, err := lookup(id.PID)
 	return err == nil && e.ID == id && !e.Zombie
 }
 
-// Signal sends the signal to this very process, or returns os.ErrProcessDone when it has ended.
+// Signal sends the signal to this process. It returns os.ErrProcessDone if the process has ended.
 func (id ID) Signal(sig syscall.Signal) error {
-	// Where the system has handles for processes, FindProcess takes one, so that the pid cannot change hands between
-	// the look and the signal.
+	// Where the system has handles for processes, FindProcess opens one, so that the pid cannot be reused between the
+	// check and the signal.
 	p, err := os.FindProcess(id.PID)
 	if err != nil {
 		return os.ErrProcessDone
@@ -54,7 +54,7 @@ func (id ID) Signal(sig syscall.Signal) error {
 	return p.Signal(sig)
 }
 
-// Descendants returns the children of the process, their children, and so on, that still run.
+// Descendants returns all running descendants of the process.
 func Descendants(root int) ([]Entry, error) {
 	all, err := list()
 	if err != nil {
@@ -76,7 +76,7 @@ func Descendants(root int) ([]Entry, error) {
 	return found, nil
 }
 
-// Members returns the processes of the group that still run.
+// Members returns the running processes of the process group.
 func Members(group int) ([]Entry, error) {
 	all, err := list()
 	if err != nil {
@@ -91,13 +91,13 @@ func Members(group int) ([]Entry, error) {
 	return found, nil
 }
 
-// KillDescendants kills what descends from the process once, and returns how many processes that were. Call it again until
-// it is none: what is killed may have started others meanwhile.
+// KillDescendants kills all descendants of the process once, and returns how many there were. Repeat it until it
+// returns 0, because the killed processes may have started others.
 func KillDescendants(root int) (int, error) {
 	found, err := Descendants(root)
 	groups := map[int]bool{root: true, syscall.Getpgrp(): true}
 	for _, e := range found {
-		// A group at once, since killing one by one can lose against a program that keeps forking.
+		// Whole groups are killed, because killing processes one by one can lose against a program that keeps forking.
 		if !groups[e.Group] {
 			groups[e.Group] = true
 			_ = syscall.Kill(-e.Group, syscall.SIGKILL)
@@ -109,10 +109,10 @@ func KillDescendants(root int) (int, error) {
 	return len(found), err
 }
 
-// KillMarked kills every process that was started with the variable in its environment ("NAME=value", or "NAME=directory/"
-// for every value that is within the directory), and those that
-// they start meanwhile, and returns how many it could not kill. It is for those whose family ties are lost: who got a
-// new parent when theirs was killed. Where the system does not show environments, it finds none.
+// KillMarked kills every process with the variable in its environment, and the processes that these start meanwhile.
+// The variable is "NAME=value", or "NAME=directory/" for all values within the directory. It returns how many processes
+// it could not kill. It finds processes that lost their parent when that was killed. It finds none on systems that do
+// not show environments.
 func KillMarked(variable string) int {
 	left := 0
 	for range 100 { // each pass kills what the processes of the last one started before they died

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boot is the machine's own name of the boot it is in.
+// boot returns the system's id of the current boot.
 var boot = sync.OnceValue(func() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -33,13 +33,13 @@ func lookup(pid int) (Entry, error) {
 	return parseStat(pid, b)
 }
 
-// parseStat reads a line of /proc/PID/stat. The second field is the program's name in parentheses, which may itself
-// have spaces and parentheses, so fields are counted from the last one on.
+// parseStat parses a line of /proc/PID/stat. The second field is the program's name in parentheses, which may itself
+// contain spaces and parentheses, so fields are counted after the last parenthesis.
 func parseStat(pid int, stat []byte) (Entry, error) {
 	i := bytes.LastIndexByte(stat, ')')
 	fields := bytes.Fields(stat[i+1:])
 	if i < 0 || len(fields) < 20 {
-		return Entry{}, fmt.Errorf("/proc/%d/stat has a form that is not known", pid)
+		return Entry{}, fmt.Errorf("/proc/%d/stat has an unknown format", pid)
 	}
 	e := Entry{ID: ID{PID: pid, Start: string(fields[19]), Boot: boot()}}
 	e.Zombie = fields[0][0] == 'Z' || fields[0][0] == 'X'
@@ -106,17 +106,17 @@ func marked(variable string) []ID {
 	return found
 }
 
-// AdoptOrphans makes the process that asks the parent of every descendant whose own parent ends, so that none gets
-// out of its sight.
+// AdoptOrphans makes the calling process the parent of every descendant whose own parent ends, so that it can find them
+// all.
 func AdoptOrphans() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// Attributes are those of a child that leads a group of its own and is killed when the thread that started it ends:
-// start it from a goroutine that has locked its thread.
+// Attributes returns attributes for a child that leads its own process group and is killed when the thread that started
+// it ends. Start it from a goroutine that has locked its thread.
 func Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// Adopts reports whether AdoptOrphans does what it says.
+// Adopts reports whether AdoptOrphans works on this system.
 const Adopts = true

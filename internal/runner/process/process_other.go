@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// rows asks ps, which every Unix has, for the process table.
+// rows reads the process table with ps, which every Unix has.
 func rows(args ...string) ([]Entry, error) {
 	cmd := exec.Command("ps", append(args, "-o", "pid=,ppid=,pgid=,stat=,lstart=")...)
 	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=/bin:/usr/bin"}
@@ -48,11 +48,11 @@ func list() ([]Entry, error) { return rows("-ax") }
 // marked finds nothing: the system does not show the environments of processes.
 func marked(string) []ID { return nil }
 
-// AdoptOrphans does nothing: the system has no such thing. Who leaves the process group gets away.
+// AdoptOrphans does nothing on this system. Processes that leave the process group escape.
 func AdoptOrphans() error { return nil }
 
-// Attributes are those of a child that leads a group of its own.
+// Attributes returns attributes for a child that leads its own process group.
 func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// Adopts reports whether AdoptOrphans does what it says.
+// Adopts reports whether AdoptOrphans works on this system.
 const Adopts = false

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sleeper starts a process that lives until the test ends, with the environment given.
+// sleeper starts a process with the environment. It runs until the test ends.
 func sleeper(t *testing.T, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", "echo ready; exec cat")
@@ -38,7 +38,7 @@ func TestIdentity(t *testing.T) {
 	recycled.Start += "0"
 	require.False(t, recycled.Alive(), "the pid belongs to another process")
 	require.ErrorIs(t, recycled.Signal(syscall.SIGKILL), os.ErrProcessDone)
-	require.True(t, id.Alive(), "another process was not signalled")
+	require.True(t, id.Alive(), "another process must not get the signal")
 
 	rebooted := id
 	rebooted.Boot += "x"
@@ -70,7 +70,7 @@ func TestFamily(t *testing.T) {
 func TestKillMarked(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("environments of processes are shown on Linux only")
+		t.Skip("only Linux shows environments of processes")
 	}
 	other, cmd := sleeper(t, "FLEET_MARK=other"), sleeper(t, "FLEET_MARK=this one")
 	require.Zero(t, KillMarked("FLEET_MARK=this one"))

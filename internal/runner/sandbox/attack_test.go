@@ -21,7 +21,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// TestMain makes the test binary the attacker too.
+// TestMain lets the test binary also act as the attacker.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "attack" {
 		err := attack(os.Args[2], os.Args[3:])
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attack makes one attack and returns why it failed; nil means that it succeeded.
+// attack makes one attack and returns why it failed; nil if it succeeded.
 func attack(name string, args []string) error {
 	arg := func(i int) string { return args[i] }
 	number := func(i int) uintptr {
@@ -68,14 +68,14 @@ func attack(name string, args []string) error {
 		return os.WriteFile(arg(0), nil, 0o600)
 	case "remove":
 		return os.Remove(arg(0))
-	case "replace": // puts a file of its own in the place of another one
+	case "replace": // replaces another user's file by its own
 		if err := os.WriteFile("mine", []byte("attacked"), 0o600); err != nil {
 			return fmt.Errorf("prepare: %w", err)
 		}
 		return os.Rename("mine", arg(0))
-	case "link": // makes a name of its own for another one's file
+	case "link": // creates a hard link to another user's file
 		return os.Link(arg(0), "linked")
-	case "symlink": // reaches a file through a link of its own
+	case "symlink": // opens a file through its own symbolic link
 		_ = os.Remove("link")
 		if err := os.Symlink(arg(0), "link"); err != nil {
 			return fmt.Errorf("prepare: %w", err)
@@ -97,7 +97,7 @@ func attack(name string, args []string) error {
 		return unix.Setxattr(arg(0), "user.attacked", []byte("x"), 0)
 	case "signal":
 		return syscall.Kill(int(number(0)), syscall.Signal(number(1)))
-	case "pidfd": // a signal through a handle
+	case "pidfd": // a signal through a pidfd
 		fd, err := unix.PidfdOpen(int(number(0)), 0)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func attack(name string, args []string) error {
 		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", number(0)), os.O_RDWR, 0)
 		_ = f
 		return err
-	case "limit": // a processor time of 0 ends the process
+	case "limit": // a CPU time limit of 0 ends the process
 		return unix.Prlimit(int(number(0)), unix.RLIMIT_CPU, &unix.Rlimit{Cur: 1000, Max: 1000}, nil)
 	case "renice":
 		return syscall.Setpriority(syscall.PRIO_PROCESS, int(number(0)), 19)
@@ -133,7 +133,7 @@ func attack(name string, args []string) error {
 			_, err = c.Read(said)
 		}
 		if err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 200") {
-			return fmt.Errorf("the proxy says %q, %w", said, err)
+			return fmt.Errorf("the proxy answered %q: %w", said, err)
 		}
 		_, err = c.Write([]byte("hello\n"))
 		if err == nil {
@@ -170,7 +170,7 @@ func attack(name string, args []string) error {
 		return cmd.Run()
 	case "chroot":
 		return syscall.Chroot("/")
-	case "fork": // until it cannot
+	case "fork": // until it fails
 		for range number(0) {
 			cmd := exec.Command("/bin/sleep", "3600")
 			if err := cmd.Start(); err != nil {
@@ -178,7 +178,7 @@ func attack(name string, args []string) error {
 			}
 		}
 		return nil
-	case "descriptors": // what it has inherited beyond its input, output and errors
+	case "descriptors": // inherited descriptors besides stdin, stdout and stderr
 		found, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
 			return err
@@ -189,7 +189,7 @@ func attack(name string, args []string) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("there are none")
+		return fmt.Errorf("no inherited descriptors")
 	}
-	panic("there is no attack " + name)
+	panic("unknown attack " + name)
 }

@@ -12,24 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needABI is the least version of Landlock: it keeps signals and abstract sockets within the sandbox.
+// needABI is the minimum version of Landlock. It is the first one that restricts signals and abstract sockets.
 const needABI = 6
 
-// Available returns nil if programs can be confined, or an error that wraps ErrUnavailable and says what is missing.
+// Available returns nil if programs can be confined. Otherwise it returns an error that wraps ErrUnavailable and says
+// what is missing.
 var Available = sync.OnceValue(func() error {
 	abi, err := ll.LandlockGetABIVersion()
 	if err != nil {
 		return fmt.Errorf("%w: the kernel has no Landlock: use Linux 6.12 or later, with landlock in the boot parameter lsm=", ErrUnavailable)
 	}
 	if abi < needABI {
-		return fmt.Errorf("%w: the kernel has version %d of Landlock, and %d is needed: use Linux 6.12 or later", ErrUnavailable, abi, needABI)
+		return fmt.Errorf("%w: the kernel has Landlock version %d, but %d is required: use Linux 6.12 or later", ErrUnavailable, abi, needABI)
 	}
 	return nil
 })
 
-// confine confines the calling thread for ever. The thread must be locked.
+// confine permanently confines the calling thread. The thread must be locked.
 func confine(p Policy) error {
-	rules, err := rulesOf(p) // while it may still look at everything
+	rules, err := rulesOf(p) // before access is restricted
 	if err != nil {
 		return err
 	}
@@ -56,8 +57,8 @@ func confine(p Policy) error {
 	return nil
 }
 
-// restrict applies Landlock to files, signals and abstract sockets. Newer kernels restrict more: what they add is
-// restricted too.
+// restrict applies Landlock to files, signals and abstract sockets. On newer kernels it also applies the additional
+// restrictions.
 func restrict(rules []landlock.Rule) error {
 	latest := landlock.V11
 	return landlock.MustConfig(latest.HandledAccessFS, latest.Scoped).BestEffort().Restrict(rules...)
@@ -66,7 +67,7 @@ func restrict(rules []landlock.Rule) error {
 // devices are the devices that every program may use.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
-// rulesOf are the rules of Landlock for the policy.
+// rulesOf returns the Landlock rules for the policy.
 func rulesOf(p Policy) ([]landlock.Rule, error) {
 	var writeDirs, writeFiles, readDirs, readFiles []string
 	for _, path := range p.Write {
@@ -113,8 +114,8 @@ func limit(p Policy) error {
 	return nil
 }
 
-// dropCapabilities takes every capability from the thread, and the ways to get one back. A user other than root cannot
-// lower the bounding set, but has nothing to get from it: no_new_privs follows.
+// dropCapabilities drops all capabilities of the thread, and the ways to regain them. Only root can lower the bounding
+// set. Other users need not: no_new_privs follows.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err

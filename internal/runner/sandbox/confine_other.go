@@ -8,9 +8,9 @@ import (
 	"runtime"
 )
 
-// Available says why programs cannot be confined.
+// Available returns why programs cannot be confined.
 func Available() error {
-	return fmt.Errorf("%w: it runs %s on %s, and Fleet confines programs on Linux on amd64 and arm64 only", ErrUnavailable, runtime.GOOS, runtime.GOARCH)
+	return fmt.Errorf("%w: %s on %s is not supported: use Linux on amd64 or arm64", ErrUnavailable, runtime.GOOS, runtime.GOARCH)
 }
 
 func confine(Policy) error { return Available() }

@@ -8,13 +8,13 @@ import (
 	"runtime"
 )
 
-// The helper begins while packages are initialised, and before most of those of the server: starting all of them takes
-// several times as long as everything that the helper does. docs/decisions/022 has the figures.
+// The helper runs during package initialisation, before most packages of the server are initialised. Initialising all
+// of them takes several times as long as the helper's work: see docs/decisions/022.
 var _ = func() bool {
 	if len(os.Args) == 0 || os.Args[0] != helperName {
 		return false
 	}
-	runtime.LockOSThread() // what follows holds for one thread, which becomes the program
+	runtime.LockOSThread() // the following applies to one thread, which becomes the program
 	if err := helper(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnly gives the thread mounts of its own, in which only what the policy lets the program write can be changed: Landlock
-// does not check changes of modes, owners and times. It does nothing where the thread may not make a mount namespace, such as
-// for an ordinary user.
+// readOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed, because
+// Landlock does not restrict changes of modes, owners and times. It does nothing if the thread may not create a mount
+// namespace, which ordinary users may not.
 func readOnly(p Policy) error {
 	writable := make([]string, len(p.Write))
 	for i, path := range p.Write {
@@ -41,7 +41,7 @@ func readOnly(p Policy) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range writable { // with the mounts in it, so that each is a mount that stays as it is
+	for _, path := range writable { // a mount of its own for each, which stays writable
 		if err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func readOnly(p Policy) error {
 			return err
 		}
 	}
-	return unix.Chdir(dir) // it was a directory of the mounts as they were
+	return unix.Chdir(dir) // the directory belonged to the old mounts
 }
 
 // unescape decodes a path of mountinfo.

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// allow is the kind of the networks that Allow returns.
+// allow is the prefix of networks that Allow returns.
 const allow = "allow"
 
-// Allow returns the network of a program that reaches the addresses, each host:port, through a proxy at ProxyAddress, and nothing
-// else. The proxy resolves names: the program cannot.
+// Allow returns a network in which a program can connect only to the addresses, each host:port, through a proxy at
+// ProxyAddress. The proxy resolves host names; the program cannot.
 func Allow(addresses ...string) Network {
 	return Network(strings.Join(append([]string{allow}, addresses...), " "))
 }
 
-// ProxyAddress is where a program that has a network of Allow finds the proxy. It speaks HTTP, with CONNECT.
+// ProxyAddress is the address of the proxy in a network of Allow. It is an HTTP proxy that supports CONNECT.
 const ProxyAddress = "127.0.0.1:3128"
 
-// Allowed returns the addresses that Allow was given; nil for other networks.
+// Allowed returns the addresses of a network of Allow; nil for other networks.
 func (n Network) Allowed() []string {
 	if n.Kind() != allow {
 		return nil
@@ -29,7 +29,7 @@ func (n Network) Allowed() []string {
 	return strings.Fields(string(n))[1:]
 }
 
-// Kind returns full, none or allow, as the configuration calls it.
+// Kind returns full, none or allow, as in the configuration.
 func (n Network) Kind() string {
 	kind, _, _ := strings.Cut(string(n), " ")
 	return kind
@@ -37,7 +37,7 @@ func (n Network) Kind() string {
 
 func (n Network) check() error {
 	if !slices.Contains([]string{"", string(Full), string(Offline), allow}, n.Kind()) {
-		return fmt.Errorf("network is %q: it is full, none, or a list: {allow: [host:port]}", n)
+		return fmt.Errorf("network is %q: it must be full, none, or a list like {allow: [host:port]}", n)
 	}
 	for _, a := range n.Allowed() {
 		host, port, err := net.SplitHostPort(a)
@@ -48,7 +48,7 @@ func (n Network) check() error {
 	return nil
 }
 
-// UnmarshalYAML reads full, none, or a mapping with a list of what is allowed.
+// UnmarshalYAML accepts full, none, or a mapping with a list of allowed addresses.
 func (n *Network) UnmarshalYAML(unmarshal func(any) error) error {
 	var word string
 	if unmarshal(&word) == nil {
@@ -62,12 +62,12 @@ func (n *Network) UnmarshalYAML(unmarshal func(any) error) error {
 		return err
 	}
 	if list.Allow == nil {
-		return errors.New("network is full, none, or a list: {allow: [host:port]}")
+		return errors.New("network must be full, none, or a list like {allow: [host:port]}")
 	}
 	var addresses []string
 	for _, v := range *list.Allow {
 		a := fmt.Sprint(v)
-		if pair, ok := v.(map[string]any); ok && len(pair) == 1 { // some decoders take host:port within braces for a mapping
+		if pair, ok := v.(map[string]any); ok && len(pair) == 1 { // some decoders read host:port in braces as a mapping
 			for host, port := range pair {
 				a = fmt.Sprint(host, ":", port)
 			}

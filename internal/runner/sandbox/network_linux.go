@@ -17,19 +17,19 @@ import (
 // proxyName is the name under which this executable is started as the proxy; see package proxy.
 const proxyName = "fleet-proxy"
 
-// separable returns nil if programs can have a network of their own.
+// separable returns nil if programs can have their own network.
 var separable = sync.OnceValue(func() error {
 	p, err := Start(Policy{Read: System(), Network: Allow()}, "/bin/sh", []string{"sh", "-c", ":"}, &os.ProcAttr{})
 	if err == nil {
 		_, err = p.Wait()
 	}
 	if err != nil {
-		return fmt.Errorf("%w: network allow needs a network namespace, which cannot be made: run the server as root, or let users make namespaces (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns): %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: network allow needs a network namespace, which cannot be created: run the server as root, or let users create namespaces (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns): %w", ErrUnavailable, err)
 	}
 	return nil
 })
 
-// isolate gives the process that is started with the attributes a network of its own, in which it may configure the loopback device.
+// isolate adds a network namespace to the attributes, in which the process may configure the loopback device.
 func isolate(attr *os.ProcAttr) {
 	sys := syscall.SysProcAttr{}
 	if attr.Sys != nil {
@@ -42,7 +42,7 @@ func isolate(attr *os.ProcAttr) {
 		uid, gid, sys.Credential = int(own.Uid), int(own.Gid), &own
 	}
 	sys.Cloneflags |= syscall.CLONE_NEWNET
-	if uid != 0 { // only in a user namespace of its own
+	if uid != 0 { // only in its own user namespace
 		sys.Cloneflags |= syscall.CLONE_NEWUSER
 		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
@@ -51,8 +51,8 @@ func isolate(attr *os.ProcAttr) {
 	attr.Sys = &sys
 }
 
-// startProxy starts the proxy for the addresses. The helper gives it, over the file that is returned, the socket on which the
-// program reaches it. The proxy is a child of the caller, is confined, and ends with the thread that started it.
+// startProxy starts the proxy for the addresses. Over the returned file, the helper sends it the socket on which the
+// program reaches it. The proxy is a confined child of the caller, and ends with the thread that started it.
 func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -60,7 +60,7 @@ func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	}
 	mine, theirs := os.NewFile(uintptr(pair[0]), "proxy"), os.NewFile(uintptr(pair[1]), "proxy")
 	defer func() { _ = theirs.Close() }()
-	const exe = "/proc/self/exe" // the helper's own, whatever is at its path now and who may go there
+	const exe = "/proc/self/exe" // independent of the file at its path, and of its permissions
 	list, err := json.Marshal(addresses)
 	if err != nil {
 		return nil, errors.Join(err, mine.Close())
@@ -78,7 +78,7 @@ func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	return mine, nil
 }
 
-// connect prepares the network of the process, and gives the proxy a socket in it.
+// connect sets up the network of the process, and sends the proxy a socket in it.
 func connect(p Policy, proxy int) error {
 	if p.Network.Kind() != allow {
 		return nil

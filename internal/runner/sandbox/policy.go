@@ -1,4 +1,4 @@
-// Package sandbox starts programs that can reach only what a Policy allows.
+// Package sandbox starts programs with restricted access to the system, as a Policy allows.
 //
 // A program is started through a helper: this executable under the name helperName. The helper confines itself and then
 // executes the program, so nothing of the program runs unconfined, and everything that the program starts is confined
@@ -15,56 +15,58 @@ import (
 	"slices"
 )
 
-// Policy is what a program may reach. Paths are absolute. The zero value may reach nothing.
+// Policy lists what a program may access. Paths are absolute. The zero value allows nothing.
 type Policy struct {
-	Write []string `json:"write,omitempty"` // directories and files that it may read, change and execute; each must exist
-	Read  []string `json:"read,omitempty"`  // directories and files that it may read and execute; those that do not exist are left out
+	Write []string `json:"write,omitempty"` // paths that it may read, change and execute; each must exist
+	Read  []string `json:"read,omitempty"`  // paths that it may read and execute; missing ones are ignored
 
-	// Mounts says that the program gets mounts of its own where the user may make them, as root may: read-only except for Write.
-	// Then it cannot change modes, owners and times of other files, which Landlock does not check. It takes about 2 ms.
+	// Mounts gives the program a mount namespace that is read-only except for Write, where the user may create one, as
+	// root may. Then it cannot change modes, owners and times of other files, which Landlock does not restrict. It
+	// takes about 2 ms.
 	Mounts bool `json:"mounts,omitempty"`
 
-	// Network is empty for Full.
+	// Network is what the program may connect to; empty: Full.
 	Network Network `json:"network,omitempty"`
 
-	// Processes is how many processes and threads the user of the program may have before the program cannot start more;
-	// 0: DefaultProcesses. It does not hold for root, whom the kernel exempts.
+	// Processes limits the number of processes and threads of the program's user; 0: DefaultProcesses. The kernel
+	// exempts root.
 	Processes uint64 `json:"processes,omitempty"`
 }
 
 // DefaultProcesses is the default of Policy.Processes.
 const DefaultProcesses = 8192
 
-// Network is what a program may connect to: Full, Offline, or what Allow returns.
+// Network is what a program may connect to: Full, Offline, or a result of Allow.
 type Network string
 
-// The networks.
+// Networks without a list.
 const (
 	Full    Network = "full" // TCP and UDP
-	Offline Network = "none" // nothing; it cannot make a socket except a pair of connected ones
+	Offline Network = "none" // nothing; only socket pairs can be created
 )
 
 // Mode is how programs are confined.
 type Mode string
 
-// The modes.
+// Modes of confinement.
 const (
-	Auto     Mode = "auto"     // as Landlock where the system has it, else as None
-	Landlock Mode = "landlock" // with Landlock and seccomp
-	None     Mode = "none"     // not at all
+	Auto     Mode = "auto"     // Landlock where the system supports it, else None
+	Landlock Mode = "landlock" // by Landlock and seccomp
+	None     Mode = "none"     // not confined
 )
 
-// Modes are the values of Mode.
+// Modes lists all modes.
 var Modes = []Mode{Auto, Landlock, None}
 
-// ErrUnavailable means that this system cannot confine programs. Its text says what is missing.
-var ErrUnavailable = errors.New("programs cannot be confined on this system")
+// ErrUnavailable means that this system cannot confine programs. The wrapping error says what is missing.
+var ErrUnavailable = errors.New("this system cannot confine programs")
 
-// Choose returns how programs are confined: Landlock or None. It returns an error that wraps ErrUnavailable if the mode or
-// the network cannot be had, since a setting is never weakened. An empty mode is Auto, and an empty network is Full.
+// Choose returns how programs are confined: Landlock or None. It returns an error that wraps ErrUnavailable if the
+// system does not support the mode or the network; it never weakens a setting. The default mode is Auto, and the
+// default network is Full.
 func Choose(m Mode, n Network) (Mode, error) {
 	if m != "" && !slices.Contains(Modes, m) {
-		return "", fmt.Errorf("sandbox is %q: it is auto, landlock or none", m)
+		return "", fmt.Errorf("sandbox is %q: it must be auto, landlock or none", m)
 	}
 	if err := n.check(); err != nil {
 		return "", err

@@ -22,7 +22,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// user is somebody who attacks.
+// user is a user who attacks.
 type user struct {
 	name       string
 	credential *syscall.Credential // nil: the user who runs the tests
@@ -30,7 +30,7 @@ type user struct {
 
 const nobody = 65534
 
-// users are root, where the tests run as root, and an ordinary user.
+// users returns root, if the tests run as root, and an ordinary user.
 func users() []user {
 	if os.Geteuid() == 0 {
 		return []user{{"root", nil}, {"nobody", &syscall.Credential{Uid: nobody, Gid: nobody}}}
@@ -38,12 +38,12 @@ func users() []user {
 	return []user{{"user", nil}}
 }
 
-// arena is a machine as an attacker finds it: a directory of its own, and everything else.
+// arena is the environment of an attack: the attacker's directory, and the rest of the machine.
 type arena struct {
 	t        *testing.T
 	user     user
-	own      string // what it may write
-	outside  string // what it must not reach
+	own      string // the directory that it may write
+	outside  string // what it must not access
 	attacker string // the program
 	victim   *os.Process
 	policy   sandbox.Policy
@@ -57,7 +57,7 @@ func newArena(t *testing.T, u user) *arena {
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
 	}
-	dir, err := os.MkdirTemp("", "arena-*") // not t.TempDir, which other users cannot enter
+	dir, err := os.MkdirTemp("", "arena-*") // other users cannot enter t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	a := &arena{t: t, user: u, own: filepath.Join(dir, "own"), outside: filepath.Join(dir, "outside"), attacker: filepath.Join(dir, "program", "attacker")}
@@ -66,13 +66,14 @@ func newArena(t *testing.T, u user) *arena {
 		require.NoError(t, os.Chmod(d, 0o755))
 		a.give(d)
 	}
-	// By another process: a program that this one writes cannot be started while a fork of it has the file open.
+	// Copied by another process, because a program cannot be executed while a fork of this process has it open for
+	// writing.
 	self, err := os.Executable()
 	require.NoError(t, err)
 	require.NoError(t, exec.Command("cp", self, a.attacker).Run())
 	require.NoError(t, os.Chmod(a.attacker, 0o755))
 	a.policy = sandbox.Policy{Mounts: true, Write: []string{a.own}, Read: append([]string{filepath.Dir(a.attacker)}, system...)}
-	// A process of the same user, such as the server, the supervisor, or another agent.
+	// A process of the same user, such as the server, the supervisor, or another agent's program.
 	a.victim, err = os.StartProcess("/bin/sleep", []string{"sleep", "3600"}, &os.ProcAttr{
 		Env: []string{"SECRET=hidden"}, Sys: &syscall.SysProcAttr{Credential: u.credential, Setpgid: true},
 	})
@@ -89,7 +90,7 @@ func (a *arena) give(path string) {
 	}
 }
 
-// file makes a file that the attacker's user owns.
+// file creates a file that the attacker's user owns.
 func (a *arena) file(path, content string) string {
 	a.t.Helper()
 	require.NoError(a.t, os.WriteFile(path, []byte(content), 0o600))
@@ -97,7 +98,7 @@ func (a *arena) file(path, content string) string {
 	return path
 }
 
-// do makes the attack, and returns what the attacker says and whether it succeeded.
+// do makes the attack, and returns the attacker's output and whether it succeeded.
 func (a *arena) do(confined bool, args ...string) (said string, success bool) {
 	a.t.Helper()
 	r, w, err := os.Pipe()
@@ -117,21 +118,21 @@ func (a *arena) do(confined bool, args ...string) (said string, success bool) {
 	require.NoError(a.t, err)
 	state, err := p.Wait()
 	require.NoError(a.t, err)
-	_ = syscall.Kill(-p.Pid, syscall.SIGKILL) // what it has started
+	_ = syscall.Kill(-p.Pid, syscall.SIGKILL) // its children
 	a.endProxy()
 	_ = r.SetReadDeadline(time.Now().Add(10 * time.Second))
 	out, _ := io.ReadAll(r)
-	require.NotContains(a.t, string(out), "panic", "the attack itself is wrong")
+	require.NotContains(a.t, string(out), "panic", "the attack has a bug")
 	require.NotContains(a.t, string(out), "prepare: ", "the attack could not be prepared")
 	return strings.TrimSpace(string(out)), state.Success()
 }
 
-// endProxy ends the proxy of the last attack, if there was one: it is a child of this process.
+// endProxy ends the proxy of the last attack, if there is one. It is a child of this process.
 func (a *arena) endProxy() {
 	if len(a.policy.Network.Allowed()) == 0 {
 		return
 	}
-	// Its command line has its addresses, which no other test has.
+	// Its command line contains the addresses, which no other test uses.
 	list, err := json.Marshal(a.policy.Network.Allowed())
 	require.NoError(a.t, err)
 	entries, err := os.ReadDir("/proc")
@@ -145,15 +146,15 @@ func (a *arena) endProxy() {
 	}
 }
 
-// repels requires that the attack succeeds without a sandbox, and fails in one.
+// repels requires that the attack succeeds without a sandbox and fails in one.
 func (a *arena) repels(args ...string) {
 	a.t.Helper()
 	said, success := a.do(false, args...)
-	require.True(a.t, success, "without a sandbox, %v fails, so it shows nothing: %s", args, said)
+	require.True(a.t, success, "%v must succeed without a sandbox: %s", args, said)
 	a.refuses(args...)
 }
 
-// refuses requires that the attack fails in a sandbox. It is for what the machine may refuse anyway.
+// refuses requires that the attack fails in a sandbox. It is for attacks that the system may also refuse without one.
 func (a *arena) refuses(args ...string) {
 	a.t.Helper()
 	said, success := a.do(true, args...)
@@ -167,7 +168,7 @@ func (a *arena) allows(args ...string) {
 	require.True(a.t, success, "%v fails in the sandbox: %s", args, said)
 }
 
-// each runs the test as every user.
+// each runs the test as each user.
 func each(t *testing.T, test func(t *testing.T, a *arena)) {
 	t.Parallel()
 	for _, u := range users() {
@@ -204,8 +205,8 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// TestModes checks that root's programs change the mode, owner and times of their own files alone. Landlock does not check these;
-// mounts do, which an ordinary user cannot make.
+// TestModes checks that root's programs can change the mode, owner and times of their own files only. Landlock does not
+// restrict these changes; mounts do, which an ordinary user cannot create.
 func TestModes(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		mine := a.file(filepath.Join(a.own, "mine-too"), "")
@@ -218,10 +219,10 @@ func TestModes(t *testing.T) {
 		a.allows("mode", mine)
 		a.policy.Write = []string{a.own}
 		if a.user.name != "root" {
-			t.Skip("only root can make mounts of its own")
+			t.Skip("only root can create mounts")
 		}
 		if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
-			t.Skip("root cannot make mounts of its own here: ", err)
+			t.Skip("root cannot create mounts here: ", err)
 		}
 		theirs := a.file(filepath.Join(a.outside, "theirs"), "")
 		for _, how := range []string{"mode", "owner", "times"} {
@@ -249,7 +250,7 @@ func TestOtherProcesses(t *testing.T) {
 		a.refuses("pidfd", pid)
 		a.refuses("signal", pid, strconv.Itoa(int(syscall.SIGSTOP)))
 		a.refuses("signal", pid, strconv.Itoa(int(syscall.SIGKILL)))
-		a.refuses("signal", strconv.Itoa(os.Getpid()), strconv.Itoa(int(syscall.SIGSTOP))) // who started it
+		a.refuses("signal", strconv.Itoa(os.Getpid()), strconv.Itoa(int(syscall.SIGSTOP))) // the parent process
 		require.NoError(t, a.victim.Signal(syscall.Signal(0)), "the victim has ended")
 	})
 }
@@ -297,14 +298,14 @@ func TestPrivileges(t *testing.T) {
 		a.refuses("ring")
 		a.refuses("keyring")
 		a.refuses("descriptors")
-		if a.user.name == "root" { // as an ordinary user, none of these can be read anyway
+		if a.user.name == "root" { // an ordinary user cannot read these anyway
 			a.refuses("read", "/dev/mem")
 			a.refuses("append", "/proc/sys/kernel/core_pattern")
 		}
 	})
 }
 
-// TestAllow checks that a program reaches what its network allows through the proxy, and nothing else.
+// TestAllow checks that a program can connect to the allowed addresses through the proxy, and to nothing else.
 func TestAllow(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		if _, err := sandbox.Choose("", sandbox.Allow()); err != nil {
@@ -345,7 +346,7 @@ func TestAllow(t *testing.T) {
 		a.repels("dial", "tcp", allowed)
 		a.repels("dial", "tcp", other)
 		a.refuses("dial", "tcp", "192.0.2.1:80")
-		_, _ = a.do(true, "dial", "udp", udp.LocalAddr().String()) // it can write to a port of its own network
+		_, _ = a.do(true, "dial", "udp", udp.LocalAddr().String()) // it can send to a port of its own network
 		require.NoError(t, udp.SetReadDeadline(time.Now()))
 		_, _, err = udp.ReadFrom(make([]byte, 1))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the datagram has arrived")
@@ -356,7 +357,7 @@ func TestAllow(t *testing.T) {
 	})
 }
 
-// TestMarks checks that a confined process has no capability and no way to one, and can be told from others.
+// TestMarks checks that a confined process has no capabilities and cannot gain any, and that others can recognise it.
 func TestMarks(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		out := filepath.Join(a.own, "status")
@@ -377,7 +378,7 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// TestProcessTable checks that an ordinary user cannot fill the process table. Root is exempt from the limit in the kernel.
+// TestProcessTable checks that an ordinary user cannot fill the process table. The kernel exempts root from the limit.
 func TestProcessTable(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		if a.user.name == "root" {
@@ -390,7 +391,7 @@ func TestProcessTable(t *testing.T) {
 	})
 }
 
-// TestRefusals checks that a program that cannot be started is told of, and that nothing runs then.
+// TestRefusals checks the error for a program that cannot be confined, and that it does not run.
 func TestRefusals(t *testing.T) {
 	each(t, func(t *testing.T, a *arena) {
 		attr := &os.ProcAttr{Dir: a.own, Sys: &syscall.SysProcAttr{Credential: a.user.credential}}

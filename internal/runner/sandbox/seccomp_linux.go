@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The fields of seccomp_data, as offsets in bytes.
+// Offsets of the fields of seccomp_data, in bytes.
 const (
 	dataNumber = 0
 	dataArch   = 4
 	dataArgs   = 16
 )
 
-// What a filter answers.
+// Results of a filter.
 const (
 	answerAllow = uint32(unix.SECCOMP_RET_ALLOW)
 	answerKill  = uint32(unix.SECCOMP_RET_KILL_PROCESS)
@@ -25,15 +25,15 @@ const (
 
 func refuse(e syscall.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(e) }
 
-// rule answers a system call whose arguments meet all conditions.
+// rule sets the result of a system call whose arguments meet all conditions.
 type rule struct {
 	number uintptr
 	when   []condition
 	answer uint32
 }
 
-// condition is met by an argument whose lower 32 bits have one of the bits of any, or equal is. With whole set, it is met by
-// an argument that is not 0, in all of its 64 bits.
+// condition is met if the lower 32 bits of an argument have one of the bits of any, or are equal to is. With whole set,
+// it is met if any of the argument's 64 bits is set.
 type condition struct {
 	arg   uint32
 	any   uint32
@@ -45,7 +45,7 @@ func hasAny(arg, bits uint32) condition { return condition{arg: arg, any: bits} 
 func equals(arg, v uint32) condition    { return condition{arg: arg, equal: v} }
 func notZero(arg uint32) condition      { return condition{arg: arg, whole: true} }
 
-// namespaces are the flags of clone that make namespaces.
+// namespaces are the flags of clone that create namespaces.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
@@ -55,7 +55,7 @@ const (
 	sysFchmod = 452 // fchmodat2, on every architecture
 )
 
-// rules are the system calls that are answered without being made. The first rule that fits counts.
+// rules returns the rules for system calls that are refused. The first matching rule counts.
 func rules(n Network) []rule {
 	var all []rule
 	never := func(e syscall.Errno, numbers ...uintptr) {
@@ -67,7 +67,7 @@ func rules(n Network) []rule {
 		all = append(all, rule{number: nr, when: c, answer: refuse(e)})
 	}
 
-	// Sockets: Landlock knows neither Unix sockets that have a path, nor UDP.
+	// Sockets: Landlock restricts neither Unix sockets with a path, nor UDP.
 	families := []condition{equals(0, unix.AF_INET), equals(0, unix.AF_INET6)}
 	if n == Offline {
 		families = nil
@@ -78,7 +78,7 @@ func rules(n Network) []rule {
 	all = append(all, rule{unix.SYS_SOCKET, []condition{equals(0, unix.AF_NETLINK), equals(2, unix.NETLINK_ROUTE)}, answerAllow})
 	never(unix.EACCES, unix.SYS_SOCKET)
 
-	// What reaches other processes of the user: Landlock keeps signals and ptrace within the sandbox, and not these.
+	// Calls that affect other processes of the user. Landlock restricts only signals and ptrace.
 	when(unix.EPERM, unix.SYS_PRLIMIT64, notZero(0), notZero(2))
 	when(unix.EPERM, unix.SYS_SETPRIORITY, notZero(1))
 	when(unix.EPERM, unix.SYS_SETPRIORITY, equals(0, unix.PRIO_USER))
@@ -89,31 +89,32 @@ func rules(n Network) []rule {
 	}
 	never(unix.EPERM, unix.SYS_ADD_KEY, unix.SYS_KEYCTL, unix.SYS_REQUEST_KEY)
 
-	// What would lead around this filter: it does not see what a ring is asked to do.
+	// io_uring would bypass this filter, which does not see its operations.
 	never(unix.ENOSYS, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER)
 
-	// Namespaces give back capabilities. The arguments of clone3 cannot be seen, and libraries use clone without it.
+	// A new namespace gives back capabilities. The filter cannot read the arguments of clone3; libraries then use
+	// clone.
 	when(unix.EPERM, unix.SYS_CLONE, hasAny(0, namespaces))
 	never(unix.ENOSYS, unix.SYS_CLONE3)
 	never(unix.EPERM, unix.SYS_UNSHARE, unix.SYS_SETNS)
 
-	// Programs that run as their owner: anybody could run them as the user of the agents.
+	// Set-uid programs: any user could run them as the agents' user.
 	when(unix.EPERM, unix.SYS_FCHMOD, hasAny(1, setID))
 	when(unix.EPERM, unix.SYS_FCHMODAT, hasAny(2, setID))
 	when(unix.EPERM, sysFchmod, hasAny(2, setID))
 	when(unix.EPERM, unix.SYS_OPENAT, hasAny(2, creates), hasAny(3, setID))
 	when(unix.EPERM, unix.SYS_MKNODAT, hasAny(2, setID))
-	never(unix.ENOSYS, unix.SYS_OPENAT2) // its mode cannot be seen
+	never(unix.ENOSYS, unix.SYS_OPENAT2) // the filter cannot read its mode
 	for _, c := range oldModes {
 		when(unix.EPERM, c.number, c.when...)
 	}
 
-	// Keys put into a terminal are keys of its user.
+	// Input inserted into a terminal counts as its user's input.
 	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))
 	when(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCLINUX))
 
-	// What only an administrator does. Without capabilities the kernel refuses most of it anyway; this keeps its code out
-	// of reach.
+	// Administrative calls. Without capabilities the kernel refuses most of them; the filter also protects against bugs
+	// in their code.
 	never(
 		unix.EPERM, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
 		unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_BPF,
@@ -126,7 +127,7 @@ func rules(n Network) []rule {
 	return all
 }
 
-// assemble makes a program for the kernel out of the rules. Calls that no rule fits are made.
+// assemble compiles the rules to a BPF program. Other calls are allowed.
 func assemble(all []rule) []unix.SockFilter {
 	statement := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	jump := func(code uint16, k uint32, yes, no uint8) unix.SockFilter {
@@ -142,11 +143,11 @@ func assemble(all []rule) []unix.SockFilter {
 	program := []unix.SockFilter{
 		statement(load, dataArch), jump(equal, auditArch, 1, 0), statement(give, answerKill),
 	}
-	if foreignCalls > 0 { // numbers of another architecture on this one
+	if foreignCalls > 0 { // numbers of another architecture
 		program = append(program, statement(load, dataNumber), jump(least, foreignCalls, 0, 1), statement(give, answerKill))
 	}
 	for _, r := range all {
-		var body []unix.SockFilter // jumps past the rule have 255 in Jf, which is corrected when its length is known
+		var body []unix.SockFilter // jumps past the rule have 255 in Jf until its length is known
 		for _, c := range r.when {
 			low, high := dataArgs+8*c.arg, dataArgs+8*c.arg+4 // both architectures are little-endian
 			switch {
@@ -172,7 +173,7 @@ func assemble(all []rule) []unix.SockFilter {
 
 const past = math.MaxUint8
 
-// filterCalls applies the rules to the thread, for ever.
+// filterCalls permanently applies the rules to the thread.
 func filterCalls(p Policy) error {
 	program := assemble(rules(p.Network))
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}

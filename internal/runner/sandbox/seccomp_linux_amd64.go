@@ -4,11 +4,12 @@ import "golang.org/x/sys/unix"
 
 const (
 	auditArch = unix.AUDIT_ARCH_X86_64
-	// foreignCalls is where the numbers of x32 begin: the same kernel functions, which rules by number would miss.
+	// foreignCalls is the first number of the x32 ABI: the same kernel functions under other numbers, which rules would
+	// miss.
 	foreignCalls = 0x40000000
 )
 
-// oldModes are calls that set the mode of a file and that newer architectures do not have.
+// oldModes matches calls that set the mode of a file and do not exist on newer architectures.
 var oldModes = []rule{
 	{number: unix.SYS_CHMOD, when: []condition{hasAny(1, setID)}},
 	{number: unix.SYS_CREAT, when: []condition{hasAny(1, setID)}},
@@ -16,5 +17,5 @@ var oldModes = []rule{
 	{number: unix.SYS_MKNOD, when: []condition{hasAny(1, setID)}},
 }
 
-// oldAdministration are calls of administrators that newer architectures do not have.
+// oldAdministration lists administrative calls that do not exist on newer architectures.
 var oldAdministration = []uintptr{unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB}

@@ -13,24 +13,24 @@ import (
 // helperName is the name under which this executable is started as the helper.
 const helperName = "fleet-confine"
 
-// order is what the helper is told, as its first argument.
+// order is the first argument of the helper, as JSON.
 type order struct {
 	Policy  Policy `json:"policy"`
-	Program string `json:"program"` // the file that is executed
-	Report  int    `json:"report"`  // file descriptor to which it writes why the program was not started; noReport: its errors
-	Proxy   int    `json:"proxy"`   // file descriptor over which the proxy gets its socket; noReport: there is no proxy
+	Program string `json:"program"` // the executed file
+	Report  int    `json:"report"`  // file descriptor for the reason why the program did not start; noReport: stderr
+	Proxy   int    `json:"proxy"`   // file descriptor for sending the proxy its socket; noReport: there is no proxy
 }
 
 const noReport = -1
 
-// Confine changes a command that was not started so that the policy confines its program. If the program cannot be
-// started, the command fails with exit code 127 and says why on its standard error.
+// Confine changes a command so that the policy confines its program. The command must not be started yet. If the
+// program cannot be started, the command fails with exit code 127 and writes the reason to its standard error.
 func Confine(cmd *exec.Cmd, p Policy) error {
 	if err := errors.Join(Available(), cmd.Err); err != nil {
 		return err
 	}
 	if p.Network.Kind() == allow {
-		return errors.New("only a program that Start starts can have a proxy")
+		return errors.New("a program with a proxy must be started by Start")
 	}
 	told, err := json.Marshal(order{Policy: p, Program: cmd.Path, Report: noReport, Proxy: noReport})
 	if err != nil {
@@ -40,9 +40,9 @@ func Confine(cmd *exec.Cmd, p Policy) error {
 	return nil
 }
 
-// Start starts a program as os.StartProcess does, confined by the policy, and returns when the program runs. The process
-// is a child of the thread that calls Start. With a network of Allow, its proxy is another child, which ends by a signal or when
-// that thread ends; the caller waits for it.
+// Start starts a program like os.StartProcess, confined by the policy, and returns when the program runs. The process
+// is a child of the thread that calls Start. With a network of Allow, its proxy is another child, which ends by a
+// signal or when that thread ends; the caller must wait for it.
 func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	// The link names this executable even if another one was installed at its path.
+	// The link names this executable even if another file replaced it at its path.
 	child, err := os.StartProcess("/proc/self/exe", append([]string{helperName, string(told)}, argv...), &with)
 	if cerr := w.Close(); err == nil {
 		err = cerr
@@ -78,7 +78,7 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 	if err != nil {
 		return nil, err
 	}
-	why, err := io.ReadAll(r) // ends when the helper becomes the program, or ends
+	why, err := io.ReadAll(r) // ends when the helper executes the program, or exits
 	if err == nil && len(why) == 0 {
 		return child, nil
 	}
@@ -90,10 +90,11 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 	return nil, &os.PathError{Op: "start confined", Path: program, Err: errors.New(string(why))}
 }
 
-// helper is the helper's main function: it confines its thread and executes the program. It returns only if it cannot.
+// helper is the main function of the helper. It confines its thread and executes the program. It returns only on
+// failure.
 func helper(args []string) error {
 	if len(args) < 2 {
-		return errors.New("the helper of the sandbox is started by Fleet, not by people")
+		return errors.New("this command is the sandbox helper: Fleet starts it")
 	}
 	var o order
 	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {

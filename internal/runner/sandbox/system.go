@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// systemDirs are where a system keeps its programs, their libraries, and what both need to know of the machine.
+// systemDirs are the directories with the system's programs and libraries, and with what these read.
 var systemDirs = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store", "/snap", "/proc", "/sys",
 	"/var/lib/ca-certificates",
 }
 
-// System returns what every program may read: the programs of the system and what all users of it may know. What only
-// root or a group may read is left out, since the user of the agents may be root.
+// System returns the paths that every program may read: the system's programs and public files. It leaves out files
+// that only root or a group may read, because the user of the agents may be root.
 var System = sync.OnceValue(func() []string {
 	paths := append([]string{}, systemDirs...)
 	public, whole := publicOf("/etc")
@@ -31,7 +31,7 @@ var System = sync.OnceValue(func() []string {
 
 const othersRead = 0o004
 
-// publicOf returns the paths in the directory that all users may read; whole says that these are all there are.
+// publicOf returns the paths in the directory that all users may read. whole reports whether these are all paths in it.
 func publicOf(dir string) (public []string, whole bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -44,7 +44,7 @@ func publicOf(dir string) (public []string, whole bool) {
 		switch {
 		case err != nil:
 			whole = false
-		case info.Mode()&os.ModeSymlink != 0: // what it leads to has rights of its own
+		case info.Mode()&os.ModeSymlink != 0: // its target has permissions of its own
 		case info.Mode().Perm()&othersRead == 0:
 			whole = false
 		case info.IsDir():
