@@ -129,7 +129,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 // forget removes the cached state of a deleted workspace.
 func (b *Place) forget(id uuid.UUID) {
 	b.known.forget(id)
-	b.verdict.forget(id)
+	b.workspaceFacts.forget(id)
 }
 
 // build requests a build. It returns false if another build is active and must end first.

@@ -156,7 +156,7 @@ func (b *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		}
 		found = append(found, p)
 	}
-	tellApart(found)
+	uniqueNames(found)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.projects, c.at = found, b.config.Now()
@@ -173,9 +173,9 @@ func (b *Place) configured(t codersdk.Template) (string, bool) {
 	return "", false
 }
 
-// tellApart makes the names of projects unique and sorts the projects. Display names are free text, and names of
+// uniqueNames makes the names of projects unique and sorts the projects. Display names are free text, and names of
 // templates are unique only within an organization.
-func tellApart(all []*project) {
+func uniqueNames(all []*project) {
 	for _, rename := range []func(*project) string{
 		func(p *project) string { return p.template.Name },
 		func(p *project) string { return p.template.OrganizationName + "/" + p.template.Name },

@@ -22,9 +22,9 @@ const (
 	keepAhead = 90 * time.Minute // the time from now to which it is extended
 )
 
-// keepUp extends the deadline of a workspace until ctx is done. Requests to an app do not count as activity, so Coder
+// extendDeadline extends the deadline of a workspace until ctx is done. Requests to an app do not count as activity, so Coder
 // would stop the workspace during a task. keepUp calls warn once for each reason why it could not.
-func (b *Place) keepUp(ctx context.Context, a fleet.Agent, at place, warn func(string)) {
+func (b *Place) extendDeadline(ctx context.Context, a fleet.Agent, at place, warn func(string)) {
 	for warned := false; ; {
 		if words := b.extend(ctx, &at); words != "" && !warned && ctx.Err() == nil {
 			warned = true
@@ -42,7 +42,7 @@ func (b *Place) keepUp(ctx context.Context, a fleet.Agent, at place, warn func(s
 
 // extend extends the deadline of a workspace if it is near. It returns the reason if it could not.
 func (b *Place) extend(ctx context.Context, at *place) string {
-	build, now := at.ws.LatestBuild, b.config.Now().Add(b.gate.ahead())
+	build, now := at.ws.LatestBuild, b.config.Now().Add(b.throttle.ahead())
 	if !build.Deadline.Valid || build.Deadline.Time.Sub(now) > keepLeft || !build.Deadline.Time.After(now) {
 		return ""
 	}

@@ -32,8 +32,8 @@ func failed(reason string) fleet.Outcome {
 func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f.b.working.begin(f.at.ws.ID)
-	defer func() { f.b.working.end(f.at.ws.ID, f.b.config.Now()) }()
+	f.b.activity.begin(f.at.ws.ID)
+	defer func() { f.b.activity.end(f.at.ws.ID, f.b.config.Now()) }()
 	var sinking sync.Mutex
 	pass := func(out fleet.Output) error {
 		sinking.Lock()
@@ -49,7 +49,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		f.b.keepUp(ctx, f.agent, *f.at, func(words string) { _ = pass(warning(words)) })
+		f.b.extendDeadline(ctx, f.agent, *f.at, func(words string) { _ = pass(warning(words)) })
 	}()
 	defer func() {
 		cancel()
@@ -92,7 +92,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 		if !there {
 			return failed("its workspace was deleted"), nil
 		}
-		if !f.at.hasRunner() && !f.at.isBare() {
+		if !f.at.hasRunner() && !f.at.hasNoApp() {
 			return failed(withoutRunner), nil
 		}
 	}

@@ -13,16 +13,16 @@ import (
 	"fleet/internal/runner/agentapi"
 )
 
-// verdicts caches facts about workspaces that Coder's list does not contain.
-type verdicts struct {
+// factCache caches facts about workspaces that Coder's list does not contain.
+type factCache struct {
 	mu     sync.Mutex
-	byID   map[uuid.UUID]*verdict
+	byID   map[uuid.UUID]*workspaceFacts
 	values map[uuid.UUID][]codersdk.WorkspaceBuildParameter // of builds; they never change
 	unread map[uuid.UUID]unread                             // builds whose parameters could not be read
 }
 
-// verdict holds the facts about the latest build of one workspace.
-type verdict struct {
+// workspaceFacts holds the facts about the latest build of one workspace.
+type workspaceFacts struct {
 	build uuid.UUID
 	ready bool // its agent was ready before, so if AgentAPI is busy, the agent works
 
@@ -34,42 +34,42 @@ type verdict struct {
 	metadata map[string]string
 }
 
-func (v *verdicts) init() {
-	v.byID = map[uuid.UUID]*verdict{}
+func (v *factCache) init() {
+	v.byID = map[uuid.UUID]*workspaceFacts{}
 	v.values = map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}
 	v.unread = map[uuid.UUID]unread{}
 }
 
 // of returns a copy of the facts about the workspace's latest build.
-func (v *verdicts) of(ws codersdk.Workspace) verdict {
+func (v *factCache) of(ws codersdk.Workspace) workspaceFacts {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if known := v.byID[ws.ID]; known != nil && known.build == ws.LatestBuild.ID {
 		return *known
 	}
-	return verdict{build: ws.LatestBuild.ID}
+	return workspaceFacts{build: ws.LatestBuild.ID}
 }
 
 // change modifies the facts about the workspace's latest build.
-func (v *verdicts) change(ws codersdk.Workspace, change func(*verdict)) {
+func (v *factCache) change(ws codersdk.Workspace, change func(*workspaceFacts)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known := v.byID[ws.ID]
 	if known == nil || known.build != ws.LatestBuild.ID {
-		known = &verdict{build: ws.LatestBuild.ID}
+		known = &workspaceFacts{build: ws.LatestBuild.ID}
 		v.byID[ws.ID] = known
 	}
 	change(known)
 }
 
-func (v *verdicts) forget(id uuid.UUID) {
+func (v *factCache) forget(id uuid.UUID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.byID, id)
 }
 
 // keep removes all facts about other workspaces and builds.
-func (v *verdicts) keep(workspaces, builds map[uuid.UUID]bool) {
+func (v *factCache) keep(workspaces, builds map[uuid.UUID]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for id := range v.byID {
@@ -136,7 +136,7 @@ func (b *Place) inspect(ctx context.Context, a fleet.Agent, at *place) (fleet.Wo
 // probe asks AgentAPI for the state of a running workspace.
 func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, error) {
 	if at.hasRunner() { // Coder checks the health of fleet-runner itself
-		b.verdict.change(at.ws, func(v *verdict) {
+		b.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
 			v.probed, v.state, v.reason, v.ready = b.config.Now(), fleet.StateRunning, "", true
 		})
 		return fleet.StateRunning, "", ctx.Err()
@@ -149,7 +149,7 @@ func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, erro
 	if err != nil {
 		return "", "", err
 	}
-	b.verdict.change(at.ws, func(v *verdict) {
+	b.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
 		v.probed, v.state, v.reason = b.config.Now(), state, reason
 		v.ready = v.ready || state == fleet.StateRunning
 	})
@@ -158,7 +158,7 @@ func (b *Place) probe(ctx context.Context, at *place) (fleet.State, string, erro
 
 // askReady asks AgentAPI whether the agent is ready.
 func (b *Place) askReady(ctx context.Context, at *place, facts agentapi.Facts) (fleet.State, string, error) {
-	before := b.verdict.of(at.ws).ready
+	before := b.workspaceFacts.of(at.ws).ready
 	ready, err := b.screens.Ready(ctx, facts, before, func() agentapi.Prompt {
 		_, spec, _ := b.roleAndSpec(ctx, at)
 		return agentapi.Prompt{Text: spec, Task: b.firstTask(ctx, at)}
@@ -194,9 +194,9 @@ func (b *Place) firstTask(ctx context.Context, at *place) bool {
 
 // values returns the parameters of the build.
 func (b *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
-	b.verdict.mu.Lock()
-	values, known := b.verdict.values[build]
-	b.verdict.mu.Unlock()
+	b.workspaceFacts.mu.Lock()
+	values, known := b.workspaceFacts.values[build]
+	b.workspaceFacts.mu.Unlock()
 	if known {
 		return values, ctx.Err()
 	}
@@ -206,9 +206,9 @@ func (b *Place) values(ctx context.Context, acc *account, build uuid.UUID) ([]co
 	if err != nil {
 		return nil, err
 	}
-	b.verdict.mu.Lock()
-	defer b.verdict.mu.Unlock()
-	b.verdict.values[build] = values
-	delete(b.verdict.unread, build)
+	b.workspaceFacts.mu.Lock()
+	defer b.workspaceFacts.mu.Unlock()
+	b.workspaceFacts.values[build] = values
+	delete(b.workspaceFacts.unread, build)
 	return values, nil
 }

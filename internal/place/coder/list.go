@@ -36,7 +36,7 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.lookAround(ctx, places); err != nil {
+	if err := b.refreshFacts(ctx, places); err != nil {
 		return nil, err
 	}
 	out := make([]fleet.Workspace, 0, len(places))
@@ -46,18 +46,18 @@ func (b *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	return out, ctx.Err()
 }
 
-// lodging is a workspace that hosts an agent.
-type lodging struct {
+// hostedWorkspace is a workspace that hosts an agent.
+type hostedWorkspace struct {
 	*place
-	project *project
-	name    string // of the agent
-	state   fleet.State
-	reason  string
-	verdict verdict
+	project        *project
+	name           string // of the agent
+	state          fleet.State
+	reason         string
+	workspaceFacts workspaceFacts
 }
 
 // places lists the workspaces that host agents.
-func (b *Place) places(ctx context.Context) ([]*lodging, error) {
+func (b *Place) places(ctx context.Context) ([]*hostedWorkspace, error) {
 	me, err := b.whoami(ctx)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (b *Place) places(ctx context.Context) ([]*lodging, error) {
 	for _, p := range projects {
 		byTemplate[p.template.ID] = p
 	}
-	var places []*lodging
+	var places []*hostedWorkspace
 	inUse, builds := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, ws := range all.Workspaces {
 		p := byTemplate[ws.TemplateID]
@@ -96,13 +96,13 @@ func (b *Place) places(ctx context.Context) ([]*lodging, error) {
 			b.config.Logger.WarnContext(ctx, "workspace without an owner, ignoring it", "workspace", ws.Name, "error", err)
 			continue
 		}
-		l := &lodging{place: &place{ws: ws, account: acc, Settings: p.Settings}, project: p, name: name}
+		l := &hostedWorkspace{place: &place{ws: ws, account: acc, Settings: p.Settings}, project: p, name: name}
 		l.state, l.reason = b.state(l.place)
-		l.verdict = b.verdict.of(ws)
+		l.workspaceFacts = b.workspaceFacts.of(ws)
 		places = append(places, l)
 		inUse[ws.ID], builds[ws.LatestBuild.ID] = true, true
 	}
-	b.verdict.keep(inUse, builds)
+	b.workspaceFacts.keep(inUse, builds)
 	return places, nil
 }
 
@@ -113,16 +113,16 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// lookAround refreshes facts that the list does not contain, the oldest first.
-func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
+// refreshFacts refreshes facts that the list does not contain, the oldest first.
+func (b *Place) refreshFacts(ctx context.Context, places []*hostedWorkspace) error {
 	now := b.config.Now()
-	var running, stale, quiet, missing []*lodging
+	var running, stale, quiet, missing []*hostedWorkspace
 	for _, l := range places {
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
 			switch {
-			case now.Sub(l.verdict.read) < metadataAge:
-			case l.hasRunner() && !l.verdict.read.IsZero() && b.working.rests(l.ws.ID, now):
+			case now.Sub(l.workspaceFacts.read) < metadataAge:
+			case l.hasRunner() && !l.workspaceFacts.read.IsZero() && b.activity.rests(l.ws.ID, now):
 				quiet = append(quiet, l)
 			default:
 				stale = append(stale, l)
@@ -132,13 +132,13 @@ func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
 			missing = append(missing, l)
 		}
 	}
-	oldest(running, func(l *lodging) time.Time { return l.verdict.probed })
-	oldest(quiet, func(l *lodging) time.Time { return l.verdict.read })
-	if len(quiet) > 0 && b.working.looks(now) {
+	oldest(running, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.probed })
+	oldest(quiet, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.read })
+	if len(quiet) > 0 && b.activity.looks(now) {
 		stale = append(stale, quiet[0])
 	}
-	oldest(stale, func(l *lodging) time.Time { return l.verdict.read })
-	oldest(missing, func(l *lodging) time.Time { return b.unreadValues(l.ws.LatestBuild.ID).at })
+	oldest(stale, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.read })
+	oldest(missing, func(l *hostedWorkspace) time.Time { return b.unreadValues(l.ws.LatestBuild.ID).at })
 
 	var mu sync.Mutex
 	var failure error
@@ -151,7 +151,7 @@ func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
 	}
 	var group sync.WaitGroup
 	slots := make(chan struct{}, listParallel)
-	each := func(list []*lodging, n int, do func(*lodging)) {
+	each := func(list []*hostedWorkspace, n int, do func(*hostedWorkspace)) {
 		for _, l := range list[:min(n, len(list))] {
 			group.Go(func() {
 				slots <- struct{}{}
@@ -162,24 +162,26 @@ func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
 			})
 		}
 	}
-	each(running, listProbes, func(l *lodging) {
+	each(running, listProbes, func(l *hostedWorkspace) {
 		if _, _, err := b.probe(ctx, l.place); err != nil && ctx.Err() == nil {
 			if isThrottled(err) {
 				note(err)
 				return
 			}
-			b.verdict.change(l.ws, func(v *verdict) { v.probed, v.state, v.reason = now, fleet.StateUnhealthy, fleet.PublicMessage(err) })
+			b.workspaceFacts.change(l.ws, func(v *workspaceFacts) {
+				v.probed, v.state, v.reason = now, fleet.StateUnhealthy, fleet.PublicMessage(err)
+			})
 		}
 	})
-	each(stale, listMetadata, func(l *lodging) { b.readMetadata(ctx, l.place) })
-	each(missing, listValues, func(l *lodging) {
+	each(stale, listMetadata, func(l *hostedWorkspace) { b.readMetadata(ctx, l.place) })
+	each(missing, listValues, func(l *hostedWorkspace) {
 		_, err := b.values(ctx, l.account, l.ws.LatestBuild.ID)
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case isThrottled(err):
 			note(err)
 		default:
-			b.verdict.notRead(l.ws.LatestBuild.ID, err, now)
+			b.workspaceFacts.notRead(l.ws.LatestBuild.ID, err, now)
 		}
 	})
 	group.Wait()
@@ -189,25 +191,25 @@ func (b *Place) lookAround(ctx context.Context, places []*lodging) error {
 	return failure
 }
 
-func oldest(list []*lodging, at func(*lodging) time.Time) {
-	slices.SortStableFunc(list, func(a, b *lodging) int { return cmp.Compare(at(a).UnixNano(), at(b).UnixNano()) })
+func oldest(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
+	slices.SortStableFunc(list, func(a, b *hostedWorkspace) int { return cmp.Compare(at(a).UnixNano(), at(b).UnixNano()) })
 }
 
 // unreadValues returns why the parameters of the build could not be read; nil if they are known. The error is nil if no
 // attempt was made yet.
 func (b *Place) unreadValues(build uuid.UUID) *unread {
-	b.verdict.mu.Lock()
-	defer b.verdict.mu.Unlock()
-	if _, ok := b.verdict.values[build]; ok {
+	b.workspaceFacts.mu.Lock()
+	defer b.workspaceFacts.mu.Unlock()
+	if _, ok := b.workspaceFacts.values[build]; ok {
 		return nil
 	}
-	u := b.verdict.unread[build]
+	u := b.workspaceFacts.unread[build]
 	return &u
 }
 
 // notRead records a failed read of the build's parameters. If Coder did not answer at all, the next listings try again
 // before the failure counts.
-func (v *verdicts) notRead(build uuid.UUID, err error, now time.Time) {
+func (v *factCache) notRead(build uuid.UUID, err error, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	u := v.unread[build]
@@ -219,12 +221,12 @@ func (v *verdicts) notRead(build uuid.UUID, err error, now time.Time) {
 
 // listed returns the workspace for List. It has no name until its parameters were read, so that it is not imported
 // before. If they cannot be read, it has no role, and a reason.
-func (b *Place) listed(ctx context.Context, l *lodging) fleet.Workspace {
+func (b *Place) listed(ctx context.Context, l *hostedWorkspace) fleet.Workspace {
 	w := fleet.Workspace{
 		ID: l.ws.ID.String(), AgentUID: b.known.agent(l.ws.ID), Owner: l.ws.OwnerName, Project: l.project.Name,
 		State: l.state, Reason: l.reason, Location: b.location(l.ws), CreatedAt: l.ws.CreatedAt,
 	}
-	if v := b.verdict.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {
+	if v := b.workspaceFacts.of(l.ws); w.State == fleet.StateRunning && !v.probed.IsZero() {
 		w.State, w.Reason = v.state, v.reason
 	}
 	u := b.unreadValues(l.ws.LatestBuild.ID)

@@ -13,9 +13,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestListJudgesEachWorkspaceByItself makes Coder hide a part of one of two workspaces. Both are listed, the other one
+// TestListIsolatesProblems makes Coder hide a part of one of two workspaces. Both are listed, the other one
 // is complete, and the missing part is reported and read later.
-func TestListJudgesEachWorkspaceByItself(t *testing.T) {
+func TestListIsolatesProblems(t *testing.T) {
 	t.Parallel()
 	badTemplate, badVersion := uuid.New(), uuid.New()
 	for name, c := range map[string]struct {

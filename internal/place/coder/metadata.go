@@ -28,7 +28,7 @@ func (b *Place) readMetadata(ctx context.Context, at *place) {
 	for _, item := range items {
 		found[item.Description.Key] = strings.TrimSpace(item.Result.Value)
 	}
-	b.verdict.change(at.ws, func(v *verdict) {
+	b.workspaceFacts.change(at.ws, func(v *workspaceFacts) {
 		v.read = b.config.Now()
 		if err == nil {
 			v.metadata = found
@@ -68,7 +68,7 @@ func (b *Place) askMetadata(ctx context.Context, at *place) ([]codersdk.Workspac
 // metadata returns the agent's metadata under Fleet's keys; nil if they are unknown. They depend only on Coder's
 // answers, so that every caller sees the same.
 func (b *Place) metadata(ctx context.Context, at *place) map[string]string {
-	found := b.verdict.of(at.ws).metadata
+	found := b.workspaceFacts.of(at.ws).metadata
 	if found == nil {
 		return nil
 	}

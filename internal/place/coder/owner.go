@@ -25,18 +25,18 @@ const (
 type owners struct {
 	mu     sync.Mutex
 	me     string // name of the user of Fleet's own token; empty: not known yet
-	minted map[string]*minted
+	tokens map[string]*ownerToken
 }
 
-// minted is a token that Fleet created for an owner. It is kept in memory only.
-type minted struct {
+// ownerToken is a token that Fleet created for an owner. It is kept in memory only.
+type ownerToken struct {
 	mu      sync.Mutex
 	account *account
 	key     string
 	expires time.Time
 }
 
-func (o *owners) init() { o.minted = map[string]*minted{} }
+func (o *owners) init() { o.tokens = map[string]*ownerToken{} }
 
 // whoami returns the name of the Coder user of Fleet's own token.
 func (b *Place) whoami(ctx context.Context) (string, error) {
@@ -79,17 +79,17 @@ func (b *Place) accountOf(user string) (*account, error) {
 	if user == "" {
 		return nil, fleet.Errorf(fleet.ReasonPermissionDenied, "the agent has no owner in Coder")
 	}
-	m := o.minted[user]
+	m := o.tokens[user]
 	if m == nil {
-		m = &minted{}
+		m = &ownerToken{}
 		m.account = b.newAccount(func(ctx context.Context) (string, error) { return b.mint(ctx, user, m) })
-		o.minted[user] = m
+		o.tokens[user] = m
 	}
 	return m.account, nil
 }
 
 // mint returns a token of the user. It creates a new one if the old one expires soon.
-func (b *Place) mint(ctx context.Context, user string, m *minted) (string, error) {
+func (b *Place) mint(ctx context.Context, user string, m *ownerToken) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := b.config.Now()
@@ -124,8 +124,8 @@ func (b *Place) revoke(ctx context.Context, user, key string) {
 
 func (o *owners) close(b *Place) {
 	o.mu.Lock()
-	all := o.minted
-	o.minted = map[string]*minted{}
+	all := o.tokens
+	o.tokens = map[string]*ownerToken{}
 	o.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), revokeTime)
 	defer cancel()

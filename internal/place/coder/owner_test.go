@@ -33,9 +33,9 @@ func TestOwnerPrincipal(t *testing.T) {
 	t.Cleanup(func() {
 		_, err := b.Delete(context.Background(), a)
 		require.NoError(t, err)
-		require.Positive(t, minted(t, admin))
+		require.Positive(t, countTokens(t, admin))
 		require.NoError(t, b.Close())
-		require.Zero(t, minted(t, admin), "tokens are revoked")
+		require.Zero(t, countTokens(t, admin), "tokens are revoked")
 	})
 	w, err := b.Provision(t.Context(), a)
 	require.NoError(t, err)
@@ -57,8 +57,8 @@ func TestOwnerPrincipal(t *testing.T) {
 	require.Error(t, err)
 }
 
-// minted returns the number of alice's tokens that Fleet created.
-func minted(t *testing.T, admin string) int {
+// countTokens returns the number of alice's tokens that Fleet created.
+func countTokens(t *testing.T, admin string) int {
 	r, err := http.NewRequest(http.MethodGet, os.Getenv("CODER_URL")+"/api/v2/users/alice/keys/tokens", nil)
 	require.NoError(t, err)
 	r.Header.Set("Coder-Session-Token", admin)

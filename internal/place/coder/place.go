@@ -15,20 +15,20 @@ import (
 
 // Place runs agents in a Coder deployment. It implements fleet.Place.
 type Place struct {
-	config Config
-	url    *url.URL
-	gate   *gate
-	self   *account
-	close  func()
+	config   Config
+	url      *url.URL
+	throttle *throttle
+	self     *account
+	close    func()
 
-	catalog catalog
-	owners  owners
-	known   known
-	verdict verdicts
-	working working
-	batch   batch
-	remotes remote.Clients    // of fleet-runners in workspaces
-	screens *agentapi.Runners // of workspaces without fleet-runner
+	catalog        catalog
+	owners         owners
+	known          known
+	workspaceFacts factCache
+	activity       activity
+	batch          batch
+	remotes        remote.Clients    // of fleet-runners in workspaces
+	screens        *agentapi.Runners // of workspaces without fleet-runner
 
 	// bound limits the streams of runners, which then use JSON; 0 except in tests that record or replay.
 	bound time.Duration
@@ -52,13 +52,13 @@ func New(c Config) (*Place, error) {
 		t := newTransport()
 		base, b.close = t, t.CloseIdleConnections
 	}
-	b.gate = &gate{base: base, now: c.Now, wait: wait}
+	b.throttle = &throttle{base: base, now: c.Now, wait: wait}
 	b.self = b.newAccount(c.Token)
 	b.screens = agentapi.New(agentapi.Config{Now: c.Now, Wait: wait})
 	b.catalog.init()
 	b.owners.init()
 	b.known.init()
-	b.verdict.init()
+	b.workspaceFacts.init()
 	b.batch.init()
 	return b, nil
 }

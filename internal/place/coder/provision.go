@@ -47,13 +47,13 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 		b.config.Logger.InfoContext(ctx, "workspace created", "workspace", ws.Name, "owner", ws.OwnerName)
 		return b.inspect(ctx, a, b.place(ws, acc))
 	case conflict(err):
-		return b.taken(ctx, a, p, user, acc, err)
+		return b.handleNameConflict(ctx, a, p, user, acc, err)
 	}
-	return fleet.Workspace{}, b.blame(ctx, p, err)
+	return fleet.Workspace{}, b.nameField(ctx, p, err)
 }
 
-// blame adds the agent's field to an error in which Coder names the parameter that was set from it.
-func (b *Place) blame(ctx context.Context, p *project, err error) error {
+// nameField adds the agent's field to an error in which Coder names the parameter that was set from it.
+func (b *Place) nameField(ctx context.Context, p *project, err error) error {
 	var e *fleet.Error
 	if !errors.As(err, &e) || e.Field == "" {
 		return err
@@ -97,8 +97,8 @@ func (b *Place) createRequest(ctx context.Context, a fleet.Agent, p *project) (c
 	return request, nil
 }
 
-// taken handles a name that another workspace already has.
-func (b *Place) taken(ctx context.Context, a fleet.Agent, p *project, user string, acc *account, cause error) (fleet.Workspace, error) {
+// handleNameConflict handles a name that another workspace already has.
+func (b *Place) handleNameConflict(ctx context.Context, a fleet.Agent, p *project, user string, acc *account, cause error) (fleet.Workspace, error) {
 	name := p.prefix() + a.Name
 	ws, err := b.byName(ctx, user, acc, name)
 	switch {

@@ -29,8 +29,8 @@ func (p *place) hasRunner() bool {
 	return app != nil && app.Slug == runnerSlug
 }
 
-// isBare reports whether Coder shows no usable app of the workspace, for example while it is stopped.
-func (p *place) isBare() bool {
+// hasNoApp reports whether Coder shows no usable app of the workspace, for example while it is stopped.
+func (p *place) hasNoApp() bool {
 	_, app := p.agent()
 	return app == nil
 }
@@ -41,7 +41,7 @@ func (b *Place) remote(a fleet.Agent, at *place) (fleet.Runner, error) {
 	if at == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
 	}
-	if at.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || at.isBare() {
+	if at.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || at.hasNoApp() {
 		if err := b.offline(a, at); err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ func (w runner) find(ctx context.Context) (fleet.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	if at == nil || at.hasRunner() || at.isBare() {
+	if at == nil || at.hasRunner() || at.hasNoApp() {
 		return w.place.remote(w.agent, at)
 	}
 	return w.screen(at), nil
@@ -69,7 +69,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	switch {
 	case at == nil:
 		return failed("its workspace was deleted"), nil
-	case at.hasRunner(), known && at.isBare():
+	case at.hasRunner(), known && at.hasNoApp():
 		if !known {
 			from = ""
 		}
@@ -131,7 +131,7 @@ func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 		return nil, false, err
 	case at == nil:
 		return nil, false, fleet.Errorf(fleet.ReasonChangesNotFound, "what the tasks of the agent %q changed was deleted with its workspace", w.agent.Name)
-	case !at.hasRunner() && !at.isBare():
+	case !at.hasRunner() && !at.hasNoApp():
 		return w.screen(at).Patch(ctx, c, path, offset, limit)
 	}
 	next, err := w.place.remote(w.agent, at)

@@ -27,7 +27,7 @@ func (s screen) Facts() agentapi.Facts {
 func (b *Place) facts(at *place) agentapi.Facts {
 	build := at.ws.LatestBuild
 	f := agentapi.Facts{
-		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, Ahead: b.gate.ahead(),
+		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, Ahead: b.throttle.ahead(),
 		HTTP: &http.Client{Transport: agentProxy{at.account}, CheckRedirect: at.account.http.CheckRedirect},
 	}
 	f.Ended, _ = b.ended(at)

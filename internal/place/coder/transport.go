@@ -36,8 +36,8 @@ type tokenError struct{ error }
 
 func (e tokenError) Unwrap() error { return e.error }
 
-// gate passes all requests to a deployment. It respects the rate limit, and measures the difference between the clocks.
-type gate struct {
+// throttle passes all requests to a deployment. It respects the rate limit, and measures the difference between the clocks.
+type throttle struct {
 	base http.RoundTripper
 	now  func() time.Time
 	wait func(context.Context, time.Duration) error
@@ -61,7 +61,7 @@ func newTransport() *http.Transport {
 }
 
 // roundTrip sends the request. It retries a read once if there was no answer.
-func (g *gate) roundTrip(r *http.Request) (*http.Response, error) {
+func (g *throttle) roundTrip(r *http.Request) (*http.Response, error) {
 	if err := g.open(); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func again(res *http.Response, err error) bool {
 }
 
 // open reports whether requests may be sent.
-func (g *gate) open() error {
+func (g *throttle) open() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if left := g.until.Sub(g.now()); left > 0 {
@@ -108,7 +108,7 @@ func (g *gate) open() error {
 }
 
 // close stops requests for the time that Coder asked for.
-func (g *gate) close(retryAfter string) error {
+func (g *throttle) close(retryAfter string) error {
 	after := 5 * time.Second
 	if n, err := strconv.Atoi(retryAfter); err == nil && n > 0 {
 		after = min(time.Duration(n)*time.Second, maxThrottle)
@@ -122,7 +122,7 @@ func (g *gate) close(retryAfter string) error {
 }
 
 // read updates the skew from the answer's date.
-func (g *gate) read(res *http.Response) {
+func (g *throttle) read(res *http.Response) {
 	if strings.HasPrefix(res.Request.URL.Path, "/@") {
 		return // the date is from an agent's clock
 	}
@@ -133,7 +133,7 @@ func (g *gate) read(res *http.Response) {
 }
 
 // ahead returns how far Coder's clock is ahead of Fleet's.
-func (g *gate) ahead() time.Duration {
+func (g *throttle) ahead() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.skew
@@ -141,14 +141,14 @@ func (g *gate) ahead() time.Duration {
 
 // account is a Coder user as whom Fleet sends requests.
 type account struct {
-	gate  *gate
-	token func(context.Context) (string, error)
-	http  *http.Client
-	sdk   *codersdk.Client
+	throttle *throttle
+	token    func(context.Context) (string, error)
+	http     *http.Client
+	sdk      *codersdk.Client
 }
 
 func (b *Place) newAccount(token func(context.Context) (string, error)) *account {
-	a := &account{gate: b.gate, token: token}
+	a := &account{throttle: b.throttle, token: token}
 	a.http = &http.Client{
 		Transport: a,
 		// Without a valid token Coder redirects to its login page.
@@ -166,7 +166,7 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r = r.Clone(r.Context())
 	r.Header.Set(codersdk.SessionTokenHeader, token)
-	return a.gate.roundTrip(r)
+	return a.throttle.roundTrip(r)
 }
 
 // drain reads a limited rest of an answer, so that its connection can be reused.

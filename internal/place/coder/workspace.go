@@ -80,7 +80,7 @@ func (b *Place) madeFor(a fleet.Agent, p *project, ws codersdk.Workspace) bool {
 	if other := b.known.agent(ws.ID); other != "" {
 		return other == a.UID
 	}
-	return ws.TemplateID == p.template.ID && !ws.CreatedAt.Before(a.CreatedAt.Add(b.gate.ahead()-createSkew))
+	return ws.TemplateID == p.template.ID && !ws.CreatedAt.Before(a.CreatedAt.Add(b.throttle.ahead()-createSkew))
 }
 
 func (b *Place) byName(ctx context.Context, user string, acc *account, name string) (*codersdk.Workspace, error) {
@@ -251,11 +251,11 @@ func (b *Place) agentState(p *place) (fleet.State, string) {
 	if agent == nil {
 		return fleet.StateUnhealthy, "its workspace has no agent: the template needs a coder_agent"
 	}
-	since := b.config.Now().Add(b.gate.ahead())
+	since := b.config.Now().Add(b.throttle.ahead())
 	if done := p.ws.LatestBuild.Job.CompletedAt; done != nil {
 		since = *done
 	}
-	age := b.config.Now().Add(b.gate.ahead()).Sub(since)
+	age := b.config.Now().Add(b.throttle.ahead()).Sub(since)
 	switch agent.Status {
 	case codersdk.WorkspaceAgentConnected:
 	case codersdk.WorkspaceAgentConnecting:

@@ -62,7 +62,7 @@ func TestACP(t *testing.T) {
 		require.Contains(t, o.Reason, reason)
 	}
 	_, o = w.do(w.agent("v2"), "say x")
-	require.Contains(t, o.Reason, "speaks version 2 of the Agent Client Protocol, and Fleet speaks version 1")
+	require.Contains(t, o.Reason, "speaks version 2 of the Agent Client Protocol, but Fleet speaks version 1")
 }
 
 // TestACPRecipe checks that an agent without a project may do only what its recipe allows.

@@ -19,7 +19,7 @@ func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	one := func(p local.Project) []local.Project { p.Name = "p"; return []local.Project{p} }
 	for want, c := range map[string]local.Config{
-		"Dir and ShimCommand are required":                             {ShimCommand: nil, Projects: nil},
+		"Dir and ShimCommand are required":              {ShimCommand: nil, Projects: nil},
 		"needs a name":                                  {Projects: []local.Project{{Name: "../p"}}},
 		"two projects named":                            {Projects: []local.Project{{Name: "p"}, {Name: "P"}}},
 		`no driver "perl"`:                              {Projects: one(local.Project{Driver: "perl"})},
@@ -35,7 +35,7 @@ func TestConfigErrors(t *testing.T) {
 		"timeout must not be negative":                  {Projects: one(local.Project{Timeout: -1})},
 		"role 1 needs a name":                           {Projects: one(local.Project{Roles: []local.Role{{}}})},
 		`two roles named "A"`:                           {Projects: one(local.Project{Roles: []local.Role{{Name: "a"}, {Name: "A"}}})},
-		"2 roles are the default":                       {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Default: true}, {Name: "b", Default: true}}})},
+		"2 roles have default set":                      {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Default: true}, {Name: "b", Default: true}}})},
 		"both prompt and prompt_file":                   {Projects: one(local.Project{Roles: []local.Role{{Name: "a", Prompt: "x", PromptFile: "y"}}})},
 		"prompt_file of role":                           {Projects: one(local.Project{Roles: []local.Role{{Name: "a", PromptFile: "/no/such/file"}}})},
 		`pass_env: "FLEET_TOKEN" is reserved for Fleet`: {PassEnv: []string{"FLEET_TOKEN"}},

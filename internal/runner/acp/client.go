@@ -16,34 +16,34 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// Times that requests may take. Only the prompt may take as long as it likes: the supervisor of the run ends it.
+// Time limits of requests. The prompt has none: the supervisor of the run ends it.
 var (
-	startTime   = 90 * time.Second // the first answer, of a program that may have to unpack itself
+	startTime   = 90 * time.Second // for the first answer of a program, which may have to unpack itself
 	requestTime = 90 * time.Second
-	cancelTime  = 3 * time.Second // until the turn that was cancelled has ended
+	cancelTime  = 3 * time.Second // until a cancelled turn has ended
 )
 
-// client speaks with the program.
+// client is connected to the program.
 type client struct {
-	job     *Job
-	out     *output
-	program *program
-	wire    *wire
-	conn    *acp.Connection
-	dir     string
-	stop    <-chan struct{} // closed when the run is to end
-	version string          // of the program, as it says
+	job        *Job
+	out        *output
+	program    *program
+	lineReader *lineReader
+	conn       *acp.Connection
+	dir        string
+	stop       <-chan struct{} // closed when the run must end
+	version    string          // of the program, as it reports it
 
 	mu      sync.Mutex
 	session string
-	quiet   bool            // what the program reports is of the past: it repeats the session
-	past    int             // how many such reports came
-	calls   map[string]call // tool calls that were announced
+	quiet   bool            // the program repeats the session; its reports are ignored
+	past    int             // number of ignored reports
+	calls   map[string]call // announced tool calls
 	cancel  bool            // the turn is being cancelled
-	asking  int             // permissions that wait for their answer
+	asking  int             // number of open requests for permission
 }
 
-// run runs the job. When the context ends, it cancels the turn and ends the program; that is no error.
+// run executes the job. When the context ends, it cancels the turn, ends the program and returns no error.
 func run(ctx context.Context, j *Job, out *output) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -55,22 +55,22 @@ func run(ctx context.Context, j *Job, out *output) error {
 		return err
 	}
 	c := &client{job: j, out: out, program: p, dir: dir, stop: ctx.Done(), calls: map[string]call{}}
-	c.wire = &wire{lines: bufio.NewReader(p.out), update: c.update}
-	c.conn = acp.NewConnection(c.handle, p.stdin, c.wire)
-	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // what it would say has the agent's texts in it
+	c.lineReader = &lineReader{lines: bufio.NewReader(p.out), update: c.update}
+	c.conn = acp.NewConnection(c.handle, p.stdin, c.lineReader)
+	c.conn.SetLogger(slog.New(slog.DiscardHandler)) // its messages contain the agent's texts
 	in := openMessages(j.Messages)
 	err = c.work(ctx, in)
 	in.close()
 	patience := closeTime
 	if ctx.Err() != nil {
-		patience = 0 // it has had its time
+		patience = 0 // it had enough time
 		err = nil
 	}
 	p.end(patience)
 	return err
 }
 
-// work begins a session and gives it the prompt, and after that the messages that came meanwhile.
+// work starts a session and sends it the prompt, and afterwards the messages that arrived meanwhile.
 func (c *client) work(ctx context.Context, in *messages) error {
 	caps, err := c.initialize(ctx)
 	if err != nil {
@@ -94,10 +94,10 @@ func (c *client) work(ctx context.Context, in *messages) error {
 	return nil
 }
 
-// Lost tells an agent that it has had another conversation.
+// Lost tells an agent that its earlier conversation is lost.
 const Lost = "(The conversation that you had before could not be restored. This is a new conversation.)\n\n"
 
-// name is what the program is called in errors.
+// name returns the name of the program for errors.
 func (c *client) name() string {
 	name := filepath.Base(c.job.Argv[0])
 	if c.version != "" {
@@ -106,7 +106,7 @@ func (c *client) name() string {
 	return name
 }
 
-// tested says which version is known to work.
+// tested returns a text about the version that is known to work.
 func (c *client) tested() string {
 	if c.job.Tested == "" {
 		return ""
@@ -114,7 +114,7 @@ func (c *client) tested() string {
 	return "; tested with " + c.job.Tested
 }
 
-// request sends a request and waits for its answer within the time. Its error says what went wrong in words.
+// request sends a request and waits for its answer within the limit. Its error is for people.
 func request[T any](ctx context.Context, c *client, limit time.Duration, method string, params any) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
@@ -135,15 +135,15 @@ func request[T any](ctx context.Context, c *client, limit time.Duration, method 
 
 var errSlow = errors.New("the program is too slow")
 
-// said is what the program put out that is not of the protocol.
+// said returns the program's last output that is not part of the protocol.
 func (c *client) said() string {
-	if s := c.wire.strange(); s != "" {
+	if s := c.lineReader.strange(); s != "" {
 		return fmt.Sprintf("; it said %q", s)
 	}
 	return ""
 }
 
-// gone is the error of a program that has closed its output.
+// gone returns the error of a program that has closed its output.
 func (c *client) gone() error {
 	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
@@ -159,7 +159,7 @@ func (c *client) gone() error {
 	return fmt.Errorf("%s %s before it had answered%s%s", c.name(), how, c.said(), c.tested())
 }
 
-// failure is an error that the program answered with, in words.
+// failure describes an error with which the program answered.
 func (c *client) failure(doing string, err error) error {
 	var r *acp.RequestError
 	if !errors.As(err, &r) {
@@ -168,7 +168,7 @@ func (c *client) failure(doing string, err error) error {
 	return fmt.Errorf("%s: %s: %s", c.name(), doing, words(r))
 }
 
-// words returns the message of the error, with what the program gives as its details.
+// words returns the message of the error with its details.
 func words(r *acp.RequestError) string {
 	text := r.Message
 	if m, ok := r.Data.(map[string]any); ok {
@@ -184,12 +184,12 @@ func words(r *acp.RequestError) string {
 	return text
 }
 
-// handle answers what the program asks.
+// handle answers the program's requests.
 func (c *client) handle(ctx context.Context, method string, params json.RawMessage) (any, *acp.RequestError) {
 	if method == acp.ClientMethodSessionRequestPermission {
 		return c.permission(ctx, params)
 	}
-	// Files and terminals were not offered, and questions nobody can answer.
+	// Files and terminals were not offered, and nobody can answer questions here.
 	return nil, acp.NewMethodNotFound(method)
 }
 
@@ -234,7 +234,7 @@ func (c *client) update(params json.RawMessage) {
 	}
 }
 
-// turn gives the session a prompt and waits until the turn has ended.
+// turn sends a prompt to the session and waits until the turn has ended.
 func (c *client) turn(ctx context.Context, prompt string) error {
 	c.out.write(Line{Type: LineState, State: StateRunning})
 	type reply struct {
@@ -254,7 +254,7 @@ func (c *client) turn(ctx context.Context, prompt string) error {
 			} `json:"quota"`
 		} `json:"_meta"`
 	}
-	// Cancelling a prompt is a message of its own, after which the program still answers the prompt.
+	// A prompt is cancelled by a notification, after which the program still answers the prompt.
 	turn, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	patience := cancelTime

@@ -15,7 +15,7 @@ import (
 	"fleet/internal/runner/acp/acptest"
 )
 
-// TestMain makes the test binary an agent program too, if it is asked to.
+// TestMain lets the test binary also act as an agent program.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "peer" {
 		acptest.Peer(os.Args[2])
@@ -24,13 +24,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play runs the job with the scripted program, and returns what came out of it.
+// play runs the job with the scripted program, and returns its lines.
 func play(t *testing.T, how string, change func(*Job), prompt ...string) (lines []Line, err error) {
 	t.Helper()
 	return playUntil(t.Context(), t, how, change, nil, prompt...)
 }
 
-// playUntil is play with a function that sees each line as it comes.
+// playUntil is play with a function that is called for each line.
 func playUntil(ctx context.Context, t *testing.T, how string, change func(*Job), see func(Line), prompt ...string) (lines []Line, err error) {
 	t.Helper()
 	self, err := os.Executable()
@@ -134,7 +134,7 @@ func TestSession(t *testing.T) {
 		require.Equal(t, Line{Type: LineSession, Session: "s1", Text: "no such session"}, of(lines, LineSession)[0])
 		require.Equal(t, "all anew", said(lines))
 	}
-	// A session that cannot be continued yet is waited for.
+	// A session that cannot be continued yet is awaited.
 	begun := time.Now()
 	lines, err := play(t, "load", func(j *Job) {
 		old("s1")(j)
@@ -157,11 +157,11 @@ func TestModel(t *testing.T) {
 	_, err = play(t, "plain", func(j *Job) { j.Model = "huge" }, "say ok")
 	require.ErrorContains(t, err, `7.0 has no model "huge": it has small, large`)
 	_, err = play(t, "plain", func(j *Job) { j.Mode = "plan" }, "say ok")
-	require.ErrorContains(t, err, `lets nobody choose its mode`)
+	require.ErrorContains(t, err, `does not support choosing its mode`)
 	_, err = play(t, "plain", func(j *Job) { j.Mode = AcceptEdits }, "say ok")
 	require.NoError(t, err)
 	_, err = play(t, "plain", func(j *Job) { j.Servers = []Server{{Name: "tracker", Type: "http", URL: "http://x"}} }, "say ok")
-	require.ErrorContains(t, err, `takes no MCP servers over HTTP, such as "tracker"`)
+	require.ErrorContains(t, err, `does not support MCP servers over HTTP, such as "tracker"`)
 }
 
 func TestLogin(t *testing.T) {
@@ -173,7 +173,7 @@ func TestLogin(t *testing.T) {
 	require.ErrorContains(t, err, "it knows A browser, A key")
 }
 
-// TestOtherProtocol checks that a program that speaks something else is told apart, and cannot hang the run.
+// TestOtherProtocol checks that a program with another protocol is recognised and cannot block the run.
 func TestOtherProtocol(t *testing.T) {
 	defer func(d time.Duration) { startTime = d }(startTime)
 	startTime = 200 * time.Millisecond
@@ -181,7 +181,7 @@ func TestOtherProtocol(t *testing.T) {
 	require.ErrorContains(t, err, "did not answer initialize within 200ms; tested with 6.0")
 	startTime = time.Minute
 	for how, want := range map[string]string{
-		"v2":      "7.0 speaks version 2 of the Agent Client Protocol, and Fleet speaks version 1; tested with 6.0",
+		"v2":      "7.0 speaks version 2 of the Agent Client Protocol, but Fleet speaks version 1; tested with 6.0",
 		"garbage": `ended by itself before it had answered; it said "unknown command \"acp\""; tested with 6.0`,
 		"refuse":  "refused the Agent Client Protocol, version 1: no such method; tested with 6.0",
 	} {
@@ -221,7 +221,7 @@ func TestCancel(t *testing.T) {
 		require.Equal(t, []string{LineTurn, "cancelled"}, []string{last.Type, last.StopReason}, how)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // before anything has begun
+	cancel() // before anything has started
 	_, err := playUntil(ctx, t, "silent", nil, nil, "say x")
 	require.NoError(t, err)
 }

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Job is what Main is told to do. It holds the headers of MCP servers, so it lives in a file that goes with the run.
+// Job is the input of Main. It holds headers of MCP servers, so its file is removed with the run.
 type Job struct {
 	Argv    []string `json:"argv"`              // the program and its arguments
-	Tested  string   `json:"tested,omitempty"`  // the version of the program that this was tested with
+	Tested  string   `json:"tested,omitempty"`  // the version of the program with which Fleet was tested
 	Session string   `json:"session,omitempty"` // the session to continue; empty: a new one
-	// NotBefore is when the session can be continued at the earliest; zero: at once.
+	// NotBefore is the earliest time at which the session can be continued; zero: at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	First     string    `json:"first"`           // the prompt that begins a session: all that the agent is told
-	Prompt    string    `json:"prompt"`          // the prompt that continues one
+	First     string    `json:"first"`           // the prompt for a new session, with all instructions
+	Prompt    string    `json:"prompt"`          // the prompt for an existing session
 	Model     string    `json:"model,omitempty"` // empty: the program's own choice
-	Mode      string    `json:"mode,omitempty"`  // of permissions, as the program calls it; empty: its own choice
+	Mode      string    `json:"mode,omitempty"`  // mode of permissions, by the program's name for it; empty: its own choice
 	Servers   []Server  `json:"servers,omitempty"`
 	Policy    Policy    `json:"policy"`
-	Ask       string    `json:"ask,omitempty"`      // the run's directory, where what Policy does not decide is asked; empty: it is denied
-	Messages  int       `json:"messages,omitempty"` // the file descriptor that messages come from; 0: none
+	Ask       string    `json:"ask,omitempty"`      // the run's directory, for questions that Policy does not decide; empty: they are denied
+	Messages  int       `json:"messages,omitempty"` // the file descriptor for messages; 0: none
 }
 
-// Server is an MCP server that the program connects to.
+// Server is an MCP server to which the program connects.
 type Server struct {
 	Name    string            `json:"name"`
 	Type    string            `json:"type"` // stdio, http or sse

@@ -10,18 +10,18 @@ import (
 
 // Types of lines.
 const (
-	LineAgent      = "agent"      // the program has said who it is: Name, Version
-	LineSession    = "session"    // the session has begun: Session, Resumed, Text if it is not the one that was asked for
+	LineAgent      = "agent"      // the program has introduced itself: Name, Version
+	LineSession    = "session"    // the session has started: Session, Resumed, and Text if it is not the requested one
 	LineState      = "state"      // the turn's state has changed: State
-	LineText       = "text"       // the agent writes: Text, a piece of the message ID
-	LineThought    = "thought"    // the agent thinks: Text, a piece of the message ID
-	LineUpdate     = "update"     // the program reported something: Update, as the protocol has it
-	LinePermission = "permission" // a permission was asked for and answered: ID, Title, Allowed, Text says why
+	LineText       = "text"       // a piece of the message ID: Text
+	LineThought    = "thought"    // a piece of the agent's thoughts in the message ID: Text
+	LineUpdate     = "update"     // an update of the program: Update, in the protocol's format
+	LinePermission = "permission" // a request for permission was answered: ID, Title, Allowed, Text with the reason
 	LineTurn       = "turn"       // a turn has ended: StopReason, Usage
 	LineError      = "error"      // the run has failed: Text
 )
 
-// The states of a turn.
+// States of a turn.
 const (
 	StateRunning        = "running"
 	StateIdle           = "idle"
@@ -45,28 +45,27 @@ type Line struct {
 	Text       string          `json:"text,omitempty"`
 }
 
-// Usage is what a turn used of the model, where the program says it. What was read from or written to a cache is part of
-// the input.
+// Usage is the usage of a turn, if the program reports it. The input includes tokens read from or written to a cache.
 type Usage struct {
 	Input  int64 `json:"input"`
 	Output int64 `json:"output"`
 }
 
-// output writes lines. Texts come in small pieces, which are put together for a moment.
+// output writes lines. It collects small pieces of text for a moment.
 type output struct {
 	mu    sync.Mutex
 	to    io.Writer
-	held  Line        // a text that is held back; its Text is empty: none
-	timer *time.Timer // writes it
+	held  Line        // a text that is held back; none if its Text is empty
+	timer *time.Timer // writes the text that is held back
 }
 
-// How long a text is held back, and how much of it.
+// How long a text is held back, and its maximum size.
 const (
 	holdTime = 300 * time.Millisecond
 	holdSize = 4 << 10
 )
 
-// text takes a piece of a text.
+// text adds a piece of a text.
 func (o *output) text(l Line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,8 +108,8 @@ func (o *output) write(l Line) {
 
 func (o *output) put(l Line) {
 	b, err := json.Marshal(l)
-	if err != nil { // an update that is not JSON, which the connection does not let through
+	if err != nil { // the update is not JSON, which the connection prevents
 		return
 	}
-	_, _ = o.to.Write(append(b, '\n')) // a supervisor that is gone has ended the run
+	_, _ = o.to.Write(append(b, '\n')) // if the supervisor is gone, the run has ended
 }

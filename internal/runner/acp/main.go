@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Main runs the job in the file args[0] in the current directory, and returns the exit code: 0 when every turn has ended
-// well or was cancelled.
+// Main executes the job in the file args[0] in the current directory. It returns the exit code, which is 0 if every
+// turn ended normally or was cancelled.
 func Main(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "the ACP client takes the file of a job; it is started by Fleet, not by people")
@@ -40,19 +40,19 @@ func Main(args []string) int {
 	return 0
 }
 
-// messages reads the messages of the run until there are none any more.
+// messages reads the messages of the run.
 type messages struct {
 	file *os.File
 	got  chan string
 }
 
-// openMessages returns the messages that come from the file descriptor; 0: there are none.
+// openMessages returns the messages from the file descriptor; none if it is 0.
 func openMessages(fd int) *messages {
 	m := &messages{got: make(chan string, 256)}
 	if fd == 0 {
 		return m
 	}
-	syscall.CloseOnExec(fd)           // it is not the program's
+	syscall.CloseOnExec(fd)           // the program must not inherit it
 	_ = syscall.SetNonblock(fd, true) // so that Close ends a Read
 	m.file = os.NewFile(uintptr(fd), "messages")
 	go m.read(m.file)
@@ -72,7 +72,7 @@ func (m *messages) read(from io.Reader) {
 	}
 }
 
-// next returns a message that has come; false: there is none.
+// next returns a message that has arrived; false if there is none.
 func (m *messages) next() (string, bool) {
 	select {
 	case text := <-m.got:

@@ -17,8 +17,8 @@ type option struct {
 	Name string `json:"name"`
 }
 
-// permission answers a request for a permission, of the agent or of one that it started. It always answers, since a
-// program waits for it without end.
+// permission answers a request for permission, of the agent or of an agent that it started. It always answers, because
+// the program waits without a limit.
 func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *acp.RequestError) {
 	var p struct {
 		Options []option `json:"options"`
@@ -49,7 +49,7 @@ func (c *client) permission(ctx context.Context, params json.RawMessage) (any, *
 	return outcome(choose(p.Options, allowed)), nil
 }
 
-// ask asks about a permission that no rule of the job decides. Where nobody can be asked it is denied.
+// ask asks for a permission that no rule of the job decides. It is denied if nobody can be asked.
 func (c *client) ask(ctx context.Context, p call, why string) (allowed bool, because string) {
 	if c.job.Ask == "" {
 		return false, why
@@ -77,7 +77,7 @@ func (c *client) ask(ctx context.Context, p call, why string) (allowed bool, bec
 	return false, a.Why()
 }
 
-// waiting counts the permissions that wait for an answer.
+// waiting changes the number of open requests for permission.
 func (c *client) waiting(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *client) waiting(n int) {
 	}
 }
 
-// choose returns the option that says it: for this once, where that is offered. It is empty when none does.
+// choose returns the option that allows or denies, preferably only this time; empty if there is none.
 func choose(options []option, allowed bool) string {
 	wanted := []acp.PermissionOptionKind{acp.PermissionOptionKindRejectOnce, acp.PermissionOptionKindRejectAlways}
 	if allowed {
@@ -106,7 +106,7 @@ func choose(options []option, allowed bool) string {
 	return ""
 }
 
-// outcome is the answer; without an option the call is cancelled.
+// outcome returns the answer; without an option the call is cancelled.
 func outcome(option string) acp.RequestPermissionResponse {
 	if option == "" {
 		return acp.RequestPermissionResponse{Outcome: acp.NewRequestPermissionOutcomeCancelled()}

@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// Policy says which permissions the program gets. What no list names is denied.
+// Policy decides which permissions the program gets. What no list names is denied.
 //
-// A rule is the name of a tool or of a kind of tools, and optionally a pattern in parentheses, in which * stands for any
-// text: "Bash(go test *)", "edit", "mcp__tracker". The pattern is compared with the command, path or URL of the call.
+// A rule is the name of a tool or of a kind of tools, optionally followed by a pattern in parentheses, in which *
+// matches any text: "Bash(go test *)", "edit", "mcp__tracker". The pattern is matched against the command, path or URL
+// of the call.
 type Policy struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
-	Edits bool     `json:"edits,omitempty"` // files of the directory may be changed
+	Edits bool     `json:"edits,omitempty"` // files in the directory may be changed
 
-	dir string // where the program works
+	dir string // the program's working directory
 }
 
-// call is a call of a tool that needs a permission.
+// call is a tool call that needs a permission.
 type call struct {
 	ID       string          `json:"toolCallId"`
 	Title    string          `json:"title"`
@@ -36,7 +37,7 @@ type call struct {
 	} `json:"_meta"`
 }
 
-// merge fills in what the call does not repeat of what was said about it before.
+// merge fills empty fields with those of an earlier report of the call.
 func (c *call) merge(o call) {
 	if c.Title == "" {
 		c.Title = o.Title
@@ -63,13 +64,13 @@ func empty(input json.RawMessage) bool {
 	return s == "" || s == "null" || s == "{}"
 }
 
-// kinds are what rules call the kinds of tools besides the protocol's own names.
+// kinds are alternative names of kinds of tools in rules.
 var kinds = map[string]string{
 	"bash": "execute", "shell": "execute", "write": "edit", "multiedit": "edit", "notebookedit": "edit",
 	"grep": "search", "glob": "search", "ls": "search", "webfetch": "fetch",
 }
 
-// Unasked returns the first of the rules that is about what programs do without asking: reading. Empty: there is none.
+// Unasked returns the first rule about reading, for which programs do not ask; empty if there is none.
 func Unasked(rules []string) string {
 	for _, rule := range rules {
 		name, _, _ := strings.Cut(rule, "(")
@@ -84,7 +85,7 @@ func Unasked(rules []string) string {
 	return ""
 }
 
-// decide reports whether the policy allows the call, and whether it says anything about it.
+// decide reports whether the policy allows the call, and whether any rule matches.
 func (p Policy) decide(c call) (allowed, decided bool, why string) {
 	if rule := c.match(p.Deny, false); rule != "" {
 		return false, true, "denied by " + rule
@@ -115,7 +116,7 @@ func (c call) within(dir string) bool {
 	return len(paths) > 0
 }
 
-// changes are the files that the call changes, as its content shows them.
+// changes returns the files that the call changes, according to its content.
 func (c call) changes() (paths []string) {
 	var all []struct {
 		Type string `json:"type"`
@@ -130,8 +131,8 @@ func (c call) changes() (paths []string) {
 	return paths
 }
 
-// match returns the first rule that names the call. With whole set, a pattern must fit a command as a whole; without, it is
-// enough that it fits one of the commands in it.
+// match returns the first rule that matches the call. With whole set, a pattern must match a command completely;
+// otherwise it must match one of the commands in it.
 func (c call) match(rules []string, whole bool) string {
 	for _, rule := range rules {
 		name, pattern, _ := strings.Cut(rule, "(")
@@ -153,7 +154,7 @@ func (c call) named(name string) bool {
 	tool, title := strings.ToLower(c.Meta.Claude.Tool), strings.ToLower(c.Title)
 	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
 		server, inner, _ := strings.Cut(server, "__")
-		if of, ok := strings.CutPrefix(title, "mcp."+server+"."); ok { // as Codex calls it
+		if of, ok := strings.CutPrefix(title, "mcp."+server+"."); ok { // the name that Codex uses
 			return inner == "" || of == inner
 		}
 		return strings.HasPrefix(tool+"__", name+"__") || inner == "" && strings.HasPrefix(title, server+"_") && !strings.ContainsAny(title, " \t\n") ||
@@ -169,11 +170,11 @@ func (c call) named(name string) bool {
 	return kind == c.Kind && c.Kind != "other"
 }
 
-// compound finds what makes several commands of one, or puts the output of one into another.
+// compound matches syntax that combines several commands, or inserts the output of one into another.
 var compound = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
 
 func (c call) fits(pattern string, whole bool) bool {
-	if strings.HasSuffix(pattern, ":*") { // Claude Code's way to write a prefix
+	if strings.HasSuffix(pattern, ":*") { // Claude Code's syntax for a prefix
 		pattern = strings.TrimSuffix(pattern, ":*") + "*"
 	}
 	parts := strings.Split(pattern, "*")
@@ -196,7 +197,7 @@ func (c call) fits(pattern string, whole bool) bool {
 			if re.MatchString(s) {
 				return true
 			}
-		case c.Kind == "execute" && compound.MatchString(s): // it would run more than the rule says
+		case c.Kind == "execute" && compound.MatchString(s): // it would run more than the rule allows
 			return false
 		case !re.MatchString(s):
 			return false
@@ -205,7 +206,7 @@ func (c call) fits(pattern string, whole bool) bool {
 	return whole && len(subjects) > 0
 }
 
-// subjects are what a pattern is compared with.
+// subjects returns the texts to which a pattern is compared.
 func (c call) subjects() (all []string) {
 	var input map[string]json.RawMessage
 	if json.Unmarshal(c.RawInput, &input) != nil {
@@ -218,14 +219,14 @@ func (c call) subjects() (all []string) {
 		case json.Unmarshal(input[key], &s) == nil && s != "":
 			all = append(all, s)
 		case json.Unmarshal(input[key], &words) == nil && len(words) > 0:
-			// A command as a list of words; a shell's script is the last of them.
+			// A command as a list of words. In a shell command, the script is the last word.
 			if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
 				words = words[2:]
 			}
 			all = append(all, strings.Join(words, " "))
 		}
 		if len(all) > 0 {
-			return all // the first says what the call is for
+			return all // the first text is the most important one
 		}
 	}
 	return c.changes()

@@ -15,13 +15,13 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// program is the agent program. It leads a process group of its own, so that what is meant for the client does not end it.
+// program is the agent program. It leads its own process group, so that signals to the client do not end it.
 type program struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	out   *os.File
 	ended chan struct{} // closed when it has ended and was waited for
-	err   error         // how it ended
+	err   error         // its error at the end
 }
 
 func startProgram(argv []string) (*program, error) {
@@ -32,14 +32,14 @@ func startProgram(argv []string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A pipe of our own: Wait would close one of cmd's while there is still something in it.
+	// Our own pipe, because Wait would close one of cmd's before it was read to its end.
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	cmd.Stdout = w
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("the program %s cannot be started: %w", argv[0], err)
+		return nil, fmt.Errorf("cannot start the program %s: %w", argv[0], err)
 	}
 	_ = w.Close()
 	p := &program{cmd: cmd, stdin: stdin, out: r, ended: make(chan struct{})}
@@ -50,13 +50,13 @@ func startProgram(argv []string) (*program, error) {
 	return p, nil
 }
 
-// Times that a program gets to end.
+// Time limits for the end of a program.
 const (
-	closeTime = 2 * time.Second // after its input has ended
-	termTime  = time.Second     // after TERM
+	closeTime = 2 * time.Second // after its input was closed
+	termTime  = time.Second     // after SIGTERM
 )
 
-// end ends the program and whatever is left of its group.
+// end ends the program and the remaining processes of its group.
 func (p *program) end(patience time.Duration) {
 	_ = p.stdin.Close()
 	for _, step := range []struct {
@@ -68,30 +68,30 @@ func (p *program) end(patience time.Duration) {
 		case <-p.ended:
 		case <-timer.C:
 			_ = syscall.Kill(-p.cmd.Process.Pid, step.act)
-			_ = p.cmd.Process.Signal(step.act) // where it leads no group
+			_ = p.cmd.Process.Signal(step.act) // if it leads no group
 		}
 		timer.Stop()
 	}
 	<-p.ended
-	// What it left behind is for the supervisor of the run, who finds it by its parents.
+	// The supervisor of the run ends the other processes, which it finds by their parents.
 }
 
-// wire reads the lines of the program. It hands updates over one after another, before it lets the connection see what comes
-// after them: the connection would handle a request for a permission beside the updates that say what it is about.
-type wire struct {
+// lineReader reads the program's lines. It handles an update before it passes the following lines to the connection.
+// Otherwise the connection could handle a request for permission before the update that describes it.
+type lineReader struct {
 	lines  *bufio.Reader
 	update func(params json.RawMessage)
 	rest   []byte // of a line for the connection
 
 	mu   sync.Mutex
-	last string // the last line that is not JSON: a program that does not speak the protocol says there what it has to say
+	last string // the last line that is not JSON; programs with another protocol explain themselves there
 }
 
-// maxStrange is how much of a line that is not JSON is remembered, in bytes.
-const maxStrange = 500
+// maxUnknownKept limits how much is kept of a line that is not JSON, in bytes.
+const maxUnknownKept = 500
 
 // Read implements io.Reader.
-func (w *wire) Read(p []byte) (int, error) {
+func (w *lineReader) Read(p []byte) (int, error) {
 	for len(w.rest) == 0 {
 		line, err := w.lines.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -106,8 +106,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take hands the line over or keeps it for the connection.
-func (w *wire) take(line []byte) {
+// take handles the line, or keeps it for the connection.
+func (w *lineReader) take(line []byte) {
 	var m struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
@@ -115,7 +115,7 @@ func (w *wire) take(line []byte) {
 	switch err := json.Unmarshal(line, &m); {
 	case err != nil && !json.Valid(line):
 		w.mu.Lock()
-		w.last = string(line[:min(len(line), maxStrange)])
+		w.last = string(line[:min(len(line), maxUnknownKept)])
 		w.mu.Unlock()
 	case err == nil && m.Method == acp.ClientMethodSessionUpdate:
 		w.update(m.Params)
@@ -124,7 +124,7 @@ func (w *wire) take(line []byte) {
 	}
 }
 
-func (w *wire) strange() string {
+func (w *lineReader) strange() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last

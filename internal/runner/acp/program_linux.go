@@ -2,7 +2,7 @@ package acp
 
 import "syscall"
 
-// attributes make the program lead a group, and die with the client.
+// attributes returns attributes for a program that leads a process group and dies with the client.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

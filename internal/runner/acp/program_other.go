@@ -4,5 +4,6 @@ package acp
 
 import "syscall"
 
-// attributes leave the program in the group of the run, by which the supervisor finds it where orphans are lost.
+// attributes returns nil: the program stays in the process group of the run, by which the supervisor finds it on
+// systems that do not adopt orphans.
 func attributes() *syscall.SysProcAttr { return nil }

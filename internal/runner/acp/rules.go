@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Rules say which requests for permission are answered without asking anybody. Each is written like those of a Policy.
+// Rules answer requests for permission without asking anybody. The syntax is that of Policy.
 type Rules struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
-	Ask   []string `json:"ask,omitempty"` // asked although Allow has it too
+	Ask   []string `json:"ask,omitempty"` // ask, even if Allow matches
 }
 
-// Decide reports whether the rules allow the use of a tool. decided is false if somebody is to be asked. title is what the
-// program calls the use, and sort the kind of tool in the protocol's words; both may be empty.
+// Decide reports whether the rules allow a tool call. decided is false if somebody must be asked. title is the
+// program's description of the call, and sort the protocol's kind of tool; both may be empty.
 func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided bool, why string) {
 	c := call{Title: cmp.Or(title, tool), Kind: sort, RawInput: input}
 	if tool != sort {
@@ -25,7 +25,7 @@ func (r Rules) Decide(tool, title, sort string, input []byte) (allowed, decided 
 			c.Kind = strings.ToLower(tool)
 		}
 	}
-	seen := c // what denies may also look at a command that is in the title alone
+	seen := c // deny rules also check a command that is only in the title
 	if c.Kind == "execute" && len(c.subjects()) == 0 {
 		seen.RawInput, _ = json.Marshal(map[string]string{"command": c.Title})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/coder/acp-go-sdk"
 )
 
-// greeting is what the program says about itself. Only what matters is read, so that more of it may change.
+// greeting is the program's description of itself. Only the required fields are read, so that others may change.
 type greeting struct {
 	Version json.RawMessage `json:"protocolVersion"`
 	Agent   struct {
@@ -39,7 +39,7 @@ type greeting struct {
 	} `json:"authMethods"`
 }
 
-// initialize agrees on the version of the protocol.
+// initialize negotiates the version of the protocol.
 func (c *client) initialize(ctx context.Context) (greeting, error) {
 	title := "Fleet"
 	g, err := request[greeting](ctx, c, startTime, acp.AgentMethodInitialize, acp.InitializeRequest{
@@ -59,7 +59,7 @@ func (c *client) initialize(ctx context.Context) (greeting, error) {
 		} else {
 			version = "version " + version
 		}
-		return g, fmt.Errorf("this version of %s speaks %s of the Agent Client Protocol, and Fleet speaks version %d%s",
+		return g, fmt.Errorf("this version of %s speaks %s of the Agent Client Protocol, but Fleet speaks version %d%s",
 			c.name(), version, acp.ProtocolVersionNumber, c.tested())
 	}
 	name := g.Agent.Title
@@ -70,7 +70,7 @@ func (c *client) initialize(ctx context.Context) (greeting, error) {
 	return g, nil
 }
 
-// version is that of this program.
+// version returns the version of Fleet.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -78,8 +78,8 @@ func version() string {
 	return "unknown"
 }
 
-// begun is what the program says of a session that has begun.
-type begun struct {
+// sessionInfo is the program's description of a started session.
+type sessionInfo struct {
 	Session string `json:"sessionId"`
 	Models  *struct {
 		Available []struct {
@@ -98,13 +98,13 @@ type begun struct {
 	} `json:"configOptions"`
 }
 
-// begin continues the session of the job, or begins a new one. resumed says that it is the old one.
+// begin continues the session of the job, or starts a new one. resumed reports which.
 func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error) {
 	servers, err := c.servers(g)
 	if err != nil {
 		return false, err
 	}
-	var b begun
+	var b sessionInfo
 	note := ""
 	if c.job.Session != "" {
 		b, err = c.resume(ctx, g, servers)
@@ -120,14 +120,14 @@ func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error
 	}
 	if !resumed {
 		params := acp.NewSessionRequest{Cwd: c.dir, McpServers: servers}
-		b, err = authorized(ctx, c, g, func() (begun, error) {
-			return request[begun](ctx, c, requestTime, acp.AgentMethodSessionNew, params)
+		b, err = authorized(ctx, c, g, func() (sessionInfo, error) {
+			return request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionNew, params)
 		})
 		if err != nil {
-			return false, c.failure("no session could be begun", err)
+			return false, c.failure("cannot start a session", err)
 		}
 		if b.Session == "" {
-			return false, fmt.Errorf("%s began a session without an id%s", c.name(), c.tested())
+			return false, fmt.Errorf("%s started a session without an id%s", c.name(), c.tested())
 		}
 	}
 	c.session = b.Session
@@ -140,37 +140,37 @@ func (c *client) begin(ctx context.Context, g greeting) (resumed bool, err error
 
 var errNoResume = &acp.RequestError{Code: -32601, Message: "the program cannot continue sessions"}
 
-// resume continues the session. What the program repeats of it is not passed on.
-func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer) (begun, error) {
+// resume continues the session. It ignores the history that the program repeats.
+func (c *client) resume(ctx context.Context, g greeting, servers []acp.McpServer) (sessionInfo, error) {
 	wait := time.NewTimer(time.Until(c.job.NotBefore))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
 	case <-ctx.Done():
-		return begun{}, ctx.Err()
+		return sessionInfo{}, ctx.Err()
 	}
 	c.setQuiet(true)
 	defer c.setQuiet(false)
 	id := acp.SessionId(c.job.Session)
-	return authorized(ctx, c, g, func() (begun, error) {
+	return authorized(ctx, c, g, func() (sessionInfo, error) {
 		switch {
 		case g.Capabilities.Session.Resume != nil:
-			return request[begun](ctx, c, requestTime, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
+			return request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionResume, acp.ResumeSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
 		case g.Capabilities.Load:
-			b, err := request[begun](ctx, c, requestTime, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
+			b, err := request[sessionInfo](ctx, c, requestTime, acp.AgentMethodSessionLoad, acp.LoadSessionRequest{SessionId: id, Cwd: c.dir, McpServers: servers})
 			if err == nil {
 				c.settle(ctx)
 			}
 			return b, err
 		}
-		return begun{}, errNoResume
+		return sessionInfo{}, errNoResume
 	})
 }
 
-// settleTime is how long a program that repeats a session may pause. Some go on with that after they have answered.
+// settleTime is how long a program that repeats a session may pause. Some programs continue after their answer.
 var settleTime = 300 * time.Millisecond
 
-// settle waits until the program repeats no more of the session.
+// settle waits until the program has repeated the session.
 func (c *client) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -198,10 +198,11 @@ func (c *client) setQuiet(quiet bool) {
 	c.quiet = quiet
 }
 
-// authRequired is the code of the error of a program that has no key.
+// authRequired is the error code of a program without a key.
 const authRequired = -32000
 
-// authorized calls f, and once more when the program wants to be told that the key of its environment is to be used.
+// authorized calls f. If the program must be told to use the key in its environment, authorized does so and calls f
+// again.
 func authorized[T any](ctx context.Context, c *client, g greeting, f func() (T, error)) (T, error) {
 	v, err := f()
 	var r *acp.RequestError
@@ -223,7 +224,7 @@ func authorized[T any](ctx context.Context, c *client, g greeting, f func() (T, 
 }
 
 // choose sets the model and the mode of the session.
-func (c *client) choose(ctx context.Context, b begun) error {
+func (c *client) choose(ctx context.Context, b sessionInfo) error {
 	if c.job.Model != "" {
 		if err := c.set(ctx, b, "model", c.job.Model); err != nil {
 			return err
@@ -235,8 +236,8 @@ func (c *client) choose(ctx context.Context, b begun) error {
 	return nil
 }
 
-// set sets the session's model or mode to the value. The newer way are the options of the configuration.
-func (c *client) set(ctx context.Context, b begun, category, value string) error {
+// set sets the session's model or mode to the value. It prefers the newer method, configuration options.
+func (c *client) set(ctx context.Context, b sessionInfo, category, value string) error {
 	id := acp.SessionId(c.session)
 	var known []string
 	var method string
@@ -261,10 +262,10 @@ func (c *client) set(ctx context.Context, b begun, category, value string) error
 		method, params = acp.AgentMethodSessionSetMode, map[string]any{"sessionId": id, "modeId": value}
 	}
 	if category == "mode" && value == AcceptEdits && !slices.Contains(known, value) {
-		return nil // Policy.Edits says the same
+		return nil // Policy.Edits has the same effect
 	}
 	if method == "" {
-		return fmt.Errorf("%s lets nobody choose its %s: leave %q out of the role", c.name(), category, value)
+		return fmt.Errorf("%s does not support choosing its %s: remove %q from the role", c.name(), category, value)
 	}
 	if !slices.Contains(known, value) {
 		return fmt.Errorf("%s has no %s %q: it has %s", c.name(), category, value, strings.Join(known, ", "))
@@ -275,10 +276,10 @@ func (c *client) set(ctx context.Context, b begun, category, value string) error
 	return nil
 }
 
-// AcceptEdits is the mode in which files may be changed without asking, as Claude Code calls it.
+// AcceptEdits is Claude Code's name of the mode in which files may be changed without asking.
 const AcceptEdits = "acceptEdits"
 
-// values are the values of a choice, which may be in groups.
+// values returns the values of a choice, which may be in groups.
 func values(options []json.RawMessage) (all []string) {
 	for _, raw := range options {
 		var o struct {
@@ -296,9 +297,9 @@ func values(options []json.RawMessage) (all []string) {
 	return all
 }
 
-// servers are the MCP servers as the protocol has them.
+// servers returns the MCP servers in the protocol's format.
 func (c *client) servers(g greeting) ([]acp.McpServer, error) {
-	all := []acp.McpServer{} // the protocol wants a list
+	all := []acp.McpServer{} // the protocol requires a list
 	for _, s := range c.job.Servers {
 		headers := []acp.HttpHeader{}
 		for _, k := range slices.Sorted(maps.Keys(s.Headers)) {
@@ -307,12 +308,12 @@ func (c *client) servers(g greeting) ([]acp.McpServer, error) {
 		switch s.Type {
 		case "http":
 			if !g.Capabilities.MCP.HTTP {
-				return nil, fmt.Errorf("%s takes no MCP servers over HTTP, such as %q", c.name(), s.Name)
+				return nil, fmt.Errorf("%s does not support MCP servers over HTTP, such as %q", c.name(), s.Name)
 			}
 			all = append(all, acp.McpServer{Http: &acp.McpServerHttpInline{Type: "http", Name: s.Name, Url: s.URL, Headers: headers}})
 		case "sse":
 			if !g.Capabilities.MCP.SSE {
-				return nil, fmt.Errorf("%s takes no MCP servers over SSE, such as %q", c.name(), s.Name)
+				return nil, fmt.Errorf("%s does not support MCP servers over SSE, such as %q", c.name(), s.Name)
 			}
 			all = append(all, acp.McpServer{Sse: &acp.McpServerSseInline{Type: "sse", Name: s.Name, Url: s.URL, Headers: headers}})
 		default:

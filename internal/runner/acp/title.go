@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Tool is a call of a tool, as it is told to people and programs.
+// Tool describes a tool call to people and programs.
 type Tool struct {
 	ID    string
 	Name  string
-	Text  string // one line that says what it does
+	Text  string // a description in one line
 	Input json.RawMessage
 }
 
-// Calls puts together what updates say about the calls of tools, each of which may come in several.
+// Calls combines the updates about tool calls. A call may have several updates.
 type Calls struct {
 	calls map[string]call
 	told  map[string]bool
@@ -25,8 +25,8 @@ func NewCalls() *Calls {
 	return &Calls{calls: map[string]call{}, told: map[string]bool{}, open: map[string]bool{}}
 }
 
-// Update takes an update. begun is the call when enough is known of it to be told, once; ended says that it has ended, with
-// its result.
+// Update handles an update. begun is the call, once, when enough is known to report it. ended is the call when it has
+// ended, with its result.
 func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result string, failed bool) {
 	var u struct {
 		Kind    string          `json:"sessionUpdate"`
@@ -48,7 +48,7 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 	now.merge(before)
 	c.calls[now.ID] = now
 	over := u.Status == "completed" || u.Status == "failed"
-	// One that is pending may come with its arguments later: opencode begins with the directory alone.
+	// The arguments of a pending call may follow later: opencode first sends only the directory.
 	if len(now.subjects()) > 0 || u.Status != "" && u.Status != "pending" {
 		begun = c.Begin(now.ID)
 	}
@@ -68,7 +68,7 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *Tool, result strin
 	return begun, now.tool(), result, u.Status == "failed"
 }
 
-// Begin returns the call if it was not told yet, for example because it needs a permission first.
+// Begin returns the call if it was not reported yet, for example because it needs a permission first.
 func (c *Calls) Begin(id string) *Tool {
 	now, ok := c.calls[id]
 	if !ok || c.told[id] {
@@ -78,10 +78,10 @@ func (c *Calls) Begin(id string) *Tool {
 	return now.tool()
 }
 
-// Open is how many calls have begun and not ended.
+// Open returns the number of calls that have started and not ended.
 func (c *Calls) Open() int { return len(c.open) }
 
-// End ends all calls, as the end of the turn does.
+// End ends all calls, because the turn has ended.
 func (c *Calls) End() { clear(c.open) }
 
 func (c call) tool() *Tool {
@@ -110,7 +110,7 @@ func (c call) tool() *Tool {
 	return t
 }
 
-// contents is the text of what a tool returned.
+// contents returns the text of a tool result.
 func contents(raw json.RawMessage) string {
 	var list []struct {
 		Type    string `json:"type"`

@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// How long AgentAPI may take.
+// Time limits for AgentAPI.
 const (
-	readTime = 10 * time.Second // to tell something; it may be at taking a message, which takes seconds
-	sendTime = 60 * time.Second // to take a message: it waits up to 30 s for the agent to show it, and begin
+	readTime = 10 * time.Second // for reading; AgentAPI may be busy with a message for some seconds
+	sendTime = 60 * time.Second // for sending a message: it waits up to 30 s for the agent's screen
 )
 
-// maxConversation is the longest conversation that is read, in bytes.
+// maxConversation limits a conversation, in bytes.
 const maxConversation = 64 << 20
 
-// Roles of messages, statuses and types of messages, as AgentAPI calls them.
+// AgentAPI's values for roles, statuses and types of messages.
 const (
 	roleUser      = "user"
 	statusStable  = "stable"
@@ -38,15 +38,15 @@ const (
 const (
 	keyEscape    = "\x1b"
 	keyInterrupt = "\x03"
-	// keyClear erases what stands in the input line: a person's draft, or what an interrupted agent has put back there.
-	// One takes a line or its beginning.
+	// keyClear erases the input line: a person's draft, or what an interrupted agent has restored there. One key erases
+	// a line or its beginning.
 	keyClear = "\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15\x15"
-	// keyType and keyErase change the screen, and change it back.
+	// keyType and keyErase change the screen and change it back.
 	keyType, keyErase = ".", "\x7f"
 )
 
-// message is one message of a conversation with an agent. Those of the agent are what its screen shows, and the last
-// one changes as long as that does.
+// message is one message of a conversation. The agent's messages contain its screen, and the last one changes with the
+// screen.
 type message struct {
 	ID      int       `json:"id"`
 	Role    string    `json:"role"`
@@ -54,22 +54,22 @@ type message struct {
 	Time    time.Time `json:"time"`
 }
 
-// view is a conversation at a moment.
+// view is a snapshot of a conversation.
 type view struct {
 	status    string
 	agentType string
 	messages  []message
-	skew      time.Duration // how far the agent's clock is ahead of Fleet's; 0 when it is about the same
+	skew      time.Duration // how far the agent's clock is ahead of Fleet's; 0 if it is about the same
 }
 
-// unreachableError says that the host has no way to AgentAPI: the workspace, its agent or AgentAPI itself is down.
+// unreachableError means that AgentAPI cannot be reached, because the workspace, its agent or AgentAPI is down.
 type unreachableError struct{ status int }
 
 func (e *unreachableError) Error() string {
 	return fmt.Sprintf("the agent cannot be reached: the way to its AgentAPI answers with status %d", e.status)
 }
 
-// RefusalError is what AgentAPI itself says against a request.
+// RefusalError is AgentAPI's own error for a request.
 type RefusalError struct {
 	status int
 	words  string
@@ -77,10 +77,10 @@ type RefusalError struct {
 
 func (e *RefusalError) Error() string { return "AgentAPI refused: " + e.words }
 
-// busy says that AgentAPI refused a message because the agent works, or its screen has changed just now.
+// busy reports whether AgentAPI refused a message because the agent is busy, or because its screen has just changed.
 func (e *RefusalError) busy() bool { return strings.Contains(e.words, "waiting for user input") }
 
-// client speaks to the AgentAPI of one agent.
+// client calls the AgentAPI of one agent.
 type client struct {
 	http *http.Client
 	base *url.URL
@@ -88,12 +88,12 @@ type client struct {
 	skew *atomic.Int64 // nanoseconds
 }
 
-// client returns the AgentAPI of a workspace that has one.
+// client returns a client for the AgentAPI of a workspace that has one.
 func (all *Runners) client(f Facts) *client {
 	return &client{http: f.HTTP, base: f.URL, now: all.config.Now, skew: &atomic.Int64{}}
 }
 
-// do sends a request, and returns the answer if it is a good one. The caller closes its body.
+// do sends a request and returns a successful response. The caller closes its body.
 func (x *client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
@@ -122,10 +122,10 @@ func (x *client) do(ctx context.Context, method, path string, body any) (*http.R
 	return nil, refused(res)
 }
 
-// refused is the error of an answer that is none.
+// refused returns the error for an unsuccessful response.
 func refused(res *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if !strings.HasSuffix(kind, "json") { // a page of a proxy
+	if !strings.HasSuffix(kind, "json") { // a proxy's web page
 		return &unreachableError{status: res.StatusCode}
 	}
 	var said struct {
@@ -140,16 +140,16 @@ func refused(res *http.Response) error {
 	if words = plain(words); words == "" {
 		words = plain(said.Title + said.Message)
 	}
-	if said.Title == "" && said.Message != "" { // of the host's API, not AgentAPI
+	if said.Title == "" && said.Message != "" { // of the host's API, not of AgentAPI
 		return &unreachableError{status: res.StatusCode}
 	}
 	return &RefusalError{status: res.StatusCode, words: words}
 }
 
-// maxWords is the longest text of AgentAPI that is passed on, in bytes.
+// maxWords limits AgentAPI's texts in messages, in bytes.
 const maxWords = 500
 
-// plain is the text on one line, and not too long.
+// plain returns the text on one line, shortened.
 func plain(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > maxWords {
@@ -158,13 +158,13 @@ func plain(s string) string {
 	return s
 }
 
-// drain reads the rest of an answer, within reason, so that its connection can be used again.
+// drain reads a limited rest of a response, so that its connection can be reused.
 func drain(body io.ReadCloser) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(body, 64<<10))
 	_ = body.Close()
 }
 
-// ClockSkew returns how far the clock of who answers is ahead of now; 0 when it is about the same, or is not told.
+// ClockSkew returns how far the server's clock is ahead of now; 0 if it is about the same or unknown.
 func ClockSkew(res *http.Response, now time.Time) time.Duration {
 	at, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {
@@ -177,7 +177,7 @@ func ClockSkew(res *http.Response, now time.Time) time.Duration {
 	return skew
 }
 
-// get reads what is at the path.
+// get reads the resource at the path.
 func (x *client) get(ctx context.Context, path string, into any) error {
 	bounded, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -192,10 +192,10 @@ func (x *client) get(ctx context.Context, path string, into any) error {
 	return err
 }
 
-// ahead is how far the agent's clock is ahead of Fleet's.
+// ahead returns how far the agent's clock is ahead of Fleet's.
 func (x *client) ahead() time.Duration { return time.Duration(x.skew.Load()) }
 
-// said are the messages that AgentAPI has.
+// said returns the messages that AgentAPI has.
 func (v *view) said() []message {
 	if len(v.messages) > 0 && v.messages[0].ID == shownID {
 		return v.messages[1:]
@@ -203,7 +203,7 @@ func (v *view) said() []message {
 	return v.messages
 }
 
-// state asks whether the agent works: statusRunning or statusStable.
+// state returns statusRunning or statusStable, and the type of the agent.
 func (x *client) state(ctx context.Context) (status, agentType string, err error) {
 	var s struct {
 		Status    string `json:"status"`
@@ -213,8 +213,8 @@ func (x *client) state(ctx context.Context) (status, agentType string, err error
 	return s.Status, s.AgentType, err
 }
 
-// look reads the whole conversation. The status is older than the messages, so when it is stable they are all there,
-// unless a message was given in between, which then is the last one.
+// look reads the whole conversation. It reads the status before the messages. So if the status is stable, all messages
+// are complete, unless another message was sent in between, which then is the last one.
 func (x *client) look(ctx context.Context) (*view, error) {
 	var v view
 	var err error
@@ -232,7 +232,7 @@ func (x *client) look(ctx context.Context) (*view, error) {
 	return &v, nil
 }
 
-// send gives the agent a message, or keys to its terminal.
+// send sends the agent a message, or keys to its terminal.
 func (x *client) send(ctx context.Context, kind, content string) error {
 	bounded, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
@@ -247,8 +247,8 @@ func (x *client) send(ctx context.Context, kind, content string) error {
 	return err
 }
 
-// watch calls changed with the conversation whenever it has changed, until the stream ends or changed returns false.
-// The view belongs to watch: changed must not keep it, nor change it.
+// watch calls changed with the conversation after each change, until the stream ends or changed returns false. changed
+// must not keep or modify the view.
 func (x *client) watch(ctx context.Context, changed func(*view) bool) error {
 	res, err := x.do(ctx, http.MethodGet, "events", nil)
 	if err != nil {
@@ -268,7 +268,7 @@ func (x *client) watch(ctx context.Context, changed func(*view) bool) error {
 		if err := v.apply(name, data); err != nil {
 			return err
 		}
-		// The first thing that is said of the status is when all messages there are were said.
+		// The first status event follows after all existing messages.
 		v.skew = x.ahead()
 		if v.status != "" && !changed(&v) {
 			return nil
@@ -276,7 +276,7 @@ func (x *client) watch(ctx context.Context, changed func(*view) bool) error {
 	}
 }
 
-// apply takes in an event.
+// apply applies an event to the view.
 func (v *view) apply(name string, data []byte) error {
 	switch name {
 	case "message_update":

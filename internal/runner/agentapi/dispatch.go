@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// settleTime is how long an agent that is busy gets to come to rest before it counts as busy with something else:
-	// AgentAPI calls an agent busy until its screen has not changed for two seconds.
+	// settleTime is how long a busy agent may take to become idle before it counts as busy with something else.
+	// AgentAPI reports an agent as busy until its screen was unchanged for two seconds.
 	settleTime  = 12 * time.Second
 	settlePause = 300 * time.Millisecond
-	// maxGives is how often a message is given that AgentAPI did not take, and maxMisses how often AgentAPI may not
-	// answer meanwhile.
-	maxGives  = 3
+	// maxSends limits how often a message is sent that AgentAPI did not accept. maxMisses limits how often AgentAPI may
+	// not answer meanwhile.
+	maxSends  = 3
 	maxMisses = 6
 	missPause = 700 * time.Millisecond
 )
 
-// Dispatch implements fleet.Runner. The conversation is looked at before the run is given, and again before it is given
+// Dispatch implements fleet.Runner. It reads the conversation before it sends the prompt, and before it sends it again,
+// because a run in the conversation is already dispatched.
 // again: a run that is in it was given.
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	all, a := w.all, w.agent
@@ -38,7 +39,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	}
 	since := at.Facts().reported()
 	t := all.runs.of(r.TaskID)
-	had, err := all.give(ctx, a, at, api, giving{
+	had, err := all.deliverOnce(ctx, a, at, api, delivery{
 		done: func(v *view) bool { return all.locate(v, a, r, t) >= 0 },
 		text: func(v *view) (string, error) {
 			if given, _ := t.start(); r.Again && !given && at.Facts().restarted(r) {
@@ -54,13 +55,13 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 		return err
 	}
 	if !had {
-		t.gave(since)
+		t.markDispatched(since)
 	}
 	return nil
 }
 
-// firstSpec returns the specification, if the agent is to be told it now: its workspace does not have it, and it was not
-// given anything yet.
+// firstSpec returns the specification if the agent must get it now: its workspace does not have it, and the agent has
+// no messages yet.
 func (v *view) firstSpec(ctx context.Context, at Workspace) (string, error) {
 	for _, m := range v.messages {
 		if m.Role == roleUser {
@@ -70,8 +71,7 @@ func (v *view) firstSpec(ctx context.Context, at Workspace) (string, error) {
 	return at.Spec(ctx)
 }
 
-// busyWith returns AGENT_BUSY when it is known that the agent works on a run that goes on; otherwise it may be coming to
-// rest.
+// busyWith returns AGENT_BUSY if the agent is known to work on an active run; otherwise it may be about to become idle.
 func (all *Runners) busyWith(a fleet.Agent, v *view) error {
 	task := all.lastTask(a, v)
 	if task == "" {
@@ -84,7 +84,7 @@ func (all *Runners) busyWith(a fleet.Agent, v *view) error {
 	return agentBusy(a, task)
 }
 
-// lastTask is the task that the agent works on, or worked on last; "" when it is not known.
+// lastTask returns the task on which the agent works or worked last; empty if unknown.
 func (all *Runners) lastTask(a fleet.Agent, v *view) string {
 	for i := len(v.messages) - 1; i >= 0; i-- {
 		if v.messages[i].Role == roleUser {
@@ -103,15 +103,15 @@ func agentBusy(a fleet.Agent, task string) error {
 	return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", a.Name, task).With("task_id", task)
 }
 
-// giving is a message on its way to an agent.
-type giving struct {
-	done func(*view) bool            // whether the agent has it
-	text func(*view) (string, error) // what it is, or why it cannot be given any more
-	busy func(*view) error           // says that an agent that works will do so for long; nil: it may come to rest
+// delivery is a message that is being sent to an agent.
+type delivery struct {
+	done func(*view) bool            // reports whether the agent has it
+	text func(*view) (string, error) // returns the text, or why it cannot be sent any more
+	busy func(*view) error           // returns an error if the agent will be busy for long; nil: wait
 }
 
-// give gives the agent a message once, however often that takes. had says that the agent had it already.
-func (all *Runners) give(ctx context.Context, a fleet.Agent, at Workspace, api *client, g giving) (had bool, err error) {
+// deliverOnce sends the agent a message exactly once. had reports that the agent had it already.
+func (all *Runners) deliverOnce(ctx context.Context, a fleet.Agent, at Workspace, api *client, g delivery) (had bool, err error) {
 	gives, misses := 0, 0
 	var waited time.Duration
 	var last error
@@ -142,7 +142,7 @@ func (all *Runners) give(ctx context.Context, a fleet.Agent, at Workspace, api *
 			}
 			continue
 		}
-		if gives >= maxGives {
+		if gives >= maxSends {
 			return false, notTaken(a, last)
 		}
 		text, err := g.text(v)
@@ -159,7 +159,7 @@ func (all *Runners) give(ctx context.Context, a fleet.Agent, at Workspace, api *
 		switch {
 		case last == nil:
 			if v, err := api.look(ctx); err == nil {
-				g.done(v) // notes which message it is
+				g.done(v) // records which message it is
 			}
 			return false, nil
 		case ctx.Err() != nil:
@@ -174,7 +174,7 @@ func (all *Runners) give(ctx context.Context, a fleet.Agent, at Workspace, api *
 	}
 }
 
-// missed deals with an answer that did not come: it waits, or returns why waiting does not help.
+// missed handles a missing response. It waits, or returns an error if waiting does not help.
 func (all *Runners) missed(ctx context.Context, a fleet.Agent, at Workspace, err error) error {
 	var unreachable *unreachableError
 	var refusal *RefusalError
@@ -184,7 +184,7 @@ func (all *Runners) missed(ctx context.Context, a fleet.Agent, at Workspace, err
 	if !errors.As(err, &unreachable) && !errors.As(err, &refusal) && !errors.Is(err, context.DeadlineExceeded) {
 		err = at.Translate("speaking to the agent "+a.Name, err)
 		if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Reason != fleet.ReasonBackendUnavailable || e.RetryAfter > 0 {
-			return err // waiting does not help, or the host wants to be left alone
+			return err // waiting does not help, or the host's rate limit is reached
 		}
 	}
 	if err := all.config.Wait(ctx, missPause); err != nil {
@@ -198,7 +198,7 @@ func (all *Runners) missed(ctx context.Context, a fleet.Agent, at Workspace, err
 		_, err = all.reach(a, nil)
 		return err
 	}
-	// An agent that only lost its connection may have taken what it was given: that is for the caller to find out.
+	// An agent that only lost its connection may have received the message. The caller checks that.
 	if !at.Facts().Running {
 		_, err = all.reach(a, at)
 	}
@@ -214,7 +214,7 @@ func notTaken(a fleet.Agent, cause error) error {
 	if broken, ok := errors.AsType[*url.Error](cause); ok {
 		cause = broken.Err
 	}
-	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent %q did not take what it was given: %s", a.Name, words)
+	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent %q did not accept the message: %s", a.Name, words)
 	e.RetryAfter = 2 * time.Second
 	return e.WithCause(cause)
 }

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	tickTime     = 250 * time.Millisecond // how often a run is looked at whose screen does not change
-	pollPause    = time.Second            // between two looks where there is no stream of events
-	streamAgain  = 30 * time.Second       // until a stream of events is tried again that was not to be had
-	checkEvery   = 15 * time.Second       // how often the workspace of a run is looked at, and a silent stream is doubted
-	reportGrace  = 10 * time.Second       // how long an agent that has reported its end may take to come to rest
-	patienceLost = 2 * time.Minute        // how long an agent may be out of reach before its run counts as failed
-	stuckTime    = 20 * time.Second       // how long an agent may show nothing after it was given something
-	quitTime     = 10 * time.Second       // how long a run may take to end after its time was up
+	tickTime     = 250 * time.Millisecond // interval for checking a run whose screen does not change
+	pollPause    = time.Second            // polling interval without an event stream
+	streamAgain  = 30 * time.Second       // before the next attempt to open an event stream
+	checkEvery   = 15 * time.Second       // interval for reading a run's workspace, and for checking a silent stream
+	reportGrace  = 10 * time.Second       // how long an agent may take to become idle after it reported its end
+	patienceLost = 2 * time.Minute        // how long an agent may be unreachable before its run fails
+	stuckTime    = 20 * time.Second       // how long an agent may show nothing after it got a message
+	quitTime     = 10 * time.Second       // how long a run may take to end after its time limit
 )
 
 // Follow implements fleet.Runner.
@@ -66,21 +66,21 @@ type follower struct {
 	run        fleet.Run
 	sink       func(fleet.Output) error
 	transcript *transcript
-	next       int  // of the transcript's outputs, the first that sink has not taken
-	resumed    bool // something of the run was passed on before
+	next       int  // index of the first output that sink has not accepted
+	resumed    bool // a part of the run was passed on before
 
 	at  Workspace
 	api *client
 
-	streamless time.Time // since when there is no stream of events; zero: not known
+	streamless time.Time // since when there is no event stream; zero: unknown
 
 	view    *view
-	viewAt  time.Time // when it was new
-	checked time.Time // when the workspace was looked at
+	viewAt  time.Time // when it was read
+	checked time.Time // when the workspace was last read
 	stuck   time.Time // since when the agent shows nothing
 	lost    time.Time // since when it cannot be reached
-	overdue time.Time // when it was told that its time is up
-	pressed int       // how often, and how hard
+	overdue time.Time // when it was interrupted at its time limit
+	pressed int       // number of interrupts so far
 }
 
 func (f *follower) now() time.Time { return f.all.config.Now() }
@@ -107,7 +107,7 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 		if err != nil || ended {
 			return o, err
 		}
-		// The agent cannot be reached. Is it still there?
+		// The agent cannot be reached. Check whether it still exists.
 		if err := f.all.config.Wait(ctx, pollPause); err != nil {
 			return fleet.Outcome{}, err
 		}
@@ -132,7 +132,7 @@ func failed(reason string) fleet.Outcome {
 	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason}
 }
 
-// feed is the newest view of the conversation, for one reader.
+// feed holds the newest view of the conversation, for one reader.
 type feed struct {
 	mu    sync.Mutex
 	view  *view
@@ -156,8 +156,7 @@ func (d *feed) get() *view {
 	return d.view
 }
 
-// watch follows the run as long as its agent can be reached: on AgentAPI's stream of events and, where that breaks off or
-// cannot be had, by asking.
+// watch follows the run while its agent can be reached. It uses AgentAPI's event stream, and polls if there is none.
 func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	facts := f.at.Facts()
 	if facts.URL == nil {
@@ -194,7 +193,7 @@ func (f *follower) isLost() {
 
 func (f *follower) use(v *view) { f.view, f.viewAt, f.lost = v, f.now(), time.Time{} }
 
-// stream follows the run as long as there is a stream of events that is to be believed.
+// stream follows the run while its event stream works.
 func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	watching, cancel := context.WithCancel(ctx)
 	d := &feed{fresh: make(chan struct{}, 1)}
@@ -231,7 +230,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 		if f.view == nil {
 			return o, false, nil
 		}
-		// Either nothing happens, or the stream is dead.
+		// Either nothing happens, or the stream is broken.
 		v, err := f.api.look(ctx)
 		if err != nil {
 			return o, false, err
@@ -244,7 +243,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 	}
 }
 
-// through lets errors pass that following cannot go on from, and makes others ones of a broken connection.
+// through returns errors that end the following. It treats others as a broken connection.
 func (f *follower) through(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -257,10 +256,10 @@ func (f *follower) through(ctx context.Context, err error) error {
 	return f.broken(ctx, err)
 }
 
-// sinkError is what the sink returned.
+// sinkError is an error of the sink.
 type sinkError struct{ error }
 
-// broken deals with the end of the connection to the agent: nil means that it may come back.
+// broken handles a broken connection to the agent; nil means that it may come back.
 func (f *follower) broken(ctx context.Context, err error) error {
 	var unreachable *unreachableError
 	var refusal *RefusalError
@@ -278,7 +277,7 @@ func sameView(a, b *view) bool {
 	return a.status == b.status && slices.EqualFunc(a.said(), b.said(), func(x, y message) bool { return x.ID == y.ID && x.Content == y.Content })
 }
 
-// deliver passes on what the sink has not taken yet.
+// deliver passes on the outputs that the sink has not accepted yet.
 func (f *follower) deliver() error {
 	for f.next < len(f.transcript.outputs) {
 		if err := f.sink(f.transcript.outputs[f.next]); err != nil {
@@ -291,13 +290,13 @@ func (f *follower) deliver() error {
 	return nil
 }
 
-// said passes on what is new in the run's part of the conversation.
+// said adds the new text in the run's part of the conversation.
 func (f *follower) said(i, end int, final bool) error {
 	f.transcript.add(f.transcript.screenReader.write(f.view.messages[i], f.view.messages[i+1:end], final, f.now()))
 	return f.deliver()
 }
 
-// step looks at the newest view.
+// step handles the newest view.
 func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	i := f.locate(f.view)
 	if i < 0 {
@@ -311,7 +310,7 @@ func (f *follower) step(ctx context.Context) (o fleet.Outcome, ended bool, err e
 		return o, false, err
 	}
 	if f.atRest(f.view, i, end) && !f.transcript.waits() {
-		// A message may have been given since, or be on its way.
+		// A message may have been sent since, or may be on its way.
 		v, err := f.api.look(ctx)
 		if err != nil {
 			return o, false, err
@@ -339,12 +338,12 @@ func (f *follower) segment(v *view, i int) (end int, last bool) {
 	return f.all.segment(v, f.agent, f.transcript, i)
 }
 
-// atRest reports whether the agent has come to rest after it was given the run.
+// atRest reports whether the agent became idle after it got the run.
 func (f *follower) atRest(v *view, i, end int) bool {
 	return v.status == statusStable && end > i+1 && v.messages[end-1].Role != roleUser
 }
 
-// missing deals with a conversation that the run is not in.
+// missing handles a conversation without the run.
 func (f *follower) missing() (fleet.Outcome, bool, error) {
 	given, _ := f.transcript.start()
 	switch {
@@ -356,14 +355,14 @@ func (f *follower) missing() (fleet.Outcome, bool, error) {
 	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", f.agent.Name, f.run.TaskID)
 }
 
-// seen reports whether the run was in the conversation once.
+// seen reports whether the run was in the conversation before.
 func (f *follower) seen() bool {
 	_, ok := f.transcript.message()
 	return ok
 }
 
-// check looks at the workspace now and then: it may be stopping, and the agent may have reported that it is done
-// without coming to rest.
+// check reads the workspace from time to time. It may be stopping, or the agent may have reported its end without
+// becoming idle.
 func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
 	if f.checked.IsZero() {
@@ -399,8 +398,8 @@ func (f *follower) check(ctx context.Context, i, end int) (o fleet.Outcome, ende
 	return o, false, nil
 }
 
-// wake frees AgentAPI, which takes an answer that equals the answer before it for none, and so waits for ever: any
-// change of the screen will do.
+// wake unblocks AgentAPI, which treats a repeated answer as no answer and then waits forever. Any change of the screen
+// helps.
 func (f *follower) wake(ctx context.Context, end int, now time.Time) error {
 	if f.view.messages[end-1].Role != roleUser {
 		f.stuck = time.Time{}
@@ -422,7 +421,7 @@ func (f *follower) wake(ctx context.Context, end int, now time.Time) error {
 	return f.api.send(ctx, typeRaw, keyErase)
 }
 
-// limit ends a run whose time is up.
+// limit ends a run at its time limit.
 func (f *follower) limit(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
 	if f.run.Timeout <= 0 || now.Before(f.run.Started.Add(f.run.Timeout)) {
@@ -443,7 +442,7 @@ func (f *follower) limit(ctx context.Context, i, end int) (o fleet.Outcome, ende
 	return f.finish(ctx, f.view, i, end, true)
 }
 
-// since is from when on, by the host's clock, the agent's reports are about the run.
+// since returns the time, by the host's clock, from which the agent's reports are about the run.
 func (f *follower) since(i int) time.Time {
 	if given, since := f.transcript.start(); given {
 		return since
@@ -451,7 +450,7 @@ func (f *follower) since(i int) time.Time {
 	return f.view.messages[i].Time.Add(f.at.Facts().Ahead - f.view.skew - time.Second)
 }
 
-// finishSealed finishes a run that has come to its end, unless a message is on its way to it by then.
+// finishSealed finishes a run at its end, unless a message is on its way to it.
 func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fleet.Outcome, ended bool, err error) {
 	o, ended, err = f.finish(ctx, v, i, end, true)
 	if err == nil && !f.transcript.seal() {
@@ -460,7 +459,7 @@ func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fle
 	return o, ended, err
 }
 
-// finish passes on the rest, and says how the run ended.
+// finish passes on the remaining output, and returns the outcome.
 func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (fleet.Outcome, bool, error) {
 	f.view = v
 	messages := v.messages[i+1 : end]
@@ -482,7 +481,7 @@ func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (
 	return f.outcome(messages, said), true, nil
 }
 
-// outcome says how the run ended, from what the agent said and reported.
+// outcome returns the outcome, from the agent's text and its reports.
 func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
 	var all []string
 	summary, stopped := "", false
@@ -491,7 +490,7 @@ func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
 			continue
 		}
 		lines := finalLines(screenLines(m.Content))
-		if words := lastWords(lines); words != "" {
+		if words := lastText(lines); words != "" {
 			summary = words
 		}
 		stopped = wasInterrupted(lines)
@@ -520,7 +519,7 @@ func (f *follower) outcome(messages []message, said Report) fleet.Outcome {
 	return o
 }
 
-// maxSummary is the longest summary, in bytes. The payload has all of it.
+// maxSummary limits the summary, in bytes. The payload is complete.
 const maxSummary = 4000
 
 func shorten(s string) string {

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Interrupt implements fleet.Runner: with the key that stops an agent in its terminal, Esc, or by force Ctrl-C. An
-// agent that cannot be reached is for the caller to end, by stopping its workspace.
+// Interrupt implements fleet.Runner. It sends the key that stops an agent in its terminal: Esc, or Ctrl-C with kill
+// set. If the agent cannot be reached, the caller can stop its workspace.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	all, a := w.all, w.agent
 	at, err := w.find(ctx)
@@ -17,7 +17,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	}
 	api, err := all.reach(a, at)
 	if err != nil {
-		return nil //nolint:nilerr // a workspace that does not run has ended its runs
+		return nil //nolint:nilerr // runs end with their workspace
 	}
 	t := all.runs.of(r.TaskID)
 	if _, ended := t.result(); ended {

@@ -9,18 +9,18 @@ import (
 	"fleet/internal/fleet"
 )
 
-// An agent is given a run's prompt as it is, with nothing added, so a run is known again in a conversation by its words
-// and its time. That is certain: AgentAPI takes a message only when the agent's screen has not changed for two seconds,
-// so between two equal prompts of two runs more time passes than messageSkew.
+// An agent gets a run's prompt unchanged, so a run is recognised in a conversation by its text and time. This is
+// reliable: AgentAPI accepts a message only after the agent's screen was unchanged for two seconds, so two equal
+// prompts of two runs are further apart than messageSkew.
 const (
-	// messageSkew is how much older than its run a message may be, by clocks that are not quite the same.
+	// messageSkew is how much older than its run a message may be, because clocks differ.
 	messageSkew = 2500 * time.Millisecond
-	// followUp is how soon after the agent has come to rest Fleet gives it a later message. What comes later, and is not
-	// known, is a person's.
+	// followUp is how soon after the agent became idle Fleet sends a later message. Unknown messages after that time
+	// are a person's.
 	followUp = 8 * time.Second
 )
 
-// locate returns where the message with the run is; -1 when it is not in the conversation.
+// locate returns the index of the run's message; -1 if the conversation does not contain it.
 func (all *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
 	prompt := typed(r.Prompt)
 	if r.SelfStarted {
@@ -60,12 +60,12 @@ func (all *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) i
 	return at
 }
 
-// segment returns the end of what belongs to the run whose message is at i. last says that nothing came after it.
+// segment returns the end of the run whose message is at i. last reports that nothing followed it.
 func (all *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (end int, last bool) {
 	for end = i + 1; end < len(v.messages); end++ {
 		m := v.messages[end]
-		// A message that is on its way stands here before it is known to have arrived.
-		if m.Role != roleUser || t.hasLetterAt(m.Time) || t.isWaiting(m.Content) {
+		// A message on its way appears here before it is known to have arrived.
+		if m.Role != roleUser || t.hasMessageAt(m.Time) || t.isWaiting(m.Content) {
 			continue
 		}
 		if all.runs.taskOf(a.UID, m.Time, "") != "" || m.Time.Sub(v.messages[end-1].Time) > followUp {
@@ -75,12 +75,12 @@ func (all *Runners) segment(v *view, a fleet.Agent, t *transcript, i int) (end i
 	return end, true
 }
 
-// given reports whether the agent was ever given anything but that.
+// given reports whether the agent ever got another message than this one.
 func (v *view) given(but string) bool {
 	return slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser && m.Content != typed(but) })
 }
 
-// compose is what the agent is given for the run. spec is what it is to be told first, if anything.
+// compose returns the message for the run, with the specification if the agent must get it first.
 func compose(r fleet.Run, spec string) string {
 	text := typed(r.Prompt)
 	if spec = typed(spec); spec != "" && text != "" {
@@ -89,7 +89,7 @@ func compose(r fleet.Run, spec string) string {
 	return text
 }
 
-// typed is the text as it can be typed into a terminal: without characters that control it.
+// typed returns the text without control characters, so that it can be typed into a terminal.
 func typed(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
 	text = strings.Map(func(r rune) rune {
@@ -103,5 +103,5 @@ func typed(text string) string {
 		}
 		return r
 	}, text)
-	return strings.Trim(text, " \t\n\r\f\v") // AgentAPI takes nothing else
+	return strings.Trim(text, " \t\n\r\f\v") // AgentAPI trims these too
 }

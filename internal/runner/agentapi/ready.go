@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// probeTime is how long AgentAPI may take to say that it is there.
+// probeTime limits how long AgentAPI may take to answer a probe.
 const probeTime = 2 * time.Second
 
-// ErrNoAnswer is the error of Ready when AgentAPI does not answer.
+// ErrNoAnswer means that AgentAPI does not answer.
 var ErrNoAnswer = errors.New("AgentAPI does not answer")
 
-// Prompt is what an agent may have been started with.
+// Prompt is a text with which an agent may have been started.
 type Prompt struct {
 	Text string
-	Task bool // the agent's first task, which it begins by itself
+	Task bool // the agent's first task, which it starts by itself
 }
 
-// Ready reports whether the agent can be given tasks: it rests, or works on something that it was given. An agent that was ready
-// before, in the same build of its workspace, is ready as long as AgentAPI is there. started returns what the agent may
-// have been started with. Other errors than ErrNoAnswer and a RefusalError are for Workspace.Translate.
+// Ready reports whether the agent can accept tasks: it is idle, or works on something that it was told. An agent that
+// was ready before, in the same build of its workspace, is ready while AgentAPI answers. started returns the text with
+// which the agent may have been started. Errors other than ErrNoAnswer and RefusalError must be passed to
+// Workspace.Translate.
 func (all *Runners) Ready(ctx context.Context, f Facts, before bool, started func() Prompt) (bool, error) {
 	if f.URL == nil {
 		return false, ErrNoAnswer
@@ -45,7 +46,7 @@ func (all *Runners) Ready(ctx context.Context, f Facts, before bool, started fun
 	case err == nil:
 		return status == statusStable || ready, nil
 	case ready && errors.Is(err, context.DeadlineExceeded):
-		return true, nil // it does not answer while it takes a message; the host notices when it is stuck
+		return true, nil // it does not answer while it accepts a message; the host notices if it hangs
 	case errors.As(err, &unreachable), errors.Is(err, context.DeadlineExceeded):
 		return false, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}

@@ -7,29 +7,29 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Config configures Runners. Both fields are needed.
+// Config configures Runners. Both fields are required.
 type Config struct {
 	Now  func() time.Time
-	Wait func(context.Context, time.Duration) error // waits for something to change that tells nobody
+	Wait func(context.Context, time.Duration) error // waits between two polls
 }
 
-// Runners has the runners of agents, and remembers their newest runs.
+// Runners provides the runners of agents, and remembers their newest runs.
 type Runners struct {
 	config Config
 	runs   runs
 }
 
-// New makes Runners.
+// New creates Runners.
 func New(c Config) *Runners { return &Runners{config: c, runs: newRuns()} }
 
-// Connect returns the runner of the agent. It asks nobody.
+// Connect returns the runner of the agent. It makes no request.
 func (all *Runners) Connect(a fleet.Agent, find Find) fleet.Runner { return runner{all, a, find} }
 
-// Knows reports whether the run was given to an agent, or followed, by these Runners.
+// Knows reports whether these Runners have dispatched or followed the run.
 func (all *Runners) Knows(taskID string) bool { return all.runs.known(taskID) }
 
-// Waiting returns how many messages wait for the run's agent to come to rest.
-func (all *Runners) Waiting(taskID string) int { return all.runs.of(taskID).waitingLetters() }
+// Waiting returns how many messages are waiting until the run's agent is idle.
+func (all *Runners) Waiting(taskID string) int { return all.runs.of(taskID).pendingCount() }
 
 // runner runs the tasks of one agent.
 type runner struct {
@@ -38,9 +38,9 @@ type runner struct {
 	find  Find
 }
 
-// Answer implements fleet.Runner. The terminal of an agent does not tell what it asks.
+// Answer implements fleet.Runner. Questions cannot be recognised in the agent's terminal.
 func (w runner) Answer(context.Context, fleet.Run, fleet.Question) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "the agent %q cannot be given answers: Fleet reads it from its terminal", w.agent.Name)
+	return fleet.Errorf(fleet.ReasonUnimplemented, "cannot send answers to agent %q: Fleet reads it from its terminal", w.agent.Name)
 }
 
 // Changes implements fleet.Runner.
@@ -59,5 +59,5 @@ func (w runner) Output(context.Context, fleet.Run, int64, int) (fleet.OutputPage
 }
 
 func (w runner) noChanges() error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, "what tasks of the agent %q changed is not known: Fleet reads it from its terminal", w.agent.Name)
+	return fleet.Errorf(fleet.ReasonUnimplemented, "the changes of agent %q are unknown: Fleet reads it from its terminal", w.agent.Name)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// minWidth is the narrowest screen that is taken for one.
+// minWidth is the minimum width of a screen.
 const minWidth = 40
 
-// screenLines are the lines of a message of the agent as they were before its screen made them its own: without the
-// padding to the screen's width, and with lines put together again that were broken there.
+// screenLines returns the lines of an agent's message as they were before they were drawn: without padding, and with
+// broken lines joined.
 func screenLines(content string) []string {
 	raw := strings.Split(strings.ReplaceAll(content, "\r", ""), "\n")
 	width := screenWidth(raw)
@@ -31,7 +31,7 @@ func screenLines(content string) []string {
 	return trimBlank(lines)
 }
 
-// screenWidth is the width that the lines are padded to; 0 when they are not.
+// screenWidth returns the width to which the lines are padded; 0 if they are not.
 func screenWidth(lines []string) int {
 	width, padded := 0, false
 	for _, line := range lines {
@@ -48,7 +48,7 @@ func screenWidth(lines []string) int {
 	return width
 }
 
-// visible drops characters that control a terminal.
+// visible drops control characters.
 func visible(r rune) rune {
 	if unicode.IsControl(r) && r != '\t' {
 		return -1
@@ -68,15 +68,15 @@ func trimBlank(lines []string) []string {
 }
 
 var (
-	// progressPattern finds a line that only says that the agent is at work, and changes all the time.
+	// progressPattern matches a line that shows progress and changes all the time.
 	progressPattern = regexp.MustCompile(`^\s*[✻✽✶✳✢·∗*\x{2800}-\x{28FF}|/\\-]\s+\S.*(…|\.\.\.|\d+/\d+)`)
-	// restPattern finds the line that Claude Code ends an answer with.
+	// restPattern matches the line with which Claude Code ends an answer.
 	restPattern = regexp.MustCompile(`^\s*[✻✽✶✳✢∗*]\s+\p{L}+ for \d+.*$`)
-	// stepPattern finds lines about a tool that the agent uses, as Claude Code shows it.
+	// stepPattern matches Claude Code's lines about tool calls.
 	stepPattern = regexp.MustCompile(`^\s*([●⏺]\s+[A-Z][\w .:-]*\(|⎿)`)
-	// bulletPattern finds the beginning of what Claude Code says or does.
+	// bulletPattern matches the start of a paragraph of Claude Code.
 	bulletPattern = regexp.MustCompile(`^[●⏺]\s+`)
-	// interruptedPattern finds the line by which an agent says that it was interrupted.
+	// interruptedPattern matches the line with which an agent reports an interrupt.
 	interruptedPattern = regexp.MustCompile(`(?i)^\W*(request |conversation |turn )?(was )?interrupted\b`)
 )
 
@@ -84,10 +84,10 @@ func isProgress(line string) bool {
 	return strings.Contains(line, " to interrupt") || progressPattern.MatchString(line)
 }
 
-// nearEnd is how many lines at the end of a screen may belong to a line about progress.
+// nearEnd is the number of lines at the end of a screen that may follow a progress line.
 const nearEnd = 6
 
-// progress returns where the line about progress is; -1 when the screen shows none.
+// progress returns the index of the progress line; -1 if the screen has none.
 func progress(lines []string) int {
 	for i := max(0, len(lines)-nearEnd); i < len(lines); i++ {
 		if isProgress(lines[i]) {
@@ -97,7 +97,7 @@ func progress(lines []string) int {
 	return -1
 }
 
-// progressText is a line about progress as it is shown, and what of it stays the same.
+// progressText returns the text of a progress line, and its part that does not change.
 func progressText(line string) (text, key string) {
 	text = strings.TrimFunc(line, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("….()", r)
@@ -111,7 +111,7 @@ func progressText(line string) (text, key string) {
 	return text, key
 }
 
-// finalLines are the lines of a message that changes no more.
+// finalLines returns the lines of a complete message.
 func finalLines(lines []string) []string {
 	lines = slices.Clone(lines)
 	for len(lines) > 0 && (restPattern.MatchString(lines[len(lines)-1]) || strings.Contains(lines[len(lines)-1], " to interrupt")) {
@@ -120,7 +120,7 @@ func finalLines(lines []string) []string {
 	return lines
 }
 
-// wasInterrupted reports whether the screen ends with the word that the agent was interrupted.
+// wasInterrupted reports whether the screen ends with a report of an interrupt.
 func wasInterrupted(lines []string) bool {
 	for n := 0; n < 3 && len(lines) > 0; {
 		line := lines[len(lines)-1]
@@ -136,8 +136,8 @@ func wasInterrupted(lines []string) bool {
 	return false
 }
 
-// lastWords are what the agent said last: the last of its paragraphs where its program marks them, else all of it.
-func lastWords(lines []string) string {
+// lastText returns the agent's last text: the last paragraph if its program marks paragraphs, else all of it.
+func lastText(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if !bulletPattern.MatchString(lines[i]) || stepPattern.MatchString(lines[i]) {
 			continue

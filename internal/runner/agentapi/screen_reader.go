@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// holdTime is how long lines must have stood on the agent's screen before they count as said: a screen is drawn
-	// over and over.
+	// holdTime is how long lines must be unchanged on the agent's screen before they are passed on, because a screen is
+	// redrawn often.
 	holdTime = 800 * time.Millisecond
-	// stepEvery is how often a new word about progress is passed on.
+	// stepEvery is the minimum interval between progress messages.
 	stepEvery = 5 * time.Second
 )
 
-// screenReader turns the agent's screen, which is drawn again and again, into a text that only grows.
+// screenReader converts the agent's screen, which is redrawn often, to a text that only grows.
 type screenReader struct {
 	at      position
 	said    []string // lines of the message at.message that were passed on
-	resumed bool     // said is not known: at says only how many lines, and which was the last
+	resumed bool     // said is unknown: at contains only the number of lines and the last one
 
-	base   []string // the lines as they were at baseAt
+	base   []string // the lines at the time baseAt
 	baseAt time.Time
 	stepAt time.Time
 }
 
-// position is how far the text of a run was passed on.
+// position is the end of the passed-on text of a run.
 type position struct {
 	given   int    // id of the message with the run
 	message int    // id of the agent's message
-	lines   int    // of that message
-	last    string // hash of the last of them
-	step    string // hash of the last word about progress
-	seq     int    // counts what was passed on
+	lines   int    // number of lines of that message
+	last    string // hash of its last line
+	step    string // hash of the last progress message
+	seq     int    // counts outputs
 }
 
 func (p position) String() string {
@@ -70,8 +70,8 @@ func newScreenReader(from position) *screenReader {
 	return &screenReader{at: from, resumed: from.seq > 0}
 }
 
-// write returns what the agent has said since it was last called. messages are all of the run but its first; final says
-// that the last one changes no more.
+// write returns the agent's new text since the last call. messages are those of the run without its first. final says
+// that the last one is complete.
 func (s *screenReader) write(given message, messages []message, final bool, now time.Time) []fleet.Output {
 	s.at.given = max(given.ID, 0)
 	var out []fleet.Output
@@ -98,7 +98,7 @@ func (s *screenReader) write(given message, messages []message, final bool, now 
 	return out
 }
 
-// step returns a word about the agent's progress, when there is a new one.
+// step returns a new progress message, if there is one.
 func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) {
 	i := progress(lines)
 	if i < 0 {
@@ -112,7 +112,7 @@ func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) 
 	return s.output(true, text), true
 }
 
-// settled returns how many of the lines will stay; false when that cannot be told yet.
+// settled returns the number of lines that will not change; false if that is unknown yet.
 func (s *screenReader) settled(lines []string, now time.Time) (int, bool) {
 	if s.baseAt.IsZero() {
 		s.base, s.baseAt = lines, now
@@ -130,15 +130,15 @@ func (s *screenReader) settled(lines []string, now time.Time) (int, bool) {
 	return n, true
 }
 
-// take passes on what is new of the lines.
+// take passes on the new lines.
 func (s *screenReader) take(lines []string) []fleet.Output {
 	lines = slices.Clone(lines)
 	for len(lines) > 0 && lines[len(lines)-1] == "" {
-		lines = lines[:len(lines)-1] // with what comes after them
+		lines = lines[:len(lines)-1] // with what follows them
 	}
 	if s.resumed {
 		if len(lines) < s.at.lines && !s.stands(lines) {
-			return nil // not drawn yet as far as it was passed on
+			return nil // not redrawn completely yet
 		}
 		s.said, s.resumed = s.recall(lines), false
 	}
@@ -169,12 +169,12 @@ func (s *screenReader) output(step bool, text string) fleet.Output {
 	return fleet.Output{Cursor: s.at.String(), Step: step, Text: text, Terminal: true}
 }
 
-// stands reports whether the last line that was passed on is among the lines.
+// stands reports whether the lines contain the last line that was passed on.
 func (s *screenReader) stands(lines []string) bool {
 	return slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.at.last })
 }
 
-// recall returns the lines that were passed on, from what is there now.
+// recall finds the passed-on lines in the current ones.
 func (s *screenReader) recall(lines []string) []string {
 	best := -1
 	for i, line := range lines {
@@ -188,8 +188,8 @@ func (s *screenReader) recall(lines []string) []string {
 	return slices.Clone(lines[:best+1])
 }
 
-// align returns from where on the lines are new, when those said were passed on before. They stand in front of the new
-// ones, unless the screen has scrolled, or was drawn anew.
+// align returns the index of the first new line, given the lines that were passed on before. These precede the new
+// lines, unless the screen has scrolled or was redrawn.
 func align(said, lines []string) int {
 	same := commonPrefix(said, lines)
 	if same == len(said) || same == len(lines) {
@@ -214,7 +214,7 @@ func align(said, lines []string) int {
 	return same
 }
 
-// hashOf stands for a text in 12 characters.
+// hashOf returns the first 12 characters of the text's hash.
 func hashOf(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:6])

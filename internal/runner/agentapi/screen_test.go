@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// pad is a line as a screen of 80 columns shows it.
+// pad returns the lines as a screen of 80 columns shows them.
 func pad(lines ...string) string {
 	for i, line := range lines {
 		lines[i] = line + strings.Repeat(" ", max(0, 80-len([]rune(line))))
@@ -40,14 +40,14 @@ func TestScreenLines(t *testing.T) {
 	}
 }
 
-func TestLastWords(t *testing.T) {
+func TestLastText(t *testing.T) {
 	claude := []string{
 		"● I look at the code first.", "", "● Bash(ls)", "  ⎿  main.go", "     go.mod", "",
 		"● All is well:", "", "  - it builds", "  - it runs", "", "✻ Cooked for 3s · done 1:44 AM",
 	}
-	require.Equal(t, "All is well:\n\n- it builds\n- it runs", lastWords(finalLines(claude)))
-	require.Equal(t, "one\ntwo", lastWords([]string{"one", "two"}))
-	require.Empty(t, lastWords(nil))
+	require.Equal(t, "All is well:\n\n- it builds\n- it runs", lastText(finalLines(claude)))
+	require.Equal(t, "one\ntwo", lastText([]string{"one", "two"}))
+	require.Empty(t, lastText(nil))
 }
 
 func TestProgress(t *testing.T) {
@@ -74,7 +74,7 @@ func TestWasInterrupted(t *testing.T) {
 	require.False(t, wasInterrupted([]string{"Interrupted", "a", "b", "c"}))
 }
 
-// said is all that the outputs say.
+// said returns the text of the outputs.
 func said(outputs []fleet.Output) string {
 	var s strings.Builder
 	for _, out := range outputs {
@@ -85,8 +85,8 @@ func said(outputs []fleet.Output) string {
 	return s.String()
 }
 
-// TestScreenReaderOfGrowingScreen: however often and whenever one looks, and from wherever one takes it up again, the text is
-// the same, once.
+// TestScreenReaderOfGrowingScreen checks that the text is complete and not repeated, however often the screen is read
+// and wherever reading continues.
 func TestScreenReaderOfGrowingScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.SampledFrom([]string{"alpha", "beta", "", "● Bash(ls)", "  ⎿  file", "}", "gamma delta"}), 1, 30).Draw(t, "lines")
@@ -116,7 +116,7 @@ func TestScreenReaderOfGrowingScreen(t *testing.T) {
 	})
 }
 
-func TestScreenReaderOfScreenDrawnAnew(t *testing.T) {
+func TestScreenReaderOfRedrawnScreen(t *testing.T) {
 	s := newScreenReader(position{})
 	now := time.Unix(1000, 0)
 	look := func(final bool, lines ...string) string {
@@ -125,12 +125,12 @@ func TestScreenReaderOfScreenDrawnAnew(t *testing.T) {
 	}
 	look(false, "one", "two", "three", "")
 	require.Equal(t, "one\ntwo\n", look(false, "one", "two", "three", ""))
-	require.Empty(t, look(false, "two", "three", "four", "five")) // it scrolls, and changes too fast to tell
+	require.Empty(t, look(false, "two", "three", "four", "five")) // it scrolls, and changes too fast
 	require.Equal(t, "three\nfour\n", look(false, "two", "three", "four", "five"))
 	require.Equal(t, "five\n", look(true, "two", "three", "four", "five"))
 	require.Empty(t, look(true, "two", "three", "four", "five"))
 	next := s.write(message{ID: 1}, []message{{ID: 2}, {ID: 3, Role: roleUser}, {ID: 4, Content: pad("two", "again")}}, true, now)
-	require.Equal(t, "two\nagain\n", said(next), "another message says it anew")
+	require.Equal(t, "two\nagain\n", said(next), "another message repeats it")
 }
 
 func TestPosition(t *testing.T) {
@@ -146,6 +146,6 @@ func TestPosition(t *testing.T) {
 
 func TestTyped(t *testing.T) {
 	require.Equal(t, "a\nb\tc", typed("\n a\r\nb\tc\x1b\x00 \n"))
-	require.Equal(t, "[201~rm -rf", typed("\x1b[201~rm -rf"), "nothing gets out of the paste")
+	require.Equal(t, "[201~rm -rf", typed("\x1b[201~rm -rf"), "the text cannot leave the paste")
 	require.Empty(t, typed(" \x1b "))
 }

@@ -9,14 +9,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// letter is a message on its way to a run. As long as it is, the run does not end by coming to rest.
-type letter struct {
+// pendingMessage is a message on its way to a run. Until it is delivered, the run does not end when the agent becomes idle.
+type pendingMessage struct {
 	id, text string        // as it is typed
-	dropped  chan struct{} // closed when the run is not to have it any more
+	dropped  chan struct{} // closed when the run must not get it any more
 }
 
-// enter lets the letter wait for the run; false when the run has ended, or is to end.
-func (t *transcript) enter(l *letter) bool {
+// addPending adds the message to those waiting for the run. It returns false if the run has ended or is ending.
+func (t *transcript) addPending(l *pendingMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sealed || t.ended || t.interrupted {
@@ -26,28 +26,28 @@ func (t *transcript) enter(l *letter) bool {
 	return true
 }
 
-// leave ends the letter's waiting.
-func (t *transcript) leave(l *letter) {
+// removePending removes the message.
+func (t *transcript) removePending(l *pendingMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.waiting = slices.DeleteFunc(t.waiting, func(o *letter) bool { return o == l })
+	t.waiting = slices.DeleteFunc(t.waiting, func(o *pendingMessage) bool { return o == l })
 }
 
-// waits reports whether a letter waits for the run.
+// waits reports whether a message is waiting for the run.
 func (t *transcript) waits() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.waiting) > 0
 }
 
-// isWaiting reports whether the text is that of a letter which waits for the run, or is being given to it.
+// isWaiting reports whether the text is that of a message that waits for the run or is being delivered.
 func (t *transcript) isWaiting(text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.waiting, func(l *letter) bool { return l.text == text })
+	return slices.ContainsFunc(t.waiting, func(l *pendingMessage) bool { return l.text == text })
 }
 
-// drop drops the letters that wait for the run.
+// drop removes all messages that wait for the run.
 func (t *transcript) drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,14 +57,14 @@ func (t *transcript) drop() {
 	t.waiting = nil
 }
 
-// waitingLetters is how many letters wait for the run.
-func (t *transcript) waitingLetters() int {
+// pendingCount returns the number of messages that wait for the run.
+func (t *transcript) pendingCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.waiting)
 }
 
-// seal says that the run is ending, so that no letter can wait for it any more; false when one does.
+// seal marks the run as ending, so that no message can wait for it. It returns false if one does.
 func (t *transcript) seal() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,14 +72,14 @@ func (t *transcript) seal() bool {
 	return t.sealed
 }
 
-// unseal says that the run goes on.
+// unseal marks the run as continuing.
 func (t *transcript) unseal() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sealed = false
 }
 
-// Send implements fleet.Runner. An agent that works takes a message when it has come to rest.
+// Send implements fleet.Runner. A busy agent gets the message when it is idle.
 func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	all, a := w.all, w.agent
 	if err := ctx.Err(); err != nil {
@@ -89,16 +89,16 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	if t.hasLetter(id) {
 		return nil
 	}
-	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q does not work on the task %s any more", a.Name, r.TaskID)
-	if _, ended := t.result(); ended { // and what was on its way to it was not forgotten
+	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q no longer works on the task %s", a.Name, r.TaskID)
+	if _, ended := t.result(); ended { // and its pending messages were kept
 		return over
 	}
-	l := &letter{id: id, text: typed(text), dropped: make(chan struct{})}
+	l := &pendingMessage{id: id, text: typed(text), dropped: make(chan struct{})}
 	if l.text == "" {
 		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "there is nothing in it that could be typed into a terminal")
 	}
-	entered := t.enter(l)
-	defer t.leave(l)
+	entered := t.addPending(l)
+	defer t.removePending(l)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -127,8 +127,8 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	}
 }
 
-// post gives the agent the letter; again says that it may take it later. A run that has ended may still have it already.
-func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *letter, entered bool, over error) (again bool, err error) {
+// post delivers the message to the agent. again says that it may be accepted later. An ended run may already have it.
+func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, entered bool, over error) (again bool, err error) {
 	all, a := w.all, w.agent
 	at, err := w.find(ctx)
 	if err != nil {
@@ -138,10 +138,10 @@ func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *letter,
 	if err != nil {
 		return at != nil && at.Facts().Running, err
 	}
-	_, err = all.give(ctx, a, at, api, giving{
+	_, err = all.deliverOnce(ctx, a, at, api, delivery{
 		done: func(v *view) bool {
 			i := all.locate(v, a, r, t)
-			return i >= 0 && t.findLetter(v.messages[i+1:], l.id, l.text)
+			return i >= 0 && t.findMessage(v.messages[i+1:], l.id, l.text)
 		},
 		text: func(v *view) (string, error) {
 			i := all.locate(v, a, r, t)
@@ -169,13 +169,13 @@ func (w runner) post(ctx context.Context, r fleet.Run, t *transcript, l *letter,
 	return false, err
 }
 
-// findLetter reports whether the message was given to the run, whose later messages they are.
-func (t *transcript) findLetter(later []message, id, text string) bool {
+// findMessage reports whether the message is among the run's later messages.
+func (t *transcript) findMessage(later []message, id, text string) bool {
 	if t.hasLetter(id) {
 		return true
 	}
 	for _, m := range later {
-		if m.Role == roleUser && m.Content == text && !t.hasLetterAt(m.Time) {
+		if m.Role == roleUser && m.Content == text && !t.hasMessageAt(m.Time) {
 			t.gotLetter(id, m.Time)
 			return true
 		}
@@ -183,22 +183,22 @@ func (t *transcript) findLetter(later []message, id, text string) bool {
 	return false
 }
 
-// recall notes which of the run's later messages are those that it was given by others, in their order.
+// recall records which of the run's later messages other processes delivered, in their order.
 func (t *transcript) recall(later []message, given []fleet.Message) {
 	for _, g := range given {
 		if !t.hasLetter(g.ID) {
-			t.findLetter(later, g.ID, typed(g.Text))
+			t.findMessage(later, g.ID, typed(g.Text))
 		}
-		if at, ok := t.letterAt(g.ID); ok {
+		if at, ok := t.messageTime(g.ID); ok {
 			later = slices.DeleteFunc(slices.Clone(later), func(m message) bool { return !m.Time.After(at) })
 		}
 	}
 }
 
-// letterAt is when the run was given the message, if that is known.
-func (t *transcript) letterAt(id string) (time.Time, bool) {
+// messageTime returns when the run got the message, if known.
+func (t *transcript) messageTime(id string) (time.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at, ok := t.letters[id]
+	at, ok := t.messageTimes[id]
 	return at, ok
 }

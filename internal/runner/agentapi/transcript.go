@@ -8,13 +8,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// How much is remembered of runs.
+// Limits of the memory for runs.
 const (
 	maxTranscripts = 256
 	maxTranscript  = 4 << 20 // bytes of output of one run
 )
 
-// runs are what is remembered of the newest runs, by task.
+// runs holds the newest runs, by task.
 type runs struct {
 	mu     sync.Mutex
 	byTask map[string]*transcript
@@ -23,7 +23,7 @@ type runs struct {
 
 func newRuns() runs { return runs{byTask: map[string]*transcript{}} }
 
-// of returns what is remembered of the run.
+// of returns the transcript of the run.
 func (r *runs) of(taskID string) *transcript {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,20 +33,20 @@ func (r *runs) of(taskID string) *transcript {
 	if len(r.order) >= maxTranscripts {
 		r.forget()
 	}
-	t := &transcript{turn: make(chan struct{}, 1), letters: map[string]time.Time{}}
+	t := &transcript{turn: make(chan struct{}, 1), messageTimes: map[string]time.Time{}}
 	r.byTask[taskID] = t
 	r.order = append(r.order, taskID)
 	return t
 }
 
-// known reports whether anything is remembered of the run.
+// known reports whether there is a transcript of the run.
 func (r *runs) known(taskID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byTask[taskID] != nil
 }
 
-// forget drops the oldest of the runs that nobody follows.
+// forget removes the oldest runs that nobody follows.
 func (r *runs) forget() {
 	i := slices.IndexFunc(r.order, func(task string) bool { return len(r.byTask[task].turn) == 0 })
 	if i >= 0 {
@@ -55,7 +55,7 @@ func (r *runs) forget() {
 	}
 }
 
-// taskOf returns the task that the agent's message of that time is known to belong to, other than except.
+// taskOf returns the task, other than except, to which the agent's message at that time belongs; empty if unknown.
 func (r *runs) taskOf(uid string, at time.Time, except string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,33 +67,34 @@ func (r *runs) taskOf(uid string, at time.Time, except string) string {
 	return ""
 }
 
-// transcript is what one run has put out, as far as this process has seen it. A screen forgets; what was passed on once
-// must not be told otherwise the next time.
+// transcript is the output of a run that this process has seen. The screen loses text, and text that was passed on must
+// not change.
 type transcript struct {
-	turn chan struct{} // held by who follows
+	turn chan struct{} // held by the follower
 
-	// Of who follows.
+	// Used by the follower.
 	screenReader *screenReader
 	outputs      []fleet.Output
 	size         int
 	cut          bool // the beginning of outputs was dropped
 
-	hint int // id of the run's message, as a cursor says; 0: not known
+	hint int // id of the run's message, from a cursor; 0: unknown
 
-	mu          sync.Mutex
-	agent       string               // uid
-	at          time.Time            // of the run's message, by the agent's clock; zero: not known
-	letters     map[string]time.Time // the same of later messages, by id
-	waiting     []*letter            // later messages that are on their way
-	sealed      bool                 // it is ending: nothing can be on its way any more
-	given       bool                 // this process has given the agent the run
-	since       time.Time            // by Coder's clock: what the agent reported up to then is not about the run
-	interrupted bool
-	ended       bool
-	outcome     fleet.Outcome
+	mu           sync.Mutex
+	agent        string               // uid
+	at           time.Time            // of the run's message, by the agent's clock; zero: unknown
+	messageTimes map[string]time.Time // the same of later messages, by id
+	waiting      []*pendingMessage    // later messages that are on their way
+	sealed       bool                 // it is ending: no message can be on its way
+	given        bool                 // this process has dispatched the run
+	since        time.Time            // by Coder's clock; earlier reports of the agent are not about the run
+	interrupted  bool
+	ended        bool
+	outcome      fleet.Outcome
 }
 
-// after returns the place in outputs behind the cursor. When this process has not seen it, it begins anew from there.
+// after returns the index in outputs after the cursor. If this process does not know the cursor, the outputs restart
+// from there.
 func (t *transcript) after(cursor string) (int, error) {
 	if t.screenReader != nil && cursor == "" && !t.cut {
 		return 0, nil
@@ -118,8 +119,8 @@ func (t *transcript) add(outputs []fleet.Output) {
 	}
 }
 
-// trim drops the older half of what was passed on, when it is too much to be remembered. n is how much was; what is left
-// of it is returned.
+// trim drops the older half of the outputs if they are too large. n is the index of the next output; trim returns its
+// new index.
 func (t *transcript) trim(n int) int {
 	if t.size <= maxTranscript {
 		return n
@@ -133,14 +134,14 @@ func (t *transcript) trim(n int) int {
 	return n - half
 }
 
-// found notes which message the run's is.
+// found records which message is the run's.
 func (t *transcript) found(uid string, m message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.agent, t.at = uid, m.Time
 }
 
-// message returns when the run's message was given, if that is known.
+// message returns the time of the run's message, if known.
 func (t *transcript) message() (time.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -156,20 +157,20 @@ func (t *transcript) owns(uid string, at time.Time) bool {
 func (t *transcript) gotLetter(id string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.letters[id] = at
+	t.messageTimes[id] = at
 }
 
 func (t *transcript) hasLetter(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ok := t.letters[id]
+	_, ok := t.messageTimes[id]
 	return ok
 }
 
-func (t *transcript) hasLetterAt(at time.Time) bool {
+func (t *transcript) hasMessageAt(at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, l := range t.letters {
+	for _, l := range t.messageTimes {
 		if l.Equal(at) {
 			return true
 		}
@@ -177,8 +178,8 @@ func (t *transcript) hasLetterAt(at time.Time) bool {
 	return false
 }
 
-// gave notes that the agent was given the run.
-func (t *transcript) gave(since time.Time) {
+// markDispatched records that the agent got the run.
+func (t *transcript) markDispatched(since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.given, t.since = true, since
@@ -196,7 +197,7 @@ func (t *transcript) wasInterrupted() bool {
 	return t.interrupted
 }
 
-// start returns whether this process has given the agent the run, and since when its reports count.
+// start returns whether this process has dispatched the run, and since when its reports count.
 func (t *transcript) start() (given bool, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

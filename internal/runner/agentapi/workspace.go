@@ -12,57 +12,57 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Workspace is the workspace of an agent, as its host saw it when it was last read. One goroutine uses it at a time.
+// Workspace is the workspace of an agent, in the state in which it was last read. It is not safe for concurrent use.
 type Workspace interface {
-	// Facts returns what is known of the workspace.
+	// Facts returns the known facts about the workspace.
 	Facts() Facts
-	// Refresh reads the workspace again; false means that it is gone.
+	// Refresh reads the workspace again. It returns false if the workspace is gone.
 	Refresh(ctx context.Context) (there bool, err error)
-	// Spec returns the specification that the agent must be told first; empty when its workspace has it.
+	// Spec returns the specification that the agent must get first; empty if its workspace has it.
 	Spec(ctx context.Context) (string, error)
-	// Translate makes an error of a request to AgentAPI one of Fleet. what says in words what was wanted.
+	// Translate converts an error of a request to AgentAPI to one of Fleet. what names the operation.
 	Translate(what string, err error) error
 }
 
-// Find returns the agent's workspace, read just now; nil when the agent has none.
+// Find reads and returns the agent's workspace; nil if the agent has none.
 type Find func(ctx context.Context) (Workspace, error)
 
-// Facts are what a host knows of a workspace.
+// Facts are a host's facts about a workspace.
 type Facts struct {
 	URL  *url.URL     // of AgentAPI; nil: the workspace has none now
-	HTTP *http.Client // carries requests to it. It returns an answer of AgentAPI or of a proxy, or an error for Translate
+	HTTP *http.Client // for requests to it. It returns a response of AgentAPI or of a proxy, or an error for Translate
 
-	Offline error  // AGENT_OFFLINE, why the agent cannot be reached; nil: it can
-	Ended   string // why runs in the workspace have ended; empty: they go on
-	Problem string // what is wrong with the workspace, in words; empty: nothing is known
-	Running bool   // it was started, and is not being stopped
+	Offline error  // AGENT_OFFLINE, with the reason; nil: the agent can be reached
+	Ended   string // why runs in the workspace have ended; empty: they have not
+	Problem string // what is wrong with the workspace; empty: nothing known
+	Running bool   // it was started, and is not stopping
 
-	Started time.Time     // when it was started last, by the host's clock
+	Started time.Time     // its last start, by the host's clock
 	Ahead   time.Duration // how far the host's clock is ahead of Fleet's
 	Reports []Report      // newest first
 }
 
-// Report is what an agent has told the host about itself.
+// Report is a report of an agent about itself to the host.
 type Report struct {
 	At                time.Time // by the host's clock
 	State             string    // "complete", "failure", or another
-	Message, Location string    // Location: where to see more
+	Message, Location string    // Location: where to read more
 }
 
-// Final says that the agent's work is done, or has failed.
+// Final reports whether the agent's work is done or has failed.
 func (r Report) Final() bool { return r.State == "complete" || r.State == "failure" }
 
-// words are the report for people.
+// words formats the report for people.
 func (r Report) words() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s", r.Message, r.Location))
 }
 
-// offline says why an agent cannot work.
+// offline returns the error for an agent that cannot work.
 func offline(a fleet.Agent, why string) error {
 	return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, %s", a.Name, why)
 }
 
-// reach returns the AgentAPI of an agent that runs. at is nil when the agent has no workspace.
+// reach returns a client for a running agent. at is nil if the agent has no workspace.
 func (all *Runners) reach(a fleet.Agent, at Workspace) (*client, error) {
 	if at == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace", a.Name)
@@ -77,10 +77,10 @@ func (all *Runners) reach(a fleet.Agent, at Workspace) (*client, error) {
 	return all.client(f), nil
 }
 
-// restarted reports whether the workspace was started after the run was: what was said before is not known any more.
+// restarted reports whether the workspace was started after the run, so that the earlier conversation is lost.
 func (f Facts) restarted(r fleet.Run) bool { return f.Started.After(r.Started.Add(f.Ahead)) }
 
-// reported is when the agent reported last.
+// reported returns the time of the agent's last report.
 func (f Facts) reported() time.Time {
 	at := f.Started
 	for _, r := range f.Reports {
@@ -91,8 +91,8 @@ func (f Facts) reported() time.Time {
 	return at
 }
 
-// report returns what the agent has reported between the times; an until of zero means now. A watcher of the agent's
-// screen reports too, without words, or repeating the last ones: that is no report of the agent's own.
+// report returns the agent's report between the times. A zero until means now. It ignores reports of the screen
+// watcher, which are empty or repeat the last one.
 func (f Facts) report(since, until time.Time) Report {
 	var last Report
 	found := false

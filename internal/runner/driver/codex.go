@@ -133,7 +133,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 		}
 		switch {
 		case s.Type == "sse":
-			return refuse("the driver \"codex\" takes no MCP servers over SSE, such as %q", name)
+			return refuse("the driver \"codex\" does not support MCP servers over SSE, such as %q", name)
 		case s.URL != "":
 			set("url", s.URL)
 			var headers []string

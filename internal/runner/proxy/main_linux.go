@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The process never gets to main: its executable has other things to do.
+// The process never reaches main, because its executable has other tasks.
 var _ = func() bool {
 	if len(os.Args) == 2 && os.Args[0] == "fleet-proxy" {
 		if err := serve(os.Args[1]); err != nil {
@@ -20,7 +20,7 @@ var _ = func() bool {
 	return true
 }()
 
-// receive returns the socket that the helper of the sandbox sends.
+// receive returns the socket that the sandbox helper sends.
 func receive(from *os.File) (net.Listener, error) {
 	defer func() { _ = from.Close() }()
 	const one = 4 // the size of a file descriptor
@@ -31,11 +31,11 @@ func receive(from *os.File) (net.Listener, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:n])
 	if err != nil || len(messages) != 1 {
-		return nil, errors.Join(errors.New("the helper of the sandbox has ended"), err)
+		return nil, errors.Join(errors.New("the sandbox helper has ended"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return nil, errors.Join(errors.New("the helper of the sandbox sent no socket"), err)
+		return nil, errors.Join(errors.New("the sandbox helper sent no socket"), err)
 	}
 	f := os.NewFile(uintptr(fds[0]), "listener")
 	defer func() { _ = f.Close() }()

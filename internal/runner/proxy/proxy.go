@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// dialTime is how long connecting may take.
+// dialTime limits connecting.
 const dialTime = 30 * time.Second
 
 // proxy is an HTTP proxy.
@@ -29,7 +29,7 @@ type proxy struct {
 	plain   http.Handler
 }
 
-// New returns a proxy to the addresses, each host:port.
+// New returns a proxy that allows the addresses, each host:port.
 func New(allowed []string) http.Handler {
 	p := &proxy{dialer: net.Dialer{Timeout: dialTime}}
 	for _, a := range allowed {
@@ -87,7 +87,7 @@ func (p *proxy) tunnel(w http.ResponseWriter, r *http.Request, address string) {
 	both.Wait()
 }
 
-// pass copies what is read, and says that it has ended.
+// pass copies the data, and then closes the writing side.
 func pass(to net.Conn, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
@@ -95,7 +95,7 @@ func pass(to net.Conn, from io.Reader) {
 	}
 }
 
-// serve is the main function of the process: it serves until a signal ends it.
+// serve is the main function of the process. It serves until a signal ends it.
 func serve(list string) error {
 	var allowed []string
 	if err := json.Unmarshal([]byte(list), &allowed); err != nil {

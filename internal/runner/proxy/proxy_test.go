@@ -13,7 +13,7 @@ import (
 	"fleet/internal/runner/proxy"
 )
 
-// TestProxy checks that a client reaches what is allowed, over HTTP and HTTPS, and is told of the rest.
+// TestProxy checks that a client reaches the allowed addresses, over HTTP and HTTPS, and gets an error for others.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

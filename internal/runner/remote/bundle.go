@@ -20,20 +20,20 @@ const (
 	bundleKept  = 10 * time.Minute // how long a bundle is kept for a caller whose connection broke
 )
 
-// bundles are those that callers are reading.
+// bundles are the bundles that callers are reading.
 type bundles struct {
 	mu   sync.Mutex
 	byID map[string]*bundle // by the agent's uid and the caller's id
 }
 
-// bundle is a file without a name, so that nothing of it is left when the process ends.
+// bundle is an unlinked file, which disappears when the process ends.
 type bundle struct {
-	turn chan struct{} // held by who makes it
-	file *os.File      // nil: not made yet
+	turn chan struct{} // held while the bundle is created
+	file *os.File      // nil: not created yet
 	size int64
 }
 
-// of returns the bundle of the id. It is dropped after a while.
+// of returns the bundle with the id. It is removed after a while.
 func (b *bundles) of(id string) *bundle {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +55,7 @@ func (b *bundles) of(id string) *bundle {
 	return made
 }
 
-// make makes the bundle, unless it was made. begun says that its caller has had some of it.
+// make creates the bundle if necessary. begun says that the caller has already received a part.
 func (b *bundle) make(ctx context.Context, r fleet.Runner, begun bool) error {
 	select {
 	case b.turn <- struct{}{}:
@@ -88,7 +88,8 @@ func (b *bundle) make(ctx context.Context, r fleet.Runner, begun bool) error {
 	return nil
 }
 
-// Bundle implements the service. The bundle is made whole before it is sent, so that a caller can go on from an offset.
+// Bundle implements the service. It creates the complete bundle before sending it, so that a caller can continue at an
+// offset.
 func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.BundleRequest], stream *connect.ServerStream[runnerv1.BundleResponse]) error {
 	id, offset := req.Msg.GetBundleId(), req.Msg.GetOffset()
 	r, err := s.agent(req.Header(), req.Msg.GetAgent())
@@ -119,8 +120,8 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 	return a.send(&runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_End{End: &runnerv1.BundleEnd{Size: b.size}}})
 }
 
-// errShort says that a runner has ended a bundle too early.
-var errShort = errors.New("the bundle is shorter than the runner says")
+// errShort means that a runner ended a bundle too early.
+var errShort = errors.New("the bundle is shorter than announced")
 
 // Bundle implements fleet.Runner.
 func (w runner) Bundle(ctx context.Context, out io.Writer) error {
@@ -138,7 +139,7 @@ func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 				req.Offset += int64(n)
 			case *runnerv1.BundleResponse_End:
 				if done = true; e.End.GetSize() != req.GetOffset() {
-					failed = fleet.Errorf(fleet.ReasonBackendUnavailable, "the bundle of the agent %q is not whole: ask for it again", w.agent.Name).WithCause(errShort)
+					failed = fleet.Errorf(fleet.ReasonBackendUnavailable, "the bundle of the agent %q is incomplete: ask for it again", w.agent.Name).WithCause(errShort)
 				}
 			}
 			done = done || failed != nil

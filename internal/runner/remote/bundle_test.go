@@ -33,7 +33,7 @@ func (b *bundler) Bundle(_ context.Context, w io.Writer) error {
 	return err
 }
 
-// cutting is a transport that breaks answers off after some bytes.
+// cutting is a transport that breaks responses off after a number of bytes.
 type cutting struct{ after int64 }
 
 func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -59,7 +59,7 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// serveBundles returns an agent of the runner, behind a transport.
+// serveBundles returns an agent of the runner, connected over the transport.
 func serveBundles(t *testing.T, b *bundler, transport http.RoundTripper) (a fleet.Runner, restart func()) {
 	public, private, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
@@ -75,11 +75,11 @@ func serveBundles(t *testing.T, b *bundler, transport http.RoundTripper) (a flee
 	return c.Connect(fleet.Agent{UID: "one", Name: "papi"}), restart
 }
 
-// TestBundleGoesOn reads a bundle over connections that break, from where the one before broke.
-func TestBundleGoesOn(t *testing.T) {
+// TestBundleContinues reads a bundle over connections that break. Each continues where the last one broke.
+func TestBundleContinues(t *testing.T) {
 	t.Parallel()
 	b := &bundler{text: []byte(rand.Text() + strings.Repeat("0123456789", 100_000))}
-	_, _ = rand.Read(b.text) // does not compress
+	_, _ = rand.Read(b.text) // cannot be compressed
 	a, _ := serveBundles(t, b, cutting{300 << 10})
 	var got bytes.Buffer
 	require.NoError(t, a.Bundle(t.Context(), &got))
@@ -92,7 +92,7 @@ func TestBundleGoesOn(t *testing.T) {
 	require.Zero(t, got.Len())
 }
 
-// TestBundleRestarted gives a bundle up whose runner was restarted half-way: what is made then may differ.
+// TestBundleRestarted checks that a bundle is abandoned if its runner was restarted, because a new bundle may differ.
 func TestBundleRestarted(t *testing.T) {
 	t.Parallel()
 	b := &bundler{text: make([]byte, 1<<20)}

@@ -10,11 +10,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Bounds on what is told of changes. An agent can put another program in the place of its runner, so the client keeps to
-// them too.
+// Limits of reported changes. The client enforces them too, because an agent can replace its runner.
 const (
-	maxPatch   = 16 << 20 // bytes of a part of a patch
-	maxLeftOut = 100      // files
+	maxPatch   = 16 << 20 // bytes of a page of a patch
+	maxLeftOut = 100      // number of files
 	maxText    = 4 << 10  // bytes of a path or a reason
 )
 
@@ -56,7 +55,7 @@ func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchR
 
 // Changes implements fleet.Runner.
 func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err error) {
-	err = w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		re, err := w.client.rpc.Changes(ctx, connect.NewRequest(&runnerv1.ChangesRequest{Agent: agentTo(w.agent), Run: named(r)}))
 		if err == nil {
 			c = changesFrom(re.Msg.GetChanges())
@@ -68,7 +67,7 @@ func (w runner) Changes(ctx context.Context, r fleet.Run) (c *fleet.Changes, err
 
 // Patch implements fleet.Runner.
 func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
-	err = w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		re, err := w.client.rpc.Patch(ctx, connect.NewRequest(&runnerv1.PatchRequest{
 			Agent: agentTo(w.agent), Base: c.Base, Commit: c.Commit, Path: path, Offset: offset, Limit: int32(min(limit, maxPatch)),
 		}))
@@ -124,7 +123,7 @@ func changesFrom(p *runnerv1.Changes) *fleet.Changes {
 	return c
 }
 
-// bounded returns the beginning of a text that is too long.
+// bounded shortens a long text.
 func bounded(s string) string {
 	if len(s) <= maxText {
 		return s

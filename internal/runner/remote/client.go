@@ -16,20 +16,20 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ClientConfig configures a client. URL and Key are needed.
+// ClientConfig configures a Client. URL and Key are required.
 type ClientConfig struct {
-	URL     string             // of the runner, as Fleet reaches it; a path is kept
+	URL     string             // of the runner; a path is kept
 	Key     ed25519.PrivateKey // of Fleet
-	HTTP    *http.Client       // nil: http.DefaultClient. An *fleet.Error of its transport is returned as it is
+	HTTP    *http.Client       // nil: http.DefaultClient. If its transport returns an *fleet.Error, the call returns that error
 	Version string             // of Fleet, for the runner's log
-	// Patience is how long a runner may be out of reach before a call gives up; 0: 30 s.
+	// Patience is how long a runner may be unreachable before a call fails; 0: 30 s.
 	Patience time.Duration
-	// Silence is how long a stream may be silent before the connection counts as dead; 0: 15 s. Coder's app proxy does not
-	// notice when a workspace's agent is gone.
+	// Silence is how long a stream may be silent before its connection counts as broken; 0: 15 s. Coder's app proxy
+	// does not notice that a workspace's agent is gone.
 	Silence time.Duration
-	// MaxWait bounds each stream of a Follow, which then goes on with the next one; 0: streams are as long as their runs.
+	// MaxWait limits each stream of a Follow, which then continues with another one; 0: no limit.
 	MaxWait time.Duration
-	// JSON has messages as text that is not compressed, for people and recordings.
+	// JSON uses uncompressed JSON messages, which are readable in recordings.
 	JSON bool
 	Now  func() time.Time // nil: time.Now
 }
@@ -50,13 +50,13 @@ type Client struct {
 	session *session // nil: no handshake yet
 }
 
-// session is what a handshake has told.
+// session is the result of a handshake.
 type session struct {
 	instance string
 	offset   time.Duration // of the runner's clock
 }
 
-// NewClient makes a client. It asks nobody: the methods of its runners do.
+// NewClient creates a Client. It makes no request.
 func NewClient(c ClientConfig) *Client {
 	if c.HTTP == nil {
 		c.HTTP = http.DefaultClient
@@ -79,10 +79,10 @@ func NewClient(c ClientConfig) *Client {
 	return cl
 }
 
-// maxResponse is the longest message that a runner may send, in bytes: an outcome with its payload.
+// maxResponse limits a runner's message, in bytes. The largest is an outcome with its payload.
 const maxResponse = 64 << 20
 
-// caller is for whom a request is signed.
+// caller is the agent for which a request is signed.
 type caller struct{ agent string }
 
 type callerKey struct{}
@@ -107,7 +107,7 @@ func (s signing) Do(req *http.Request) (*http.Response, error) {
 	return s.base.Do(req)
 }
 
-// handshake returns what the last handshake has told, and makes one if there was none.
+// handshake returns the result of the last handshake. It makes a handshake if there was none.
 func (c *Client) handshake(ctx context.Context, agent string) (*session, error) {
 	c.mu.Lock()
 	at := c.session
@@ -125,12 +125,12 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 		if m.GetOldestProtocol() > Protocol {
 			what = "upgrade Fleet, or restart its workspace with an older fleet-runner"
 		}
-		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) speaks protocol %d to %d, and Fleet %d to %d: %s",
+		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) speaks protocol %d to %d, but Fleet %d to %d: %s",
 			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, what).With("agent_uid", agent)
 	}
 	at = &session{instance: m.GetInstance(), offset: m.GetNow().AsTime().Sub(c.config.Now())}
 	if at.offset.Abs() > maxSkew {
-		// A program that pretends to be the runner could otherwise collect requests that are good for long.
+		// A program that pretends to be the runner could otherwise collect requests that stay valid for long.
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", at.offset.Round(time.Second))
 	}
 	c.mu.Lock()
@@ -145,11 +145,11 @@ func (c *Client) forget() {
 	c.session = nil
 }
 
-// errLost says that the connection broke, so that nobody knows whether the runner has done what it was asked to.
+// errLost means that the connection broke, so that it is unknown whether the runner has handled the request.
 var errLost = errors.New("the connection to the runner broke")
 
-// judge says what an error of a call means: errLost if the call is to be made again.
-func (c *Client) judge(ctx context.Context, err error) error {
+// classify interprets the error of a call: errLost if the call must be repeated.
+func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -167,7 +167,7 @@ func (c *Client) judge(ctx context.Context, err error) error {
 	return errors.Join(errLost, err)
 }
 
-// refusal is what an answer without a Fault means that will not change by itself. It may also be an answer that was cut off.
+// refusal interprets a response without a Fault that a repetition will not change, unless the response was incomplete.
 func refusal(err error) error {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented:
@@ -178,10 +178,10 @@ func refusal(err error) error {
 	return nil
 }
 
-// insist makes a call until the runner has answered, or was out of reach for too long.
-func (c *Client) insist(ctx context.Context, a fleet.Agent, call func(context.Context) error) error {
+// callWithRetry repeats a call until the runner answers or was unreachable for too long.
+func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(context.Context) error) error {
 	ctx = context.WithValue(ctx, callerKey{}, caller{a.UID})
-	t := c.tries(a)
+	t := c.attempts(a)
 	for {
 		err := call(ctx)
 		if err == nil {
@@ -193,26 +193,26 @@ func (c *Client) insist(ctx context.Context, a fleet.Agent, call func(context.Co
 	}
 }
 
-// tries says how often a call is made.
-type tries struct {
+// attempts counts the attempts of a call.
+type attempts struct {
 	client  *Client
 	agent   fleet.Agent
 	begun   time.Time
 	pause   time.Duration
-	refused int // answers in a row that are a refusal
+	refused int // consecutive refusals
 }
 
-func (c *Client) tries(a fleet.Agent) *tries {
-	return &tries{client: c, agent: a, begun: c.config.Now(), pause: firstPause}
+func (c *Client) attempts(a fleet.Agent) *attempts {
+	return &attempts{client: c, agent: a, begun: c.config.Now(), pause: firstPause}
 }
 
-// maxRefused is how often a refusal is taken for an answer that was cut off.
+// maxRefused is the number of refusals that are treated as incomplete responses.
 const maxRefused = 3
 
-// again waits until it is time for the next try, or returns why there is none.
-func (t *tries) again(ctx context.Context, err error) error {
+// again waits until the next attempt, or returns an error if there is none.
+func (t *attempts) again(ctx context.Context, err error) error {
 	no := refusal(err)
-	if err = t.client.judge(ctx, err); !errors.Is(err, errLost) {
+	if err = t.client.classify(ctx, err); !errors.Is(err, errLost) {
 		return err
 	}
 	if t.refused++; no == nil {

@@ -2,13 +2,13 @@ package remote
 
 import "sync"
 
-// Clients has one Client for each runner, which remembers its handshake. The zero value works.
+// Clients holds one Client per runner, which remembers its handshake. The zero value is ready to use.
 type Clients struct {
 	mu    sync.Mutex
 	byURL map[string]*Client
 }
 
-// Get returns the client of the runner at c.URL, and makes it when there is none yet.
+// Get returns the client for the runner at c.URL. It creates one if there is none.
 func (cs *Clients) Get(c ClientConfig) *Client {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

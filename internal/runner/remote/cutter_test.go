@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cutter is a proxy that cuts each connection after a random number of bytes of answers, or a random time.
+// cutter is a proxy that cuts each connection after a random number of response bytes or a random time.
 type cutter struct {
 	listener net.Listener
 	target   string
@@ -63,8 +63,8 @@ func (c *cutter) serve(from net.Conn) {
 	there.Wait()
 }
 
-// lifetime returns how long a connection lives at most. It grows with the number of cuts, so that every call succeeds in
-// the end, however slow the machine is.
+// lifetime returns the maximum lifetime of a connection. It grows with the number of cuts, so that every call finally
+// succeeds, even on a slow machine.
 func (c *cutter) lifetime() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

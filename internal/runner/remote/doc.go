@@ -13,7 +13,7 @@
 // id, Send by message id, Interrupt by nature, and Follow continues from its cursor.
 package remote
 
-// Protocol is the version of the protocol that this package speaks, and OldestProtocol the oldest that it understands.
+// Protocol is the current version of the protocol, and OldestProtocol is the oldest version that this package supports.
 const (
 	Protocol       = 1
 	OldestProtocol = 1

@@ -19,7 +19,7 @@ var codes = map[fleet.Code]connect.Code{
 	fleet.Unimplemented: connect.CodeUnimplemented, fleet.DeadlineExceeded: connect.CodeDeadlineExceeded,
 }
 
-// fault turns an error of the runner into one for the wire. An unknown error tells the caller nothing of the inside.
+// fault converts an error of the runner for the wire. The caller learns nothing about the cause of an unknown error.
 func fault(err error) *connect.Error {
 	var e *fleet.Error
 	switch {
@@ -27,7 +27,7 @@ func fault(err error) *connect.Error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return connect.NewError(connect.CodeCanceled, err)
 	default:
-		e = fleet.Errorf(fleet.ReasonInternal, "something went wrong in the runner: see its log")
+		e = fleet.Errorf(fleet.ReasonInternal, "internal error of the runner: see its log")
 	}
 	out := connect.NewError(codes[e.Code], errors.New(e.Message))
 	detail := &runnerv1.Fault{Reason: string(e.Reason), Field: e.Field, Metadata: e.Metadata}
@@ -40,7 +40,7 @@ func fault(err error) *connect.Error {
 	return out
 }
 
-// faultOf returns the error of the runner that err carries; nil if err comes from elsewhere, for example from a proxy.
+// faultOf returns the runner's error in err; nil if err comes from elsewhere, for example from a proxy.
 func faultOf(err error) *fleet.Error {
 	var ce *connect.Error
 	if !errors.As(err, &ce) {

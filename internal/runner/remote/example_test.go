@@ -12,10 +12,10 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// In a workspace, a Server offers the runners of a place to Fleet. In Fleet, a place connects to it with Clients, over any
+// In a workspace, a Server serves the runners of a place. In Fleet, a place calls it through Clients, over any
 // http.RoundTripper that reaches the workspace.
 func Example() {
-	// Fleet has a key, and gives its public half to the workspace, for example in FLEET_PUBLIC_KEY.
+	// Fleet has a key. The workspace gets the public key, for example in FLEET_PUBLIC_KEY.
 	key, err := remote.Key(remote.NewSeed())
 	check(err)
 	public, err := remote.ParsePublic(remote.PublicText(key))
@@ -29,7 +29,7 @@ func Example() {
 	listener := httptest.NewServer(server.Handler())
 	defer listener.Close()
 
-	// In Fleet: what the method Connect of a place returns.
+	// In Fleet: the result of a place's method Connect.
 	agent := fleet.Agent{UID: "a1", Name: "papi", Owner: "alice", Project: "Setup", Role: "operator"}
 	_, err = workspace.Provision(context.Background(), agent)
 	check(err)
@@ -47,7 +47,7 @@ func Example() {
 	check(err)
 	fmt.Println(outcome.Status, "-", outcome.Summary)
 
-	// Anybody else is refused: the runner takes requests that this Fleet has signed.
+	// Other callers are refused: the runner accepts only requests that this Fleet has signed.
 	stranger, err := remote.Key(remote.NewSeed())
 	check(err)
 	other := remote.NewClient(remote.ClientConfig{URL: listener.URL, Key: stranger, HTTP: &http.Client{Transport: transport}}).Connect(agent)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NewSeed returns what a new key is made of, for Key.
+// NewSeed returns a new random seed for Key.
 func NewSeed() []byte {
 	seed := make([]byte, ed25519.SeedSize)
 	_, _ = rand.Read(seed) // never fails
@@ -18,17 +18,17 @@ func NewSeed() []byte {
 // Key returns the key with which Fleet signs its requests.
 func Key(seed []byte) (ed25519.PrivateKey, error) {
 	if len(seed) != ed25519.SeedSize {
-		return nil, fmt.Errorf("the key for runners must be made of %d bytes, and is made of %d", ed25519.SeedSize, len(seed))
+		return nil, fmt.Errorf("the seed of the key for runners must have %d bytes, not %d", ed25519.SeedSize, len(seed))
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// PublicText is the public half of the key, as ParsePublic takes it.
+// PublicText returns the public key as text, for ParsePublic.
 func PublicText(key ed25519.PrivateKey) string {
 	return base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))
 }
 
-// ParsePublic returns the key that the text has.
+// ParsePublic parses a public key.
 func ParsePublic(text string) (ed25519.PublicKey, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != ed25519.PublicKeySize {

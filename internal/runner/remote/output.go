@@ -28,10 +28,10 @@ func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.Outpu
 	}), nil
 }
 
-// Output implements fleet.Runner. An agent can put another program in the place of its runner, so the numbers are checked.
+// Output implements fleet.Runner. It checks the numbers, because an agent can replace its runner.
 func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (p fleet.OutputPage, err error) {
 	limit = min(limit, maxPatch)
-	err = w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+	err = w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		re, err := w.client.rpc.Output(ctx, connect.NewRequest(&runnerv1.OutputRequest{
 			Agent: agentTo(w.agent), Run: named(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
 		}))
@@ -43,9 +43,9 @@ func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int
 	return p, err
 }
 
-// pageFrom returns the page of an answer, with numbers that fit each other.
+// pageFrom returns the page in a response, with consistent numbers.
 func pageFrom(m *runnerv1.OutputResponse, limit int) fleet.OutputPage {
-	const most = 1 << 53 // what a JSON number holds exactly
+	const most = 1 << 53 // the largest exact JSON number
 	p := fleet.OutputPage{Data: m.GetData()[:min(len(m.GetData()), limit)], Offset: min(max(m.GetOffset(), 0), most)}
 	p.Size = max(min(m.GetSize(), most), p.Offset+int64(len(p.Data)))
 	if m.GetGapSize() > 0 {

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Connect returns the runner of the agent. It asks nobody.
+// Connect returns the runner of the agent. It makes no request.
 func (c *Client) Connect(a fleet.Agent) fleet.Runner { return runner{c, a} }
 
 // runner is a fleet.Runner over a network.
@@ -21,7 +21,7 @@ type runner struct {
 
 // Dispatch implements fleet.Runner.
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
-	return w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		_, err := w.client.rpc.Dispatch(ctx, connect.NewRequest(&runnerv1.DispatchRequest{Agent: agentTo(w.agent), Run: runTo(r)}))
 		r.Again = true
 		return err
@@ -30,7 +30,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 
 // Interrupt implements fleet.Runner.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
-	return w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		_, err := w.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{Agent: agentTo(w.agent), Run: named(r), Kill: kill}))
 		return err
 	})
@@ -38,7 +38,7 @@ func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 
 // Send implements fleet.Runner.
 func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
-	return w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		_, err := w.client.rpc.Send(ctx, connect.NewRequest(&runnerv1.SendRequest{
 			Agent: agentTo(w.agent), Run: named(r), MessageId: id, Text: message,
 		}))
@@ -48,7 +48,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error
 
 // Answer implements fleet.Runner.
 func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
-	return w.client.insist(ctx, w.agent, func(ctx context.Context) error {
+	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		_, err := w.client.rpc.Answer(ctx, connect.NewRequest(&runnerv1.AnswerRequest{
 			Agent: agentTo(w.agent), Run: named(r), Question: questionTo(q),
 		}))
@@ -56,12 +56,12 @@ func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error
 	})
 }
 
-// named is what calls about a dispatched run need of it.
+// named returns the fields of a dispatched run that calls need.
 func named(r fleet.Run) *runnerv1.Run {
 	return runTo(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, Started: r.Started, Linger: r.Linger})
 }
 
-// Follow implements fleet.Runner. A stream that breaks is taken up after the last output that sink took.
+// Follow implements fleet.Runner. After a broken stream it continues after the last output that sink accepted.
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	f := &following{runner: w, run: r, cursor: cursor, sink: sink}
 	err := w.client.listen(ctx, w.agent, f.once)
@@ -70,7 +70,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 		return fleet.Outcome{}, f.sunk
 	case err == nil:
 		return *f.outcome, nil
-	case fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && f.cursor != "": // the run was there: some of its output is
+	case fleet.ReasonOf(err) == fleet.ReasonTaskNotFound && f.cursor != "": // the run existed before, because some of its output is known
 		return fleet.Outcome{
 			Status: fleet.TaskFailed, Reason: "the files of the run are gone: its agent was deleted, or its workspace was made anew",
 		}, nil
@@ -78,7 +78,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	return fleet.Outcome{}, err
 }
 
-// following is a Follow under way.
+// following is an active Follow call.
 type following struct {
 	runner  runner
 	run     fleet.Run
@@ -101,7 +101,7 @@ func (f *following) once(ctx context.Context) (done, heard bool, err error) {
 		switch e := m.GetEvent().(type) {
 		case *runnerv1.FollowResponse_Output:
 			out := outputFrom(e.Output)
-			if f.sunk = f.sink(out); f.sunk == nil && out.Cursor != "" { // a question has none
+			if f.sunk = f.sink(out); f.sunk == nil && out.Cursor != "" { // a question has no cursor
 				f.cursor = out.Cursor
 			}
 		case *runnerv1.FollowResponse_Outcome:

@@ -20,17 +20,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Runners has the runners of agents. A fleet.Place is one.
+// Runners provides the runners of agents. A fleet.Place implements it.
 type Runners interface {
 	Connect(a fleet.Agent) fleet.Runner
 }
 
-// ServerConfig configures a server. Key is needed.
+// ServerConfig configures a Server. Key is required.
 type ServerConfig struct {
 	Key     ed25519.PublicKey // of Fleet
 	Version string            // of the program
-	Logger  *slog.Logger      // nil: none
-	// Heartbeat is how often a stream says that it works; 0: 5 s.
+	Logger  *slog.Logger      // nil: no logging
+	// Heartbeat is the interval of heartbeats on a stream; 0: 5 s.
 	Heartbeat time.Duration
 	Now       func() time.Time // nil: time.Now
 }
@@ -51,7 +51,7 @@ type Server struct {
 
 var _ runnerv1connect.RunnerServiceHandler = (*Server)(nil)
 
-// NewServer makes a server.
+// NewServer creates a Server.
 func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	if len(c.Key) != ed25519.PublicKeySize {
 		return nil, errors.New("the runner needs the public key of Fleet")
@@ -71,10 +71,10 @@ func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	}, nil
 }
 
-// Header is in every answer of a runner, which tells it from the answers of proxies.
+// Header is in every response of a runner, to distinguish it from those of proxies.
 const Header = "Fleet-Runner"
 
-// Handler serves the protocol, and /healthz for who watches the process.
+// Handler returns a handler for the protocol, and for /healthz.
 func (s *Server) Handler() http.Handler {
 	_, rpc := runnerv1connect.NewRunnerServiceHandler(s, connect.WithReadMaxBytes(maxRequest), connect.WithRecover(
 		func(ctx context.Context, spec connect.Spec, _ http.Header, p any) error {
@@ -192,7 +192,7 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 	return connect.NewResponse(&runnerv1.AnswerResponse{}), nil
 }
 
-// agent returns the runner of the agent that the request was signed for.
+// agent returns the runner of the agent for which the request was signed.
 func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	switch {
 	case a.GetUid() == "":
@@ -203,7 +203,7 @@ func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	return s.runners.Connect(agentFrom(a)), nil
 }
 
-// runner returns the runner of the agent that the request was signed for, and the run.
+// runner returns the runner of the agent for which the request was signed, and the run.
 func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fleet.Runner, fleet.Run, error) {
 	r, err := s.agent(h, a)
 	if err == nil && run.GetTaskId() == "" {
@@ -212,7 +212,7 @@ func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fl
 	return r, runFrom(run), err
 }
 
-// failed turns an error for the wire, and logs it if the caller is told nothing of it.
+// failed converts an error for the wire. It logs an error whose cause the caller does not get.
 func (s *Server) failed(ctx context.Context, err error) error {
 	if fleet.ReasonOf(err) == fleet.ReasonInternal && ctx.Err() == nil {
 		s.config.Logger.ErrorContext(ctx, "call failed", "err", err)

@@ -31,13 +31,13 @@ const (
 )
 
 const (
-	lifetime    = time.Minute      // how long a signed request is good for
-	maxLifetime = 2 * lifetime     // the most that a runner accepts
-	maxSkew     = 10 * time.Minute // how far the clock of a runner may be off
-	maxRequest  = 32 << 20         // bytes of a request
+	lifetime    = time.Minute      // how long a signed request is valid
+	maxLifetime = 2 * lifetime     // the longest validity that a runner accepts
+	maxSkew     = 10 * time.Minute // maximum difference of a runner's clock
+	maxRequest  = 32 << 20         // maximum size of a request, in bytes
 )
 
-// Keys of Fault.metadata that tell a client to do the handshake again.
+// Keys of Fault.metadata that ask a client for another handshake.
 const (
 	metaRefused = "refused"
 	refusedOld  = "instance" // the runner was restarted
@@ -54,7 +54,7 @@ func (c claim) bytes() []byte {
 	return fmt.Appendf(nil, "fleet.runner.v1\n%q\n%q\n%q\n%q\n%d\n%q\n", c.procedure, c.agent, c.instance, c.nonce, c.expires, c.body)
 }
 
-// procedureOf returns the procedure of a URL's path. A proxy may have a prefix of its own.
+// procedureOf returns the procedure in a URL's path. A proxy may add a prefix.
 func procedureOf(path string) string {
 	if i := strings.LastIndex(path, "/"+runnerv1connect.RunnerServiceName+"/"); i >= 0 {
 		return path[i:]
@@ -62,7 +62,7 @@ func procedureOf(path string) string {
 	return ""
 }
 
-// sign signs the request. It reads the body and puts it back.
+// sign signs the request. It reads and restores the body.
 func sign(req *http.Request, key ed25519.PrivateKey, agent, instance string, expires time.Time) error {
 	var body []byte
 	if req.Body != nil {
@@ -90,22 +90,22 @@ func sign(req *http.Request, key ed25519.PrivateKey, agent, instance string, exp
 	return nil
 }
 
-// verifier lets requests through that Fleet has signed for this process, each once.
+// verifier accepts requests that Fleet has signed for this process, each once.
 type verifier struct {
 	key      ed25519.PublicKey
 	instance string
 	now      func() time.Time
 
 	mu   sync.Mutex
-	seen map[string]time.Time // nonces of valid requests, until they have expired
+	seen map[string]time.Time // nonces of valid requests that have not expired
 }
 
 func refuse(why, format string, args ...any) error {
 	return fleet.Errorf(fleet.ReasonUnauthenticated, format, args...).With(metaRefused, why)
 }
 
-// check checks the headers of a request, and then its body, which it replaces by what it has read. A stranger is refused
-// before the body is read.
+// check checks the headers of a request before it reads the body. It then checks the body, and replaces it by what it
+// has read.
 func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 	c := claim{
 		procedure: procedureOf(r.URL.Path), agent: r.Header.Get(headerAgent), instance: r.Header.Get(headerInstance),
@@ -133,7 +133,7 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 		return fleet.Errorf(fleet.ReasonLimitReached, "the request is longer than %d bytes", tooLong.Limit)
 	}
 	if err != nil {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the request broke off").WithCause(err)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the request is incomplete").WithCause(err)
 	}
 	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != c.body {
 		return refuse("body", "the body of the request is not the one that was signed")
@@ -142,7 +142,7 @@ func (v *verifier) check(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// first reports whether the nonce is new, and remembers it until the request has expired.
+// first reports whether the nonce is new, and remembers it until the request expires.
 func (v *verifier) first(nonce string, now, expires time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// recorder is a runner that counts what it is asked.
+// recorder is a runner that counts its calls.
 type recorder struct {
 	fleet.Runner
 	interrupts int
@@ -32,7 +32,7 @@ func (r *recorder) Interrupt(context.Context, fleet.Run, bool) error {
 	return nil
 }
 
-// tap keeps the requests that pass, and can change them.
+// tap is a transport that records requests and can change them.
 type tap struct {
 	bodies [][]byte
 	reqs   []*http.Request
@@ -52,7 +52,7 @@ func (p *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
-// repeat sends the last request again, as it was.
+// repeat sends the last request again.
 func (p *tap) repeat(t *testing.T) int {
 	t.Helper()
 	last := p.reqs[len(p.reqs)-1]
@@ -96,8 +96,8 @@ func TestSigned(t *testing.T) {
 	require.Equal(t, 2, b.runner.interrupts)
 }
 
-// TestStranger refuses who has another key, or none.
-func TestStranger(t *testing.T) {
+// TestForeignKey sends requests signed with another key, or unsigned.
+func TestForeignKey(t *testing.T) {
 	b := newBench(t)
 	_, b.client.config.Key, _ = ed25519.GenerateKey(nil)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(b.interrupt()))
@@ -106,7 +106,7 @@ func TestStranger(t *testing.T) {
 	require.Zero(t, b.runner.interrupts)
 }
 
-// TestReplayed refuses a request that was made before, also after the runner was restarted.
+// TestReplayed repeats an earlier request, also after a restart of the runner.
 func TestReplayed(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.interrupt())
@@ -117,12 +117,12 @@ func TestReplayed(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
 	require.Equal(t, 1, b.runner.interrupts)
 
-	b.client.config.Patience = time.Minute // Fleet itself finds out that the runner was restarted, and goes on
+	b.client.config.Patience = time.Minute // Fleet itself notices the restart and continues
 	require.NoError(t, b.interrupt())
 	require.Equal(t, 2, b.runner.interrupts)
 }
 
-// TestExpired refuses a request that comes late, also one whose nonce was forgotten.
+// TestExpired sends a late request, also one whose nonce was forgotten.
 func TestExpired(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.interrupt())
@@ -131,16 +131,16 @@ func TestExpired(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
 	}
 	require.Equal(t, 1, b.runner.interrupts)
-	b.client.config.Patience = time.Minute // Fleet itself looks at the runner's clock again
+	b.client.config.Patience = time.Minute // Fleet itself reads the runner's clock again
 	require.NoError(t, b.interrupt())
 
 	b.client.forget()
-	b.now = b.now.Add(time.Hour) // nothing is signed that a program in the runner's place could keep for long
+	b.now = b.now.Add(time.Hour) // the client must not sign requests that a program in the runner's place could use for long
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(b.interrupt()))
 	require.Equal(t, 2, b.runner.interrupts)
 }
 
-// TestTampered refuses a request in which anything was changed that is signed.
+// TestTampered changes each signed part of a request.
 func TestTampered(t *testing.T) {
 	for name, change := range map[string]func(*http.Request){
 		"body": func(r *http.Request) {
@@ -166,8 +166,8 @@ func TestTampered(t *testing.T) {
 	}
 }
 
-// TestAgentOfTheBody refuses a request that is signed for one agent and names another.
-func TestAgentOfTheBody(t *testing.T) {
+// TestAgentMismatch sends a request that is signed for one agent and names another one.
+func TestAgentMismatch(t *testing.T) {
 	b := newBench(t)
 	ctx := context.WithValue(context.Background(), callerKey{}, caller{"two"})
 	_, err := b.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{
@@ -177,7 +177,7 @@ func TestAgentOfTheBody(t *testing.T) {
 	require.Zero(t, b.runner.interrupts)
 }
 
-// TestTransportErrors returns the errors that a transport has translated, without trying again.
+// TestTransportErrors checks that errors which a transport has translated are returned without a retry.
 func TestTransportErrors(t *testing.T) {
 	why := fleet.Errorf(fleet.ReasonAgentOffline, "path apps are disabled")
 	c := NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failing{why}}, Patience: time.Hour})

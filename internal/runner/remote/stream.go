@@ -10,16 +10,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// answering is a call whose answer takes long. It sends heartbeats until it is ended.
+// answering is a call with a long response. It sends heartbeats until it is ended.
 type answering[M any] struct {
-	caller, ctx context.Context //nolint:containedctx // of the call, and of what is waited for
+	caller, ctx context.Context //nolint:containedctx // of the call, and of the work
 	cancel      context.CancelFunc
 	stream      *connect.ServerStream[M]
 	sending     sync.Mutex
-	beats       chan struct{} // closed when there are no more heartbeats
+	beats       chan struct{} // closed when no more heartbeats are sent
 }
 
-// answer begins to answer a call. What it waits for is cut off when heartbeats do not arrive, and after most, unless that is 0.
+// answer starts the response of a call. It cancels the work when heartbeats cannot be sent, and after most unless that
+// is 0.
 func answer[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, most time.Duration) *answering[M] {
 	a := &answering[M]{caller: ctx, stream: stream, beats: make(chan struct{})}
 	if most > 0 {
@@ -52,15 +53,16 @@ func (a *answering[M]) send(m *M) error {
 	return a.stream.Send(m)
 }
 
-// end ends the heartbeats, and says whether the call was cut off because it took the most time that it may.
+// end ends the heartbeats, and reports whether the work was cancelled by its time limit.
 func (a *answering[M]) end() (late bool) {
 	late = a.ctx.Err() != nil && a.caller.Err() == nil
 	a.cancel()
-	<-a.beats // nothing may be sent when the method has returned
+	<-a.beats // nothing may be sent after the method has returned
 	return late
 }
 
-// receive reads a stream until take returns false, or the stream ends. A stream that is silent for too long is broken.
+// receive reads a stream until take returns false or the stream ends. A stream that is silent for too long counts as
+// broken.
 func receive[M any](ctx context.Context, silence time.Duration, open func(context.Context) (*connect.ServerStreamForClient[M], error), take func(*M) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -72,7 +74,7 @@ func receive[M any](ctx context.Context, silence time.Duration, open func(contex
 	}
 	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
-		watchdog.Stop() // take may take its time
+		watchdog.Stop() // take may need any time
 		if !take(stream.Msg()) {
 			return nil
 		}
@@ -81,11 +83,11 @@ func receive[M any](ctx context.Context, silence time.Duration, open func(contex
 	return stream.Err()
 }
 
-// listen makes a call that streams, on one connection after the other, until once says that it is done, or the runner was out
-// of reach for too long. heard says that the runner has said something.
+// listen makes a streaming call, on one connection after the other, until once reports the end, or until the runner was
+// unreachable for too long. heard reports whether the runner has answered.
 func (c *Client) listen(ctx context.Context, a fleet.Agent, once func(context.Context) (done, heard bool, err error)) error {
 	ctx = context.WithValue(ctx, callerKey{}, caller{a.UID})
-	t := c.tries(a)
+	t := c.attempts(a)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -95,7 +97,7 @@ func (c *Client) listen(ctx context.Context, a fleet.Agent, once func(context.Co
 			return nil
 		}
 		if heard {
-			t = c.tries(a)
+			t = c.attempts(a)
 		}
 		if err == nil {
 			continue // max_wait is over

@@ -20,7 +20,7 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// TestMain makes the test binary its own helpers.
+// TestMain lets the test binary also act as the runner's helpers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "shim" {
 		os.Exit(local.ShimMain(os.Args[2:]...))
@@ -28,11 +28,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "ask" {
 		os.Exit(local.AskMain(os.Args[2:]...))
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims under the race detector end at once too
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once, also under the race detector
 	os.Exit(m.Run())
 }
 
-// place is a place whose runs are reached over a network that cuts connections.
+// place is a place whose runners are reached over a network that cuts connections.
 type place struct {
 	fleet.Place
 	dir    string
@@ -42,7 +42,7 @@ type place struct {
 
 func (p *place) Connect(a fleet.Agent) fleet.Runner { return p.client.Connect(a) }
 
-// Traits takes out what does not cross the network: recipes.
+// Traits removes recipes, which are not supported over the network.
 func (p *place) Traits() fleet.Traits {
 	t := p.Place.Traits()
 	t.Drivers, t.TakesReport = nil, false
@@ -54,7 +54,7 @@ func (p *place) Close() error {
 	return p.Place.Close()
 }
 
-// open serves the runners of the place, and returns it as their client has it.
+// open serves the runners of the place, and returns the place for a client.
 func open(t *testing.T, b fleet.Place, dir string, change func(*remote.ClientConfig)) *place {
 	public, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
@@ -93,10 +93,10 @@ func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude
 	return b
 }
 
-// TestSuite holds a remote runner to what a local one is held to, with a proxy between that cuts connections.
+// TestSuite runs the suite with a remote runner behind a proxy that cuts connections.
 func TestSuite(t *testing.T) { suite(t, nil) }
 
-// TestSuiteBounded does the same with streams that end before their runs.
+// TestSuiteBounded runs the suite with streams that end before their runs.
 func TestSuiteBounded(t *testing.T) {
 	suite(t, func(c *remote.ClientConfig) { c.MaxWait = 150 * time.Millisecond })
 }
@@ -146,7 +146,7 @@ func suite(t *testing.T, change func(*remote.ClientConfig)) {
 	})
 }
 
-// TestSuiteFake does the same with the fake place, whose changes and checks are at once.
+// TestSuiteFake runs the suite with the fake place, which reports changes and checks at once.
 func TestSuiteFake(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"whole": 0, "bounded": 150 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

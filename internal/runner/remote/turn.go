@@ -2,15 +2,15 @@ package remote
 
 import "context"
 
-// turn lets one call at a time work with an agent, as the port says. A caller whose connection broke calls again before the
-// first call has noticed.
+// turn allows one call per agent at a time, as the port requires. A caller whose connection broke repeats its call
+// before the first call has noticed.
 type turn struct {
-	held   chan struct{}      // has a value while a call has the turn
-	giveUp context.CancelFunc // of the newest call
+	held   chan struct{}      // contains a value while a call has the turn
+	giveUp context.CancelFunc // cancels the newest call
 }
 
-// take waits for the agent's turn. A call that has it or waits for it has been given up by its caller, since Fleet makes one
-// call at a time: it is cut off. The caller of take calls done at the end.
+// take waits for the agent's turn. It cancels another call that has the turn or waits for it: because Fleet makes one
+// call at a time, its caller has given up. The caller must call done at the end.
 func (s *Server) take(ctx context.Context, uid string) (_ context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()

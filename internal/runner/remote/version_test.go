@@ -40,7 +40,7 @@ func (o *other) Follow(_ context.Context, _ *connect.Request[runnerv1.FollowRequ
 	return o.follow(stream)
 }
 
-// serve returns an agent whose runner is the other one, behind a front that may answer itself.
+// serve returns an agent of this runner. front may answer requests itself.
 func (o *other) serve(t *testing.T, front func(http.Handler) http.Handler) fleet.Runner {
 	_, handler := runnerv1connect.NewRunnerServiceHandler(o)
 	if front != nil {
@@ -53,7 +53,7 @@ func (o *other) serve(t *testing.T, front func(http.Handler) http.Handler) fleet
 	return NewClient(ClientConfig{URL: s.URL, Key: key, Patience: 10 * time.Second}).Connect(fleet.Agent{UID: "one", Name: "papi"})
 }
 
-// TestProtocols says what to do when a runner and Fleet do not understand each other.
+// TestProtocols checks that the error for incompatible versions says what to do.
 func TestProtocols(t *testing.T) {
 	for name, c := range map[string]struct {
 		newest, oldest int32
@@ -79,7 +79,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// TestOldRunner works with a runner that does not have the newest calls, and says of those what to do.
+// TestOldRunner uses a runner without the newest calls. The errors for those must say what to do.
 func TestOldRunner(t *testing.T) {
 	old := &other{handshake: &runnerv1.HandshakeResponse{Protocol: OldestProtocol, OldestProtocol: OldestProtocol}}
 	lacks := func(next http.Handler) http.Handler {
@@ -112,7 +112,7 @@ func TestOldRunner(t *testing.T) {
 	}
 }
 
-// TestNewRunner skips what a newer runner says that Fleet does not know.
+// TestNewRunner checks that Fleet ignores unknown messages of a newer runner.
 func TestNewRunner(t *testing.T) {
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "from the future")
 	a := (&other{
@@ -139,11 +139,11 @@ func TestNewRunner(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, []fleet.Output{{Cursor: "1", Text: "hi"}}, outputs)
-	require.Equal(t, fleet.TaskFailed, o.Status, "an end that Fleet does not know is no success")
+	require.Equal(t, fleet.TaskFailed, o.Status, "an unknown end must not count as success")
 	require.NotEmpty(t, o.Reason)
 }
 
-// TestOldFleet takes the requests of a Fleet that leaves out what is new in them.
+// TestOldFleet sends requests without the newest fields.
 func TestOldFleet(t *testing.T) {
 	b := newBench(t)
 	ctx := context.WithValue(t.Context(), callerKey{}, caller{"one"})
@@ -154,7 +154,7 @@ func TestOldFleet(t *testing.T) {
 	require.Equal(t, 1, b.runner.interrupts)
 }
 
-// TestUnsigned checks that every call but the handshake needs a signature, also one that is added later.
+// TestUnsigned checks that every call except the handshake, also future ones, requires a signature.
 func TestUnsigned(t *testing.T) {
 	b := newBench(t)
 	s := httptest.NewServer(b.server.Handler())

@@ -128,7 +128,7 @@ func outcomeFrom(p *runnerv1.Outcome) fleet.Outcome {
 	return o
 }
 
-// valid makes UTF-8 of a text that a program wrote, since nothing else crosses the wire.
+// valid returns a program's text as valid UTF-8, which the wire requires.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func timeTo(t time.Time) *timestamppb.Timestamp {

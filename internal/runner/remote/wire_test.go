@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// fill sets every field of what v points to that is not named in without.
+// fill sets every field of the value to which v points, except those named in without.
 func fill(t *testing.T, v reflect.Value, without ...string) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -23,7 +23,7 @@ func fill(t *testing.T, v reflect.Value, without ...string) {
 		}
 	fields:
 		for i := range v.NumField() {
-			if !v.Type().Field(i).IsExported() { // the core's own
+			if !v.Type().Field(i).IsExported() { // internal to the core
 				continue
 			}
 			for _, name := range without {
@@ -59,7 +59,7 @@ func fill(t *testing.T, v reflect.Value, without ...string) {
 	}
 }
 
-// TestEveryFieldCrosses fails when a field of the port is added that the wire does not carry.
+// TestEveryFieldCrosses fails if the wire does not carry a field of the port.
 func TestEveryFieldCrosses(t *testing.T) {
 	var r fleet.Run
 	fill(t, reflect.ValueOf(&r).Elem(), "Report", "CreatedAt", "GivenAt", "Refused", "RefusedText")
@@ -69,7 +69,7 @@ func TestEveryFieldCrosses(t *testing.T) {
 	require.Equal(t, r, runFrom(cross(t, runTo(r), &runnerv1.Run{})))
 
 	var o fleet.Output
-	fill(t, reflect.ValueOf(&o).Elem(), "TaskID", "AgentUID", "AgentName", "Owner", "GivenAt") // the reconciler sets these of a question
+	fill(t, reflect.ValueOf(&o).Elem(), "TaskID", "AgentUID", "AgentName", "Owner", "GivenAt") // the reconciler sets these fields of a question
 	require.Equal(t, o, outputFrom(cross(t, outputTo(o), &runnerv1.Output{})))
 
 	var end fleet.Outcome
@@ -84,11 +84,11 @@ func TestEveryFieldCrosses(t *testing.T) {
 	}
 }
 
-// TestEveryFieldOfChangesCrosses does the same with what is told of a run that has ended.
+// TestEveryFieldOfChangesCrosses does the same for the changes of a run.
 func TestEveryFieldOfChangesCrosses(t *testing.T) {
 	require.Nil(t, changesFrom(changesTo(nil)))
 	var c fleet.Changes
-	fill(t, reflect.ValueOf(&c).Elem(), "Later") // which is for the core to know
+	fill(t, reflect.ValueOf(&c).Elem(), "Later") // used only in the core
 	require.Equal(t, &c, changesFrom(cross(t, changesTo(&c), &runnerv1.Changes{})))
 	var check fleet.Check
 	fill(t, reflect.ValueOf(&check).Elem())
@@ -100,8 +100,8 @@ func TestEveryFieldOfChangesCrosses(t *testing.T) {
 	require.Equal(t, res, resultFrom(cross(t, resultTo(res), &runnerv1.CheckResult{})))
 }
 
-// TestBounds holds a program in the place of the runner to the bounds of what is told of an agent's work.
-func TestBounds(t *testing.T) {
+// TestLimits checks the limits for a program that replaces the runner.
+func TestLimits(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	p := &runnerv1.Changes{Branch: long, Problem: long}
 	for range fleet.MaxChangedFiles + 1 {
@@ -122,7 +122,8 @@ func TestBounds(t *testing.T) {
 	require.True(t, res.Truncated)
 }
 
-// TestBytesThatAreNotText cross as what people can read: a message that cannot be sent would be tried for ever.
+// TestBytesThatAreNotText checks that invalid UTF-8 is replaced. Otherwise the message could not be sent, and would be
+// retried forever.
 func TestBytesThatAreNotText(t *testing.T) {
 	const bad, good = "a\xffb", "a\uFFFDb"
 	require.Equal(t, good, outputFrom(cross(t, outputTo(fleet.Output{Text: bad}), &runnerv1.Output{})).Text)

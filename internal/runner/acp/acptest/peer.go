@@ -1,5 +1,5 @@
-// Package acptest has an agent program for tests that speaks the Agent Client Protocol and does what its prompts say. It is
-// written without the library that the client uses.
+// Package acptest provides an agent program for tests that speaks the Agent Client Protocol and follows scripts in its
+// prompts. It does not use the library that the client uses.
 package acptest
 
 import (
@@ -20,9 +20,9 @@ type message struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Peer is the program. How it behaves is in its argument: plain, load and resume (what it can do with sessions), key and
-// locked (it wants to be logged in), deaf (it cannot be cancelled), and what does not speak the protocol: v2, refuse, silent,
-// garbage. What it does on a prompt are the lines of the prompt; it passes over others:
+// Peer runs the program. Its argument selects the behaviour: plain, load and resume (its support for sessions), key and
+// locked (it requires a login), deaf (it cannot be cancelled), and v2, refuse, silent and garbage (it does not speak
+// the protocol). It executes the lines of the prompt, and skips unknown ones:
 //
 //	say TEXT             a piece of a message
 //	think TEXT
@@ -46,7 +46,7 @@ func Peer(how string) {
 	case "garbage":
 		fmt.Println("unknown command \"acp\"")
 		return
-	case "deaf": // neither cancelling nor TERM nor the end of its input ends it
+	case "deaf": // it ignores cancellation, SIGTERM and the end of its input
 		defer func() { select {} }()
 	}
 	p := &program{how: how, in: make(chan message)}
@@ -162,7 +162,7 @@ func (p *program) say(s string) {
 	p.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text(s)})
 }
 
-// play does what the lines of the prompt say, and returns the stop reason; empty: the prompt was answered.
+// play executes the lines of the prompt and returns the stop reason; empty if the prompt was answered.
 func (p *program) play(m message, script string) string {
 	for line := range strings.Lines(script) {
 		verb, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")

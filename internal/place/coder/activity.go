@@ -7,16 +7,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// working tracks which workspaces have a followed run. The others are refreshed rarely, so that hundreds of idle agents
+// activity tracks which workspaces have a followed run. The others are refreshed rarely, so that hundreds of idle agents
 // cost few requests.
-type working struct {
+type activity struct {
 	mu     sync.Mutex
 	runs   map[uuid.UUID]int
 	ended  map[uuid.UUID]time.Time // end of the last run, of idle workspaces
 	looked time.Time               // when an idle workspace was last read
 }
 
-func (w *working) begin(ws uuid.UUID) {
+func (w *activity) begin(ws uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.runs == nil {
@@ -26,7 +26,7 @@ func (w *working) begin(ws uuid.UUID) {
 	delete(w.ended, ws)
 }
 
-func (w *working) end(ws uuid.UUID, now time.Time) {
+func (w *activity) end(ws uuid.UUID, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.runs[ws]--; w.runs[ws] <= 0 {
@@ -36,7 +36,7 @@ func (w *working) end(ws uuid.UUID, now time.Time) {
 }
 
 // rests reports whether the workspace is idle.
-func (w *working) rests(ws uuid.UUID, now time.Time) bool {
+func (w *activity) rests(ws uuid.UUID, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.runs[ws] > 0 {
@@ -50,7 +50,7 @@ func (w *working) rests(ws uuid.UUID, now time.Time) bool {
 }
 
 // looks reports whether it is time to refresh an idle workspace.
-func (w *working) looks(now time.Time) bool {
+func (w *activity) looks(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now.Sub(w.looked) < quietPause {

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// begun waits until the agent has begun the run by itself. What an agent that rests has not begun it will not begin: it
-// is not given it either, because then it might get it twice.
+// begun waits until the agent has started the run by itself. If an idle agent has not started it, it will not. The
+// prompt is not sent then, because the agent might get it twice.
 func (all *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, at Workspace, api *client) error {
 	t := all.runs.of(r.TaskID)
 	rests, misses := 0, 0
@@ -29,7 +29,7 @@ func (all *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, at Wo
 		case all.locate(v, a, r, t) >= 0:
 			return nil
 		case v.status == statusStable:
-			if rests++; rests > maxRests {
+			if rests++; rests > maxIdleChecks {
 				return fleet.Errorf(fleet.ReasonTaskNotFound,
 					"the agent %q has not begun to work on its spec by itself: its template does not give it to AgentAPI; set spec_is_task to false for the project", a.Name)
 			}
@@ -40,11 +40,12 @@ func (all *Runners) begun(ctx context.Context, a fleet.Agent, r fleet.Run, at Wo
 	}
 }
 
-// maxRests is how often an agent that is to begin by itself may be seen at rest before that: for 15 seconds.
-const maxRests = 50
+// maxIdleChecks is how often such an agent may be idle before that: for 15 seconds.
+const maxIdleChecks = 50
 
-// showPrompt puts the prompt into a conversation that does not have it as a message, because the agent was started with
-// it on its command line: when the screen that the agent began with shows it. It says whether the conversation has it.
+// showPrompt adds the prompt to a conversation that does not contain it as a message, because the agent got it on its
+// command line. It does so if the agent's first screen shows the prompt. It reports whether the conversation has the
+// prompt.
 func (v *view) showPrompt(prompt string) bool {
 	prompt = typed(prompt)
 	if prompt == "" || len(v.messages) == 0 {
@@ -63,15 +64,15 @@ func (v *view) showPrompt(prompt string) bool {
 	return true
 }
 
-// How many letters of a prompt must be on the screen for it to be the prompt.
+// Range of the number of letters of a prompt that must be on the screen.
 const minShown, maxShown = 12, 80
 
-// shownID is the id of a message that AgentAPI does not have, and shownAt its time: before anything that was said.
+// shownID is the id of a message that AgentAPI does not have, and shownAt is its time, before all messages.
 const shownID = -1
 
 var shownAt = time.Unix(1, 0)
 
-// letters is the text without all that a screen breaks it with.
+// letters returns the text without everything that a screen may insert.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
