@@ -189,7 +189,7 @@ func TestOtherProtocol(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	_, err = play(t, "plain", func(j *Job) { j.Argv = []string{"/no/such/program"} })
-	require.ErrorContains(t, err, "cannot be started")
+	require.ErrorContains(t, err, "cannot start the program")
 }
 
 func TestFailures(t *testing.T) {
