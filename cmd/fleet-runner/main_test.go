@@ -16,13 +16,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp/acptest"
 	"fleet/internal/runner/remote"
+	"fleet/internal/waittest"
 )
 
 // TestMain makes the test binary the program itself.
@@ -87,12 +87,12 @@ func (w *world) kill() {
 // TestKilled kills the runner again and again while a run puts out lines: none is lost or repeated, and nothing runs twice.
 func TestKilled(t *testing.T) {
 	w := newWorld(t, "-driver", "shell")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
 	const lines = 100
 	r := fleet.Run{
-		TaskID: "task-1", Timeout: time.Minute,
+		TaskID: "task-1", Timeout: waittest.Limit,
 		Prompt: fmt.Sprintf("echo begun >>times; for i in $(seq %d); do echo line $i; sleep 0.02; done; echo ended >>times", lines),
 	}
 	require.NoError(t, a.Dispatch(ctx, r))

@@ -7,11 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // do gives the agent the run, answers what it asks, and returns what it said and how it ended.
@@ -36,10 +36,10 @@ func (w *world) do(ctx context.Context, a fleet.Runner, r fleet.Run, answer stri
 // after that was started again: as changes, as a patch, to checks and as a bundle.
 func TestWork(t *testing.T) {
 	w := newWorld(t, "-driver", "shell", "-ask", "-allow", "Bash(ls)")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
-	first := fleet.Run{TaskID: "task-1", Timeout: time.Minute, Prompt: `"$FLEET_ASK" permission Bash '{"command":"ls"}'; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`}
+	first := fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: `"$FLEET_ASK" permission Bash '{"command":"ls"}'; "$FLEET_ASK" question 'tabs or spaces?' tabs spaces`}
 	said, o := w.do(ctx, a, first, "tabs")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Contains(t, said, "tabs")
@@ -51,7 +51,7 @@ func TestWork(t *testing.T) {
 	out, err := exec.CommandContext(ctx, "sh", "-c", "git init -q -b main "+dir+" && cd "+dir+" && git config user.name a && git config user.email a@example.com && "+
 		"echo one >file && git add file && git commit -qm one").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	r := fleet.Run{TaskID: "task-2", Timeout: time.Minute, Prompt: "echo two >file; git commit -qam two; echo new >made"}
+	r := fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: "echo two >file; git commit -qam two; echo new >made"}
 	_, o = w.do(ctx, a, r, "")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	c, err = a.Changes(ctx, r)
@@ -69,7 +69,7 @@ func TestWork(t *testing.T) {
 	require.False(t, more)
 	require.Contains(t, string(patch), "+new\n")
 	for command, want := range map[string]fleet.CheckStatus{"grep new made": fleet.CheckPassed, "echo no; exit 3": fleet.CheckFailed} {
-		res, err := a.Check(ctx, r, fleet.Check{ID: string(want), Command: command, Timeout: time.Minute})
+		res, err := a.Check(ctx, r, fleet.Check{ID: string(want), Command: command, Timeout: waittest.Limit})
 		require.NoError(t, err)
 		require.Equal(t, want, res.Status, "%+v", res)
 	}
@@ -88,13 +88,13 @@ func TestAgentClientProtocol(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	w := newWorld(t, "-driver", "acp", "-command", exe, "-command", "peer", "-command", "load", "-ask")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	a := w.client.Connect(fleet.Agent{UID: "agent-1", Name: "papi"})
-	said, o := w.do(ctx, a, fleet.Run{TaskID: "task-1", Timeout: time.Minute, Prompt: "say Let me see.\nask t1 execute ls -l\nsay All well."}, fleet.AnswerAllow)
+	said, o := w.do(ctx, a, fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: "say Let me see.\nask t1 execute ls -l\nsay All well."}, fleet.AnswerAllow)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Contains(t, said, "Let me see.\n")
 	require.Contains(t, said, "selected yes\nAll well.\n")
-	_, o = w.do(ctx, a, fleet.Run{TaskID: "task-2", Timeout: time.Minute, Prompt: "say Go on."}, "")
+	_, o = w.do(ctx, a, fleet.Run{TaskID: "task-2", Timeout: waittest.Limit, Prompt: "say Go on."}, "")
 	require.Equal(t, "Go on.", o.Summary)
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/waittest"
 )
 
 // newStory is a fleet with the agent papi.
@@ -194,7 +195,7 @@ func TestFollowersSeeWhatComes(t *testing.T) {
 			s := newStory(t, fleetConfig{})
 			c, err := s.callOf("watch_fleet", map[string]any{"cursor": "now", "agent_name": "papi", "follow": true, "max_events": 1}, "")
 			require.NoError(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 			defer cancel()
 			answered := make(chan struct{})
 			var r reply
@@ -278,7 +279,7 @@ func TestShutdownEndsCalls(t *testing.T) {
 // until waits until ok says yes, which is asked whenever the fleet looks at the world.
 func (s *story) until(t *testing.T, ok func() bool) {
 	t.Helper()
-	timeout := time.After(time.Minute)
+	timeout := time.After(waittest.Limit)
 	for !ok() {
 		select {
 		case <-s.listed:

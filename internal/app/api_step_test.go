@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/waittest"
 )
 
 // step brings about what a case is about. testdata/api/README.md describes its keys.
@@ -89,7 +89,7 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 
 // call calls a method and, with until, calls it again whenever something has happened, until the answer is as wanted.
 func (s *story) call(ctx context.Context, st step) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, waittest.Limit)
 	defer cancel()
 	signal, done := s.store.Subscribe()
 	defer done()
@@ -310,7 +310,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 }
 
 func within1(ctx context.Context, done <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, waittest.Limit)
 	defer cancel()
 	select {
 	case <-done:

@@ -22,6 +22,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/waittest"
 )
 
 // behaviour is a file of testdata/api: what some calls are answered with, through every face. README.md there describes
@@ -191,7 +192,7 @@ func (b *behaviour) run(t *testing.T, face string) {
 
 // check makes the call of the case and compares what it is answered with.
 func (s *story) check(t *testing.T, face string, c apiCase) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
 	for _, st := range c.Given {
 		require.NoError(t, s.do(ctx, st))

@@ -12,12 +12,13 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/shim"
+	"fleet/internal/waittest"
 )
 
 // ended dispatches a run and waits for its end.
 func (x *bench) ended(ctx context.Context, id string) fleet.Run {
 	x.t.Helper()
-	r := fleet.Run{TaskID: id, Prompt: "true", Timeout: time.Minute}
+	r := fleet.Run{TaskID: id, Prompt: "true", Timeout: waittest.Limit}
 	require.NoError(x.t, x.agent.Dispatch(ctx, r))
 	_, err := x.follow(ctx, r)
 	require.NoError(x.t, err)
@@ -39,7 +40,7 @@ func TestCheckAfterCrash(t *testing.T) {
 		},
 	} {
 		r := x.ended(ctx, "task-"+string(rune('a'+i)))
-		c := fleet.Check{ID: "1", Command: "echo $FLEET_TASK_ID >>times; exit 3", Timeout: time.Minute}
+		c := fleet.Check{ID: "1", Command: "echo $FLEET_TASK_ID >>times; exit 3", Timeout: waittest.Limit}
 		cut(x.home.checkRun(r, c.ID, false))
 		for range 2 {
 			res, err := x.agent.Check(ctx, r, c)
@@ -57,7 +58,7 @@ func TestCheckAgain(t *testing.T) {
 	x, ctx := newBench(t)
 	for i, command := range []string{"echo once >>times; [ -e again ] || { touch again; kill -9 $PPID; sleep 3600; }", "echo twice >>times; kill -9 $PPID; sleep 3600"} {
 		r := x.ended(ctx, "task-"+string(rune('a'+i)))
-		res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: time.Minute})
+		res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: waittest.Limit})
 		require.NoError(t, err)
 		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckFailed}[i], res.Status)
 		require.Equal(t, i == 1, strings.Contains(res.Reason, "was killed"), res.Reason)
@@ -84,7 +85,7 @@ func TestCheckOutput(t *testing.T) {
 	x, ctx := newBench(t)
 	r := x.ended(ctx, "task-1")
 	for i := range keptRuns + 2 {
-		c := fleet.Check{ID: string(rune('a' + i)), Command: "head -c 20000 /dev/zero | tr '\\0' x; echo; echo end", Timeout: time.Minute}
+		c := fleet.Check{ID: string(rune('a' + i)), Command: "head -c 20000 /dev/zero | tr '\\0' x; echo; echo end", Timeout: waittest.Limit}
 		res, err := x.agent.Check(ctx, r, c)
 		require.NoError(t, err)
 		require.Len(t, res.Output, fleet.MaxCheckOutput)

@@ -17,6 +17,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/shim"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary also act as the shim.
@@ -49,7 +50,7 @@ func newBench(t *testing.T) (*bench, context.Context) {
 	x := &bench{t: t, host: New(Config{ShimCommand: []string{exe, "shim"}, AskCommand: []string{exe, "ask"}}), home: Home(t.TempDir())}
 	require.NoError(t, os.Mkdir(x.home.path("runs"), 0o700))
 	x.agent = x.host.Agent("papi", x.home, x)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	t.Cleanup(func() {
 		defer cancel()
 		require.NoError(t, x.host.End(ctx, x.home, "the test is over"))
@@ -96,11 +97,11 @@ func (x *bench) times() string {
 func TestCrashBeforeTheShim(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
-	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: time.Minute}
+	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: waittest.Limit}
 
 	for _, next := range []func() error{
 		func() error {
-			return x.agent.Dispatch(ctx, fleet.Run{TaskID: "task-0", Prompt: "true", Timeout: time.Minute})
+			return x.agent.Dispatch(ctx, fleet.Run{TaskID: "task-0", Prompt: "true", Timeout: waittest.Limit})
 		}, // the agent is idle
 		func() error { _, err := x.follow(ctx, r); return err },
 		func() error { return x.agent.Interrupt(ctx, r, true) },
@@ -140,7 +141,7 @@ func TestDispatchDuringShimStart(t *testing.T) {
 	x, ctx := newBench(t)
 	given := 0
 	for i := range 24 {
-		r := fleet.Run{TaskID: "task-" + string(rune('a'+i)), Prompt: "echo $FLEET_TASK_ID >>times", Timeout: time.Minute}
+		r := fleet.Run{TaskID: "task-" + string(rune('a'+i)), Prompt: "echo $FLEET_TASK_ID >>times", Timeout: waittest.Limit}
 		env, err := x.prepare(r)
 		require.NoError(t, err)
 		late, err := x.host.spawn(x.home.run(r.TaskID), env)
@@ -161,7 +162,7 @@ func TestDispatchDuringShimStart(t *testing.T) {
 func TestTwoShims(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
-	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: time.Minute}
+	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: waittest.Limit}
 	env, err := x.prepare(r)
 	require.NoError(t, err)
 	var all []*os.File
@@ -190,7 +191,7 @@ func TestTwoShims(t *testing.T) {
 func TestCrashDuringQuestion(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
-	x.asks = &driver.Permissions{Timeout: time.Minute}
+	x.asks = &driver.Permissions{Timeout: waittest.Limit}
 	kill := func(r fleet.Run) {
 		claim, err := x.home.run(r.TaskID).Claim()
 		require.NoError(t, err)
@@ -200,7 +201,7 @@ func TestCrashDuringQuestion(t *testing.T) {
 		return fleet.Question{ID: r.TaskID + "-" + id, TaskID: r.TaskID, Answer: "yes", AnsweredBy: "alice"}
 	}
 	for i, answered := range []bool{false, true} {
-		r := fleet.Run{TaskID: fmt.Sprint("task-", i), Prompt: `"$FLEET_ASK" question one; "$FLEET_ASK" question two`, Timeout: time.Minute}
+		r := fleet.Run{TaskID: fmt.Sprint("task-", i), Prompt: `"$FLEET_ASK" question one; "$FLEET_ASK" question two`, Timeout: waittest.Limit}
 		require.NoError(t, x.agent.Dispatch(ctx, r))
 		asked := map[string]fleet.QuestionStatus{}
 		o, err := x.agent.Follow(ctx, r, "", func(out fleet.Output) error {

@@ -29,6 +29,7 @@ import (
 	"fleet/internal/runner/driver"
 	"fleet/internal/state"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
 )
 
 const (
@@ -192,7 +193,7 @@ func (l *logs) Write(b []byte) (int, error) {
 // call calls until a server has answered, as a client with a request id may.
 func call[Q, R any](s *supervisor, method func(fleetv1.FleetServiceClient, context.Context, Q, ...grpc.CallOption) (R, error), q Q) R {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), waittest.Limit)
 	defer cancel()
 	for {
 		r, err := method(s.client(), ctx, q)

@@ -19,6 +19,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/placetest/model"
+	"fleet/internal/waittest"
 )
 
 // fixture is a place with one agent.
@@ -65,7 +66,7 @@ func (d *fixture) open() {
 // begin dispatches a task to the agent.
 func (d *fixture) begin(prompt string) fleet.Run {
 	d.t.Helper()
-	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Minute, Started: time.Now()}
+	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, Started: time.Now()}
 	require.NoError(d.t, d.b.Connect(d.agent).Dispatch(d.t.Context(), r))
 	return r
 }
@@ -74,7 +75,7 @@ func (d *fixture) begin(prompt string) fleet.Run {
 func (d *fixture) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	d.t.Helper()
 	var all []fleet.Output
-	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(d.t.Context(), waittest.Limit)
 	defer cancel()
 	o, err := d.b.Connect(d.agent).Follow(ctx, r, "", func(out fleet.Output) error {
 		all = append(all, out)

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -16,6 +15,7 @@ import (
 	"fleet/internal/place/cagent"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/waittest"
 )
 
 func newRepository(t *testing.T) string {
@@ -112,7 +112,7 @@ func TestProgramsInPlace(t *testing.T) {
 	require.Contains(t, kept, "are kept on the branch")
 
 	d.agent = in("alone")
-	err = d.b.Connect(d.agent).Dispatch(t.Context(), fleet.Run{TaskID: uuid.NewString(), Prompt: "hello", Timeout: time.Minute})
+	err = d.b.Connect(d.agent).Dispatch(t.Context(), fleet.Run{TaskID: uuid.NewString(), Prompt: "hello", Timeout: waittest.Limit})
 	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "network: none")
 	_, err = d.b.Delete(t.Context(), d.agent)

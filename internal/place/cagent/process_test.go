@@ -22,6 +22,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/cagent"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/waittest"
 )
 
 const shellDoc = `
@@ -74,7 +75,7 @@ func serve(file string) {
 func TestRunSurvivesTheServer(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
-	r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: tool shell {\"cmd\":\"echo one\",\"cwd\":\"\"}\nmodel: hang here\nmodel: say never", Timeout: time.Minute}
+	r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: tool shell {\"cmd\":\"echo one\",\"cwd\":\"\"}\nmodel: hang here\nmodel: say never", Timeout: waittest.Limit}
 	file := filepath.Join(t.TempDir(), "served.json")
 	text, err := json.Marshal(served{d.cfg.Dir, d.agent, r})
 	require.NoError(t, err)
@@ -262,7 +263,7 @@ func TestRunsOfAnEarlierVersion(t *testing.T) {
 	require.NoError(t, d.b.Close())
 	home := filepath.Join(d.cfg.Dir, "agents", d.agent.UID)
 	require.NoError(t, os.Rename(filepath.Join(home, "state", "conversation.jsonl"), filepath.Join(home, "conversation.jsonl")))
-	r := fleet.Run{TaskID: "before", Prompt: "model: say never", Timeout: time.Minute, Again: true}
+	r := fleet.Run{TaskID: "before", Prompt: "model: say never", Timeout: waittest.Limit, Again: true}
 	require.NoError(t, os.Mkdir(filepath.Join(home, "runs", "before"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(home, "runs", "before", "run.json"), []byte(`{"task_id":"before","timeout":60000000000}`), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(home, "runs", "before", "output"), []byte(`{"text":"half\n"}`+"\n"), 0o600))

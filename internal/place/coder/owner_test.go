@@ -14,6 +14,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/coder"
+	"fleet/internal/waittest"
 )
 
 // TestOwnerPrincipal uses an admin's token to create agents that belong to their owners in Coder. It needs the test
@@ -44,7 +45,7 @@ func TestOwnerPrincipal(t *testing.T) {
 		w, err := b.Inspect(t.Context(), a)
 		return err == nil && w.State == fleet.StateRunning
 	}, time.Minute, time.Second)
-	r := fleet.Run{TaskID: "t", Prompt: "echo as alice", Started: time.Now(), Timeout: time.Minute}
+	r := fleet.Run{TaskID: "t", Prompt: "echo as alice", Started: time.Now(), Timeout: waittest.Limit}
 	require.NoError(t, b.Connect(a).Dispatch(t.Context(), r))
 	o, err := b.Connect(a).Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/remote"
+	"fleet/internal/waittest"
 )
 
 // scripted is a runner whose runs print two lines, wait for a message, and end.
@@ -181,7 +182,7 @@ func TestRunnerTells(t *testing.T) {
 	x.NoError(err)
 	x.True(more)
 	x.Equal("1/file", string(text))
-	res, err := a.Check(t.Context(), r, fleet.Check{ID: "1", Command: "true", Timeout: time.Minute})
+	res, err := a.Check(t.Context(), r, fleet.Check{ID: "1", Command: "true", Timeout: waittest.Limit})
 	x.NoError(err)
 	x.Equal(fleet.CheckResult{Command: "true", Status: fleet.CheckPassed}, res)
 	var bundle strings.Builder

@@ -42,7 +42,6 @@ func TestSuite(t *testing.T) {
 			Listens: placetest.Prompt{Text: "sleep 5", Lines: []string{"working"}},
 		},
 		TimeLimit: 4 * time.Second,
-		Patience:  5 * time.Minute,
 	})
 }
 
@@ -74,7 +73,6 @@ func TestSuiteRunner(t *testing.T) {
 			Listens: placetest.Prompt{Text: `echo I listen; for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`, Lines: []string{"I listen"}},
 		},
 		TimeLimit: 2 * time.Second,
-		Patience:  5 * time.Minute,
 	})
 }
 

@@ -61,7 +61,6 @@ func TestBackend(t *testing.T) {
 				Prompts:   tt.prompts,
 				Checks:    checks(tt.config.Traits.Checks),
 				TimeLimit: 20 * time.Millisecond,
-				Patience:  10 * time.Second,
 			})
 		})
 	}

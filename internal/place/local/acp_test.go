@@ -13,6 +13,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
+	"fleet/internal/waittest"
 )
 
 // acpProjects adds projects that run the scripted program with the given name.
@@ -194,7 +195,7 @@ func TestACPSecrets(t *testing.T) {
 func TestACPQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, acpProjects(t, local.Role{Name: "coder", Permissions: &driver.Permissions{
-		Allow: []string{"execute(ls *)"}, Deny: []string{"Bash(rm *)"}, Timeout: time.Minute,
+		Allow: []string{"execute(ls *)"}, Deny: []string{"Bash(rm *)"}, Timeout: waittest.Limit,
 	}}))
 	a := w.agent("plain")
 	r := w.start(a, "ask t1 execute ls -l\nask t2 execute rm -rf x\nask t3 execute make\nnested t4 make install\nsay Done.")

@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
+	"fleet/internal/waittest"
 )
 
 func TestChecksOfProjects(t *testing.T) {
@@ -52,7 +53,7 @@ func TestCheckIsConfined(t *testing.T) {
 	secret := w.home(a, "agent.json")
 	require.FileExists(t, secret)
 	res, err := w.Connect(a).Check(w.ctx, r, fleet.Check{
-		ID: "1", Timeout: time.Minute,
+		ID: "1", Timeout: waittest.Limit,
 		Command: `cat file; echo $FLEET_CHECK/$FLEET_AGENT/$FLEET_TASK_ID; (: >>"` + secret + `") && echo WRITTEN; cat "$FLEET_RUN_DIR/../run.json" >/dev/null; (: >>"$FLEET_RUN_DIR/../exit.json") && echo WRITTEN; true`,
 	})
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // These tests interrupt a call where a server could be killed, and check that the next call completes it.
@@ -24,7 +25,7 @@ func crashed(t *testing.T) (*Place, fleet.Agent, context.Context) {
 		Projects: Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
 	})
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	a := fleet.Agent{UID: "crashed", Name: "papi", Project: "shell", Role: "coder"}
 	_, err = b.Provision(ctx, a)
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/acp/acptest"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary also act as the shim, and as a server that can be killed.
@@ -74,7 +75,7 @@ type world struct {
 
 func newWorld(t *testing.T, change func(*local.Config)) *world {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	w := &world{t: t, dir: t.TempDir(), ctx: ctx}
 	w.Place = newBackend(t, w.dir, change)
 	t.Cleanup(func() {
@@ -141,7 +142,7 @@ func (w *world) start(a fleet.Agent, prompt string) fleet.Run {
 }
 
 func newRun(prompt string) fleet.Run {
-	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Minute}
+	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit}
 }
 
 // follow returns the output of the run and its outcome.

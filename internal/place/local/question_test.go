@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,18 +13,19 @@ import (
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
+	"fleet/internal/waittest"
 )
 
 // asking configures a project whose agents may ask questions.
 func asking(c *local.Config) {
 	c.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
-		Allow: []string{"Bash(echo *)", "Write"}, Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)"}, Timeout: time.Minute,
+		Allow: []string{"Bash(echo *)", "Write"}, Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)"}, Timeout: waittest.Limit,
 	}}}}}
 }
 
 // forge acts as an agent that answers its own question over the control socket of its run.
 func forge(run, id string) int {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	defer cancel()
 	if err := shim.Run(run).Answer(ctx, id, fleet.AnswerAllow, "", "alice"); err != nil {
 		fmt.Println(err)

@@ -14,6 +14,7 @@ import (
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/shim"
+	"fleet/internal/waittest"
 )
 
 // recipeAgent returns an agent with the recipe and no project.
@@ -291,7 +292,7 @@ func TestSoftInterrupt(t *testing.T) {
 	}
 	t.Run("the answer in flight is waited for", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, time.Minute, "tool_use", true)
+		w, a, r := begin(t, waittest.Limit, "tool_use", true)
 		require.Contains(t, w.argv(), "--include-partial-messages")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		open(w)
@@ -301,7 +302,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("the last answer ends the run by itself", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, time.Minute, "end_turn", true)
+		w, a, r := begin(t, waittest.Limit, "end_turn", true)
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		open(w)
 		output, o := w.follow(a, r)
@@ -311,7 +312,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("while a tool runs it ends at once", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, time.Minute, "tool_use", true)
+		w, a, r := begin(t, waittest.Limit, "tool_use", true)
 		open(w)
 		w.until(a, r, "answered")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
@@ -331,7 +332,7 @@ func TestSoftInterrupt(t *testing.T) {
 		const grace = 200 * time.Millisecond
 		w, a, r := begin(t, grace, "tool_use", true)
 		soft := r
-		soft.Linger = time.Minute
+		soft.Linger = waittest.Limit
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false))
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false), "again")
 		more, err := shim.Run(w.runDir(a, r)).Watch(w.ctx)
@@ -361,7 +362,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("a kill waits for nothing", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, time.Minute, "tool_use", true)
+		w, a, r := begin(t, waittest.Limit, "tool_use", true)
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 		_, o := w.follow(a, r)
@@ -369,7 +370,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("others end at once", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, time.Minute, "tool_use", false)
+		w, a, r := begin(t, waittest.Limit, "tool_use", false)
 		require.NotContains(t, w.argv(), "--include-partial-messages")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		output, _ := w.follow(a, r)
@@ -382,7 +383,7 @@ func TestSoftInterrupt(t *testing.T) {
 func TestRecipeQuestions(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
-	a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", Allow: []string{"Read"}, Ask: []string{"Bash(git *)", "Edit"}, Deny: []string{"Bash(rm *)"}, AskTimeout: time.Minute}))
+	a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", Allow: []string{"Read"}, Ask: []string{"Bash(git *)", "Edit"}, Deny: []string{"Bash(rm *)"}, AskTimeout: waittest.Limit}))
 	w.script("s-1", "", claudeDone)
 	_, o := w.follow(a, w.start(a, "go"))
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)

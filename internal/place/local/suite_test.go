@@ -9,6 +9,7 @@ import (
 	"fleet/internal/place/local"
 	"fleet/internal/place/placetest"
 	"fleet/internal/runner/driver"
+	"fleet/internal/waittest"
 )
 
 func TestSuite(t *testing.T) {
@@ -24,7 +25,7 @@ func TestSuite(t *testing.T) {
 				Name: "talks", Driver: "claude", Command: []string{talker.Program}, Env: map[string]string{"CLAUDE_CONFIG_DIR": talker.Config},
 				Write: []string{talker.Config}, Roles: []local.Role{{Name: "operator"}},
 			})
-			for name, timeout := range map[string]time.Duration{"asking": time.Minute, "hasty": 20 * time.Millisecond} {
+			for name, timeout := range map[string]time.Duration{"asking": waittest.Limit, "hasty": 20 * time.Millisecond} {
 				c.Projects = append(c.Projects, local.Project{Name: name, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{Timeout: timeout}}}})
 			}
 		})

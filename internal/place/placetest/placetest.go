@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // Harness tells how to create a place, and how to make its agents do what the cases need.
@@ -66,7 +67,7 @@ type Harness struct {
 	// as time.Duration prints it. It must be short but allow a first line of output; 0: 1 s.
 	TimeLimit time.Duration
 
-	// Patience is how long the suite waits for anything; 0: 30 s.
+	// Patience is how long the suite waits for anything; 0: waittest.Limit.
 	Patience time.Duration
 }
 
@@ -146,7 +147,7 @@ func Run(t *testing.T, h Harness) {
 		h.TimeLimit = time.Second
 	}
 	if h.Patience == 0 {
-		h.Patience = 30 * time.Second
+		h.Patience = waittest.Limit
 	}
 
 	before := goleak.IgnoreCurrent()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/runner/acp/acptest"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary also act as an agent program.
@@ -179,7 +180,7 @@ func TestOtherProtocol(t *testing.T) {
 	startTime = 200 * time.Millisecond
 	_, err := play(t, "silent", nil, "say x")
 	require.ErrorContains(t, err, "did not answer initialize within 200ms; tested with 6.0")
-	startTime = time.Minute
+	startTime = waittest.Limit
 	for how, want := range map[string]string{
 		"v2":      "7.0 speaks version 2 of the Agent Client Protocol, but Fleet speaks version 1; tested with 6.0",
 		"garbage": `ended by itself before it had answered; it said "unknown command \"acp\""; tested with 6.0`,
@@ -208,7 +209,7 @@ func TestFailures(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	defer func(d time.Duration) { cancelTime = d }(cancelTime)
-	for how, limit := range map[string]time.Duration{"plain": time.Minute, "deaf": 50 * time.Millisecond} {
+	for how, limit := range map[string]time.Duration{"plain": waittest.Limit, "deaf": 50 * time.Millisecond} {
 		cancelTime = limit
 		ctx, cancel := context.WithCancel(t.Context())
 		lines, err := playUntil(ctx, t, how, nil, func(l Line) {

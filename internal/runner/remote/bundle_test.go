@@ -11,11 +11,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // bundler is a runner that writes a bundle.
@@ -71,7 +71,7 @@ func serveBundles(t *testing.T, b *bundler, transport http.RoundTripper) (a flee
 	restart()
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) }))
 	t.Cleanup(front.Close)
-	c := NewClient(ClientConfig{URL: front.URL, Key: private, HTTP: &http.Client{Transport: transport}, Patience: 10 * time.Second})
+	c := NewClient(ClientConfig{URL: front.URL, Key: private, HTTP: &http.Client{Transport: transport}, Patience: waittest.Limit})
 	return c.Connect(fleet.Agent{UID: "one", Name: "papi"}), restart
 }
 

@@ -17,6 +17,7 @@ import (
 	runnerv1 "fleet/gen/fleet/runner/v1"
 	"fleet/gen/fleet/runner/v1/runnerv1connect"
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // recorder is a runner that counts its calls.
@@ -117,7 +118,7 @@ func TestReplayed(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
 	require.Equal(t, 1, b.runner.interrupts)
 
-	b.client.config.Patience = time.Minute // Fleet itself notices the restart and continues
+	b.client.config.Patience = waittest.Limit // Fleet itself notices the restart and continues
 	require.NoError(t, b.interrupt())
 	require.Equal(t, 2, b.runner.interrupts)
 }
@@ -131,7 +132,7 @@ func TestExpired(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
 	}
 	require.Equal(t, 1, b.runner.interrupts)
-	b.client.config.Patience = time.Minute // Fleet itself reads the runner's clock again
+	b.client.config.Patience = waittest.Limit // Fleet itself reads the runner's clock again
 	require.NoError(t, b.interrupt())
 
 	b.client.forget()

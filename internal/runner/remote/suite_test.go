@@ -18,6 +18,7 @@ import (
 	"fleet/internal/place/placetest"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/remote"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary also act as the runner's helpers.
@@ -85,7 +86,7 @@ func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude
 		Name: "talks", Driver: "claude", Command: []string{talker.Program}, Env: map[string]string{"CLAUDE_CONFIG_DIR": talker.Config},
 		Write: []string{talker.Config}, Roles: []local.Role{{Name: "operator"}},
 	})
-	for name, timeout := range map[string]time.Duration{"asking": time.Minute, "hasty": 20 * time.Millisecond} {
+	for name, timeout := range map[string]time.Duration{"asking": waittest.Limit, "hasty": 20 * time.Millisecond} {
 		c.Projects = append(c.Projects, local.Project{Name: name, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{Timeout: timeout}}}})
 	}
 	b, err := local.New(c)

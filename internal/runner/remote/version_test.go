@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"github.com/stretchr/testify/require"
@@ -18,6 +17,7 @@ import (
 	runnerv1 "fleet/gen/fleet/runner/v1"
 	"fleet/gen/fleet/runner/v1/runnerv1connect"
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // other is a runner of another version.
@@ -50,7 +50,7 @@ func (o *other) serve(t *testing.T, front func(http.Handler) http.Handler) fleet
 	t.Cleanup(s.Close)
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	return NewClient(ClientConfig{URL: s.URL, Key: key, Patience: 10 * time.Second}).Connect(fleet.Agent{UID: "one", Name: "papi"})
+	return NewClient(ClientConfig{URL: s.URL, Key: key, Patience: waittest.Limit}).Connect(fleet.Agent{UID: "one", Name: "papi"})
 }
 
 // TestProtocols checks that the error for incompatible versions says what to do.
@@ -101,7 +101,7 @@ func TestOldRunner(t *testing.T) {
 				func() error { _, err := a.Changes(ctx, r); return err },
 				func() error { _, _, err := a.Patch(ctx, fleet.Changes{}, "", 0, 100); return err },
 				func() error { _, err := a.Output(ctx, r, 0, 100); return err },
-				func() error { _, err := a.Check(ctx, r, fleet.Check{ID: "1", Timeout: time.Minute}); return err },
+				func() error { _, err := a.Check(ctx, r, fleet.Check{ID: "1", Timeout: waittest.Limit}); return err },
 				func() error { return a.Bundle(ctx, io.Discard) },
 			} {
 				err := call()

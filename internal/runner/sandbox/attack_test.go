@@ -19,6 +19,7 @@ import (
 
 	_ "fleet/internal/runner/proxy"
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary also act as the attacker.
@@ -118,13 +119,13 @@ func attack(name string, args []string) error {
 		set.Set(0)
 		return unix.SchedSetaffinity(int(number(0)), &set)
 	case "dial":
-		c, err := net.DialTimeout(arg(0), arg(1), 5*time.Second)
+		c, err := net.DialTimeout(arg(0), arg(1), waittest.Limit)
 		if err == nil {
 			_, err = c.Write([]byte("attacked"))
 		}
 		return err
 	case "proxy": // connects to arg(0) through the proxy, and says hello
-		c, err := net.DialTimeout("tcp", sandbox.ProxyAddress, 5*time.Second)
+		c, err := net.DialTimeout("tcp", sandbox.ProxyAddress, waittest.Limit)
 		if err != nil {
 			return err
 		}

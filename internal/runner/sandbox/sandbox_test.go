@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/waittest"
 )
 
 // user is a user who attacks.
@@ -120,7 +121,7 @@ func (a *arena) do(confined bool, args ...string) (said string, success bool) {
 	require.NoError(a.t, err)
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL) // its children
 	a.endProxy()
-	_ = r.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = r.SetReadDeadline(time.Now().Add(waittest.Limit))
 	out, _ := io.ReadAll(r)
 	require.NotContains(a.t, string(out), "panic", "the attack has a bug")
 	require.NotContains(a.t, string(out), "prepare: ", "the attack could not be prepared")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 var eventCases = []testCase{
@@ -161,7 +162,7 @@ var eventCases = []testCase{
 			})
 		}()
 		var got []fleet.Event
-		timeout := time.After(time.Minute)
+		timeout := time.After(waittest.Limit)
 		for after := int64(0); len(got) < writers*each; {
 			page := events(t, s, fleet.EventFilter{}, after, 10)
 			if len(page) == 0 {

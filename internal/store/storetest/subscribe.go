@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 var subscribeCases = []testCase{
@@ -130,7 +131,7 @@ func receive(t tb, signal <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-signal:
-	case <-time.After(30 * time.Second):
+	case <-time.After(waittest.Limit):
 		t.Fatal("no signal")
 	}
 }
