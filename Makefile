@@ -48,6 +48,13 @@ lint: ## golangci-lint, without what vet has
 race: ## the tests, with the race detector, recordings replayed
 	$(GO) test $(RACE) -vet=off -timeout 30m $(FLAGS) ./...
 
+test-postgres: ## the suites of stores, the API and crashes over Postgres; installs Debian's package if it is missing
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
+	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql; }
+	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -timeout 15m $(FLAGS) ./internal/store/postgres/... ./internal/app/crash
+	FLEET_TEST_POSTGRES=1 $(GO) test -count=1 -timeout 15m -run 'TestAPI|TestIsolation|TestImport|TestMigrate|TestReplicas' $(FLAGS) ./internal/app
+
 generate: $(DEPS) ## write gen/ from proto/
 	$(BUF) generate
 
@@ -133,4 +140,4 @@ bench-coder: ## list_agents of 300 agents beside Coder's own lists
 
 .PHONY: coder-up coder-down e2e record chaos bench-coder
 .PHONY: page page-dev page-check
-.PHONY: help build fleet-runner run demo test vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude test-agents fuzz
+.PHONY: help build fleet-runner run demo test test-postgres vet lint race generate generated proto-lint breaking fmt bench conformance lint-openapi test-claude test-agents fuzz

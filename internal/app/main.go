@@ -47,7 +47,7 @@ type program struct {
 
 func (p *program) run(ctx context.Context, args []string) int {
 	deps := cli.Deps{Version: p.version, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Dial: p.dial}
-	return cli.Run(ctx, args, deps, p.newServe(), p.newMCP(), p.newInit())
+	return cli.Run(ctx, args, deps, p.newServe(), p.newMCP(), p.newInit(), p.newMigrate(), p.newBackup(), p.newImport())
 }
 
 // dial connects to a server, or to a fleet in this process.

@@ -16,8 +16,8 @@ import (
 var migrations embed.FS
 
 // migrate upgrades the schema, each migration in a transaction of its own. Replicas that start at the same time do it one
-// after the other. With keep set, a schema that is not up to date is an error.
-func migrate(ctx context.Context, pool *pgxpool.Pool, keep bool) error {
+// after the other.
+func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	have, want, err := versions(ctx, pool)
 	switch {
 	case err != nil:
@@ -26,8 +26,6 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, keep bool) error {
 		return fmt.Errorf("its schema has version %d and this Fleet knows versions up to %d: use a newer Fleet, or another database", have, want)
 	case have == want:
 		return nil
-	case keep:
-		return fmt.Errorf("its schema has version %d and this Fleet needs %d: run `fleet migrate up`", have, want)
 	}
 	return provide(pool, func(p *goose.Provider) error {
 		if _, err := p.Up(ctx); err != nil {
@@ -35,6 +33,18 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, keep bool) error {
 		}
 		return nil
 	})
+}
+
+// Versions returns the version of the schema of the database, 0 when it has none, and the one that this program needs. It
+// changes nothing.
+func Versions(ctx context.Context, url string) (have, want int64, err error) {
+	pool, err := newPool(ctx, url, sideConns)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer pool.Close()
+	have, want, err = versions(ctx, pool)
+	return have, want, translate(err)
 }
 
 // versions returns the version of the database's schema, 0 when it has none, and the one that this program needs.

@@ -36,8 +36,6 @@ var _ fleet.Store = (*Store)(nil)
 type Config struct {
 	// Poll makes the store poll for commits of other replicas, without trying to be notified of them.
 	Poll bool
-	// KeepSchema makes Open refuse a database whose schema is not that of this program, in place of upgrading it.
-	KeepSchema bool
 	// Logger logs what goes on in the background; nil: nobody does.
 	Logger *slog.Logger
 }
@@ -87,7 +85,7 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 	if err := checkServer(ctx, s.side); err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, s.side, cfg.KeepSchema); err != nil {
+	if err := migrate(ctx, s.side); err != nil {
 		return nil, err
 	}
 	if _, err := s.LastSeq(ctx); err != nil {

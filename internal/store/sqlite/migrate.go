@@ -15,11 +15,7 @@ var migrations embed.FS
 
 // migrate upgrades the schema, each migration in a transaction of its own.
 func migrate(ctx context.Context, db *sql.DB) error {
-	dir, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
+	p, err := provider(db)
 	if err != nil {
 		return err
 	}
@@ -39,4 +35,12 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("bring the schema from version %d to %d: %w", before, target, err)
 	}
 	return nil
+}
+
+func provider(db *sql.DB) (*goose.Provider, error) {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
 }

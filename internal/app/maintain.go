@@ -1,0 +1,215 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fleet/internal/face/cli"
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/sqlite"
+)
+
+// storeFlags adds the flags that say where the fleet is kept, and returns a function that reads the configuration.
+func (p *program) storeFlags(f *pflag.FlagSet) func(cmd *cobra.Command) (Config, error) {
+	flags := DefaultConfig()
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	addFlags(all, &flags)
+	f.AddFlag(all.Lookup("data"))
+	f.AddFlag(all.Lookup("store"))
+	file := f.String("config", "", "read settings from `FILE` (FLEET_CONFIG)")
+	return func(cmd *cobra.Command) (Config, error) {
+		cfg, err := Load(*file, p.environ, cmd.Flags())
+		if err == nil {
+			cfg, err = cfg.withPaths()
+		}
+		if err != nil {
+			return cfg, cli.Fail(cli.ExitUsage, "see `"+cmd.CommandPath()+" --help`", "%v", err)
+		}
+		return cfg, nil
+	}
+}
+
+func (p *program) newMigrate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "migrate",
+		GroupID: cli.GroupServer,
+		Short:   "Upgrade the schema of the store, or show its version",
+		Long: `Upgrade the schema of the database in which the fleet is kept, or show its version.
+
+"fleet serve" upgrades the schema when it starts. Use this command to do it before, for
+example with a role of Postgres that may create tables, while the server's role may not.
+Back up first: an old Fleet refuses a newer schema.`,
+	}
+	status := &cobra.Command{
+		Use:   "status",
+		Short: "Show the version of the schema",
+		Long:  `Show the version of the store's schema and the one that this program needs. It changes nothing.`,
+		Example: `  fleet migrate status
+  fleet migrate status --store postgres://fleet@db.example.com/fleet`,
+		Args: cobra.NoArgs,
+	}
+	up := &cobra.Command{
+		Use:   "up",
+		Short: "Upgrade the schema to the version that this program needs",
+		Long: `Upgrade the store's schema to the version that this program needs. Several may do it at the
+same time: one does it, the others wait.`,
+		Example: `  fleet backup before.db && fleet migrate up
+  FLEET_STORE=postgres://admin@db.example.com/fleet fleet migrate up`,
+		Args: cobra.NoArgs,
+	}
+	load := p.storeFlags(cmd.PersistentFlags())
+	status.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := load(cmd)
+		if err != nil {
+			return err
+		}
+		return p.showVersion(cmd.Context(), cfg)
+	}
+	up.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := load(cmd)
+		if err != nil {
+			return err
+		}
+		log, err := newLogger(cfg, nil)
+		if err != nil {
+			return err
+		}
+		s, err := cfg.openStore(cmd.Context(), log)
+		if err != nil {
+			return err
+		}
+		if err := s.Close(); err != nil {
+			return err
+		}
+		return p.showVersion(cmd.Context(), cfg)
+	}
+	cmd.AddCommand(status, up)
+	return cmd
+}
+
+// showVersion prints the version of the schema, and what to do about it.
+func (p *program) showVersion(ctx context.Context, cfg Config) error {
+	var have, want int64
+	var err error
+	if cfg.Store != "" {
+		have, want, err = postgres.Versions(ctx, cfg.Store)
+	} else {
+		have, want, err = sqlite.Versions(ctx, cfg.sqlitePath())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err = fmt.Fprintf(p.stdout, "%s does not exist yet. `fleet serve` and `fleet migrate up` create it.\n", cfg.shownStore())
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	next := "It is up to date."
+	switch {
+	case have > want:
+		next = "A newer Fleet has upgraded it: use that one."
+	case have < want:
+		next = "Run `fleet migrate up`, or `fleet serve`, which does it too."
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s has schema version %d, and this Fleet needs %d. %s\n", cfg.shownStore(), have, want, next)
+	return err
+}
+
+func (p *program) newBackup() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "backup FILE",
+		GroupID: cli.GroupServer,
+		Short:   "Copy the database while servers use it",
+		Long: `Copy the SQLite database in the data directory into a new file, which only you can read.
+Servers can go on meanwhile: the copy is the state of one moment. To restore it, stop the
+server and put the file in the place of fleet.db in the data directory, without the files
+fleet.db-wal and fleet.db-shm of the old one.
+
+The file has agents, tasks, events and results. The working directories of local agents
+are beside the database in the data directory: copy them too if you need them.
+
+A fleet in Postgres is backed up with the means of Postgres, for example with pg_dump.`,
+		Example: `  fleet backup fleet-$(date +%F).db
+  fleet backup --data /var/lib/fleet /backup/fleet.db`,
+		Args: cobra.ExactArgs(1),
+	}
+	load := p.storeFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := load(cmd)
+		if err != nil {
+			return err
+		}
+		if cfg.Store != "" {
+			return cli.Fail(cli.ExitUsage, "use pg_dump: `pg_dump --format=custom --file="+args[0]+" "+cfg.shownStore()+"`",
+				"the fleet is kept in Postgres")
+		}
+		to, err := fullPath(args[0])
+		if err != nil {
+			return err
+		}
+		if err := sqlite.Backup(cmd.Context(), cfg.sqlitePath(), to); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.stdout, "Copied %s to %s.\n", cfg.sqlitePath(), to)
+		return err
+	}
+	return cmd
+}
+
+func (p *program) newImport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "import",
+		GroupID: cli.GroupServer,
+		Short:   "Move a fleet from SQLite to Postgres, with its history",
+		Long: `Copy everything in the SQLite database of the data directory into a Postgres database:
+agents, tasks, results, events with their cursors, sessions, tokens. Stop the server first,
+and start it with the setting "store" afterwards, on the same data directory. The SQLite
+database stays as it is.
+
+The Postgres database must have no agents and no history. Everything is copied in one
+transaction: if it fails, start it again.`,
+		Example: `  FLEET_STORE=postgres://fleet:SECRET@db.example.com/fleet fleet import
+  fleet import --data /var/lib/fleet --store postgres://fleet@db.example.com/fleet`,
+		Args: cobra.NoArgs,
+	}
+	load := p.storeFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := load(cmd)
+		if err != nil {
+			return err
+		}
+		if cfg.Store == "" {
+			return cli.Fail(cli.ExitUsage, "name the database with --store or FLEET_STORE", "it is not said where to import to")
+		}
+		if have, _, err := sqlite.Versions(cmd.Context(), cfg.sqlitePath()); err != nil || have == 0 {
+			return fmt.Errorf("%s is not the store of a fleet: %w", cfg.sqlitePath(), err)
+		}
+		return p.importStore(cmd.Context(), cfg)
+	}
+	return cmd
+}
+
+func (p *program) importStore(ctx context.Context, cfg Config) (err error) {
+	began := time.Now()
+	from, err := sqlite.Open(ctx, cfg.sqlitePath(), sqlite.Config{})
+	if err != nil {
+		return err
+	}
+	defer closeWith(&err, from.Close)
+	var counts map[string]int64
+	if err := from.Export(ctx, func(rows func(table string) (*sql.Rows, error)) (err error) {
+		counts, err = postgres.Import(ctx, cfg.Store, rows)
+		return err
+	}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.stdout, "Copied %d agents, %d tasks and %d events from %s to %s in %s.\nNow start the server with the same store: FLEET_STORE, --store, or store in fleet.yaml.\n",
+		counts["agents"], counts["tasks"], counts["events"], cfg.sqlitePath(), cfg.shownStore(), time.Since(began).Round(time.Millisecond))
+	return err
+}

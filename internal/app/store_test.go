@@ -1,0 +1,141 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/store/postgres"
+	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/store/sqlite"
+	"fleet/internal/store/storetest"
+)
+
+// command runs the program with the arguments, as a user does, in an environment with nothing else in it.
+func command(ctx context.Context, env []string, args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	p := &program{version: "test", environ: env, stdin: &bytes.Buffer{}, stdout: &out, stderr: &err}
+	code = p.run(ctx, args)
+	return code, out.String(), err.String()
+}
+
+// filled returns a data directory with something of everything in its store.
+func filled(t *testing.T) (dir string, s *sqlite.Store) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	s, err := sqlite.Open(t.Context(), Config{Data: dir}.sqlitePath(), sqlite.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	storetest.Fill(t, s)
+	return dir, s
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	dir, from := filled(t)
+	env := []string{"FLEET_STORE=" + pgtest.URL(t), "FLEET_DATA=" + dir}
+
+	_, err := from.Lease(t.Context(), "agent/u1", "a server", time.Hour)
+	require.NoError(t, err)
+	code, _, stderr := command(t.Context(), env, "import")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "stop it first")
+	require.NoError(t, from.Release(t.Context(), "agent/u1", "a server"))
+
+	code, stdout, stderr := command(t.Context(), env, "import")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "2 agents, 2 tasks")
+
+	code, _, stderr = command(t.Context(), env, "import")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "not empty")
+
+	to, err := postgres.Open(t.Context(), env[0][len("FLEET_STORE="):], postgres.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, to.Close()) }()
+	storetest.RequireSame(t, from, to)
+}
+
+func TestImportNeedsBoth(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := command(t.Context(), []string{"FLEET_DATA=" + t.TempDir()}, "import")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "--store")
+	code, _, stderr = command(t.Context(), []string{"FLEET_DATA=" + t.TempDir(), "FLEET_STORE=postgres://nobody@127.0.0.1:1/x"}, "import")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "fleet.db")
+}
+
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	dir, s := filled(t)
+	file := filepath.Join(t.TempDir(), "copy.db")
+	code, stdout, stderr := command(t.Context(), []string{"FLEET_DATA=" + dir}, "backup", file)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, file)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	code, _, stderr = command(t.Context(), []string{"FLEET_DATA=" + dir}, "backup", file)
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "is there already")
+
+	restored, err := sqlite.Open(t.Context(), file, sqlite.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, restored.Close()) }()
+	storetest.RequireSame(t, s, restored)
+
+	code, _, stderr = command(t.Context(), []string{"FLEET_DATA=" + t.TempDir()}, "backup", file+"2")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "fleet.db")
+	require.NoFileExists(t, file+"2")
+	code, _, stderr = command(t.Context(), []string{"FLEET_STORE=postgres://me@db.example.com/fleet"}, "backup", file+"2")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "pg_dump")
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string]func(t *testing.T) string{
+		"sqlite":   func(t *testing.T) string { return "FLEET_DATA=" + filepath.Join(t.TempDir(), "data") },
+		"postgres": func(t *testing.T) string { return "FLEET_STORE=" + pgtest.Empty(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := []string{env(t)}
+			code, stdout, stderr := command(t.Context(), env, "migrate", "status")
+			require.Zero(t, code, stderr)
+			require.Contains(t, stdout, "fleet migrate up")
+			code, stdout, stderr = command(t.Context(), env, "migrate", "up")
+			require.Zero(t, code, stderr)
+			require.Contains(t, stdout, "up to date")
+			code, stdout, stderr = command(t.Context(), env, "migrate", "status")
+			require.Zero(t, code, stderr)
+			require.Contains(t, stdout, "up to date")
+		})
+	}
+}
+
+// Secrets do not reach the command line, the log or an error.
+func TestPasswordOfTheStore(t *testing.T) {
+	t.Parallel()
+	const url = "postgres://fleet:hunter2@127.0.0.1:1/fleet"
+	code, _, stderr := command(t.Context(), nil, "migrate", "status", "--store", url)
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "FLEET_STORE")
+	require.NotContains(t, stderr, "hunter2")
+	code, stdout, stderr := command(t.Context(), []string{"FLEET_STORE=" + url}, "migrate", "status")
+	require.NotZero(t, code)
+	require.NotContains(t, stdout+stderr, "hunter2")
+	for _, bad := range []string{"postgres://fleet:hunter2@[::1/fleet", "postgers://fleet:hunter2@h/fleet", "postgres://fleet:hunter2@h:x/fleet?sslmode=no"} {
+		code, _, stderr := command(t.Context(), []string{"FLEET_STORE=" + bad}, "migrate", "up")
+		require.NotZero(t, code)
+		require.NotContains(t, stderr, "hunter2")
+	}
+}

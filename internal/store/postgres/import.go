@@ -1,0 +1,216 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"fleet/internal/fleet"
+)
+
+// imported are the tables that Import fills, each after those that it refers to.
+var imported = []string{
+	"agents", "recipes", "tasks", "task_descriptions", "payloads", "task_changes", "task_checks", "messages", "questions", "events",
+	"requests", "tokens", "sessions", "tools", "agent_remains", "notes", "secrets", "stored",
+}
+
+// replaced are tables in which a server that was only started leaves something.
+var replaced = []string{"notes", "secrets", "stored", "stored_changes"}
+
+// Import copies tables of another store into the database, in one transaction, and returns the number of rows of each. The
+// database must have no agents, no tasks and no history. rows returns the rows of a table. Its columns have the names of this store's,
+// times are microseconds since 1970, and truth is 0 or 1. Columns that this store does not have are left out.
+func Import(ctx context.Context, url string, rows func(table string) (*sql.Rows, error)) (counts map[string]int64, err error) {
+	pool, err := newPool(ctx, url, sideConns)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	if err := checkServer(ctx, pool); err != nil {
+		return nil, translate(err)
+	}
+	if err := migrate(ctx, pool); err != nil {
+		return nil, translate(err)
+	}
+	counts = map[string]int64{}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if err := requireEmpty(ctx, tx); err != nil {
+			return err
+		}
+		for _, table := range imported {
+			n, err := copyTable(ctx, tx, table, rows)
+			if err != nil {
+				return fmt.Errorf("copy %s: %w", table, err)
+			}
+			counts[table] = n
+		}
+		return continueNumbers(ctx, tx)
+	})
+	return counts, translate(err)
+}
+
+// requireEmpty returns an error unless the database has no fleet in it, and keeps others from adding one.
+func requireEmpty(ctx context.Context, tx pgx.Tx) error {
+	for _, table := range append(slices.Clone(imported), "inbox", "stored_changes") {
+		if _, err := tx.Exec(ctx, `LOCK TABLE `+table+` IN EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		if slices.Contains(replaced, table) {
+			if _, err := tx.Exec(ctx, `DELETE FROM `+table); err != nil {
+				return err
+			}
+			continue
+		}
+		var n int64
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM `+table+` LIMIT 1000) AS first`).Scan(&n); err != nil {
+			return err
+		}
+		if n > 0 {
+			return fleet.Errorf(fleet.ReasonInvalidArgument, "the database is not empty: %s has rows; import into a new database", table)
+		}
+	}
+	return nil
+}
+
+// copyTable copies the rows of one table.
+func copyTable(ctx context.Context, tx pgx.Tx, table string, rows func(table string) (*sql.Rows, error)) (int64, error) {
+	types, err := columnsOf(ctx, tx, table)
+	if err != nil {
+		return 0, err
+	}
+	from, err := rows(table)
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	s := &source{rows: from, table: table}
+	names, err := from.Columns()
+	if err != nil {
+		return 0, err
+	}
+	var columns []string
+	for i, name := range names {
+		if oid, ok := types[name]; ok {
+			columns = append(columns, name)
+			s.at, s.types = append(s.at, i), append(s.types, oid)
+		}
+	}
+	s.width = len(names)
+	switch table {
+	case "tasks":
+		columns = append(columns, "search")
+		s.description, s.summary = slices.Index(names, "description"), slices.Index(names, "summary")
+	case "events":
+		columns = append(columns, "id")
+		s.seq = slices.Index(names, "seq")
+	}
+	return tx.CopyFrom(ctx, pgx.Identifier{table}, columns, s)
+}
+
+// columnsOf returns the types of the table's columns.
+func columnsOf(ctx context.Context, tx pgx.Tx, table string) (map[string]uint32, error) {
+	rows, err := tx.Query(ctx, `SELECT attname, atttypid FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`, table)
+	if err != nil {
+		return nil, err
+	}
+	types := map[string]uint32{}
+	var name string
+	var oid uint32
+	_, err = pgx.ForEachRow(rows, []any{&name, &oid}, func() error {
+		types[name] = oid
+		return nil
+	})
+	return types, err
+}
+
+// source converts rows of another store. It is a pgx.CopyFromSource.
+type source struct {
+	rows  *sql.Rows
+	table string
+	width int
+	at    []int // of the columns that are copied
+	types []uint32
+
+	description, summary, seq int // columns, in tables that have a column which follows from them
+}
+
+// Next advances to the next row.
+func (s *source) Next() bool { return s.rows.Next() }
+
+// Err returns the error that ended the rows.
+func (s *source) Err() error { return s.rows.Err() }
+
+// Values returns the row.
+func (s *source) Values() ([]any, error) {
+	row, dest := make([]any, s.width), make([]any, s.width)
+	for i := range row {
+		dest[i] = &row[i]
+	}
+	if err := s.rows.Scan(dest...); err != nil {
+		return nil, err
+	}
+	values := make([]any, len(s.at), len(s.at)+1)
+	for i, at := range s.at {
+		v, err := convert(row[at], s.types[i])
+		if err != nil {
+			return nil, err
+		}
+		values[i] = v
+	}
+	switch s.table {
+	case "tasks":
+		description, _ := row[s.description].(string)
+		summary, _ := row[s.summary].(string)
+		values = append(values, escape(search(&fleet.Task{Description: description, Summary: summary})))
+	case "events":
+		values = append(values, row[s.seq])
+	}
+	return values, nil
+}
+
+// convert returns the value as one of the type.
+func convert(v any, oid uint32) (any, error) {
+	switch v := v.(type) {
+	case int64:
+		switch oid {
+		case pgtype.TimestamptzOID:
+			return time.UnixMicro(v), nil
+		case pgtype.BoolOID:
+			return v != 0, nil
+		}
+	case string:
+		if oid == pgtype.ByteaOID {
+			return []byte(v), nil
+		}
+		return escape(v), nil
+	case []byte:
+		if oid != pgtype.ByteaOID {
+			return escape(string(v)), nil
+		}
+	case nil, float64:
+	default:
+		return nil, fmt.Errorf("a value of type %T is unknown", v)
+	}
+	return v, nil
+}
+
+// continueNumbers lets the log and the order of insertion go on after what was copied. What was counted while it was copied is
+// counted in stored already.
+func continueNumbers(ctx context.Context, tx pgx.Tx) error {
+	statements := []string{
+		`DELETE FROM stored_changes`,
+		`UPDATE sequencer SET seq = (SELECT coalesce(max(seq), 0) FROM events) WHERE id = 1`,
+		`SELECT setval(pg_get_serial_sequence('inbox', 'id'), (SELECT seq + 1 FROM sequencer WHERE id = 1))`,
+	}
+	for _, table := range []string{"agents", "tasks", "messages", "questions", "tokens", "sessions", "tools"} {
+		statements = append(statements, fmt.Sprintf(`SELECT setval(pg_get_serial_sequence('%[1]s', 'n'), (SELECT coalesce(max(n), 0) + 1 FROM %[1]s))`, table))
+	}
+	_, err := tx.Exec(ctx, strings.Join(statements, "; "), pgx.QueryExecModeSimpleProtocol)
+	return err
+}

@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Backup writes a copy of the store in the file at path into a new file, private to this user. Servers may use the store
+// meanwhile: the copy is its state at one moment.
+func Backup(ctx context.Context, path, to string) (err error) {
+	db, err := openExisting(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: name a new file", to)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(to))
+		}
+	}()
+	full, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, full); err != nil {
+		return fmt.Errorf("copy %s: %w", path, advise(err))
+	}
+	return f.Sync() // of the file that SQLite has written
+}
+
+// Versions returns the version of the schema of the store in the file, and the one that this program needs. It changes
+// nothing.
+func Versions(ctx context.Context, path string) (have, want int64, err error) {
+	db, err := openExisting(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	p, err := provider(db)
+	if err != nil {
+		return 0, 0, err
+	}
+	return p.GetVersions(ctx)
+}
+
+// openExisting opens the file, which must exist, without changing it.
+func openExisting(path string) (*sql.DB, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_busy_timeout": {"5000"}}.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err == nil {
+		db.SetMaxOpenConns(1)
+	}
+	return db, err
+}
+
+// ErrInUse is returned by Export while a server works on the store.
+var ErrInUse = errors.New("a server works on the store: stop it first; after a crash, wait a moment for its leases to end")
+
+// Export calls fn with a function that returns the rows of a table, all of one state of the store. The schema is up to date.
+func (s *Store) Export(ctx context.Context, fn func(rows func(table string) (*sql.Rows, error)) error) error {
+	return s.read(ctx, func(c *conn) error {
+		t := &readTx{ctx: ctx, conn: c}
+		return t.run("BEGIN", func() error {
+			held, err := first(t, scanInt, `SELECT count(*) FROM leases WHERE until > ?`, micros(time.Now()))
+			if err != nil {
+				return err
+			}
+			if held > 0 {
+				return ErrInUse
+			}
+			return fn(func(table string) (*sql.Rows, error) {
+				return c.query(ctx, `SELECT * FROM "`+table+`"`)
+			})
+		})
+	})
+}

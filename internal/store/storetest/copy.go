@@ -1,0 +1,90 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+// Fill adds something of everything to an empty store.
+func Fill(t *testing.T, s fleet.Store) {
+	t.Helper()
+	a, gone := newAgent("u1", "papi", "alice"), newAgent("u2", "Sony", "bob")
+	gone.State, gone.DeletedAt, gone.Recipe, gone.Metadata = fleet.StateDeleted, noon, nil, nil
+	task, ended := newTask("t1", a), fullTask("t0", a)
+	task.Description = "Build \x00\xff " + string(make([]byte, 5000))
+	session := newSession("s1", "alice", "key")
+	update(t, s, func(tx fleet.Tx) error {
+		for _, err := range []error{
+			tx.InsertAgent(a), tx.InsertAgent(gone), tx.InsertTask(ended), tx.InsertTask(task),
+			tx.PutPayload("t0", []byte("pay\x00load")), tx.PutChanges("t0", &fleet.Changes{Base: "b"}), tx.PutChecks("t0", &fleet.TaskChecks{Try: 1}),
+			tx.InsertMessage(&fleet.Message{ID: "m1", TaskID: "t1", Text: "hello", CreatedAt: noon}),
+			tx.InsertQuestion(newQuestion("t1-1", "t1", a)),
+			tx.PutRequest(&fleet.Request{Principal: "alice", ID: "r1", Method: "M", CreatedAt: noon}),
+			tx.InsertToken(newToken("alice", "h1")), tx.InsertSession(session),
+			tx.PutRemains("u2", &fleet.Remains{KeptAt: noon, Lost: "a file"}, []byte("bundle")),
+		} {
+			require.NoError(t, err)
+		}
+		return nil
+	})
+	for i := range 10 {
+		e := newEvent(fleet.EventTaskOutput, a, id("line", i)+"\xff")
+		e.TaskID = "t1"
+		update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
+	}
+	_, err := s.Prune(t.Context(), noon.Add(time.Hour), 3)
+	require.NoError(t, err)
+	require.NoError(t, s.Note(t.Context(), "poll/local", noon))
+	_, err = s.Secret(t.Context(), "key", []byte("secret"))
+	require.NoError(t, err)
+}
+
+// RequireSame fails unless both stores have what Fill added, and go on alike.
+func RequireSame(t *testing.T, one, two fleet.Store) {
+	t.Helper()
+	both(t, one, two, fleet.ReadTx.Agents)
+	both(t, one, two, fleet.ReadTx.LiveAgentViews)
+	both(t, one, two, fleet.ReadTx.Tokens)
+	both(t, one, two, fleet.ReadTx.LastSeq)
+	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u2") })
+	for _, uid := range []string{"u1", "u2"} {
+		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) { tasks, _, err := tx.Tasks(uid, 10, 0); return tasks, err })
+		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(uid) })
+		both(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Bundle(uid) })
+	}
+	for _, id := range []string{"t0", "t1"} {
+		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.Task(id) })
+		both(t, one, two, func(tx fleet.ReadTx) ([]byte, error) { return tx.Payload(id) })
+		both(t, one, two, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
+		both(t, one, two, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(id) })
+		both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Message, error) { return tx.Messages(id) })
+	}
+	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Question, error) { return tx.Question("t1-1") })
+	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Request, error) { return tx.Request("alice", "r1") })
+	both(t, one, two, func(tx fleet.ReadTx) (*fleet.Session, error) { return tx.Session("s1") })
+	both(t, one, two, func(tx fleet.ReadTx) (fleet.Holdings, error) { return tx.Holdings("alice") })
+	both(t, one, two, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(fleet.EventFilter{}, 0, 100) })
+	both(t, one, two, func(tx fleet.ReadTx) ([]*fleet.Task, error) {
+		tasks, _, err := tx.FindTasks(fleet.TaskFilter{Text: "BUILD"}, 10, 0)
+		return tasks, err
+	})
+	for _, s := range []fleet.Store{one, two} {
+		at, err := s.Noted(t.Context(), "poll/local")
+		require.NoError(t, err)
+		require.Equal(t, noon, at)
+		kept, err := s.Secret(t.Context(), "key", []byte("another"))
+		require.NoError(t, err)
+		require.Equal(t, "secret", string(kept))
+		update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(newAgent("u3", "later", "carol")) })
+	}
+	require.Equal(t, appendOne(t, one), appendOne(t, two), "the log goes on")
+}
+
+func both[T any](t *testing.T, one, two fleet.Store, get func(fleet.ReadTx) (T, error)) {
+	t.Helper()
+	require.Equal(t, read(t, one, get), read(t, two, get))
+}
