@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 fleet=$PWD/bin/fleet
 cat <<TEXT
-Fleet's API page is at http://127.0.0.1:8101/docs. In another terminal:
+Fleet's live page is at http://127.0.0.1:8101/, and its API page at http://127.0.0.1:8101/docs. In another terminal:
 
   export PATH="$PWD/bin:\$PATH"
   fleet project list
