@@ -67,13 +67,13 @@ type Agent struct {
 	Project     string
 	Role        string
 	Spec        string
-	Toolset     Toolset // the toolset that it belongs to
-	Place       string  // name of the place where it lives; never changes
-	Recipe      *Recipe // how it is made, if not by a project; never changes
-	OneTask     bool    // it is deleted when its task has ended
-	Conversed   bool    // its tasks are a conversation that has begun
-	WorkspaceID string  // the place's id of the workspace; empty until it has one
-	Location    string  // where it works, for people
+	Toolset     Toolset      // the toolset that it belongs to
+	Place       string       // name of the place where it lives; never changes
+	Config      *AgentConfig // how it is made, if not by a project; never changes
+	OneTask     bool         // it is deleted when its task has ended
+	Conversed   bool         // its tasks are a conversation that has begun
+	WorkspaceID string       // the place's id of the workspace; empty until it has one
+	Location    string       // where it works, for people
 	Metadata    map[string]string
 
 	State       State

@@ -142,11 +142,11 @@ type Traits struct {
 	StopEndsRuns bool
 	// Adopts means that listed workspaces that the store does not know are agents to be adopted.
 	Adopts bool
-	// Drivers are what Recipe.Driver can name; a place without drivers accepts no recipes.
+	// Drivers are what AgentConfig.Driver can name; a place without drivers accepts no configurations.
 	Drivers []Driver
 	// TakesReport means that its agents can reach Fleet over the network as Run.Report says.
 	TakesReport bool
-	// Keeps means that Delete keeps files as Recipe.Keep says. The place is then a Tidier.
+	// Keeps means that Delete keeps files as AgentConfig.Keep says. The place is then a Tidier.
 	Keeps bool
 	// Asks means that its agents can ask questions: Follow reports them, and Answer answers them.
 	Asks bool
@@ -166,14 +166,14 @@ type Traits struct {
 	UniqueNames bool
 }
 
-// Driver is a driver of a place, with the facts about it that recipes depend on.
+// Driver is a driver of a place, with the facts about it that configurations depend on.
 type Driver struct {
 	Name string
-	// Tools means that it holds its agent to Recipe.Allow and Recipe.Deny.
+	// Tools means that it holds its agent to AgentConfig.Allow and AgentConfig.Deny.
 	Tools bool
-	// Asks means that it takes Recipe.Ask.
+	// Asks means that it takes AgentConfig.Ask.
 	Asks bool
-	// MCPServers means that it gives its agent the recipe's MCP servers.
+	// MCPServers means that it gives its agent the configuration's MCP servers.
 	MCPServers bool
 	// Reports means that its agent can use Run.Report.
 	Reports bool
@@ -262,7 +262,7 @@ type Run struct {
 	// Linger is how long a running request to its model may take to end by itself when the run is interrupted and not
 	// killed; 0 means no longer than the host allows anyway. Only Interrupt gets it.
 	Linger time.Duration
-	// Report is how an agent outside this process reports, if its Recipe says that it does; nil otherwise. Only
+	// Report is how an agent outside this process reports, if its AgentConfig says that it does; nil otherwise. Only
 	// Dispatch gets it.
 	Report *Report
 }

@@ -205,7 +205,7 @@ type Tx interface {
 	// InsertAgent adds an agent. AGENT_EXISTS when its owner has one of that name.
 	InsertAgent(a *Agent) error
 
-	// UpdateAgent writes every field of an agent that is there, except its Recipe, and sets its Revision.
+	// UpdateAgent writes every field of an agent that is there, except its AgentConfig, and sets its Revision.
 	UpdateAgent(a *Agent) error
 
 	// InsertTask adds a task. AGENT_BUSY when it is active and its agent has an active one.

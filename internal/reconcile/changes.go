@@ -7,10 +7,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// keepChanges lets the agent's runner save what the task changed, and records it, unless that was done before. If the
+// saveChanges lets the agent's runner save what the task changed, and records it, unless that was done before. If the
 // runner fails, the end of the task does not wait for it; the record then contains the problem. If again is set, the
 // record of an earlier try is replaced.
-func (w *worker) keepChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
+func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
 	if !w.places.Of(a).Traits().Changes || t.Dispatched.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
 	}
@@ -43,9 +43,9 @@ func (w *worker) keepChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	})
 }
 
-// keepOwedChanges saves the changes of the agent's task before this one if they could not be saved when that ended: the new
+// saveMissingChanges saves the changes of the agent's task before this one if they could not be saved when that ended: the new
 // task would count them as its own.
-func (w *worker) keepOwedChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
+func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	if !w.places.Of(a).Traits().Changes {
 		return nil
 	}
@@ -65,12 +65,12 @@ func (w *worker) keepOwedChanges(ctx context.Context, a *fleet.Agent, t *fleet.T
 	}); err != nil || owed == nil {
 		return err
 	}
-	return w.keepChanges(ctx, a, owed, false)
+	return w.saveChanges(ctx, a, owed, false)
 }
 
-// keepLastChanges saves the changes of the agent's newest task before its workspace is deleted. It first ends a run
+// saveLastChanges saves the changes of the agent's newest task before its workspace is deleted. It first ends a run
 // that is still under way.
-func (w *worker) keepLastChanges(ctx context.Context, a *fleet.Agent) error {
+func (w *worker) saveLastChanges(ctx context.Context, a *fleet.Agent) error {
 	if !w.places.Of(a).Traits().Changes || a.WorkspaceID == "" {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (w *worker) keepLastChanges(ctx context.Context, a *fleet.Agent) error {
 		return err
 	}
 	w.endRun(ctx, a, last[0])
-	return w.keepChanges(ctx, a, last[0], false)
+	return w.saveChanges(ctx, a, last[0], false)
 }
 
 // endRun kills the run of the task and waits until it has ended, at most as long as a stop may take. If the run

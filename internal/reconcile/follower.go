@@ -15,13 +15,13 @@ const outputQueue = 64
 // follower follows one run in the background and writes its output to the event log. Output that arrives while the
 // store is busy is written together in the next transaction.
 type follower struct {
-	taskID  string
-	ctx     context.Context //nolint:containedctx // of following, also for the messages meanwhile
-	cancel  context.CancelFunc
-	post    *courier      // of the run's messages; nil if there were none
-	done    chan struct{} // closed at the end
-	outcome fleet.Outcome
-	err     error
+	taskID   string
+	ctx      context.Context //nolint:containedctx // of following, also for the messages meanwhile
+	cancel   context.CancelFunc
+	delivery *delivery     // of the run's messages; nil if there were none
+	done     chan struct{} // closed at the end
+	outcome  fleet.Outcome
+	err      error
 
 	checks *fleet.Checks // running checks, after the run has ended; nil while it is followed
 }
@@ -215,7 +215,7 @@ func (w *worker) unfollow() {
 	if w.follow != nil {
 		w.follow.cancel()
 		<-w.follow.done
-		w.follow.post.end()
+		w.follow.delivery.end()
 		w.follow = nil
 	}
 }

@@ -88,7 +88,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 			continue
 		}
 		listed[v.UID] = true
-		errs = append(errs, r.noticed(ctx, v, ws))
+		errs = append(errs, r.recordObserved(ctx, v, ws))
 	}
 	p.SetHidden(hidden)
 	if complete || !p.ObservedAt().IsZero() {
@@ -130,19 +130,19 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) 
 	var looking sync.WaitGroup
 	for i, v := range agents {
 		select {
-		case r.lines <- struct{}{}:
+		case r.callSlots <- struct{}{}:
 		case <-ctx.Done():
 			errs[i] = ctx.Err()
 			continue
 		}
 		looking.Go(func() {
-			defer func() { <-r.lines }()
+			defer func() { <-r.callSlots }()
 			ws, err := r.places.Of(&v.Agent).Inspect(ctx, v.Agent)
 			if ws.ID == "" {
 				ws.ID = v.WorkspaceID
 			}
 			if err == nil {
-				err = r.noticed(ctx, v, ws)
+				err = r.recordObserved(ctx, v, ws)
 			}
 			errs[i] = err
 		})
@@ -151,10 +151,10 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) 
 	return errors.Join(errs...)
 }
 
-// noticed records the observed state of a workspace, unless a worker handles its agent or the agent has changed since v
+// recordObserved records the observed state of a workspace, unless a worker handles its agent or the agent has changed since v
 // was read: the observation may then be outdated.
-func (r *Reconciler) noticed(ctx context.Context, v *fleet.AgentView, ws fleet.Workspace) error {
-	if !v.Settled() || !differs(&v.Agent, ws) {
+func (r *Reconciler) recordObserved(ctx context.Context, v *fleet.AgentView, ws fleet.Workspace) error {
+	if !v.Settled() || !workspaceDiffers(&v.Agent, ws) {
 		return nil
 	}
 	return r.store.Update(ctx, func(tx fleet.Tx) error {
@@ -162,13 +162,13 @@ func (r *Reconciler) noticed(ctx context.Context, v *fleet.AgentView, ws fleet.W
 		if err != nil || a == nil || a.Revision != v.Revision || !a.DeletedAt.IsZero() {
 			return err
 		}
-		take(a, ws)
+		applyWorkspace(a, ws)
 		if a.Desired == fleet.DesiredStopped && v.WorkspaceID != "" && (a.State == fleet.StateRunning || a.State == fleet.StateStarting) {
 			a.Desired = fleet.DesiredRunning // somebody started it directly at its host
 		}
 		a.UpdatedAt = r.now()
 		if a.State == fleet.StateDeleted {
-			return r.vanish(tx, a)
+			return r.recordDeleted(tx, a)
 		}
 		if err := tx.UpdateAgent(a); err != nil {
 			return err
@@ -210,7 +210,7 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 		if a.CreatedAt.IsZero() {
 			a.CreatedAt = now
 		}
-		take(a, ws)
+		applyWorkspace(a, ws)
 		if err := tx.InsertAgent(a); err != nil {
 			return err
 		}

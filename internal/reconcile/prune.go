@@ -39,7 +39,7 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if err := r.tidy(held); err != nil {
+	if err := r.expire(held); err != nil {
 		return err
 	}
 	for _, kind := range []struct {
@@ -83,8 +83,8 @@ func pruneAll(ctx context.Context, before time.Time, prune func(context.Context,
 	}
 }
 
-// tidy lets the places remove what has expired.
-func (r *Reconciler) tidy(ctx context.Context) error {
+// expire lets the places remove what has expired.
+func (r *Reconciler) expire(ctx context.Context) error {
 	var errs []error
 	for _, p := range r.places.All {
 		if t, ok := p.Place.(fleet.Tidier); ok {

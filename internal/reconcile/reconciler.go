@@ -54,14 +54,14 @@ type Reconciler struct {
 	snap   *state.Snapshot
 	leases *leases // of the agents that it works on
 
-	mu       sync.Mutex
-	workers  map[string]*worker // by agent uid
-	slots    chan struct{}      // how many slow operations go on at a time
-	lines    chan struct{}      // how many short calls of places do
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
-	stopping chan struct{}
-	stopOnce sync.Once
+	mu        sync.Mutex
+	workers   map[string]*worker // by agent uid
+	opSlots   chan struct{}      // how many slow operations go on at a time
+	callSlots chan struct{}      // how many short calls of places do
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+	stopping  chan struct{}
+	stopOnce  sync.Once
 }
 
 // New returns a reconciler over the state. It starts nothing.
@@ -69,8 +69,8 @@ func New(s *state.Fleet) *Reconciler {
 	return &Reconciler{
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot,
 		leases:  newLeases(s.Store, s.Config.NewID(), s.Config.LeaseTTL, s.Log),
-		workers: map[string]*worker{}, slots: make(chan struct{}, s.Config.Workers),
-		lines: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
+		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
+		callSlots: make(chan struct{}, 4*s.Config.Workers), stopping: make(chan struct{}),
 	}
 }
 

@@ -24,9 +24,9 @@ func remainsText(r *fleet.Remains, agent, kept string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "; ")
 }
 
-// keepWork keeps what the agent has made and is nowhere else, before its workspace is deleted, where it would be lost with
+// saveWork keeps what the agent has made and is nowhere else, before its workspace is deleted, where it would be lost with
 // that. What cannot be had does not keep the workspace from its deletion; what may be lost is recorded.
-func (w *worker) keepWork(ctx context.Context, a *fleet.Agent) error {
+func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) error {
 	t := w.places.Of(a).Facts
 	if !t.Bundles || t.KeepsWork || a.WorkspaceID == "" {
 		return nil
@@ -53,7 +53,7 @@ func (w *worker) keepWork(ctx context.Context, a *fleet.Agent) error {
 	r := &fleet.Remains{KeptAt: w.now()}
 	if err != nil {
 		w.log.WarnContext(ctx, "the work of an agent could not be kept", slog.String("agent", a.Name), slog.Any("error", err))
-		content, r.Lost = nil, w.lost(err)+unpushedText(changes)
+		content, r.Lost = nil, w.lossReason(err)+unpushedText(changes)
 	}
 	put := func(content []byte) error {
 		return w.store.Update(ctx, func(tx fleet.Tx) error { return tx.PutRemains(a.UID, r, content) })
@@ -66,8 +66,8 @@ func (w *worker) keepWork(ctx context.Context, a *fleet.Agent) error {
 	return err
 }
 
-// lost says what may be lost with a workspace whose bundle met the error.
-func (r *Reconciler) lost(err error) string {
+// lossReason says what may be lost with a workspace whose bundle met the error.
+func (r *Reconciler) lossReason(err error) string {
 	switch {
 	case errors.Is(err, state.ErrBundleTooLarge):
 		return fmt.Sprintf("what the agent had not pushed is more than %d bytes and is not kept", r.cfg.MaxBundle)

@@ -12,10 +12,10 @@ import (
 // reportSlack is how much longer than its task an agent's token is valid, to allow for clock differences.
 const reportSlack = time.Minute
 
-// report creates a token for the agent's task, if its recipe lets it call Fleet and it can. It revokes the agent's
+// report creates a token for the agent's task, if its configuration lets it call Fleet and it can. It revokes the agent's
 // earlier token, whose run was interrupted before it began.
 func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.Report, error) {
-	if a.Recipe == nil || !a.Recipe.Reports && len(a.Recipe.Calls) == 0 || !w.places.Of(a).Traits().TakesReport || w.cfg.MCPURL == nil {
+	if a.Config == nil || !a.Config.Reports && len(a.Config.Calls) == 0 || !w.places.Of(a).Traits().TakesReport || w.cfg.MCPURL == nil {
 		return nil, nil //nolint:nilnil // there is none to be had, and that is no error
 	}
 	url := w.cfg.MCPURL()
@@ -23,7 +23,7 @@ func (w *worker) report(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fl
 		return nil, nil //nolint:nilnil // as above
 	}
 	toolset := fleet.ToolsetSubagents
-	if a.Recipe.Reports {
+	if a.Config.Reports {
 		toolset = fleet.ToolsetLifecycle
 	}
 	secret := fleet.AgentTokenPrefix + rand.Text() + rand.Text()

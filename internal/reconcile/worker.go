@@ -26,7 +26,7 @@ type worker struct {
 	follow          *follower // of the agent's running task
 	stop            stopping  // progress of the task's stop
 	progress        progress  // progress of the task
-	trouble         trouble   // consecutive errors of dispatching and following the task
+	failures        failures  // consecutive errors of dispatching and following the task
 	answering       answering
 	contractChecked bool          // the checks of its contract were run, or there are none
 	inspect         time.Duration // how long until the next look at a moving workspace
@@ -108,8 +108,8 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 	var ended, posted <-chan struct{}
 	if w.follow != nil {
 		ended = w.follow.done
-		if w.follow.post != nil {
-			posted = w.follow.post.done
+		if w.follow.delivery != nil {
+			posted = w.follow.delivery.done
 		}
 	}
 	select {
@@ -157,7 +157,7 @@ var errSuperseded = errors.New("something else is wanted by now")
 
 // op performs a slow operation on the agent's workspace. Few agents do that concurrently.
 func (w *worker) op(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
-	return w.call(ctx, a, w.slots, w.cfg.OpTimeout, func(ctx context.Context) error {
+	return w.call(ctx, a, w.opSlots, w.cfg.OpTimeout, func(ctx context.Context) error {
 		err := fn(ctx)
 		w.places.Of(a).Reached(err)
 		return err
@@ -166,7 +166,7 @@ func (w *worker) op(ctx context.Context, a *fleet.Agent, fn func(context.Context
 
 // ask performs a short operation, which must not wait for slow operations of other agents.
 func (w *worker) ask(ctx context.Context, a *fleet.Agent, fn func(context.Context) error) error {
-	return w.call(ctx, a, w.lines, w.cfg.CallTimeout, fn)
+	return w.call(ctx, a, w.callSlots, w.cfg.CallTimeout, fn)
 }
 
 // call runs fn when there is a slot for it, and cancels it when it takes longer than the limit, or something else is

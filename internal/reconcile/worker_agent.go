@@ -38,20 +38,20 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (time.Duration, 
 // observe takes in how the agent's workspace is, with other changes.
 func (w *worker) observe(ctx context.Context, ws fleet.Workspace, also func(a *fleet.Agent)) error {
 	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
-		take(a, ws)
+		applyWorkspace(a, ws)
 		a.Attempts, a.RetryAt = 0, time.Time{}
 		if also != nil {
 			also(a)
 		}
 		if a.State == fleet.StateDeleted {
-			return "", w.vanish(tx, a)
+			return "", w.recordDeleted(tx, a)
 		}
 		return stateText(a.State, a.StateReason), nil
 	})
 }
 
-// take makes the agent's row say what its workspace says.
-func take(a *fleet.Agent, ws fleet.Workspace) {
+// applyWorkspace makes the agent's row say what its workspace says.
+func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	a.WorkspaceID, a.State, a.StateReason = ws.ID, ws.State, ws.Reason
 	if ws.Location != "" {
 		a.Location = ws.Location
@@ -59,20 +59,20 @@ func take(a *fleet.Agent, ws fleet.Workspace) {
 	if ws.Metadata != nil {
 		a.Metadata = maps.Clone(ws.Metadata)
 	}
-	if learns(a, ws) {
+	if completes(a, ws) {
 		a.Role, a.Spec, a.Owner = ws.Role, ws.Spec, cmp.Or(ws.Owner, a.Owner)
 	}
 }
 
-// learns says whether the workspace tells what its host did not show when the agent was taken in: such an agent has no
+// completes says whether the workspace tells what its host did not show when the agent was taken in: such an agent has no
 // role, and its specification and owner may be others too.
-func learns(a *fleet.Agent, ws fleet.Workspace) bool {
-	return a.Role == "" && ws.Role != "" && a.Toolset == fleet.ToolsetFleet && a.Recipe == nil
+func completes(a *fleet.Agent, ws fleet.Workspace) bool {
+	return a.Role == "" && ws.Role != "" && a.Toolset == fleet.ToolsetFleet && a.Config == nil
 }
 
-// differs says whether take would change the row.
-func differs(a *fleet.Agent, ws fleet.Workspace) bool {
-	return learns(a, ws) || a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
+// workspaceDiffers says whether take would change the row.
+func workspaceDiffers(a *fleet.Agent, ws fleet.Workspace) bool {
+	return completes(a, ws) || a.WorkspaceID != ws.ID || a.State != ws.State || a.StateReason != ws.Reason ||
 		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
 }
 
@@ -92,7 +92,7 @@ func (w *worker) look(ctx context.Context, a *fleet.Agent) (time.Duration, error
 	// The host may not know yet of what was just asked for.
 	if ws.State == a.State || a.State == fleet.StateStopping && ws.State == fleet.StateRunning {
 		w.inspect = min(max(w.inspect*3/2, inspectFirst), inspectMost)
-		if differs(a, ws) && ws.State == a.State {
+		if workspaceDiffers(a, ws) && ws.State == a.State {
 			return w.inspect, w.observe(ctx, ws, nil)
 		}
 		if a.State == fleet.StateStopping && ws.State == fleet.StateRunning && w.inspect == inspectMost {
@@ -142,7 +142,7 @@ func (w *worker) as(a *fleet.Agent, s fleet.State) *fleet.Agent {
 // run was told, and is still followed.
 func (w *worker) linger(v *fleet.AgentView) time.Duration {
 	a := &v.Agent
-	if w.follow == nil || v.Task != nil || !a.OneTask || a.Recipe == nil || !a.Recipe.Reports {
+	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
 		return 0
 	}
 	select {
@@ -168,10 +168,10 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (time.Duration,
 			return 0, err
 		}
 	}
-	if err := w.keepLastChanges(ctx, a); err != nil {
+	if err := w.saveLastChanges(ctx, a); err != nil {
 		return 0, err
 	}
-	if err := w.keepWork(ctx, a); err != nil {
+	if err := w.saveWork(ctx, a); err != nil {
 		return 0, err
 	}
 	w.cfg.Fault(FaultDeleteBefore)
@@ -200,8 +200,8 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (time.Duration,
 	})
 }
 
-// vanish writes that the agent is deleted: its workspace was, behind Fleet's back.
-func (r *Reconciler) vanish(tx fleet.Tx, a *fleet.Agent) error {
+// recordDeleted writes that the agent is deleted: its workspace was, behind Fleet's back.
+func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent) error {
 	now := r.now()
 	a.State, a.Desired, a.DeletedAt, a.UpdatedAt = fleet.StateDeleted, fleet.DesiredDeleted, now, now
 	a.StateReason = "its workspace was deleted at its host"

@@ -59,7 +59,7 @@ func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, o fle
 	checks, err := w.checksOf(ctx, a, t)
 	if err != nil {
 		w.log.WarnContext(ctx, "the checks of a task are not known and are asked for again", slog.String("task", t.ID), slog.Any("error", err))
-		w.troubled(t)
+		w.retryLater(t)
 		return nil
 	}
 	switch {
@@ -75,17 +75,17 @@ func (w *worker) ended(ctx context.Context, a *fleet.Agent, t *fleet.Task, o fle
 
 // contracted says whether the agent works under a contract: what it says of its task's end is final.
 func contracted(a *fleet.Agent) bool {
-	return a.Toolset == fleet.ToolsetLifecycle || a.Recipe != nil && a.Recipe.Reports
+	return a.Toolset == fleet.ToolsetLifecycle || a.Config != nil && a.Config.Reports
 }
 
 // checksOf returns the checks of the task: of the project and the role of its agent, and of its own.
 func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, t *fleet.Task) (fleet.Checks, error) {
 	var checks fleet.Checks
 	place, inRole := w.places.Of(a), a.Role != ""
-	if a.Recipe != nil && a.Recipe.Driver != "" { // it makes the agent, and may say where that works
+	if a.Config != nil && a.Config.Driver != "" { // it makes the agent, and may say where that works
 		place, inRole = nil, false
-		if a.Recipe.Place != "" {
-			place = w.places.Lookup(a.Recipe.Place)
+		if a.Config.Place != "" {
+			place = w.places.Lookup(a.Config.Place)
 		}
 	}
 	if place != nil && place.Facts.ProjectChecks && a.Project != "" {
@@ -153,7 +153,7 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 			return err
 		}
 		w.cfg.Fault(FaultCheckBefore)
-		begun := w.now()
+		started := w.now()
 		res, err := w.places.Of(a).Connect(*a).Check(ctx, t.Run(true), list[i])
 		switch {
 		case ctx.Err() != nil:
@@ -161,7 +161,7 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 		case err != nil && fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 			return err
 		case err != nil:
-			res = fleet.CheckResult{Command: list[i].Command, Status: fleet.CheckFailed, Reason: "it could not be run: " + fleet.PublicMessage(err), StartedAt: begun, EndedAt: w.now()}
+			res = fleet.CheckResult{Command: list[i].Command, Status: fleet.CheckFailed, Reason: "it could not be run: " + fleet.PublicMessage(err), StartedAt: started, EndedAt: w.now()}
 		}
 		bound(&res)
 		w.cfg.Fault(FaultCheckAfter)
@@ -193,7 +193,7 @@ func (w *worker) checked(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *
 	w.progress.saw(fleet.Output{}, w.now())
 	if f.err != nil {
 		w.log.WarnContext(ctx, "the checks of a task are run again", slog.String("task", t.ID), slog.Any("error", f.err))
-		w.troubled(t)
+		w.retryLater(t)
 		return nil
 	}
 	known, err := w.checks(ctx, t.ID)
@@ -239,7 +239,7 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 		return nil
 	})
 	if err == nil {
-		w.trouble = trouble{}
+		w.failures = failures{}
 		w.cfg.Fault(FaultRetryRecorded)
 	}
 	return err

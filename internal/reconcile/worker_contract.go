@@ -47,7 +47,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 	}
 	w.unfollow()
 	w.endRun(ctx, a, t)
-	if err := w.keepChanges(ctx, a, t, false); err != nil {
+	if err := w.saveChanges(ctx, a, t, false); err != nil {
 		return 0, err
 	}
 	w.checkRun(ctx, a, t, checks, fleet.Outcome{})

@@ -9,15 +9,15 @@ import (
 	"fleet/internal/state"
 )
 
-// courier gives a run its messages in the background, one after the other, until there are none. The host has an agent
+// delivery gives a run its messages in the background, one after the other, until there are none. The host has an agent
 // that cannot take one now wait for it, so the run does not end meanwhile.
-type courier struct {
+type delivery struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed at the end
 }
 
 // end ends the delivery and waits for it. A message that is on its way may or may not arrive: it is given again by its id.
-func (p *courier) end() {
+func (p *delivery) end() {
 	if p != nil {
 		p.cancel()
 		<-p.done
@@ -31,25 +31,25 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 		return nil // what comes now is for the next try, if there is one
 	}
 	if !t.StopAsked.IsZero() {
-		f.post.end()
-		f.post = nil
+		f.delivery.end()
+		f.delivery = nil
 		return nil
 	}
-	if f.post != nil {
+	if f.delivery != nil {
 		select {
-		case <-f.post.done:
+		case <-f.delivery.done:
 		default:
 			return nil // it looks for more before it ends
 		}
 	}
 	open, _, err := w.messages(ctx, t)
 	if err != nil || len(open) == 0 {
-		f.post = nil
+		f.delivery = nil
 		return err
 	}
 	ctx, cancel := context.WithCancel(f.ctx)
-	p := &courier{cancel: cancel, done: make(chan struct{})}
-	f.post = p
+	p := &delivery{cancel: cancel, done: make(chan struct{})}
+	f.delivery = p
 	agent, task, run := *a, *t, t.Run(true)
 	go func() {
 		defer close(p.done)
@@ -92,11 +92,11 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 			if ctx.Err() != nil {
 				return
 			}
-			if !waits(err) {
+			if !mayRetry(err) {
 				if err == nil {
 					w.cfg.Fault(FaultMessageAfter)
 				}
-				err = w.became(ctx, open[0], err)
+				err = w.recordDelivery(ctx, open[0], err)
 			}
 		}
 		if err == nil {
@@ -105,7 +105,7 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 		}
 		failures++
 		w.log.WarnContext(ctx, "a message is given again later", slog.String("task", t.ID), slog.Any("error", err))
-		again := time.NewTimer(backoff(failures, troubleMost))
+		again := time.NewTimer(backoff(failures, maxRunRetry))
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -114,8 +114,8 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 	}
 }
 
-// waits says whether a message that met the error may be taken later.
-func waits(err error) bool {
+// mayRetry says whether a message that met the error may be taken later.
+func mayRetry(err error) bool {
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonBackendUnavailable, fleet.ReasonAgentBusy, fleet.ReasonAgentOffline, fleet.ReasonTaskNotFound:
 		return true
@@ -123,8 +123,8 @@ func waits(err error) bool {
 	return false
 }
 
-// became records what has become of the message: the agent has it, or err says why it never will.
-func (w *worker) became(ctx context.Context, m fleet.Message, err error) error {
+// recordDelivery records what has become of the message: the agent has it, or err says why it never will.
+func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error) error {
 	if err != nil {
 		w.log.WarnContext(ctx, "a message was not given to its agent", slog.String("task", m.TaskID), slog.Any("error", err))
 	}
@@ -152,8 +152,8 @@ func (w *worker) became(ctx context.Context, m fleet.Message, err error) error {
 	})
 }
 
-// lastCall asks the host of a run that has ended about the messages of which nobody knows yet whether the agent has them.
-func (w *worker) lastCall(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
+// deliverRest asks the host of a run that has ended about the messages of which nobody knows yet whether the agent has them.
+func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	open, given, err := w.messages(ctx, t)
 	for _, m := range open {
 		if err != nil {
@@ -167,10 +167,10 @@ func (w *worker) lastCall(ctx context.Context, a *fleet.Agent, t *fleet.Task) er
 			return ctx.Err()
 		case sent == nil:
 			given = append(given, m)
-		case waits(sent):
+		case mayRetry(sent):
 			sent = state.MessageTooLate(t)
 		}
-		err = w.became(ctx, m, sent)
+		err = w.recordDelivery(ctx, m, sent)
 	}
 	return err
 }

@@ -96,12 +96,12 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 			return 0, ctx.Err()
 		case errors.Is(err, errSuperseded):
 			return 0, nil
-		case err != nil && waits(err):
+		case err != nil && mayRetry(err):
 			if w.answering.taskID != t.ID {
 				w.answering = answering{taskID: t.ID}
 			}
 			w.answering.count++
-			d := backoff(w.answering.count, troubleMost)
+			d := backoff(w.answering.count, maxRunRetry)
 			w.answering.next = w.now().Add(d)
 			w.log.WarnContext(ctx, "an answer was not given to its agent and is tried again", slog.String("task", t.ID), slog.Any("error", err))
 			return d, nil

@@ -23,22 +23,22 @@ const (
 
 // stopping is how far the stop of a task is.
 type stopping struct {
-	taskID string
-	step   int
-	begun  time.Time // when the step was tried first; zero: not yet
-	next   time.Time // when the next thing is due
+	taskID  string
+	step    int
+	started time.Time // when the step was tried first; zero: not yet
+	next    time.Time // when the next thing is due
 }
 
-// trouble is what handing the task over and following it met in a row.
-type trouble struct {
+// failures is what handing the task over and following it met in a row.
+type failures struct {
 	taskID, cursor string
 	count          int       // failures since there was output
 	next           time.Time // when to try again
 	given          bool      // the agent said that it has the task
 }
 
-// troubleMost is the longest wait before a task is handed over or followed again.
-const troubleMost = 5 * time.Second
+// maxRunRetry is the longest wait before a task is handed over or followed again.
+const maxRunRetry = 5 * time.Second
 
 // stepTask does the next thing for the agent's task. done says that the task does not keep the worker from the
 // agent's workspace.
@@ -48,7 +48,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		select {
 		case <-f.done:
 			w.follow = nil
-			f.post.end()
+			f.delivery.end()
 			return 0, false, w.followed(ctx, v, f)
 		default:
 		}
@@ -64,7 +64,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		w.unfollow()
-		if err := w.keepChanges(ctx, a, t, false); err != nil {
+		if err := w.saveChanges(ctx, a, t, false); err != nil {
 			return 0, false, err
 		}
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason)})
@@ -74,7 +74,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return min(left, inspectMost), a.State.Moving(), nil
 	}
 	if w.follow == nil {
-		if d := w.trouble.next.Sub(w.now()); d > 0 && w.trouble.taskID == t.ID && t.StopAsked.IsZero() {
+		if d := w.failures.next.Sub(w.now()); d > 0 && w.failures.taskID == t.ID && t.StopAsked.IsZero() {
 			return min(left, d), a.State.Moving(), nil
 		}
 		w.followRun(ctx, a, t)
@@ -92,7 +92,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 	}
 	next, err = w.stepStop(ctx, a, t)
 	// A run that nothing could end goes with its workspace, when that is to stop anyway.
-	return next, a.State.Moving() || !wanted && w.stop.step == stopWorkspace && !w.stop.begun.IsZero(), err
+	return next, a.State.Moving() || !wanted && w.stop.step == stopWorkspace && !w.stop.started.IsZero(), err
 }
 
 func reasonSuffix(reason string) string {
@@ -106,7 +106,7 @@ func reasonSuffix(reason string) string {
 // asked whether it has the task before it is given it again.
 func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
 	if t.Dispatched.IsZero() {
-		if err := w.keepOwedChanges(ctx, a, t); err != nil {
+		if err := w.saveMissingChanges(ctx, a, t); err != nil {
 			return err
 		}
 		text := "the task is handed to the agent"
@@ -151,11 +151,11 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		return ctx.Err()
 	case err == nil:
 		w.cfg.Fault(FaultDispatchAfter)
-		w.trouble.taskID, w.trouble.given = t.ID, true
+		w.failures.taskID, w.failures.given = t.ID, true
 	case errors.Is(err, errSuperseded): // following tells whether the agent has it
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 		w.log.WarnContext(ctx, "a task was not handed over and is tried again", slog.String("task", t.ID), slog.Any("error", err))
-		w.troubled(t)
+		w.retryLater(t)
 		return nil
 	default:
 		w.log.WarnContext(ctx, "a task was not handed over", slog.String("task", t.ID), slog.Any("error", err))
@@ -175,11 +175,11 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 		return w.checked(ctx, a, t, f)
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
-		if err := w.lastCall(ctx, a, t); err != nil {
+		if err := w.deliverRest(ctx, a, t); err != nil {
 			return err
 		}
 		if !f.outcome.Terminal {
-			if err := w.keepChanges(ctx, a, t, t.Try > 0); err != nil {
+			if err := w.saveChanges(ctx, a, t, t.Try > 0); err != nil {
 				return err
 			}
 		}
@@ -187,31 +187,31 @@ func (w *worker) followed(ctx context.Context, v *fleet.AgentView, f *follower) 
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopAsked.IsZero():
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
-		if w.trouble.taskID != t.ID || !w.trouble.given {
+		if w.failures.taskID != t.ID || !w.failures.given {
 			return w.dispatch(ctx, a, t, true) // certainly never given
 		}
-		w.trouble.given = false
+		w.failures.given = false
 	}
 	w.log.WarnContext(ctx, "a run cannot be followed and is tried again", slog.String("task", t.ID), slog.Any("error", f.err))
-	w.troubled(t)
+	w.retryLater(t)
 	return nil
 }
 
 // reportedOutcome is how the agent's run has ended, with what the agent says of it where it reports.
 func reportedOutcome(a *fleet.Agent, o fleet.Outcome) fleet.Outcome {
-	if a.Recipe == nil || !a.Recipe.Reports || o.Status != fleet.TaskCompleted || o.Reported {
+	if a.Config == nil || !a.Config.Reports || o.Status != fleet.TaskCompleted || o.Reported {
 		return o
 	}
 	return withMarker(o)
 }
 
-// troubled counts a failure with the task, and sets when it is tried again: later and later, until there is output.
-func (w *worker) troubled(t *fleet.Task) {
-	if w.trouble.taskID != t.ID || w.trouble.cursor != t.Cursor {
-		w.trouble = trouble{taskID: t.ID, cursor: t.Cursor, given: w.trouble.taskID == t.ID && w.trouble.given}
+// retryLater counts a failure with the task, and sets when it is tried again: later and later, until there is output.
+func (w *worker) retryLater(t *fleet.Task) {
+	if w.failures.taskID != t.ID || w.failures.cursor != t.Cursor {
+		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.failures.taskID == t.ID && w.failures.given}
 	}
-	w.trouble.count++
-	w.trouble.next = w.now().Add(backoff(w.trouble.count, troubleMost))
+	w.failures.count++
+	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetry))
 }
 
 // askStop asks for the stop of the task for a reason of Fleet's own.
@@ -234,13 +234,13 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		return d, nil
 	}
 	text, act := w.stopAct(a, t)
-	if s.begun.IsZero() {
+	if s.started.IsZero() {
 		if err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 			return tx.Append(t.Event(fleet.EventTaskStopping, w.now(), text))
 		}); err != nil {
 			return 0, err
 		}
-		s.begun = w.now()
+		s.started = w.now()
 	}
 	err := act(ctx)
 	switch {
@@ -254,8 +254,8 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		w.log.WarnContext(ctx, "a run could not be ended and is tried again", slog.String("task", t.ID), slog.Any("error", err))
 		s.next = w.now().Add(retryFirst)
 	}
-	if (err == nil || !s.begun.Add(w.places.Of(a).Grace).After(s.next)) && s.step < stopWorkspace {
-		s.step, s.begun = s.step+1, time.Time{}
+	if (err == nil || !s.started.Add(w.places.Of(a).Grace).After(s.next)) && s.step < stopWorkspace {
+		s.step, s.started = s.step+1, time.Time{}
 	}
 	return s.next.Sub(w.now()), nil
 }

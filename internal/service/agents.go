@@ -86,7 +86,7 @@ func (s *Service) insertAgent(ctx context.Context, c call, r CreateAgentRequest)
 			}
 			return err
 		}
-		wanted := more{agents: 1}
+		wanted := increase{agents: 1}
 		if project.SpecIsTask {
 			wanted.tasks = 1
 		}
@@ -159,7 +159,7 @@ func orUnknown(reason string) string {
 
 // DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait.
 func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.order(ctx, "DeleteAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
+	v, err := s.changeDesired(ctx, "DeleteAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
 		a.Desired = fleet.DesiredDeleted
 		a.Attempts, a.RetryAt = 0, time.Time{}
 	}, "deletion was asked for")
@@ -186,7 +186,7 @@ func (s *Service) DeleteAgent(ctx context.Context, ref, requestID string) (*flee
 
 // StartAgent starts the agent's workspace and waits until it is ready, at most Config.CreateWait.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.order(ctx, "StartAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
+	v, err := s.changeDesired(ctx, "StartAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
 		if a.Desired == fleet.DesiredRunning && (a.State == fleet.StateRunning || a.State.Moving()) {
 			return
 		}
@@ -213,7 +213,7 @@ func (s *Service) RestartAgent(ctx context.Context, ref, role, requestID string)
 		}
 		return asInvalid(err, "role")
 	}
-	v, err := s.order(ctx, "RestartAgent", ref, requestID, role, resolve, func(a *fleet.Agent) {
+	v, err := s.changeDesired(ctx, "RestartAgent", ref, requestID, role, resolve, func(a *fleet.Agent) {
 		a.Desired = fleet.DesiredRunning
 		a.Restart++
 		a.Attempts, a.RetryAt = 0, time.Time{}
@@ -239,7 +239,7 @@ func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, done func(
 
 // StopAgent stops the agent's workspace, keeps its content, and waits for that, at most Config.CreateWait.
 func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.order(ctx, "StopAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
+	v, err := s.changeDesired(ctx, "StopAgent", ref, requestID, "", nil, func(a *fleet.Agent) {
 		a.Desired = fleet.DesiredStopped
 		a.Restarted = a.Restart
 		a.Attempts, a.RetryAt = 0, time.Time{}
@@ -257,9 +257,9 @@ func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.
 	return v, fmt.Sprintf("Agent '%s' is not stopped yet, its workspace is %s: show_agent tells when it is", v.Name, v.State), nil
 }
 
-// order changes the desired state of an agent, once per request id, and returns the agent as it was before. check may
+// changeDesired changes the desired state of an agent, once per request id, and returns the agent as it was before. check may
 // refuse the change; it is not called for a repeated request, and may be nil.
-func (s *Service) order(
+func (s *Service) changeDesired(
 	ctx context.Context, method, ref, requestID, arg string, check func(*fleet.AgentView) error, change func(*fleet.Agent), text string,
 ) (*fleet.AgentView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -275,7 +275,7 @@ func (s *Service) order(
 		return nil, err
 	}
 	if old != nil {
-		return s.gone(ctx, old.AgentUID) // it may be gone by now
+		return s.storedAgent(ctx, old.AgentUID) // it may be gone by now
 	}
 	v, _, err := s.agent(ctx, ref)
 	if err != nil {

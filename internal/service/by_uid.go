@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// briefOutput is the longest output of a check beside an agent's status, in bytes.
-const briefOutput = 500
+// maxBriefOutput is the longest output of a check beside an agent's status, in bytes.
+const maxBriefOutput = 500
 
 // shortenOutputs shortens the outputs to their ends.
 func shortenOutputs(c *fleet.TaskChecks) {
@@ -17,8 +17,8 @@ func shortenOutputs(c *fleet.TaskChecks) {
 		return
 	}
 	for i := range c.Results {
-		if r := &c.Results[i]; len(r.Output) > briefOutput {
-			r.Output, r.Truncated = strings.ToValidUTF8(r.Output[len(r.Output)-briefOutput:], ""), true
+		if r := &c.Results[i]; len(r.Output) > maxBriefOutput {
+			r.Output, r.Truncated = strings.ToValidUTF8(r.Output[len(r.Output)-maxBriefOutput:], ""), true
 		}
 	}
 }
@@ -31,7 +31,7 @@ func (s *Service) Remove(ctx context.Context, uid string) error {
 		return err
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
-		a, err := own(tx, p, uid)
+		a, err := ownAgent(tx, p, uid)
 		if err != nil || a.Desired == fleet.DesiredDeleted || !a.DeletedAt.IsZero() {
 			return err
 		}
@@ -44,7 +44,7 @@ func (s *Service) Remove(ctx context.Context, uid string) error {
 }
 
 // AgentsByUID returns the agents, including deleted ones, each with its newest task; nil if it does not exist or
-// belongs to another owner. It also returns the last output of running tasks, at most 4 KiB each. The recipe of a
+// belongs to another owner. It also returns the last output of running tasks, at most 4 KiB each. The configuration of a
 // deleted agent may be missing.
 func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*fleet.AgentView, previews []string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)

@@ -266,7 +266,7 @@ func TestChecksOfContract(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, world, nil)
 			r := launch(tc.prompt)
-			r.Place, r.Project, r.Recipe = "fake", "Setup", &fleet.Recipe{Reports: true}
+			r.Place, r.Project, r.Config = "fake", "Setup", &fleet.AgentConfig{Reports: true}
 			v, err := h.Launch(h.ctx(), r)
 			require.NoError(t, err)
 			if name == "reported while it ran" {

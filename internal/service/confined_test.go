@@ -29,7 +29,7 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	s := service.New(state.New(store, []fleet.Place{bare{world}}, state.Config{}))
 	launch := func(admin bool) error {
 		ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "ada", Admin: admin})
-		_, err := s.Launch(ctx, service.LaunchRequest{Method: "Start", Toolset: fleet.ToolsetLifecycle, Recipe: &fleet.Recipe{Driver: "fake"}, Spec: "x"})
+		_, err := s.Launch(ctx, service.LaunchRequest{Method: "Start", Toolset: fleet.ToolsetLifecycle, Config: &fleet.AgentConfig{Driver: "fake"}, Spec: "x"})
 		return err
 	}
 	err = launch(false)

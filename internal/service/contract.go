@@ -40,7 +40,7 @@ func (s *Service) conclude(ctx context.Context, uid string, limit int, outcome f
 	var a *fleet.Agent
 	ended := false
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if a, err = own(tx, p, uid); err != nil {
+		if a, err = ownAgent(tx, p, uid); err != nil {
 			return err
 		}
 		if task, err = tx.ActiveTask(uid); err != nil {

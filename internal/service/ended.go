@@ -37,7 +37,7 @@ func (e *endedAgents) put(v *fleet.AgentView) {
 		return
 	}
 	small := *v // drop large fields that nobody asks for any more
-	small.Spec, small.Recipe, small.Metadata = "", nil, nil
+	small.Spec, small.Config, small.Metadata = "", nil, nil
 	task := *v.Task
 	task.Description = ""
 	small.Task = &task

@@ -127,8 +127,8 @@ func (s *Service) knownProject(ctx context.Context, tx fleet.ReadTx, f fleet.Tas
 	return asInvalid(err, "project")
 }
 
-// everAgent returns the uid of the agent that the caller's reference names: an existing one, or the one deleted last.
-func (s *Service) everAgent(ctx context.Context, ref string) (string, error) {
+// lastAgentUID returns the uid of the agent that the caller's reference names: an existing one, or the one deleted last.
+func (s *Service) lastAgentUID(ctx context.Context, ref string) (string, error) {
 	v, p, err := s.agent(ctx, ref)
 	if err == nil {
 		return v.UID, nil

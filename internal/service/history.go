@@ -25,7 +25,7 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageReque
 	if err != nil {
 		return nil, err
 	}
-	uid, err := s.everAgent(ctx, ref)
+	uid, err := s.lastAgentUID(ctx, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -15,13 +15,13 @@ import (
 type LaunchRequest struct {
 	Method  string // API method, for the request id
 	Toolset fleet.Toolset
-	// Place is the place of the agent. With a Recipe, the place must have the recipe's driver among its Traits, and ""
+	// Place is the place of the agent. With an AgentConfig, the place must have the configuration's driver among its Traits, and ""
 	// means the first one that has, see PlaceWith. Otherwise Project and Role define the agent, and "" means the
 	// fleet's place that has the project.
 	Place         string
 	Project, Role string
 	Spec          string
-	Recipe        *fleet.Recipe
+	Config        *fleet.AgentConfig `json:"Recipe"` // its name when the first requests were stored
 	// UID is the agent's id, for an agent that must know its own; empty means a new one.
 	UID string
 	// Name is the prefix of the agent's name in events; empty means its id.
@@ -73,7 +73,7 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*fleet.AgentView
 			}
 			return err
 		}
-		wanted := more{agents: 1}
+		wanted := increase{agents: 1}
 		if r.Prompt != "" || r.selfStarted {
 			wanted.tasks = 1
 		}
@@ -83,7 +83,7 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*fleet.AgentView
 		now := s.now()
 		a := &fleet.Agent{
 			UID: r.UID, Name: launchName(r), Owner: p.Name, Toolset: r.Toolset, Place: r.Place, Project: r.Project,
-			Role: r.Role, Spec: r.Spec, Recipe: r.Recipe, OneTask: r.OneTask,
+			Role: r.Role, Spec: r.Spec, Config: r.Config, OneTask: r.OneTask,
 			State: fleet.StatePending, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now,
 		}
 		prompt := r.Prompt
@@ -131,7 +131,7 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 		}
 		places = []*state.ManagedPlace{p}
 	}
-	if r.Recipe != nil && r.Recipe.Driver != "" {
+	if r.Config != nil && r.Config.Driver != "" {
 		return s.launchableBy(ctx, r)
 	}
 	project, place, err := s.places.FindProject(ctx, r.Project, places...)
@@ -146,30 +146,30 @@ func (s *Service) launchable(ctx context.Context, r *LaunchRequest) error {
 	return nil
 }
 
-// launchableBy checks that the request's recipe can be used.
+// launchableBy checks that the request's configuration can be used.
 func (s *Service) launchableBy(ctx context.Context, r *LaunchRequest) error {
 	if r.Place == "" {
-		t, ok := s.PlaceWith(r.Recipe.Driver)
+		t, ok := s.PlaceWith(r.Config.Driver)
 		if !ok {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "driver", "no place of this server has the driver %q", r.Recipe.Driver)
+			return fleet.Invalid(fleet.ReasonInvalidArgument, "driver", "no place of this server has the driver %q", r.Config.Driver)
 		}
 		r.Place = t.Name
 	}
 	t := s.places.Lookup(r.Place).Facts
-	if _, ok := t.Driver(r.Recipe.Driver); !ok {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "driver", "the place %s has no driver %q: it has %s", t.Name, r.Recipe.Driver, fleet.JoinNames(t.DriverNames()))
+	if _, ok := t.Driver(r.Config.Driver); !ok {
+		return fleet.Invalid(fleet.ReasonInvalidArgument, "driver", "the place %s has no driver %q: it has %s", t.Name, r.Config.Driver, fleet.JoinNames(t.DriverNames()))
 	}
 	return s.placeable(ctx, r)
 }
 
-// placeable checks that the recipe's project exists, and returns its name at its place.
+// placeable checks that the configuration's project exists, and returns its name at its place.
 func (s *Service) placeable(ctx context.Context, r *LaunchRequest) error {
-	if r.Recipe.Place == "" {
+	if r.Config.Place == "" {
 		return nil
 	}
-	place := s.places.Lookup(r.Recipe.Place)
+	place := s.places.Lookup(r.Config.Place)
 	if place == nil {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server has no place %q, whose projects agents can work in", r.Recipe.Place)
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server has no place %q, whose projects agents can work in", r.Config.Place)
 	}
 	project, _, err := s.places.FindProject(ctx, r.Project, place)
 	r.Project = project.Name
@@ -198,7 +198,7 @@ func launched(tx fleet.ReadTx, old *fleet.Request) (*fleet.AgentView, error) {
 // must be one that a person could have chosen.
 func launchName(r LaunchRequest) string {
 	id := strings.ReplaceAll(r.UID, "-", "")
-	if r.Recipe == nil || r.Recipe.Driver == "" {
+	if r.Config == nil || r.Config.Driver == "" {
 		const tail = 12
 		plain := strings.Join(strings.FieldsFunc(r.Name, func(c rune) bool { return !inName(c) }), "-")
 		if plain = strings.Trim(plain[:min(len(plain), fleet.MaxNameLength-tail-1)], "-"); plain != "" {
@@ -265,7 +265,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (task *fleet.Task, er
 			}
 			return err
 		}
-		a, err := own(tx, p, r.AgentUID)
+		a, err := ownAgent(tx, p, r.AgentUID)
 		if err != nil {
 			return err
 		}
@@ -278,7 +278,7 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (task *fleet.Task, er
 		case a.Desired != fleet.DesiredRunning || a.State != fleet.StateRunning && !a.State.Moving():
 			return agentOffline(a)
 		}
-		if err := admit(s.cfg.Limits, tx, a.Owner, more{tasks: 1}); err != nil {
+		if err := admit(s.cfg.Limits, tx, a.Owner, increase{tasks: 1}); err != nil {
 			return err
 		}
 		if err := s.checkConfined(p, a); err != nil {
@@ -303,8 +303,8 @@ func (s *Service) Turn(ctx context.Context, r TurnRequest) (task *fleet.Task, er
 	return task, err
 }
 
-// own returns an agent by its uid if p may change it. It may be deleted.
-func own(tx fleet.ReadTx, p fleet.Principal, uid string) (*fleet.Agent, error) {
+// ownAgent returns an agent by its uid if p may change it. It may be deleted.
+func ownAgent(tx fleet.ReadTx, p fleet.Principal, uid string) (*fleet.Agent, error) {
 	a, err := tx.Agent(uid)
 	if err != nil {
 		return nil, err

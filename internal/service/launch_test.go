@@ -14,7 +14,7 @@ import (
 	"fleet/internal/state"
 )
 
-// second is a world beside the fleet's own, whose agents are made by recipes.
+// second is a world beside the fleet's own, whose agents are made by configurations.
 func second(t *testing.T, c fake.Config) *fake.Place {
 	t.Helper()
 	c.Traits.Name, c.Traits.Drivers = "second", []fleet.Driver{{Name: "script"}}
@@ -30,7 +30,7 @@ func onSecond(b *fake.Place) func(*state.Config) {
 func launch(prompt string) service.LaunchRequest {
 	return service.LaunchRequest{
 		Method: "Test", Toolset: fleet.ToolsetLifecycle, Place: "second", OneTask: true, Prompt: prompt,
-		Recipe: &fleet.Recipe{Name: "tester", Driver: "script", Reports: true},
+		Config: &fleet.AgentConfig{Name: "tester", Driver: "script", Reports: true},
 	}
 }
 
@@ -88,10 +88,10 @@ func TestLaunchRefuses(t *testing.T) {
 	h := newHarness(t, fake.Config{}, onSecond(second(t, fake.Config{})))
 	for want, change := range map[string]func(*service.LaunchRequest){
 		`no place "third": there are fake, second`:   func(r *service.LaunchRequest) { r.Place = "third" },
-		`no driver "claude": it has script`:          func(r *service.LaunchRequest) { r.Recipe.Driver = "claude" },
+		`no driver "claude": it has script`:          func(r *service.LaunchRequest) { r.Config.Driver = "claude" },
 		`no driver "script": it has none`:            func(r *service.LaunchRequest) { r.Place = "fake" },
-		`no place of this server has the driver "x"`: func(r *service.LaunchRequest) { r.Place, r.Recipe.Driver = "", "x" },
-		`"Nope"`: func(r *service.LaunchRequest) { r.Recipe, r.Project = nil, "Nope" },
+		`no place of this server has the driver "x"`: func(r *service.LaunchRequest) { r.Place, r.Config.Driver = "", "x" },
+		`"Nope"`: func(r *service.LaunchRequest) { r.Config, r.Project = nil, "Nope" },
 	} {
 		r := launch("x")
 		change(&r)

@@ -4,11 +4,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// more is what a call adds to its caller's holdings.
-type more struct{ agents, tasks, bytes int }
+// increase is what a call adds to its caller's holdings.
+type increase struct{ agents, tasks, bytes int }
 
 // admit returns LIMIT_REACHED if the owner would exceed a limit with what m adds. Call it in the transaction that adds it.
-func admit(l fleet.Limits, tx fleet.ReadTx, owner string, m more) error {
+func admit(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) error {
 	if l == (fleet.Limits{}) {
 		return nil
 	}

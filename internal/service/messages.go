@@ -62,7 +62,7 @@ func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message st
 			}
 			return err
 		}
-		a, err := touch(tx, v)
+		a, err := agentForUpdate(tx, v)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message st
 		}
 		switch now := (&fleet.AgentView{Agent: *a, Task: task}); {
 		case task == nil:
-			return idle(now)
+			return noRunningTask(now)
 		case now.Status() != fleet.StatusBusy:
 			return agentOffline(a)
 		case !task.StopAsked.IsZero():
@@ -80,7 +80,7 @@ func (s *Service) insertMessage(ctx context.Context, c call, ref, id, message st
 		if err := s.places.Of(a).Available(); err != nil {
 			return err
 		}
-		if err := admit(s.cfg.Limits, tx, a.Owner, more{bytes: len(message)}); err != nil {
+		if err := admit(s.cfg.Limits, tx, a.Owner, increase{bytes: len(message)}); err != nil {
 			return err
 		}
 		now := s.now()

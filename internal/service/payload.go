@@ -37,7 +37,7 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 	var pieces []byte
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		none := fleet.Errorf(fleet.ReasonPayloadNotFound, "agent %q has no payload, or there is no such agent", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
-		if _, err := own(tx, p, uid); err != nil {
+		if _, err := ownAgent(tx, p, uid); err != nil {
 			if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
 				return none
 			}
@@ -89,7 +89,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		return 0, err
 	}
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
-		if _, err := own(tx, p, uid); err != nil {
+		if _, err := ownAgent(tx, p, uid); err != nil {
 			return err
 		}
 		t, err := tx.ActiveTask(uid)
@@ -111,7 +111,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		if size = t.PayloadSize + len(piece); size > limit {
 			return payloadTooLarge(size, limit)
 		}
-		if err := admit(s.cfg.Limits, tx, t.Owner, more{bytes: len(piece)}); err != nil {
+		if err := admit(s.cfg.Limits, tx, t.Owner, increase{bytes: len(piece)}); err != nil {
 			return err
 		}
 		if err := tx.AppendPayload(t.ID, piece); err != nil {

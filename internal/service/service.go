@@ -74,7 +74,7 @@ func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok f
 		}
 		v := s.snap.Get(uid)
 		if v == nil {
-			deleted, err := s.gone(ctx, uid)
+			deleted, err := s.storedAgent(ctx, uid)
 			if err != nil {
 				return nil, err
 			}
@@ -93,8 +93,8 @@ func (s *Service) waitFor(ctx context.Context, uid string, d time.Duration, ok f
 	}
 }
 
-// gone returns an agent that is no longer in the snapshot.
-func (s *Service) gone(ctx context.Context, uid string) (*fleet.AgentView, error) {
+// storedAgent returns an agent that is no longer in the snapshot.
+func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView, error) {
 	var v *fleet.AgentView
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
 		a, err := tx.Agent(uid)
@@ -109,8 +109,8 @@ func (s *Service) gone(ctx context.Context, uid string) (*fleet.AgentView, error
 	return v, err
 }
 
-// touch loads the agent in tx for a change by a caller: NotFound if it was deleted since it was resolved.
-func touch(tx fleet.Tx, v *fleet.AgentView) (*fleet.Agent, error) {
+// agentForUpdate loads the agent in tx for a change by a caller: NotFound if it was deleted since it was resolved.
+func agentForUpdate(tx fleet.Tx, v *fleet.AgentView) (*fleet.Agent, error) {
 	a, err := tx.Agent(v.UID)
 	if err != nil {
 		return nil, err

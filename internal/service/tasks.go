@@ -86,7 +86,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 			}
 			return err
 		}
-		a, err := touch(tx, v)
+		a, err := agentForUpdate(tx, v)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 		if err := s.places.Of(a).Available(); err != nil {
 			return err
 		}
-		if err := admit(s.cfg.Limits, tx, a.Owner, more{tasks: 1}); err != nil {
+		if err := admit(s.cfg.Limits, tx, a.Owner, increase{tasks: 1}); err != nil {
 			return err
 		}
 		now := s.now()
@@ -190,8 +190,8 @@ func agentOffline(a *fleet.Agent) *fleet.Error {
 		With("agent_name", a.Name).With("state", string(a.State))
 }
 
-// idle returns the error of a call about the running task of an agent without one.
-func idle(v *fleet.AgentView) *fleet.Error {
+// noRunningTask returns the error of a call about the running task of an agent without one.
+func noRunningTask(v *fleet.AgentView) *fleet.Error {
 	if v.Status() == fleet.StatusOffline {
 		return agentOffline(&v.Agent)
 	}
@@ -252,7 +252,7 @@ func (s *Service) askStop(ctx context.Context, c call, p fleet.Principal, ref st
 			}
 			return err
 		}
-		a, err := touch(tx, v)
+		a, err := agentForUpdate(tx, v)
 		if err != nil {
 			return err
 		}
@@ -260,7 +260,7 @@ func (s *Service) askStop(ctx context.Context, c call, p fleet.Principal, ref st
 			return err
 		}
 		if task == nil {
-			return idle(&fleet.AgentView{Agent: *a})
+			return noRunningTask(&fleet.AgentView{Agent: *a})
 		}
 		now := s.now()
 		if err := c.remember(tx, a.UID, task.ID, now); err != nil {

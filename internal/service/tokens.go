@@ -10,11 +10,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// holder returns the principal of an agent's token: the agent itself, for its owner.
-func holder(a *fleet.Agent) fleet.Principal {
+// agentPrincipal returns the principal of an agent's token: the agent itself, for its owner.
+func agentPrincipal(a *fleet.Agent) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.AgentKind, AgentUID: a.UID, AgentName: a.Name}
-	if a.Recipe != nil && a.Recipe.Name != "" {
-		p.AgentName = a.Recipe.Name
+	if a.Config != nil && a.Config.Name != "" {
+		p.AgentName = a.Config.Name
 	}
 	return p
 }
@@ -35,7 +35,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Princi
 		return fleet.Principal{}, err
 	}
 	if t != nil && a != nil && t.Valid(s.now()) {
-		return holder(a), nil
+		return agentPrincipal(a), nil
 	}
 	if t == nil || t.AgentUID != "" || !t.Valid(s.now()) {
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the token is unknown, expired or revoked: `fleet token create` makes a new one")

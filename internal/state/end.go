@@ -121,7 +121,7 @@ func EndTask(tx fleet.Tx, t *fleet.Task, o fleet.Outcome, now time.Time) error {
 		if a.OneTask {
 			a.Desired = fleet.DesiredDeleted
 		}
-		if a.Recipe != nil {
+		if a.Config != nil {
 			if err := RevokeAgentTokens(tx, a.UID, now); err != nil {
 				return err
 			}

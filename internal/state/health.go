@@ -24,22 +24,22 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 	for _, p := range ps.Fleet {
 		at, err := p.lastListing(ctx)
 		if err != nil {
-			fail(&ps.unread, fleet.Errorf(fleet.ReasonBackendUnavailable, "the store cannot be read"), ps.cfg.Time())
-			if o := ps.unread.Load(); o != nil {
+			fail(&ps.storeFailure, fleet.Errorf(fleet.ReasonBackendUnavailable, "the store cannot be read"), ps.cfg.Time())
+			if o := ps.storeFailure.Load(); o != nil {
 				h.Ready = false
 				add(partStore, o.since, o.err.Message)
 			}
 			return h
 		}
-		ps.unread.Store(nil)
+		ps.storeFailure.Store(nil)
 		known := !at.IsZero() || p.IsKnown()
 		h.Ready = h.Ready || known
-		late := ps.cfg.Time().Sub(maxTime(p.ObservedAt(), ps.begun))
-		switch o := p.unlisted.Load(); {
+		late := ps.cfg.Time().Sub(maxTime(p.ObservedAt(), ps.started))
+		switch o := p.listingFailure.Load(); {
 		case o != nil:
 			add(p.Name, o.since, o.err.Message)
 		case !known:
-			add(p.Name, ps.begun, "it has not listed all its agents yet")
+			add(p.Name, ps.started, "it has not listed all its agents yet")
 		case late > stalePolls*p.Interval:
 			add(partPoll, ps.cfg.Time().Add(-late), fmt.Sprintf("%s was last asked for its agents %s ago", p.Name, late.Round(time.Second)))
 		}

@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// firstListing is how long after the start calls wait for a place's first listing.
-const firstListing = 5 * time.Second
+// firstListingWait is how long after the start calls wait for a place's first listing.
+const firstListingWait = 5 * time.Second
 
 // stalePolls is how many intervals of the poll may pass before what was listed counts as stale.
 const stalePolls = 3
@@ -23,14 +23,14 @@ func (p *ManagedPlace) ObservedAt() time.Time {
 	return time.Time{}
 }
 
-// leastPause is how long listings may be missing in any case, unless one has failed: a busy machine delays polls.
-const leastPause = 5 * time.Second
+// minListingGap is how long listings may be missing in any case, unless one has failed: a busy machine delays polls.
+const minListingGap = 5 * time.Second
 
 // stale returns why observedAt is more than three polls ago; "" if it is not.
 func (p *ManagedPlace) stale() string {
-	at, o, limit := p.ObservedAt(), p.unlisted.Load(), stalePolls*p.Interval
+	at, o, limit := p.ObservedAt(), p.listingFailure.Load(), stalePolls*p.Interval
 	if o == nil {
-		limit = max(limit, leastPause)
+		limit = max(limit, minListingGap)
 	}
 	if at.IsZero() || p.now().Sub(at) <= limit {
 		return ""
@@ -75,7 +75,7 @@ func (p *ManagedPlace) Known(ctx context.Context) error {
 	if at, err := p.lastListing(ctx); err != nil || !at.IsZero() {
 		return err
 	}
-	if left := p.begun.Add(firstListing).Sub(p.now()); left > 0 {
+	if left := p.started.Add(firstListingWait).Sub(p.now()); left > 0 {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		select {
@@ -89,7 +89,7 @@ func (p *ManagedPlace) Known(ctx context.Context) error {
 		return nil
 	}
 	why, retry := "it is being asked", p.Interval
-	if o := p.unlisted.Load(); o != nil {
+	if o := p.listingFailure.Load(); o != nil {
 		why = o.err.Message
 		if o.err.RetryAfter != 0 {
 			retry = o.err.RetryAfter

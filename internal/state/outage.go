@@ -9,16 +9,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// outage is the error of a place, or of the store, that did not answer.
-type outage struct {
+// failure is the error of a place, or of the store, that did not answer.
+type failure struct {
 	err   *fleet.Error
 	at    time.Time // of the last failure
 	since time.Time // of the first consecutive failure
 }
 
 // fail records a failure and reports whether it is the first consecutive one.
-func fail(o *atomic.Pointer[outage], e *fleet.Error, now time.Time) bool {
-	next := &outage{e, now, now}
+func fail(o *atomic.Pointer[failure], e *fleet.Error, now time.Time) bool {
+	next := &failure{e, now, now}
 	if old := o.Load(); old != nil {
 		next.since = old.since
 	}
@@ -30,9 +30,9 @@ func (p *ManagedPlace) Reached(err error) {
 	e, ok := errors.AsType[*fleet.Error](err)
 	switch {
 	case err == nil:
-		p.down.Store(nil)
+		p.callFailure.Store(nil)
 	case ok && e.Reason == fleet.ReasonBackendUnavailable:
-		if fail(&p.down, e, p.now()) {
+		if fail(&p.callFailure, e, p.now()) {
 			p.log.Warn("place does not answer", slog.String("place", p.Name), slog.Any("error", err))
 		}
 	}
@@ -41,8 +41,8 @@ func (p *ManagedPlace) Reached(err error) {
 // Available returns the error of a place that did not answer recently, so that a caller who wants something done is
 // told at once. Old failures do not count.
 func (p *ManagedPlace) Available() error {
-	o := p.down.Load()
-	if o == nil || p.now().Sub(o.at) > max(stalePolls*p.Interval, leastPause) {
+	o := p.callFailure.Load()
+	if o == nil || p.now().Sub(o.at) > max(stalePolls*p.Interval, minListingGap) {
 		return nil
 	}
 	c := *o.err

@@ -23,19 +23,19 @@ type ManagedPlace struct {
 	Interval time.Duration // how often its workspaces are listed while nothing changes
 	Grace    time.Duration // how long an interrupted run may take to end
 
-	store fleet.Store
-	log   *slog.Logger
-	now   func() time.Time
-	begun time.Time // when the service was created
+	store   fleet.Store
+	log     *slog.Logger
+	now     func() time.Time
+	started time.Time // when the service was created
 
 	// observed is when its workspaces were last listed completely, in Unix milliseconds; 0 if never.
 	observed atomic.Int64
-	// unlisted is the error of the last listing; nil if it succeeded.
-	unlisted atomic.Pointer[outage]
-	// down is the error of the last call that it did not answer; nil if it answered.
-	down atomic.Pointer[outage]
-	// concealed counts its workspaces that cannot be shown because agents of other places have their names.
-	concealed atomic.Int64
+	// listingFailure is the error of the last listing; nil if it succeeded.
+	listingFailure atomic.Pointer[failure]
+	// callFailure is the error of the last call that it did not answer; nil if it answered.
+	callFailure atomic.Pointer[failure]
+	// hiddenCount counts its workspaces that cannot be shown because agents of other places have their names.
+	hiddenCount atomic.Int64
 	// firstPoll is closed after the first listing, successful or not.
 	firstPoll chan struct{}
 	polled    sync.Once // closes firstPoll
@@ -46,17 +46,17 @@ func (p *ManagedPlace) Adopts() bool { return p.OfFleet && p.Facts.Adopts }
 
 // Places are the places of the configuration.
 type Places struct {
-	Fleet  []*ManagedPlace          // of the fleet, at least one
-	All    []*ManagedPlace          // those and all others
-	byName map[string]*ManagedPlace // all
-	store  fleet.Store
-	cfg    Config
-	begun  time.Time              // when they were created
-	unread atomic.Pointer[outage] // the error of the last read of the store; nil if it succeeded
+	Fleet        []*ManagedPlace          // of the fleet, at least one
+	All          []*ManagedPlace          // those and all others
+	byName       map[string]*ManagedPlace // all
+	store        fleet.Store
+	cfg          Config
+	started      time.Time               // when they were created
+	storeFailure atomic.Pointer[failure] // the error of the last read of the store; nil if it succeeded
 }
 
 func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
-	ps := &Places{byName: map[string]*ManagedPlace{}, store: store, cfg: cfg, begun: cfg.Now()}
+	ps := &Places{byName: map[string]*ManagedPlace{}, store: store, cfg: cfg, started: cfg.Now()}
 	for _, p := range ofFleet {
 		ps.add(p, true)
 	}
@@ -75,7 +75,7 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 	m := &ManagedPlace{
 		Place: p, Name: t.Name, Facts: t, OfFleet: ofFleet, Catalog: newCatalog(p, ps.cfg.Now),
 		Interval: cmp.Or(ps.cfg.PollInterval, t.PollInterval, 5*time.Second), Grace: cmp.Or(ps.cfg.StopGrace, t.StopGrace, 5*time.Second),
-		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, begun: ps.begun, firstPoll: make(chan struct{}),
+		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, firstPoll: make(chan struct{}),
 	}
 	ps.byName[t.Name] = m
 	ps.All = append(ps.All, m)
@@ -118,7 +118,7 @@ func (ps *Places) With(driver string) *ManagedPlace {
 // State returns the state of the place.
 func (p *ManagedPlace) State() fleet.PlaceState {
 	st := fleet.PlaceState{Name: p.Name, ObservedAt: p.ObservedAt(), Stale: p.stale()}
-	switch o := p.unlisted.Load(); {
+	switch o := p.listingFailure.Load(); {
 	case o != nil:
 		st.Problem = o.err.Message
 	case p.Adopts() && st.ObservedAt.IsZero():
@@ -135,9 +135,9 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 func (ps *Places) Absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
 	m := &ManagedPlace{Place: p, Name: name, Facts: p.Traits(), Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger}
-	o := &outage{err: p.err(), at: ps.cfg.Time(), since: ps.begun}
-	m.down.Store(o)
-	m.unlisted.Store(o)
+	o := &failure{err: p.err(), at: ps.cfg.Time(), since: ps.started}
+	m.callFailure.Store(o)
+	m.listingFailure.Store(o)
 	return m
 }
 

@@ -13,7 +13,7 @@ func (p *ManagedPlace) PollKey() string { return "poll/" + p.Name }
 
 // ListingError returns the error of the last listing; nil if it succeeded.
 func (p *ManagedPlace) ListingError() error {
-	if o := p.unlisted.Load(); o != nil {
+	if o := p.listingFailure.Load(); o != nil {
 		return o.err
 	}
 	return nil
@@ -21,16 +21,16 @@ func (p *ManagedPlace) ListingError() error {
 
 // ListingFailed records that the place did not list its workspaces.
 func (p *ManagedPlace) ListingFailed(err error) {
-	e := listingOutage(err)
+	e := asListingError(err)
 	p.Reached(e)
-	fail(&p.unlisted, e, p.now())
+	fail(&p.listingFailure, e, p.now())
 	p.polled.Do(func() { close(p.firstPoll) })
 }
 
 // ListingSucceeded records that the place has listed its workspaces.
 func (p *ManagedPlace) ListingSucceeded() {
 	p.Reached(nil)
-	p.unlisted.Store(nil)
+	p.listingFailure.Store(nil)
 }
 
 // Listed records that the store has everything that the place had at that time.
@@ -41,10 +41,10 @@ func (p *ManagedPlace) Listed(ctx context.Context, at time.Time) error {
 }
 
 // Hidden returns how many workspaces cannot be shown because agents of other places have their names.
-func (p *ManagedPlace) Hidden() int64 { return p.concealed.Load() }
+func (p *ManagedPlace) Hidden() int64 { return p.hiddenCount.Load() }
 
 // SetHidden records how many workspaces cannot be shown.
-func (p *ManagedPlace) SetHidden(n int64) { p.concealed.Store(n) }
+func (p *ManagedPlace) SetHidden(n int64) { p.hiddenCount.Store(n) }
 
 // maxReportGap is how long the polling process may report nothing before the place counts as down. It covers the time
 // for which a dead process keeps the lease.
@@ -61,19 +61,19 @@ func (p *ManagedPlace) SyncHealth(ctx context.Context, callTimeout time.Duration
 		p.ListingFailed(fleet.Errorf(fleet.ReasonBackendUnavailable, "%s has not answered for %s", p.Name, gap.Round(time.Second)))
 		return nil
 	}
-	if o := p.down.Load(); o != nil && at.After(o.at) {
+	if o := p.callFailure.Load(); o != nil && at.After(o.at) {
 		p.Reached(nil)
 	}
-	if o := p.unlisted.Load(); o != nil && at.After(o.at) {
-		p.unlisted.Store(nil)
+	if o := p.listingFailure.Load(); o != nil && at.After(o.at) {
+		p.listingFailure.Store(nil)
 	}
 	p.polled.Do(func() { close(p.firstPoll) })
 	return nil
 }
 
-// listingOutage makes err the error of a place that did not list its workspaces, whatever its own reason is: to
+// asListingError makes err the error of a place that did not list its workspaces, whatever its own reason is: to
 // callers, a token that Coder does not accept is as bad as a Coder that is down.
-func listingOutage(err error) *fleet.Error {
+func asListingError(err error) *fleet.Error {
 	words := fleet.PublicMessage(err)
 	e, ok := errors.AsType[*fleet.Error](err)
 	switch {

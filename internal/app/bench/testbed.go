@@ -62,7 +62,7 @@ func (t *testbed) fill(ctx context.Context, agents int) error {
 			})
 			ended := &fleet.Agent{
 				UID: contractID(i), Name: contractID(i), Owner: fleet.LocalPrincipal, Toolset: fleet.ToolsetLifecycle, Project: "Setup", OneTask: true,
-				Spec: "You are an agent that works on one contract.", Recipe: &fleet.Recipe{Reports: true},
+				Spec: "You are an agent that works on one contract.", Config: &fleet.AgentConfig{Reports: true},
 				State: fleet.StateDeleted, Desired: fleet.DesiredDeleted, CreatedAt: now, UpdatedAt: now, DeletedAt: now,
 			}
 			task := &fleet.Task{

@@ -31,24 +31,24 @@ type fixture struct {
 	agent fleet.Agent
 }
 
-// newFixture creates an agent with the recipe. Its document may be a format string for the URL of the model.
-func newFixture(t *testing.T, recipe fleet.Recipe, with func(*cagent.Config)) *fixture {
+// newFixture creates an agent with the configuration. Its document may be a format string for the URL of the model.
+func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*cagent.Config)) *fixture {
 	t.Helper()
 	d := &fixture{t: t, model: model.New(t), cfg: cagent.Config{Dir: t.TempDir(), LookupEnv: environment}}
 	withProcesses(t, &d.cfg)
 	if with != nil {
 		with(&d.cfg)
 	}
-	recipe.Driver = cagent.Driver
+	agentConfig.Driver = cagent.Driver
 	switch {
-	case recipe.Document == "":
-		recipe.Document = document(d.model, model.Anthropic)
-	case strings.Contains(recipe.Document, "MODEL"):
-		recipe.Document = strings.ReplaceAll(recipe.Document, "MODEL", d.model.URL)
+	case agentConfig.Document == "":
+		agentConfig.Document = document(d.model, model.Anthropic)
+	case strings.Contains(agentConfig.Document, "MODEL"):
+		agentConfig.Document = strings.ReplaceAll(agentConfig.Document, "MODEL", d.model.URL)
 	}
-	recipe.Document = ofKind(t, recipe.Document)
+	agentConfig.Document = ofKind(t, agentConfig.Document)
 	d.open()
-	d.agent = fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Recipe: &recipe}
+	d.agent = fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Config: &agentConfig}
 	w, err := d.b.Provision(t.Context(), d.agent)
 	require.NoError(t, err)
 	d.agent.WorkspaceID, d.agent.Location = w.ID, w.Location
@@ -105,10 +105,10 @@ func TestOutcome(t *testing.T) { bothKinds(t, checkOutcome) }
 func checkOutcome(t *testing.T) {
 	for _, api := range []string{model.Anthropic, model.OpenAI} {
 		t.Run(api, func(t *testing.T) {
-			d := newFixture(t, fleet.Recipe{System: "You are careful."}, func(c *cagent.Config) {
+			d := newFixture(t, fleet.AgentConfig{System: "You are careful."}, func(c *cagent.Config) {
 				c.Prices = map[string]cagent.Price{"anthropic/stub-large": {Input: 1, Output: 10}, "openai/stub-large": {Input: 1, Output: 10}}
 			})
-			d.agent.Recipe.Document = ofKind(t, document(d.model, api))
+			d.agent.Config.Document = ofKind(t, document(d.model, api))
 			d.agent.UID = uuid.NewString()
 			_, err := d.b.Provision(t.Context(), d.agent)
 			require.NoError(t, err)
@@ -143,7 +143,7 @@ func checkOutcome(t *testing.T) {
 func TestReports(t *testing.T) { bothKinds(t, checkReports) }
 
 func checkReports(t *testing.T) {
-	d := newFixture(t, fleet.Recipe{Reports: true}, nil)
+	d := newFixture(t, fleet.AgentConfig{Reports: true}, nil)
 	_, o := d.does(`model: tools [{"name":"agent_complete","input":{"summary":" "}},{"name":"agent_complete","input":{"summary":"x","agent_id":"other"}}]` +
 		"\n" + `model: tools [{"name":"agent_complete","input":{"summary":"All done.","payload":{"a":1}}},{"name":"agent_complete","input":{"summary":"Again."}},{"name":"think","input":{"thought":"more"}}]`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -161,7 +161,7 @@ func checkReports(t *testing.T) {
 func TestInterrupt(t *testing.T) { bothKinds(t, checkInterrupt) }
 
 func checkInterrupt(t *testing.T) {
-	d := newFixture(t, fleet.Recipe{}, nil)
+	d := newFixture(t, fleet.AgentConfig{}, nil)
 	r := d.begin("model: hang on\nmodel: tool think {\"thought\":\"x\"}\nmodel: say never")
 	<-d.model.Gate("on").Arrived()
 	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, false))
@@ -184,7 +184,7 @@ func TestLimits(t *testing.T) { bothKinds(t, checkLimits) }
 
 func checkLimits(t *testing.T) {
 	t.Run("a tool", func(t *testing.T) {
-		d := newFixture(t, fleet.Recipe{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
+		d := newFixture(t, fleet.AgentConfig{Inside: []string{"127.0.0.1"}, Tools: []fleet.Tool{
 			{Name: "wait", HTTP: &fleet.HTTPTool{URL: hanging(t)}},
 			{Name: "sleep", Command: []string{"sh", "-c", "sleep 1000 & wait"}},
 			{Name: "flood", Command: []string{"sh", "-c", "yes"}},
@@ -196,14 +196,14 @@ func checkLimits(t *testing.T) {
 		}
 	})
 	t.Run("a server of tools", func(t *testing.T) {
-		d := newFixture(t, fleet.Recipe{MCPServers: []fleet.MCPServer{{Name: "x", URL: hanging(t)}, {Name: "y", Command: "sleep", Args: []string{"1000"}}}},
+		d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "x", URL: hanging(t)}, {Name: "y", Command: "sleep", Args: []string{"1000"}}}},
 			func(c *cagent.Config) { c.ToolTimeout = 100 * time.Millisecond })
 		all, o := d.does("hello")
 		require.Equal(t, "You said: hello", o.Summary, "%v", o.Reason)
 		require.Contains(t, all[0].Text, "did not answer in time")
 	})
 	t.Run("requests", func(t *testing.T) {
-		d := newFixture(t, fleet.Recipe{}, func(c *cagent.Config) { c.MaxRequests = 5 })
+		d := newFixture(t, fleet.AgentConfig{}, func(c *cagent.Config) { c.MaxRequests = 5 })
 		d.model.Answer(func(model.Request) model.Step {
 			return model.Step{Calls: []model.Call{{Name: "think", Input: []byte(`{"thought":"hm"}`)}}}
 		})
@@ -213,7 +213,7 @@ func checkLimits(t *testing.T) {
 		require.Len(t, d.model.Requests(), 5)
 	})
 	t.Run("output", func(t *testing.T) {
-		d := newFixture(t, fleet.Recipe{}, func(c *cagent.Config) { c.MaxOutput = 2000 })
+		d := newFixture(t, fleet.AgentConfig{}, func(c *cagent.Config) { c.MaxOutput = 2000 })
 		_, o := d.does("model: forever \"more and more\\n\"")
 		require.Equal(t, fleet.TaskFailed, o.Status)
 		require.Contains(t, o.Reason, "more than 2000 bytes")
@@ -224,7 +224,7 @@ func checkLimits(t *testing.T) {
 func TestBadModelAnswers(t *testing.T) { bothKinds(t, checkBadModelAnswers) }
 
 func checkBadModelAnswers(t *testing.T) {
-	d := newFixture(t, fleet.Recipe{}, nil)
+	d := newFixture(t, fleet.AgentConfig{}, nil)
 	for prompt, want := range map[string]string{
 		"model: refuse 401 bad key " + stubKey: "401",
 		"model: refuse 429 slow down":          "slow down",
@@ -243,7 +243,7 @@ func checkBadModelAnswers(t *testing.T) {
 	all, o := d.does("model: say the key is " + stubKey)
 	require.NotContains(t, fmt.Sprint(all, o), stubKey)
 
-	e := newFixture(t, fleet.Recipe{}, func(c *cagent.Config) {
+	e := newFixture(t, fleet.AgentConfig{}, func(c *cagent.Config) {
 		c.LookupEnv = func(string) (string, bool) { return "", false }
 	})
 	_, o = e.does("hello")
@@ -255,7 +255,7 @@ func checkBadModelAnswers(t *testing.T) {
 // TestConversationSurvives checks that the conversation survives a restart, even after a crash.
 func TestConversationSurvives(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.Recipe{}, nil)
+	d := newFixture(t, fleet.AgentConfig{}, nil)
 	d.does(`model: tool think {"thought":"first"}` + "\nmodel: say noted")
 	r := d.begin("model: tool think {\"thought\":\"second\"}\nmodel: hang here")
 	<-d.model.Gate("here").Arrived()
@@ -298,22 +298,22 @@ agents:
 		`{"name":"greet","input":{"PATH":"/tmp"}},{"name":"write_file","input":{"path":"f.txt","content":"x"}},{"name":"list_directory","input":{"path":"."}}]` + "\nmodel: say ok"
 	tests := []struct {
 		name, permissions string
-		recipe            fleet.Recipe
+		agentConfig       fleet.AgentConfig
 		approve           []string
 		want              []string
 	}{
-		{"by default", "", fleet.Recipe{}, nil, []string{"nobody to ask", "t", "hi Ann", "no argument", "nobody to ask", ""}},
-		{"the document allows", "permissions: {allow: [shell, write_file]}", fleet.Recipe{}, nil, []string{"ran", "t", "hi Ann", "no argument", "", ""}},
-		{"the document denies", "permissions: {deny: [think]}", fleet.Recipe{}, nil, []string{"nobody", "denied", "hi Ann", "no argument", "nobody", ""}},
-		{"the recipe allows one", "permissions: {allow: [shell]}", fleet.Recipe{Allow: []string{"think"}}, nil, []string{"not among", "t", "not among", "not among", "not among", "not among"}},
-		{"the recipe denies", "permissions: {allow: [shell]}", fleet.Recipe{Deny: []string{"shell"}}, nil, []string{"denied", "t", "hi Ann", "", "", ""}},
-		{"the configuration approves", "", fleet.Recipe{}, []string{"shell", "filesystem"}, []string{"ran", "t", "nobody", "nobody", "", ""}},
+		{"by default", "", fleet.AgentConfig{}, nil, []string{"nobody to ask", "t", "hi Ann", "no argument", "nobody to ask", ""}},
+		{"the document allows", "permissions: {allow: [shell, write_file]}", fleet.AgentConfig{}, nil, []string{"ran", "t", "hi Ann", "no argument", "", ""}},
+		{"the document denies", "permissions: {deny: [think]}", fleet.AgentConfig{}, nil, []string{"nobody", "denied", "hi Ann", "no argument", "nobody", ""}},
+		{"the configuration allows one", "permissions: {allow: [shell]}", fleet.AgentConfig{Allow: []string{"think"}}, nil, []string{"not among", "t", "not among", "not among", "not among", "not among"}},
+		{"the configuration denies", "permissions: {allow: [shell]}", fleet.AgentConfig{Deny: []string{"shell"}}, nil, []string{"denied", "t", "hi Ann", "", "", ""}},
+		{"the configuration approves", "", fleet.AgentConfig{}, []string{"shell", "filesystem"}, []string{"ran", "t", "nobody", "nobody", "", ""}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.recipe.Document = doc + tt.permissions
-			d := newFixture(t, tt.recipe, func(c *cagent.Config) { c.Approve = tt.approve })
+			tt.agentConfig.Document = doc + tt.permissions
+			d := newFixture(t, tt.agentConfig, func(c *cagent.Config) { c.Approve = tt.approve })
 			_, o := d.does(run)
 			require.Equal(t, "ok", o.Summary, o.Reason)
 			results := d.results()
@@ -357,7 +357,7 @@ func TestRegisteredTools(t *testing.T) {
 			return environment(name)
 		}
 	}
-	d := newFixture(t, fleet.Recipe{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
+	d := newFixture(t, fleet.AgentConfig{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
 	calls := make([]string, len(tools))
 	for i, tool := range tools {
 		calls[i] = fmt.Sprintf(`{"name":%q,"input":{"city":"Rome"}}`, tool.Name)
@@ -378,7 +378,7 @@ func TestRegisteredTools(t *testing.T) {
 	require.Subset(t, offered.ToolNames(), []string{"weather", "broken", "upper", "false"})
 
 	tools[0].HTTP.Headers["X-Key"] = "${ANTHROPIC_API_KEY}" // tools may not use this variable
-	e := newFixture(t, fleet.Recipe{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
+	e := newFixture(t, fleet.AgentConfig{Tools: tools, Inside: []string{"127.0.0.1"}}, env)
 	_, o = e.does("hello")
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")
@@ -388,7 +388,7 @@ func TestRegisteredTools(t *testing.T) {
 func TestTeam(t *testing.T) { bothKinds(t, checkTeam) }
 
 func checkTeam(t *testing.T) {
-	d := newFixture(t, fleet.Recipe{Document: `
+	d := newFixture(t, fleet.AgentConfig{Document: `
 models:
   stub: {provider: openai, model: stub-large, base_url: "MODEL/v1"}
 agents:
@@ -420,7 +420,7 @@ func TestProvisionErrors(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close()) }()
 	for doc, want := range badDocuments() {
-		_, err := b.Provision(t.Context(), fleet.Agent{UID: uuid.NewString(), Recipe: &fleet.Recipe{Driver: cagent.Driver, Document: doc}})
+		_, err := b.Provision(t.Context(), fleet.Agent{UID: uuid.NewString(), Config: &fleet.AgentConfig{Driver: cagent.Driver, Document: doc}})
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%.60s: %v", doc, err)
 		require.ErrorContains(t, err, want)
 	}

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// Driver is the driver that recipes for this place name.
+// Driver is the driver that configurations for this place name.
 const Driver = "cagent"
 
 // Config configures a Place. Only Dir is required. Fields that are passed to the process of a run have a name in JSON.
@@ -22,7 +22,7 @@ type Config struct {
 	// Catalog has the definitions that are projects; nil: there are none.
 	Catalog *Catalog `json:"-"`
 
-	// Places creates working copies of projects for recipes that name a Place; nil: there are none.
+	// Places creates working copies of projects for configurations that name a Place; nil: there are none.
 	Places Places `json:"-"`
 
 	// ShimCommand runs runner.ShimMain, with the run's directory appended. RunCommand runs Main. They supervise and
@@ -37,7 +37,7 @@ type Config struct {
 	Read  []string `json:"-"`
 	Write []string `json:"-"`
 
-	// Model is the default model, as provider/model, if neither the recipe nor the document names one; empty: one of
+	// Model is the default model, as provider/model, if neither the configuration nor the document names one; empty: one of
 	// the first provider whose key is in the environment.
 	Model string
 	// Approve are the types of toolsets whose tools need no permission in a definition; nil: DefaultApprove.

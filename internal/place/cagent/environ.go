@@ -34,10 +34,10 @@ var providerVariables = map[string][]string{
 }
 
 // processEnviron returns the environment of a run in its own process: the basic variables, and those that the
-// definition and the recipe name, including the keys of models. own are the runner's variables.
+// definition and the configuration name, including the keys of models. own are the runner's variables.
 func (b *Place) processEnviron(x *member, d *definition, own map[string]string) []string {
 	env := map[string]string{}
-	for _, name := range slices.Concat(basics, x.rec.Recipe.PassEnv, b.variables(x.rec, d)) {
+	for _, name := range slices.Concat(basics, x.rec.Config.PassEnv, b.variables(x.rec, d)) {
 		if v, ok := b.config.LookupEnv(name); ok && !serversOwn(name) {
 			env[name] = v
 		}
@@ -68,16 +68,16 @@ func (b *Place) gitEnviron() []string {
 
 // variables returns the names of the environment variables that a run of the agent may read.
 func (b *Place) variables(rec *record, d *definition) []string {
-	recipe, _ := json.Marshal([]any{rec.Recipe.MCPServers, rec.Recipe.System}) // texts can always be encoded
-	names := slices.Concat(config.GatherEnvVarsForModels(d.config), named(rec.document()), named(string(recipe)))
-	if tools, _ := json.Marshal(rec.Recipe.Tools); len(tools) > 0 {
+	agentConfig, _ := json.Marshal([]any{rec.Config.MCPServers, rec.Config.System}) // texts can always be encoded
+	names := slices.Concat(config.GatherEnvVarsForModels(d.config), named(rec.document()), named(string(agentConfig)))
+	if tools, _ := json.Marshal(rec.Config.Tools); len(tools) > 0 {
 		for _, name := range named(string(tools)) {
 			if slices.Contains(b.config.ToolEnv, name) {
 				names = append(names, name)
 			}
 		}
 	}
-	models := []string{rec.Recipe.Model, b.config.Model}
+	models := []string{rec.Config.Model, b.config.Model}
 	for _, a := range d.config.Agents {
 		models = append(models, strings.Split(a.Model, ",")...)
 	}

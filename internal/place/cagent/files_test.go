@@ -52,8 +52,8 @@ func TestFileToolsCannotEscape(t *testing.T) {
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "secret.txt")
 	require.NoError(t, os.WriteFile(secret, []byte("classified"), 0o600))
-	d := newFixture(t, fleet.Recipe{Document: filesDoc}, nil)
-	other := newFixture(t, fleet.Recipe{}, func(c *cagent.Config) { c.Dir = filepath.Join(outside, "other") })
+	d := newFixture(t, fleet.AgentConfig{Document: filesDoc}, nil)
+	other := newFixture(t, fleet.AgentConfig{}, func(c *cagent.Config) { c.Dir = filepath.Join(outside, "other") })
 	other.does("hello")
 	work := d.agent.Location
 	for name, to := range map[string]string{"file.link": secret, "dir.link": outside, "up.md": secret} {
@@ -84,7 +84,7 @@ func TestFileToolsCannotEscape(t *testing.T) {
 // TestFileTools checks that the file tools work in the agent's directory.
 func TestFileTools(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.Recipe{Document: filesDoc}, nil)
+	d := newFixture(t, fleet.AgentConfig{Document: filesDoc}, nil)
 	work := d.agent.Location
 	put := func(name, text string) {
 		t.Helper()
@@ -157,7 +157,7 @@ func TestPrograms(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, no, strings.Contains(all[0].Problem, "cagent.programs"), all[0].Problem)
 			}
-			d := newFixture(t, fleet.Recipe{Document: doc}, func(c *cagent.Config) { c.NoPrograms = true })
+			d := newFixture(t, fleet.AgentConfig{Document: doc}, func(c *cagent.Config) { c.NoPrograms = true })
 			_, o := d.does("hello")
 			require.Equal(t, fleet.TaskFailed, o.Status)
 			require.Contains(t, o.Reason, "cagent.programs: true")

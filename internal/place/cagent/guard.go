@@ -26,16 +26,16 @@ type rules struct {
 	only  bool                 // nothing else is allowed
 }
 
-func newRules(doc *latest.PermissionsConfig, recipe *fleet.Recipe) rules {
+func newRules(doc *latest.PermissionsConfig, agentConfig *fleet.AgentConfig) rules {
 	if doc == nil {
 		doc = &latest.PermissionsConfig{}
 	}
 	check := func(allow, deny []string) *permissions.Checker {
 		return permissions.NewChecker(&latest.PermissionsConfig{Allow: allow, Deny: deny})
 	}
-	r := rules{deny: check(nil, slices.Concat(doc.Deny, recipe.Deny)), allow: check(doc.Allow, nil)}
-	if recipe.Allow != nil {
-		r.allow, r.only = check(recipe.Allow, nil), true
+	r := rules{deny: check(nil, slices.Concat(doc.Deny, agentConfig.Deny)), allow: check(doc.Allow, nil)}
+	if agentConfig.Allow != nil {
+		r.allow, r.only = check(agentConfig.Allow, nil), true
 	}
 	return r
 }

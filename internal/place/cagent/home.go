@@ -26,31 +26,31 @@ const maxFile = 64 << 20
 
 // record is the content of agent.json.
 type record struct {
-	UID       string        `json:"uid"`
-	Name      string        `json:"name"`
-	Owner     string        `json:"owner"`
-	Project   string        `json:"project,omitempty"`
-	Role      string        `json:"role,omitempty"`
-	Spec      string        `json:"spec,omitempty"`
-	Recipe    *fleet.Recipe `json:"recipe"`
-	CreatedAt time.Time     `json:"created_at"`
+	UID       string             `json:"uid"`
+	Name      string             `json:"name"`
+	Owner     string             `json:"owner"`
+	Project   string             `json:"project,omitempty"`
+	Role      string             `json:"role,omitempty"`
+	Spec      string             `json:"spec,omitempty"`
+	Config    *fleet.AgentConfig `json:"recipe"`
+	CreatedAt time.Time          `json:"created_at"`
 	// Machine reports whether runs touch this machine: see ofMachine. Nil: an earlier version of Fleet wrote the
 	// record.
 	Machine *bool `json:"machine,omitempty"`
 }
 
-// document returns the agent's definition. If the recipe has none, it returns a minimal one.
+// document returns the agent's definition. If the configuration has none, it returns a minimal one.
 func (r *record) document() string {
-	if r.Recipe.Document != "" {
-		return r.Recipe.Document
+	if r.Config.Document != "" {
+		return r.Config.Document
 	}
 	return "agents:\n  root:\n    model: auto\n"
 }
 
 // work returns the agent's working directory.
 func (r *record) work(h home) string {
-	if r.Recipe.Dir != "" {
-		return r.Recipe.Dir
+	if r.Config.Dir != "" {
+		return r.Config.Dir
 	}
 	return h.path("work")
 }

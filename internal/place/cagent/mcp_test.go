@@ -56,7 +56,7 @@ func TestMCPServers(t *testing.T) {
 		mu.Unlock()
 		handler.ServeHTTP(w, r)
 	}))
-	d := newFixture(t, fleet.Recipe{
+	d := newFixture(t, fleet.AgentConfig{
 		Document: fmt.Sprintf(`
 models:
   stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
@@ -103,7 +103,7 @@ agents:
 // TestMCPServerThatHangs checks that a program that does not answer is killed, and that the run continues without it.
 func TestMCPServerThatHangs(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.Recipe{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
+	d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
 		func(c *cagent.Config) { c.ToolTimeout = 300 * time.Millisecond })
 	all, o := d.does("hello")
 	require.Equal(t, "You said: hello", o.Summary, o.Reason)
@@ -126,15 +126,15 @@ func checkMCPServerInside(t *testing.T) {
 		"agents: {root: {model: stub, toolsets: [{type: mcp, name: far, remote: {url: %q}}]}}", s.URL)
 	tool := fleet.Tool{Name: "sum", Description: "Sums.", MCP: &fleet.MCPTool{Server: fleet.MCPServer{Name: "x", URL: s.URL}, Tool: "add"}}
 	for name, c := range map[string]struct {
-		recipe fleet.Recipe
-		has    []string
+		agentConfig fleet.AgentConfig
+		has         []string
 	}{
-		"the operator's definition": {fleet.Recipe{Document: document}, []string{"far_add", "far_env"}},
-		"a pulled definition":       {fleet.Recipe{Document: document, Foreign: true}, nil},
-		"a tool":                    {fleet.Recipe{Tools: []fleet.Tool{tool}}, nil},
-		"a tool that may":           {fleet.Recipe{Tools: []fleet.Tool{tool}, Inside: []string{"127.0.0.1"}}, []string{"sum"}},
+		"the operator's definition": {fleet.AgentConfig{Document: document}, []string{"far_add", "far_env"}},
+		"a pulled definition":       {fleet.AgentConfig{Document: document, Foreign: true}, nil},
+		"a tool":                    {fleet.AgentConfig{Tools: []fleet.Tool{tool}}, nil},
+		"a tool that may":           {fleet.AgentConfig{Tools: []fleet.Tool{tool}, Inside: []string{"127.0.0.1"}}, []string{"sum"}},
 	} {
-		d := newFixture(t, c.recipe, nil)
+		d := newFixture(t, c.agentConfig, nil)
 		all, o := d.does("hello")
 		require.Equal(t, "You said: hello", o.Summary, "%s: %s", name, o.Reason)
 		offered := slices.DeleteFunc(d.model.Requests()[0].ToolNames(), func(n string) bool { return n == "think" })

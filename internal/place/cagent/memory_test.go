@@ -29,9 +29,9 @@ agents:
 // another creates another agent for the desk's next tasks.
 func (d *fixture) another(owner, name string) {
 	d.t.Helper()
-	recipe := *d.agent.Recipe
-	recipe.Name = name
-	d.agent.UID, d.agent.Owner, d.agent.Recipe = uuid.NewString(), owner, &recipe
+	agentConfig := *d.agent.Config
+	agentConfig.Name = name
+	d.agent.UID, d.agent.Owner, d.agent.Config = uuid.NewString(), owner, &agentConfig
 	_, err := d.b.Provision(d.t.Context(), d.agent)
 	require.NoError(d.t, err)
 }
@@ -44,7 +44,7 @@ func checkTodosAndMemories(t *testing.T) {
 	for _, shared := range []string{"false", "true"} {
 		t.Run("shared "+shared, func(t *testing.T) {
 			t.Parallel()
-			d := newFixture(t, fleet.Recipe{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", shared), Allow: []string{"*"}}, nil)
+			d := newFixture(t, fleet.AgentConfig{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", shared), Allow: []string{"*"}}, nil)
 			see := func() []string {
 				return d.use("list_todos", map[string]any{}, "get_memories", map[string]any{})
 			}
@@ -81,7 +81,7 @@ func checkTodosAndMemories(t *testing.T) {
 func TestMemoriesOfAnEarlierVersion(t *testing.T) { bothKinds(t, checkMemoriesOfAnEarlierVersion) }
 
 func checkMemoriesOfAnEarlierVersion(t *testing.T) {
-	d := newFixture(t, fleet.Recipe{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", "true"), Allow: []string{"*"}}, nil)
+	d := newFixture(t, fleet.AgentConfig{Name: "helper", Document: strings.ReplaceAll(rememberDoc, "SHARED", "true"), Allow: []string{"*"}}, nil)
 	sum := sha256.Sum256([]byte("alice\x00helper\x00memory.db"))
 	dir := filepath.Join(d.cfg.Dir, "memory")
 	require.NoError(t, os.MkdirAll(dir, 0o700))

@@ -36,18 +36,18 @@ func TestPlace(t *testing.T) {
 	places, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"true"}, Projects: []local.Project{{Name: "shop", Repository: repository}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, places.Close()) })
-	d := newFixture(t, fleet.Recipe{Document: filesDoc}, func(c *cagent.Config) { c.Places = places })
+	d := newFixture(t, fleet.AgentConfig{Document: filesDoc}, func(c *cagent.Config) { c.Places = places })
 
 	a := d.agent
-	recipe := *a.Recipe
-	recipe.Place = "local"
-	a.UID, a.Project, a.Recipe = uuid.NewString(), "shop", &recipe
+	agentConfig := *a.Config
+	agentConfig.Place = "local"
+	a.UID, a.Project, a.Config = uuid.NewString(), "shop", &agentConfig
 	for range 2 { // again, as after a crash
 		w, err := d.b.Provision(t.Context(), a)
 		require.NoError(t, err)
 		a.WorkspaceID, a.Location = w.ID, w.Location
 	}
-	require.Empty(t, recipe.Dir)
+	require.Empty(t, agentConfig.Dir)
 	d.agent = a
 	results := d.use("read_file", path("main.go"), "write_file", map[string]any{"path": "review.md", "content": "Fine."})
 	require.Equal(t, "package shop", results[0])
@@ -68,7 +68,7 @@ func TestPlace(t *testing.T) {
 // TestProgramsInPlace runs an agent whose programs work in a working copy of a project's repository.
 func TestProgramsInPlace(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
 	repository := newRepository(t)
 	places, err := local.New(local.Config{Dir: t.TempDir(), ShimCommand: []string{"true"}, Projects: []local.Project{
 		{Name: "shop", Repository: repository}, {Name: "alone", Repository: repository, Network: sandbox.Offline},
@@ -90,9 +90,9 @@ func TestProgramsInPlace(t *testing.T) {
 	}
 	d.open()
 	in := func(project string) fleet.Agent {
-		a, recipe := d.agent, *d.agent.Recipe
-		recipe.Place = "local"
-		a.UID, a.Project, a.Recipe = uuid.NewString(), project, &recipe
+		a, agentConfig := d.agent, *d.agent.Config
+		agentConfig.Place = "local"
+		a.UID, a.Project, a.Config = uuid.NewString(), project, &agentConfig
 		w, err := d.b.Provision(t.Context(), a)
 		require.NoError(t, err)
 		a.WorkspaceID, a.Location = w.ID, w.Location

@@ -130,7 +130,7 @@ var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mc
 
 // touchesMachine reports whether runs of the agent touch this machine through files, programs or code. Such a run has its
 // own process, which is confined and survives the server. Other runs are in the server's process.
-func touchesMachine(d *definition, r *fleet.Recipe) bool {
+func touchesMachine(d *definition, r *fleet.AgentConfig) bool {
 	if startsPrograms(d, r) != "" {
 		return true
 	}
@@ -143,9 +143,9 @@ func touchesMachine(d *definition, r *fleet.Recipe) bool {
 	return false
 }
 
-// startsPrograms returns the part of the definition or the recipe that runs programs on this machine; empty if there is
+// startsPrograms returns the part of the definition or the configuration that runs programs on this machine; empty if there is
 // none.
-func startsPrograms(d *definition, r *fleet.Recipe) string {
+func startsPrograms(d *definition, r *fleet.AgentConfig) string {
 	if what := runsPrograms(d); what != "" {
 		return what
 	}

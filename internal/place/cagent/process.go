@@ -61,7 +61,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "invalid agent definition: %v", err)
 	}
-	policy, err := b.confine(w.agent, x, t, startsPrograms(d, x.rec.Recipe))
+	policy, err := b.confine(w.agent, x, t, startsPrograms(d, x.rec.Config))
 	if err != nil {
 		return runner.Work{}, err
 	}
@@ -76,7 +76,7 @@ func (w workspace) Work(r fleet.Run) (runner.Work, error) {
 	}
 	return runner.Work{
 		Driver: process{job{t, b.config, user}}, Dir: t.Work, Sandbox: policy,
-		Job:     driver.Job{TaskID: r.TaskID, Agent: w.agent.Name, Project: w.agent.Project, Prompt: r.Prompt, Role: driver.Role{MCPServers: programs(d, x.rec.Recipe)}},
+		Job:     driver.Job{TaskID: r.TaskID, Agent: w.agent.Name, Project: w.agent.Project, Prompt: r.Prompt, Role: driver.Role{MCPServers: programs(d, x.rec.Config)}},
 		Environ: func(own map[string]string) []string { return b.processEnviron(x, d, own) },
 	}, nil
 }
@@ -107,7 +107,7 @@ func (p process) Command(driver.Job) (driver.Command, error) {
 // which models need. programs names what in the definition runs programs; empty: nothing.
 func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*sandbox.Policy, error) {
 	own := []string{string(t.State), string(t.Memory), t.Work, x.home.path("home"), x.home.path("tmp")}
-	if hasWorkingCopy(x.rec.Recipe) && b.config.Places != nil {
+	if hasWorkingCopy(x.rec.Config) && b.config.Places != nil {
 		p, err := b.config.Places.Reach(workingCopyAgent(a.UID, a.Name, a.Owner, a.Project))
 		if err != nil || p == nil {
 			return nil, err
@@ -132,21 +132,21 @@ func (b *Place) confine(a fleet.Agent, x *member, t task, programs string) (*san
 
 // Unconfined implements fleet.Confiner. The tools of an agent without programs restrict it to its directory.
 func (b *Place) Unconfined(a fleet.Agent) string {
-	rec := &record{UID: a.UID, Recipe: a.Recipe}
+	rec := &record{UID: a.UID, Config: a.Config}
 	if x := b.agent(a.UID); x != nil {
 		rec = x.rec
-	} else if a.Recipe == nil || a.Recipe.Driver == "" {
+	} else if a.Config == nil || a.Config.Driver == "" {
 		document, _, err := b.project(context.Background(), a.Project)
 		if err != nil {
 			return "" // no such project: nothing can run
 		}
-		rec.Recipe = &fleet.Recipe{Driver: Driver, Document: document}
+		rec.Config = &fleet.AgentConfig{Driver: Driver, Document: document}
 	}
 	why := b.unconfined(a, rec)
 	if why == "" {
 		return ""
 	}
-	if d, err := parse([]byte(rec.document())); err != nil || startsPrograms(d, rec.Recipe) == "" {
+	if d, err := parse([]byte(rec.document())); err != nil || startsPrograms(d, rec.Config) == "" {
 		return ""
 	}
 	return why
@@ -154,7 +154,7 @@ func (b *Place) Unconfined(a fleet.Agent) string {
 
 // unconfined returns why programs of the agent are not confined; empty if they are.
 func (b *Place) unconfined(a fleet.Agent, rec *record) string {
-	if hasWorkingCopy(rec.Recipe) && b.config.Places != nil {
+	if hasWorkingCopy(rec.Config) && b.config.Places != nil {
 		return b.config.Places.Unconfined(workingCopyAgent(a.UID, a.Name, a.Owner, a.Project))
 	}
 	mode, err := sandbox.Choose(b.config.Sandbox, sandbox.Full)
@@ -170,9 +170,9 @@ func (b *Place) unconfined(a fleet.Agent, rec *record) string {
 	return "the configuration says sandbox: none: its operator can change that to auto"
 }
 
-// programs returns the programs in the definition and the recipe, in the form in which a runner gets MCP servers, so
+// programs returns the programs in the definition and the configuration, in the form in which a runner gets MCP servers, so
 // that the sandbox can allow reading them.
-func programs(d *definition, r *fleet.Recipe) map[string]driver.MCPServer {
+func programs(d *definition, r *fleet.AgentConfig) map[string]driver.MCPServer {
 	all := map[string]driver.MCPServer{}
 	add := func(command string) {
 		if command != "" {

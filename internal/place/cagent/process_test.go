@@ -74,7 +74,7 @@ func serve(file string) {
 // TestRunSurvivesTheServer kills a server during a run.
 func TestRunSurvivesTheServer(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
 	r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: tool shell {\"cmd\":\"echo one\",\"cwd\":\"\"}\nmodel: hang here\nmodel: say never", Timeout: waittest.Limit}
 	file := filepath.Join(t.TempDir(), "served.json")
 	text, err := json.Marshal(served{d.cfg.Dir, d.agent, r})
@@ -117,7 +117,7 @@ func TestAttacks(t *testing.T) {
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
 	}
-	d := newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
 	victim := d.agent
 	d.shell("echo mine > secret")
 	db := filepath.Join(d.cfg.Dir, "..", "fleet.db")
@@ -166,7 +166,7 @@ func TestStopEndsWhatARunStarted(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it looks into /proc, and descendants are found on Linux alone")
 	}
-	d := newFixture(t, fleet.Recipe{Document: shellDoc}, func(c *cagent.Config) { c.StopGrace = 300 * time.Millisecond })
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, func(c *cagent.Config) { c.StopGrace = 300 * time.Millisecond })
 	pids := filepath.Join(d.agent.Location, "pids")
 	require.NoError(t, syscall.Mkfifo(pids, 0o600))
 	r := d.begin(`model: tool shell {"cmd":"trap '' TERM; env -i setsid sh -c 'trap \"\" TERM; echo $$ > pids; sleep 1000' & sleep 1000","cwd":"","timeout":900}`)
@@ -186,7 +186,7 @@ func TestStopEndsWhatARunStarted(t *testing.T) {
 func TestKillReportsUsage(t *testing.T) { bothKinds(t, checkKillReportsUsage) }
 
 func checkKillReportsUsage(t *testing.T) {
-	d := newFixture(t, fleet.Recipe{}, nil)
+	d := newFixture(t, fleet.AgentConfig{}, nil)
 	r := d.begin("model: forever \"hm\\n\"")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -214,7 +214,7 @@ func TestProcessHasItsOwnSecrets(t *testing.T) {
 	certificates := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(certificates, []byte("trusted"), 0o600))
 	secrets["SSL_CERT_FILE"] = certificates
-	d := newFixture(t, fleet.Recipe{Document: strings.Replace(shellDoc, "{type: shell}", "{type: shell, env: {GIVEN: 'x-${NAMED}'}}", 1)}, func(c *cagent.Config) {
+	d := newFixture(t, fleet.AgentConfig{Document: strings.Replace(shellDoc, "{type: shell}", "{type: shell, env: {GIVEN: 'x-${NAMED}'}}", 1)}, func(c *cagent.Config) {
 		c.LookupEnv = func(name string) (string, bool) {
 			if v, ok := secrets[name]; ok {
 				return v, true
@@ -257,7 +257,7 @@ func TestProcessHasItsOwnSecrets(t *testing.T) {
 // TestRunsOfAnEarlierVersion uses an agent whose earlier runs were in the server's process.
 func TestRunsOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
 	_, o := d.does("model: say noted")
 	require.Equal(t, "noted", o.Summary, o.Reason)
 	require.NoError(t, d.b.Close())
@@ -292,17 +292,17 @@ func TestUnconfined(t *testing.T) {
 		c.Sandbox = sandbox.None
 		c.Catalog = cagent.NewCatalog(cagent.CatalogConfig{AgentsDir: agents})
 	}
-	d := newFixture(t, fleet.Recipe{Document: shellDoc}, open)
+	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, open)
 	require.Contains(t, d.b.Unconfined(d.agent), "sandbox: none")
-	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Recipe: d.agent.Recipe}), "sandbox: none", "before it is made")
+	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "before it is made")
 	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "of a project")
 	require.Empty(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "none"}))
 	for _, document := range []string{filesDoc, ""} {
-		d = newFixture(t, fleet.Recipe{Document: document}, open)
+		d = newFixture(t, fleet.AgentConfig{Document: document}, open)
 		require.Empty(t, d.b.Unconfined(d.agent), "it runs no programs")
 	}
 	if sandbox.Available() == nil {
-		d = newFixture(t, fleet.Recipe{Document: shellDoc}, nil)
+		d = newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
 		require.Empty(t, d.b.Unconfined(d.agent))
 	}
 }
@@ -316,7 +316,7 @@ func TestSkills(t *testing.T) {
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("---\nname: "+name+"\ndescription: "+does+"\n---\nDo it well.\n"), 0o600))
 	}
-	d := newFixture(t, fleet.Recipe{Document: strings.NewReplacer("instruction:", "skills: true\n    instruction:", "{type: shell}", "{type: shell}, {type: filesystem}").Replace(shellDoc)}, func(c *cagent.Config) {
+	d := newFixture(t, fleet.AgentConfig{Document: strings.NewReplacer("instruction:", "skills: true\n    instruction:", "{type: shell}", "{type: shell}, {type: filesystem}").Replace(shellDoc)}, func(c *cagent.Config) {
 		c.LookupEnv = func(name string) (string, bool) {
 			if name == "HOME" {
 				return user, true

@@ -20,7 +20,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if x := b.agent(a.UID); x != nil {
 		return x.workspace(), nil
 	}
-	rec := &record{UID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec, Recipe: a.Recipe, CreatedAt: b.config.Now()}
+	rec := &record{UID: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec, Config: a.Config, CreatedAt: b.config.Now()}
 	if err := b.complete(ctx, rec); err != nil {
 		return fleet.Workspace{}, err
 	}
@@ -44,8 +44,8 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err == nil {
 		err = os.Rename(made, string(h))
 	}
-	if err == nil && rec.Recipe.Dir != "" {
-		err = workDir(rec.Recipe.Dir)
+	if err == nil && rec.Config.Dir != "" {
+		err = workDir(rec.Config.Dir)
 	}
 	x := &member{home: h, rec: rec, own: rec.touches()}
 	if err == nil {
@@ -61,16 +61,16 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 }
 
 // hasWorkingCopy reports whether the agent works in a working copy of a project.
-func hasWorkingCopy(r *fleet.Recipe) bool { return r != nil && r.Place != "" }
+func hasWorkingCopy(r *fleet.AgentConfig) bool { return r != nil && r.Place != "" }
 
 // workingCopyAgent returns the agent for which the working copy is created.
 func workingCopyAgent(uid, name, owner, project string) fleet.Agent {
 	return fleet.Agent{UID: "place-" + uid, Name: name, Owner: owner, Project: project}
 }
 
-// place creates the agent's working copy, if its recipe asks for one.
+// place creates the agent's working copy, if its configuration asks for one.
 func (b *Place) place(ctx context.Context, rec *record) error {
-	if !hasWorkingCopy(rec.Recipe) {
+	if !hasWorkingCopy(rec.Config) {
 		return nil
 	}
 	if b.config.Places == nil {
@@ -80,9 +80,9 @@ func (b *Place) place(ctx context.Context, rec *record) error {
 	if err != nil {
 		return err
 	}
-	recipe := *rec.Recipe // do not change the agent's own recipe
-	recipe.Dir = w.Location
-	rec.Recipe = &recipe
+	agentConfig := *rec.Config // do not change the agent's own configuration
+	agentConfig.Dir = w.Location
+	rec.Config = &agentConfig
 	return nil
 }
 
@@ -96,12 +96,12 @@ func (h home) fill(rec *record) error {
 	return h.write("agent.json", rec)
 }
 
-// complete gives the agent a default recipe if it has none, and validates it.
+// complete gives the agent a default configuration if it has none, and validates it.
 func (b *Place) complete(ctx context.Context, rec *record) error {
 	switch {
-	case rec.Recipe != nil && rec.Recipe.Driver != "" && rec.Recipe.Driver != Driver:
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "there is no driver %q here: use %s", clip(rec.Recipe.Driver, 60), Driver)
-	case rec.Recipe == nil || rec.Recipe.Driver == "":
+	case rec.Config != nil && rec.Config.Driver != "" && rec.Config.Driver != Driver:
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "there is no driver %q here: use %s", clip(rec.Config.Driver, 60), Driver)
+	case rec.Config == nil || rec.Config.Driver == "":
 		document, d, err := b.project(ctx, rec.Project)
 		if err != nil {
 			return fleet.Errorf(fleet.ReasonProvisioningFailed, "%s", fleet.PublicMessage(err)).WithCause(err)
@@ -110,13 +110,13 @@ func (b *Place) complete(ctx context.Context, rec *record) error {
 		if err != nil {
 			return fleet.Errorf(fleet.ReasonProvisioningFailed, "%v", err)
 		}
-		reports := rec.Recipe != nil && rec.Recipe.Reports
-		rec.Recipe = &fleet.Recipe{Driver: Driver, Document: document, Agent: name, Reports: reports}
+		reports := rec.Config != nil && rec.Config.Reports
+		rec.Config = &fleet.AgentConfig{Driver: Driver, Document: document, Agent: name, Reports: reports}
 		return nil
 	}
 	d, err := parse([]byte(rec.document()))
 	if err == nil {
-		_, err = d.agent(rec.Recipe.Agent)
+		_, err = d.agent(rec.Config.Agent)
 	}
 	if err != nil {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "invalid agent definition: %v", err)
@@ -256,7 +256,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 
 // removeWorkingCopy removes the agent's working copy, and returns what work was kept.
 func (b *Place) removeWorkingCopy(ctx context.Context, a fleet.Agent) (kept string, err error) {
-	if !hasWorkingCopy(a.Recipe) || b.config.Places == nil {
+	if !hasWorkingCopy(a.Config) || b.config.Places == nil {
 		return "", nil
 	}
 	return b.config.Places.Delete(ctx, workingCopyAgent(a.UID, a.Name, a.Owner, a.Project))

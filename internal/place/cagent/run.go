@@ -202,7 +202,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	}
 	defer r.stopTools(c)
 	rt, err := runtime.New(c.Team, runtime.WithCurrentAgent(c.agent), runtime.WithSessionStore(talk), runtime.WithManagedOAuth(false),
-		runtime.WithWorkingDir(r.Work), runtime.WithEnv(r.engine.environ(rec.Recipe.PassEnv, r.Work)))
+		runtime.WithWorkingDir(r.Work), runtime.WithEnv(r.engine.environ(rec.Config.PassEnv, r.Work)))
 	if err != nil {
 		return "", err
 	}

@@ -16,7 +16,7 @@ import (
 func (r *record) touches() bool {
 	if r.Machine == nil {
 		d, err := parse([]byte(r.document()))
-		machine := err == nil && touchesMachine(d, r.Recipe)
+		machine := err == nil && touchesMachine(d, r.Config)
 		r.Machine = &machine
 	}
 	return *r.Machine
@@ -91,7 +91,7 @@ func (x *member) moveEarlierRuns() error {
 // memory returns the directory of the memories that the agent's owner has with its definition. An agent of an unnamed
 // definition has its own directory.
 func (b *Place) memory(x *member) (home, error) {
-	if x.rec.Recipe.Name == "" {
+	if x.rec.Config.Name == "" {
 		return x.state(), nil
 	}
 	hash := func(parts ...string) string {
@@ -99,7 +99,7 @@ func (b *Place) memory(x *member) (home, error) {
 		return hex.EncodeToString(sum[:])
 	}
 	all := filepath.Join(b.config.Dir, "memory")
-	dir := home(filepath.Join(all, hash(x.rec.Owner, x.rec.Recipe.Name)))
+	dir := home(filepath.Join(all, hash(x.rec.Owner, x.rec.Config.Name)))
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return "", err
 	}
@@ -110,7 +110,7 @@ func (b *Place) memory(x *member) (home, error) {
 	for _, e := range entries { // earlier versions of Fleet had a file per definition, in a common directory
 		if !e.IsDir() {
 			return dir, x.moveMemories(dir, func(path string) string {
-				return filepath.Join(all, hash(x.rec.Owner, x.rec.Recipe.Name, path)+".json")
+				return filepath.Join(all, hash(x.rec.Owner, x.rec.Config.Name, path)+".json")
 			})
 		}
 	}

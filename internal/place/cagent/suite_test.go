@@ -81,7 +81,7 @@ func TestBackend(t *testing.T) {
 				withProcesses(t, &c)
 				return c
 			}
-			recipe := &fleet.Recipe{Driver: cagent.Driver, Document: ofKind(t, document(s, api)), Tools: []fleet.Tool{waiting(t)}, Inside: []string{"127.0.0.1"}, Reports: true}
+			agentConfig := &fleet.AgentConfig{Driver: cagent.Driver, Document: ofKind(t, document(s, api)), Tools: []fleet.Tool{waiting(t)}, Inside: []string{"127.0.0.1"}, Reports: true}
 			dirs := map[fleet.Place]string{}
 			open := func(t *testing.T, dir string) fleet.Place {
 				b, err := cagent.New(config(dir))
@@ -104,8 +104,8 @@ func TestBackend(t *testing.T) {
 				},
 				Project:        "stub",
 				Role:           "helper",
-				Recipe:         recipe,
-				OfRecipe:       recipe,
+				Config:         agentConfig,
+				AgentConfig:    agentConfig,
 				RunsEndAtClose: name != ownProcess,
 				Prompts:        prompts(),
 			})

@@ -50,12 +50,12 @@ func (r *run) agentTeam(ctx context.Context) (*agentTeam, error) {
 			return nil, err
 		}
 	}
-	recipe := rec.Recipe
-	name, err := d.agent(recipe.Agent)
+	agentConfig := rec.Config
+	name, err := d.agent(agentConfig.Agent)
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{run: r, def: d, recipe: recipe, main: name, work: r.Work, rules: newRules(d.config.Permissions, recipe)}
+	b := &builder{run: r, def: d, agentConfig: agentConfig, main: name, work: r.Work, rules: newRules(d.config.Permissions, agentConfig)}
 	agents := map[string]*agent.Agent{}
 	var all []*agent.Agent
 	for _, n := range d.agents {
@@ -72,7 +72,7 @@ func (r *run) agentTeam(ctx context.Context) (*agentTeam, error) {
 		agent.WithSubAgents(pick(agents, c.SubAgents)...)(agents[n])
 		agent.WithHandoffs(pick(agents, c.Handoffs)...)(agents[n])
 	}
-	deny := permissions.NewChecker(&latest.PermissionsConfig{Deny: append(denied(d.config.Permissions), recipe.Deny...)})
+	deny := permissions.NewChecker(&latest.PermissionsConfig{Deny: append(denied(d.config.Permissions), agentConfig.Deny...)})
 	return &agentTeam{team.New(team.WithAgents(all...), team.WithPermissions(deny)), name, b.sets}, nil
 }
 
@@ -93,24 +93,24 @@ func pick(agents map[string]*agent.Agent, names []string) []*agent.Agent {
 
 // builder creates the agents of a definition.
 type builder struct {
-	run    *run
-	def    *definition
-	recipe *fleet.Recipe
-	main   string
-	work   string
-	rules  rules
-	sets   []*guard // created toolsets
+	run         *run
+	def         *definition
+	agentConfig *fleet.AgentConfig
+	main        string
+	work        string
+	rules       rules
+	sets        []*guard // created toolsets
 }
 
 func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig, rec *record) (*agent.Agent, error) {
 	model, want := c.Model, c.Instruction
 	if name == b.main {
-		if b.recipe.Model != "" {
-			model = b.recipe.Model
+		if b.agentConfig.Model != "" {
+			model = b.agentConfig.Model
 		}
-		want = strings.Join(nonEmpty(want, rec.Spec, b.recipe.System), "\n\n")
-		if b.recipe.SystemOnly {
-			want = b.recipe.System
+		want = strings.Join(nonEmpty(want, rec.Spec, b.agentConfig.System), "\n\n")
+		if b.agentConfig.SystemOnly {
+			want = b.agentConfig.System
 		}
 	}
 	want = strings.Join(nonEmpty(append([]string{want}, b.promptFiles(c.AddPromptFiles)...)...), "\n\n")
@@ -243,14 +243,14 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 		add(describeToolset(&t), teamloader.WithToon(s, t.Toon), slices.Contains(r.engine.config.Approve, t.Type))
 	}
 	if name == b.main {
-		for _, m := range b.recipe.MCPServers {
+		for _, m := range b.agentConfig.MCPServers {
 			s, err := b.server(ctx, m, r.engine.secrets, hostOf(m.URL)) // the operator named it
 			if err != nil {
 				return nil, err
 			}
 			add(fmt.Sprintf("the MCP server %q", m.Name), s, true)
 		}
-		if len(b.recipe.Tools) > 0 {
+		if len(b.agentConfig.Tools) > 0 {
 			s, err := b.registered(ctx)
 			if err != nil {
 				return nil, err
@@ -259,7 +259,7 @@ func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConf
 				add("a registered tool", one, true)
 			}
 		}
-		if b.recipe.Reports {
+		if b.agentConfig.Reports {
 			sets = append(sets, &guard{ToolSet: &reporter{run: r}, run: r, rules: rules{deny: b.rules.deny, allow: b.rules.allow}, approved: true})
 		}
 	}
@@ -297,7 +297,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 		if err != nil {
 			return nil, err
 		}
-		env = append(b.run.engine.environ(b.recipe.PassEnv, b.work), values...)
+		env = append(b.run.engine.environ(b.agentConfig.PassEnv, b.work), values...)
 	}
 	switch {
 	case t.Type == "filesystem":
@@ -324,7 +324,7 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 		js := js.NewJsExpander(b.run.engine.secrets)
 		address := js.Expand(ctx, t.Remote.URL)
 		var inside []string
-		if !b.recipe.Foreign { // the operator named it
+		if !b.agentConfig.Foreign { // the operator named it
 			inside = []string{hostOf(address)}
 		}
 		return mcpRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), inside...), nil

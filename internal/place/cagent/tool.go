@@ -120,7 +120,7 @@ func (b *builder) server(ctx context.Context, m fleet.MCPServer, env *secrets, i
 	}
 	vars, err := expandAll(m.Env, expand)
 	if err == nil && m.Command != "" {
-		return mcpCommand(m.Name, m.Command, m.Args, append(b.run.engine.environ(b.recipe.PassEnv, b.work), environment.ToValues(vars)...), b.work), nil
+		return mcpCommand(m.Name, m.Command, m.Args, append(b.run.engine.environ(b.agentConfig.PassEnv, b.work), environment.ToValues(vars)...), b.work), nil
 	}
 	headers, e := expandAll(m.Headers, expand)
 	if err = errors.Join(err, e); err != nil {
@@ -134,12 +134,12 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 	env := b.run.engine.toolSecrets
 	own := &registry{}
 	sets := []tools.ToolSet{own}
-	for _, t := range b.recipe.Tools {
+	for _, t := range b.agentConfig.Tools {
 		switch {
 		case t.MCP != nil:
 			m := t.MCP.Server
 			m.Name = "" // avoids a prefix of the tool's name
-			s, err := b.server(ctx, m, env, b.recipe.Inside...)
+			s, err := b.server(ctx, m, env, b.agentConfig.Inside...)
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 			}
@@ -155,7 +155,7 @@ func (b *builder) registered(ctx context.Context) ([]tools.ToolSet, error) {
 			if err != nil {
 				return nil, fmt.Errorf("tool %q: %s", t.Name, fleet.PublicMessage(err))
 			}
-			own.add(t, httpTool(t.HTTP, headers, b.run.engine.config.MaxToolOutput, b.recipe.Inside...))
+			own.add(t, httpTool(t.HTTP, headers, b.run.engine.config.MaxToolOutput, b.agentConfig.Inside...))
 		case len(t.Command) > 0:
 			own.add(t, commandTool(t.Command, b.work, b.run.engine.environ(nil, b.work), b.run.engine.config.MaxToolOutput))
 		default:

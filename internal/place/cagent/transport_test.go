@@ -44,7 +44,7 @@ func newFixtureWithModel(t *testing.T, api string, h http.HandlerFunc) *fixture 
 		document = "providers: {p: {api_type: openai_chatcompletions, base_url: %q, token_key: OPENAI_API_KEY}}\n" +
 			"models: {stub: {provider: p, model: stub-large, provider_opts: {request: {set: {effort: {level: low}}, drop: [stream_options, none]}}}}\nagents: {root: {model: stub}}"
 	}
-	return newFixture(t, fleet.Recipe{Document: fmt.Sprintf(document, newHTTP(t, h).URL)}, nil)
+	return newFixture(t, fleet.AgentConfig{Document: fmt.Sprintf(document, newHTTP(t, h).URL)}, nil)
 }
 
 // TestModelUsage uses answers that report their usage in one event, in two, and in parts.

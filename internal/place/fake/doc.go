@@ -31,7 +31,7 @@
 //	lost REASON       outputs a step saying that the conversation starts anew, and why
 //	terminal          anywhere before the end: marks the output and the outcome as read from a terminal
 //
-// An agent with a Recipe needs no project. Config.Before sees the Recipe in the Call.
+// An agent with an AgentConfig needs no project. Config.Before sees the AgentConfig in the Call.
 //
 // Any other line, or one with invalid arguments, ends the run at once. A run that ends without done, fail, exit or
 // crash is completed with the summary "Handled: " and the first line of the prompt, so a prompt in prose completes at

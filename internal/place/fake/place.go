@@ -189,7 +189,7 @@ func (b *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 			return nil
 		}
 		p, err := b.project(a.Project)
-		if err != nil && a.Recipe == nil {
+		if err != nil && a.Config == nil {
 			return fleet.Errorf(fleet.ReasonProvisioningFailed, "cannot create the workspace of agent %q: %s", a.Name, fleet.PublicMessage(err))
 		}
 		for _, w := range b.workspaces {

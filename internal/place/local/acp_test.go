@@ -66,20 +66,20 @@ func TestACP(t *testing.T) {
 	require.Contains(t, o.Reason, "speaks version 2 of the Agent Client Protocol, but Fleet speaks version 1")
 }
 
-// TestACPRecipe checks that an agent without a project may do only what its recipe allows.
-func TestACPRecipe(t *testing.T) {
+// TestACPAgentConfig checks that an agent without a project may do only what its configuration allows.
+func TestACPAgentConfig(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	command := []string{shimCommand(t)[0], "peer", "plain"}
 	script := "ask t1 execute ls -l\nask t2 execute ls secret\nask t3 execute make\nask t4 edit a.go"
-	for want, recipe := range map[string]fleet.Recipe{
+	for want, agentConfig := range map[string]fleet.AgentConfig{
 		"yes no no no":  {Allow: []string{"Bash(ls *)"}, Deny: []string{"Bash(ls secret*)"}},
 		"no no no no":   {Allow: []string{}},
 		"no no yes no":  {Allow: []string{"Bash(make)"}},
 		"yes yes no no": {Allow: []string{"Bash(ls *)"}},
 	} {
-		recipe.Driver, recipe.Command = "acp", command
-		output, o := w.do(w.provision(recipeAgent(recipe)), script)
+		agentConfig.Driver, agentConfig.Command = "acp", command
+		output, o := w.do(w.provision(configuredAgent(agentConfig)), script)
 		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 		var answers []string
 		for line := range strings.Lines(output) {
@@ -173,7 +173,7 @@ func TestACPOpenToolCallOnReconnect(t *testing.T) {
 func TestACPSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	a := fleet.Agent{Recipe: &fleet.Recipe{Driver: "acp", Command: []string{shimCommand(t)[0], "peer", "plain"}, MCPServers: []fleet.MCPServer{
+	a := fleet.Agent{Config: &fleet.AgentConfig{Driver: "acp", Command: []string{shimCommand(t)[0], "peer", "plain"}, MCPServers: []fleet.MCPServer{
 		{Name: "tracker", Command: "tracker", Env: map[string]string{"TOKEN": "s3cret"}},
 	}}, UID: "u1", Name: "papi", Role: "coder"}
 	_, err := w.Provision(w.ctx, a)

@@ -17,7 +17,7 @@ import (
 
 // Delete implements fleet.Place. It keeps uncommitted work of a worktree in a directory that the returned text names,
 // and commits that are on no other branch on the agent's branch. Without a repository it keeps nothing, unless the
-// agent's recipe says for how long.
+// agent's configuration says for how long.
 func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func (b *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err != nil {
 		b.config.Logger.WarnContext(ctx, "agent record unreadable, deleting without it", "agent", a.Name, "error", err)
 	}
-	if r != nil && r.Results && a.Recipe != nil {
+	if r != nil && r.Results && a.Config != nil {
 		if err := b.keepResults(a, h, r); err != nil {
 			return "", err
 		}

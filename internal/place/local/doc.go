@@ -4,8 +4,8 @@
 // Agents run as the user who runs the server. Without a sandbox they are separated by convention only: a clean
 // environment, and a directory and a branch of their own. See package sandbox for confinement.
 //
-// An agent with a recipe has no project: its recipe names the driver and its options. The agent can use only the tools
-// that the recipe allows, and settings files in its working directory are ignored. The values of variables for its MCP
+// An agent with an agent's configuration has no project: its configuration names the driver and its options. The agent can use only the tools
+// that the configuration allows, and settings files in its working directory are ignored. The values of variables for its MCP
 // servers are written only into a file of the run, which is removed with the run.
 //
 // The place keeps all its state under Config.Dir, so that a restarted server finds it:

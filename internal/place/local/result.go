@@ -20,7 +20,7 @@ import (
 // kept.
 const untilSuffix = ".until"
 
-// results returns the directory of an agent whose files outlive it: see fleet.Recipe.Keep. The agent works there from
+// results returns the directory of an agent whose files outlive it: see fleet.AgentConfig.Keep. The agent works there from
 // the start, so that nothing has to be moved.
 func (b *Place) results(uid string) string {
 	return filepath.Join(b.config.Dir, "results", runner.FileName(uid))
@@ -36,7 +36,7 @@ func (b *Place) keepResults(a fleet.Agent, h home, r *record) error {
 			return runner.HostError("cannot read the agent's files", err)
 		}
 		if found {
-			until := time.Now().Add(a.Recipe.Keep).UTC().Truncate(time.Second).Format(time.RFC3339)
+			until := time.Now().Add(a.Config.Keep).UTC().Truncate(time.Second).Format(time.RFC3339)
 			if err := shim.WriteFile(dir+untilSuffix, []byte(until), 0o600); err != nil {
 				return runner.HostError("cannot keep the agent's files", err)
 			}

@@ -13,11 +13,11 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestResults checks that the files of an agent without a repository are kept for as long as its recipe says.
+// TestResults checks that the files of an agent without a repository are kept for as long as its configuration says.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	a := w.provision(recipeAgent(fleet.Recipe{Driver: "shell", Keep: time.Hour}))
+	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Keep: time.Hour}))
 	ws, err := w.Inspect(w.ctx, a)
 	require.NoError(t, err)
 	dir := ws.Location
@@ -48,7 +48,7 @@ func TestResults(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 
-	a = w.provision(recipeAgent(fleet.Recipe{Driver: "shell", Keep: time.Hour}))
+	a = w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Keep: time.Hour}))
 	w.do(a, "mkdir -p an/empty/tree")
 	kept, err := w.Delete(w.ctx, a)
 	require.NoError(t, err)
@@ -63,24 +63,24 @@ func TestEditPermissions(t *testing.T) {
 	t.Parallel()
 	const flag = "--permission-mode acceptEdits"
 	for name, tc := range map[string]struct {
-		role   local.Role
-		recipe fleet.Recipe
-		want   bool
+		role        local.Role
+		agentConfig fleet.AgentConfig
+		want        bool
 	}{
-		"by recipe":                       {recipe: fleet.Recipe{Driver: "claude", Edits: true}, want: true},
-		"by recipe with a list":           {recipe: fleet.Recipe{Driver: "claude", Edits: true, Allow: []string{"Read"}}},
-		"by recipe without edits":         {recipe: fleet.Recipe{Driver: "claude"}},
-		"in a project":                    {recipe: fleet.Recipe{Edits: true}, want: true},
-		"in a project with tools":         {role: local.Role{Tools: []string{"Read"}}, recipe: fleet.Recipe{Edits: true}},
-		"in a project with allowed tools": {role: local.Role{AllowedTools: []string{"Read"}}, recipe: fleet.Recipe{Edits: true}},
-		"in a project with a mode":        {role: local.Role{PermissionMode: "plan"}, recipe: fleet.Recipe{Edits: true}},
-		"in a project, as an agent of it": {recipe: fleet.Recipe{Reports: true}},
+		"by configuration":                {agentConfig: fleet.AgentConfig{Driver: "claude", Edits: true}, want: true},
+		"by configuration with a list":    {agentConfig: fleet.AgentConfig{Driver: "claude", Edits: true, Allow: []string{"Read"}}},
+		"by configuration without edits":  {agentConfig: fleet.AgentConfig{Driver: "claude"}},
+		"in a project":                    {agentConfig: fleet.AgentConfig{Edits: true}, want: true},
+		"in a project with tools":         {role: local.Role{Tools: []string{"Read"}}, agentConfig: fleet.AgentConfig{Edits: true}},
+		"in a project with allowed tools": {role: local.Role{AllowedTools: []string{"Read"}}, agentConfig: fleet.AgentConfig{Edits: true}},
+		"in a project with a mode":        {role: local.Role{PermissionMode: "plan"}, agentConfig: fleet.AgentConfig{Edits: true}},
+		"in a project, as an agent of it": {agentConfig: fleet.AgentConfig{Reports: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newClaudeWorld(t, tc.role)
-			a := recipeAgent(tc.recipe)
-			if tc.recipe.Driver == "" {
+			a := configuredAgent(tc.agentConfig)
+			if tc.agentConfig.Driver == "" {
 				a.Project, a.Role = "claude", "coder"
 			}
 			w.provision(a)

@@ -100,7 +100,7 @@ func (b *Place) job(p project, a fleet.Agent) (driver.Job, error) {
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
 			Permissions: role.Permissions,
-			Sealed:      hasRecipe(a), Alone: hasRecipe(a) && a.Recipe.SystemOnly,
+			Sealed:      hasConfig(a), Alone: hasConfig(a) && a.Config.SystemOnly,
 		},
 	}, nil
 }

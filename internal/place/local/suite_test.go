@@ -41,7 +41,7 @@ func TestSuite(t *testing.T) {
 		Project:    "shell",
 		Repository: "repository",
 		Role:       "operator",
-		Recipe:     &fleet.Recipe{Driver: "shell"},
+		Config:     &fleet.AgentConfig{Driver: "shell"},
 		Forget:     talker.Forget,
 		Checks: placetest.Checks{
 			Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made",

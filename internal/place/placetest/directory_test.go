@@ -53,7 +53,7 @@ func (d *directory) path(a fleet.Agent, name ...string) string {
 
 // Provision implements fleet.Place. Each step can be taken again, and the record is the last.
 func (d *directory) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
-	if a.Project != "scripts" || a.Recipe != nil {
+	if a.Project != "scripts" || a.Config != nil {
 		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "project %q not found: there is scripts", a.Project)
 	}
 	w := fleet.Workspace{

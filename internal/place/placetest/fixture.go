@@ -56,8 +56,8 @@ func (x *fixture) agentOf(project, role, spec string) fleet.Agent {
 		UID: uid, Name: "t-" + uid[:8], Owner: x.h.Owner, Project: project, Role: role,
 		Spec: spec, State: fleet.StatePending, Desired: fleet.DesiredRunning,
 	}
-	if x.h.OfRecipe != nil {
-		a.Project, a.Role, a.Recipe = "", "", x.h.OfRecipe
+	if x.h.AgentConfig != nil {
+		a.Project, a.Role, a.Config = "", "", x.h.AgentConfig
 	}
 	x.own(a)
 	return a

@@ -40,9 +40,9 @@ type Harness struct {
 
 	Prompts Prompts
 
-	// Recipe is for an agent without a project that does what Prompts.Says asks. Nil if the place does not support
-	// recipes.
-	Recipe *fleet.Recipe
+	// AgentConfig is for an agent without a project that does what Prompts.Says asks. Nil if the place does not support
+	// configurations.
+	Config *fleet.AgentConfig
 
 	// NoResume says that Follow always starts at the beginning of the run.
 	NoResume bool
@@ -51,8 +51,8 @@ type Harness struct {
 	// is not started again.
 	RunsEndAtClose bool
 
-	// OfRecipe is the recipe of all agents, instead of Project and Role; nil: they have none.
-	OfRecipe *fleet.Recipe
+	// AgentConfig is the configuration of all agents, instead of Project and Role; nil: they have none.
+	AgentConfig *fleet.AgentConfig
 
 	// Forget deletes all conversations of Prompts.Talks, as if the workspace's home was recreated.
 	Forget func(t *testing.T)
@@ -217,8 +217,8 @@ var cases = []struct {
 	{"a check is stopped with its agent", checkStoppedWithAgent},
 	{"a second backend takes over a check", checkTakeOver},
 	{"bundle", bundle},
-	{"an agent by its recipe", recipe},
-	{"a recipe with an unknown driver", recipeUnknownDriver},
+	{"an agent by its configuration", agentConfig},
+	{"a configuration with an unknown driver", configUnknownDriver},
 	{"calls that are cut off at the start", canceled},
 	{"calls that are cut off half-way", cutOff},
 	{"close leaves workspaces and runs", closeKeepsWorld},

@@ -136,7 +136,7 @@ func provisionMany(x *fixture) {
 
 func provisionUnknownProject(x *fixture) {
 	a := x.agent()
-	a.Project, a.Recipe = "no-such-project", nil
+	a.Project, a.Config = "no-such-project", nil
 	_, err := x.b.Provision(x.ctx, a)
 	x.reason(err, fleet.ReasonProvisioningFailed)
 	x.Empty(x.listed(a))

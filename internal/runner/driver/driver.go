@@ -188,7 +188,7 @@ func standingInstructions(j Job) string {
 	if p := strings.TrimSpace(j.Role.Prompt); p != "" {
 		parts = append(parts, p)
 	}
-	if s := strings.TrimSpace(j.Spec); s != "" && s != strings.TrimSpace(j.Role.Prompt) { // a recipe may have the same text for both
+	if s := strings.TrimSpace(j.Spec); s != "" && s != strings.TrimSpace(j.Role.Prompt) { // an agent's configuration may have the same text for both
 		parts = append(parts, fmt.Sprintf("You are the agent %q. What you are there for:\n\n%s", j.Agent, s))
 	}
 	return strings.Join(parts, "\n\n")

@@ -43,7 +43,7 @@ type place struct {
 
 func (p *place) Connect(a fleet.Agent) fleet.Runner { return p.client.Connect(a) }
 
-// Traits removes recipes, which are not supported over the network.
+// Traits removes drivers, which are not supported over the network.
 func (p *place) Traits() fleet.Traits {
 	t := p.Place.Traits()
 	t.Drivers, t.TakesReport = nil, false

@@ -84,7 +84,7 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 	if err == nil {
 		err = t.exec(insertAgent, append(args, a.UID)...)
 	}
-	if err == nil && a.Recipe != nil {
+	if err == nil && a.Config != nil {
 		err = t.insertRecipe(a)
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 }
 
 func (t *tx) insertRecipe(a *fleet.Agent) error {
-	b, err := json.Marshal(a.Recipe)
+	b, err := json.Marshal(a.Config)
 	if err == nil {
 		err = t.exec(insertRecipe, a.UID, string(b))
 	}
@@ -175,5 +175,5 @@ func scanAgentInto(row scanner, a *fleet.Agent) error {
 	if recipe == nil {
 		return nil
 	}
-	return json.Unmarshal(recipe, &a.Recipe)
+	return json.Unmarshal(recipe, &a.Config)
 }

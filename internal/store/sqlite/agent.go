@@ -15,7 +15,7 @@ const (
 		refused, refused_field, conversed`
 	selectAgents = `SELECT uid, ` + agentColumns + `, revision, recipe FROM agents LEFT JOIN recipes ON agent_uid = uid `
 	byName       = ` ORDER BY name_key, owner`
-	insertRecipe = `INSERT INTO recipes (agent_uid, recipe) VALUES (?, ?)`
+	insertConfig = `INSERT INTO recipes (agent_uid, recipe) VALUES (?, ?)`
 )
 
 var (
@@ -55,8 +55,8 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 	if err == nil {
 		_, err = t.exec(insertAgent, append(args, a.UID)...)
 	}
-	if err == nil && a.Recipe != nil {
-		err = t.insertRecipe(a)
+	if err == nil && a.Config != nil {
+		err = t.insertConfig(a)
 	}
 	if err != nil {
 		return t.failed(agentError("add", a, err))
@@ -65,15 +65,15 @@ func (t *tx) InsertAgent(a *fleet.Agent) error {
 	return nil
 }
 
-func (t *tx) insertRecipe(a *fleet.Agent) error {
-	b, err := json.Marshal(a.Recipe)
+func (t *tx) insertConfig(a *fleet.Agent) error {
+	b, err := json.Marshal(a.Config)
 	if err == nil {
-		_, err = t.exec(insertRecipe, a.UID, string(b))
+		_, err = t.exec(insertConfig, a.UID, string(b))
 	}
 	return err
 }
 
-// UpdateAgent does not write the recipe, which never changes.
+// UpdateAgent does not write the configuration, which never changes.
 func (t *tx) UpdateAgent(a *fleet.Agent) error {
 	args, err := agentArgs(a)
 	if err != nil {
@@ -123,13 +123,13 @@ func scanAgent(row scanner) (*fleet.Agent, error) {
 func scanAgentInto(row scanner, a *fleet.Agent) error {
 	var (
 		nameKey                       sql.RawBytes
-		metadata, recipe              sql.RawBytes
+		metadata, agentConfig         sql.RawBytes
 		retry, created, updated, gone sql.NullInt64
 	)
 	err := row.Scan(&a.UID, &a.Name, &nameKey, &a.Owner, &a.Project, &a.Role, &a.Spec, &a.WorkspaceID, &a.Location,
 		&metadata, (*string)(&a.State), &a.StateReason, (*string)(&a.Desired), &a.Restart, &a.Restarted, &a.Attempts, &retry,
 		&created, &updated, &gone, (*string)(&a.Toolset), &a.Place, &a.OneTask,
-		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, &a.Revision, &recipe)
+		(*string)(&a.Refused), &a.RefusedField, &a.Conversed, &a.Revision, &agentConfig)
 	if err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func scanAgentInto(row scanner, a *fleet.Agent) error {
 			return err
 		}
 	}
-	if recipe == nil {
+	if agentConfig == nil {
 		return nil
 	}
-	return json.Unmarshal(recipe, &a.Recipe)
+	return json.Unmarshal(agentConfig, &a.Config)
 }

@@ -13,7 +13,7 @@ import (
 func Fill(t *testing.T, s fleet.Store) {
 	t.Helper()
 	a, gone := newAgent("u1", "papi", "alice"), newAgent("u2", "Sony", "bob")
-	gone.State, gone.DeletedAt, gone.Recipe, gone.Metadata = fleet.StateDeleted, noon, nil, nil
+	gone.State, gone.DeletedAt, gone.Config, gone.Metadata = fleet.StateDeleted, noon, nil, nil
 	task, ended := newTask("t1", a), fullTask("t0", a)
 	task.Description = "Build \x00\xff " + string(make([]byte, 5000))
 	session := newSession("s1", "alice", "key")

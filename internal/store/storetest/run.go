@@ -88,7 +88,7 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 		UID: uid, Name: name, Owner: owner, Project: "Setup", Role: "coder", Spec: "do good\nwork", WorkspaceID: "ws-" + uid,
 		Location: "/work/" + name, Metadata: map[string]string{"pr": "https://example.com/1", "empty": ""},
 		Toolset: fleet.ToolsetSubagents, Place: "local", OneTask: true, Conversed: true,
-		Recipe: &fleet.Recipe{
+		Config: &fleet.AgentConfig{
 			Driver: "claude", System: "Be good.", Allow: []string{}, Reports: true,
 			MCPServers: []fleet.MCPServer{{Name: "search", Command: "npx", Env: map[string]string{"KEY": "${KEY}"}}},
 		},

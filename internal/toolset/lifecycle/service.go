@@ -94,7 +94,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	id := s.core.NewID()
 	v, err := s.core.Launch(ctx, service.LaunchRequest{
 		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Place: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
-		UID: id, Spec: systemPrompt(id, contract), Recipe: cfg.recipe(id, contract), OneTask: true, Prompt: contract,
+		UID: id, Spec: systemPrompt(id, contract), Config: cfg.agentConfig(id, contract), OneTask: true, Prompt: contract,
 		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role}, Also: s.admit,
 	})
 	if err != nil {
@@ -130,9 +130,9 @@ func (c Config) with(project, role string) (Config, error) {
 	return c, nil
 }
 
-// recipe returns the recipe of the agent.
-func (c Config) recipe(id, contract string) *fleet.Recipe {
-	r := &fleet.Recipe{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
+// agentConfig returns the configuration of the agent.
+func (c Config) agentConfig(id, contract string) *fleet.AgentConfig {
+	r := &fleet.AgentConfig{Driver: c.Driver, Reports: true, Edits: c.Allow == nil, Keep: max(c.Keep, 0)}
 	if c.Driver == "" {
 		return r // the project defines the agent, which gets the system prompt as its spec
 	}

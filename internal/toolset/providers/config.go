@@ -38,7 +38,7 @@ type Config struct {
 	Logger *slog.Logger        // nil means no log
 }
 
-// These are the drivers of the places that run models and programs, as recipes name them.
+// These are the drivers of the places that run models and programs, as configurations name them.
 const (
 	DriverModel   = "cagent"
 	DriverClaude  = "claude"

@@ -157,7 +157,7 @@ func TestAllow(t *testing.T) {
 	} {
 		h := newHarness(t, func(cfg *providers.Config) { cfg.Agents = append(cfg.Agents, c.entries...) })
 		require.Empty(t, h.execute(providers.ExecuteRequest{Agent: "claude-code", Prompt: "p"}).Error, name)
-		require.Equal(t, c.allow, h.recipe().Allow, name)
+		require.Equal(t, c.allow, h.agentConfig().Allow, name)
 		list, err := h.List(h.as("alice"), "", false)
 		require.NoError(t, err)
 		var has []string

@@ -127,9 +127,9 @@ func intOf(config map[string]any, key string) *int64 {
 	return nil
 }
 
-// recipeOf returns the recipe of a request's agent.
-func (s *Service) recipeOf(who fleet.Principal, p *Provider, key string, config map[string]any, tools []fleet.Tool) (*fleet.Recipe, error) {
-	r := &fleet.Recipe{Name: p.Name}
+// agentConfig returns the configuration of a request's agent.
+func (s *Service) agentConfig(who fleet.Principal, p *Provider, key string, config map[string]any, tools []fleet.Tool) (*fleet.AgentConfig, error) {
+	r := &fleet.AgentConfig{Name: p.Name}
 	r.System, r.SystemOnly = config["system"].(string)
 	if p.Kind == KindCLI {
 		r.Driver, r.Command, r.PassEnv, r.Model = p.Driver, p.Command, p.Keys, modelOf(p, config)

@@ -80,7 +80,7 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 		return nil, err
 	}
 	a.Warnings = append(a.Warnings, warnings...)
-	recipe, err := s.recipeOf(who, p, key, config, tools)
+	agentConfig, err := s.agentConfig(who, p, key, config, tools)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Answer, error
 	}
 	defer leave()
 	return s.execute(ctx, p, a, service.LaunchRequest{
-		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Recipe: recipe, Name: p.Name,
+		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Config: agentConfig, Name: p.Name,
 		OneTask: true, Prompt: prompt, Timeout: timeout, RequestID: r.RequestID,
 	}, timeout)
 }
@@ -127,8 +127,8 @@ func (p *Provider) lacks(wanted []string) (warnings []string) {
 
 // execute launches the agent, waits for its task, and returns the answer.
 func (s *Service) execute(ctx context.Context, p *Provider, a *Answer, r service.LaunchRequest, timeout time.Duration) (*Answer, error) {
-	if _, ok := s.core.PlaceWith(r.Recipe.Driver); !ok {
-		a.Error = fmt.Sprintf("The agent %q cannot run here: no place of this server has the driver %q", p.Name, r.Recipe.Driver)
+	if _, ok := s.core.PlaceWith(r.Config.Driver); !ok {
+		a.Error = fmt.Sprintf("The agent %q cannot run here: no place of this server has the driver %q", p.Name, r.Config.Driver)
 		return a, nil
 	}
 	begun := time.Now()

@@ -38,7 +38,7 @@ func TestExecute(t *testing.T) {
 
 	a = h.execute(providers.ExecuteRequest{Agent: "Claude-Code", Prompt: "hello"})
 	require.Equal(t, "Handled: hello", a.Content)
-	require.Equal(t, "claude", h.recipe().Driver)
+	require.Equal(t, "claude", h.agentConfig().Driver)
 
 	a = h.execute(providers.ExecuteRequest{Agent: "ollama", Prompt: "--help"})
 	require.Equal(t, "Handled: --help", a.Content)
@@ -178,14 +178,14 @@ func TestPrompt(t *testing.T) {
 		}}))
 }
 
-// TestDocument checks a model's recipe: the endpoint, the name of the key's variable, and that the key itself is
+// TestDocument checks a model's configuration: the endpoint, the name of the key's variable, and that the key itself is
 // missing.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	document := func(agent string, config map[string]any) (*fleet.Recipe, map[string]any) {
+	document := func(agent string, config map[string]any) (*fleet.AgentConfig, map[string]any) {
 		require.Empty(t, h.execute(providers.ExecuteRequest{Agent: agent, Prompt: "p", Config: config}).Error)
-		r := h.recipe()
+		r := h.agentConfig()
 		var d map[string]any
 		require.NoError(t, yaml.Unmarshal([]byte(r.Document), &d), "it is YAML")
 		var same map[string]any
@@ -230,8 +230,8 @@ func TestDocument(t *testing.T) {
 	}, d["models"].(map[string]any)["model"])
 
 	h.execute(providers.ExecuteRequest{Agent: "mycli", Prompt: "p", Config: map[string]any{"model": "big", "system": "be brief"}})
-	r = h.recipe()
-	require.Equal(t, &fleet.Recipe{
+	r = h.agentConfig()
+	require.Equal(t, &fleet.AgentConfig{
 		Name: "mycli", Driver: "command", Command: []string{"mycli", "--model", "{{.Model}}"}, Model: "big", System: "be brief", PassEnv: []string{"CUSTOM_KEY"},
 	}, r)
 }
@@ -338,8 +338,8 @@ func TestLimits(t *testing.T) {
 	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 }
 
-// TestTroubleInside uses a failing core. The call fails with an error that does not reveal the cause.
-func TestTroubleInside(t *testing.T) {
+// TestInternalFailure uses a failing core. The call fails with an error that does not reveal the cause.
+func TestInternalFailure(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.models.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "no room for it"))

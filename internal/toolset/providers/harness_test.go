@@ -39,9 +39,9 @@ type harness struct {
 	outside *outside
 	log     *lockedBuffer
 
-	mu      sync.Mutex
-	recipes []*fleet.Recipe // of the agents that were made
-	env     map[string]string
+	mu           sync.Mutex
+	agentConfigs []*fleet.AgentConfig // of the agents that were made
+	env          map[string]string
 }
 
 type lockedBuffer struct {
@@ -73,7 +73,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		if c.Method == fake.Provision {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.recipes = append(h.recipes, c.Agent.Recipe)
+			h.agentConfigs = append(h.agentConfigs, c.Agent.Config)
 		}
 		return nil
 	}
@@ -120,13 +120,13 @@ func (h *harness) setenv(name, value string) {
 	h.env[name] = value
 }
 
-// recipe returns the recipe of the last agent that was made.
-func (h *harness) recipe() *fleet.Recipe {
+// configuration returns the configuration of the last agent that was made.
+func (h *harness) agentConfig() *fleet.AgentConfig {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	require.NotEmpty(h.t, h.recipes)
-	return h.recipes[len(h.recipes)-1]
+	require.NotEmpty(h.t, h.agentConfigs)
+	return h.agentConfigs[len(h.agentConfigs)-1]
 }
 
 func (h *harness) as(name string) context.Context {

@@ -221,8 +221,8 @@ func TestModels(t *testing.T) {
 	require.Equal(t, "stub-other", asked[0].Model)
 }
 
-// TestModelTrouble uses models that refuse, break off, hang and never end.
-func TestModelTrouble(t *testing.T) {
+// TestModelFailure uses models that refuse, break off, hang and never end.
+func TestModelFailure(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
 	r.model.Answer(func(model.Request) model.Step {

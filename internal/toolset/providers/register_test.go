@@ -35,7 +35,7 @@ func (h *harness) tools(by, agent string) map[string]string {
 	a, err := h.Execute(h.as(by), providers.ExecuteRequest{Agent: agent, Prompt: "p"})
 	require.NoError(h.t, err)
 	require.Empty(h.t, a.Error)
-	r := h.recipe()
+	r := h.agentConfig()
 	out := map[string]string{}
 	for i, t := range r.Tools {
 		out[t.Name] = t.Description
@@ -63,14 +63,14 @@ func TestRegister(t *testing.T) {
 	h.register("root", "program", "custom", `{"description": "Runs a server", "mcp": {"server": {"name": "srv", "command": "srv", "args": ["--x"], "env": {"MODE": "fast"}}}}`)
 
 	require.Equal(t, map[string]string{"calculate": "Adds numbers", "look-up": "Looks something up", "run_it": "Runs"}, h.tools("root", "claude"))
-	tools := h.recipe().Tools
+	tools := h.agentConfig().Tools
 	require.Equal(t, "PUT", tools[0].HTTP.Method)
 	require.JSONEq(t, `{"type":"object","properties":{"a":{"type":"number"}},"required":["a"]}`, string(tools[0].Parameters))
 	require.Equal(t, "Bearer ${WEATHER_TOKEN}", tools[0].HTTP.Headers["Authorization"], "a secret is named, not held")
 	require.Equal(t, &fleet.MCPTool{Tool: "search", Server: fleet.MCPServer{Name: "look-up", URL: "http://127.0.0.1:9000/mcp", Headers: map[string]string{"X-Api-Key": "${NOT_SET}"}}}, tools[1].MCP)
 	require.JSONEq(t, `{"type":"object","properties":{}}`, string(tools[2].Parameters))
 	require.Equal(t, map[string]string{"calculate": "Adds numbers", "run_it": "Runs", "program": "Runs a server"}, h.tools("root", "custom"))
-	require.Equal(t, "srv", h.recipe().Tools[2].MCP.Server.Name)
+	require.Equal(t, "srv", h.agentConfig().Tools[2].MCP.Server.Name)
 	require.Empty(t, h.tools("root", "claude-code"))
 	require.Empty(t, h.tools("alice", "claude"), "another principal's tools are its own")
 }

@@ -140,12 +140,12 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var trouble []error
+	var errs []error
 	for _, x := range idle {
-		trouble = append(trouble, s.close(ctx, x, s.idleReason()))
+		errs = append(errs, s.close(ctx, x, s.idleReason()))
 	}
 	for _, v := range left {
-		trouble = append(trouble, s.core.Remove(fleet.WithPrincipal(ctx, fleet.Principal{Name: v.Owner}), v.UID))
+		errs = append(errs, s.core.Remove(fleet.WithPrincipal(ctx, fleet.Principal{Name: v.Owner}), v.UID))
 	}
-	return errors.Join(trouble...)
+	return errors.Join(errs...)
 }

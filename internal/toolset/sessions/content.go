@@ -81,8 +81,8 @@ func (s *Service) speaker(ctx context.Context, t *fleet.Task) (name string, err 
 	name = t.AgentName
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		a, err := tx.Agent(t.AgentUID)
-		if a != nil && a.Recipe != nil && a.Recipe.Name != "" {
-			name = a.Recipe.Name
+		if a != nil && a.Config != nil && a.Config.Name != "" {
+			name = a.Config.Name
 		}
 		return err
 	})

@@ -77,9 +77,9 @@ func (s *Service) hosted() error {
 
 // launch returns the request for an agent of the definition.
 func (s *Service) launch(method string, d *Definition, name string, p Place) (service.LaunchRequest, error) {
-	r := &fleet.Recipe{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == SourceStore}
+	r := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, Foreign: d.Source == SourceStore}
 	project, err := s.apply(r, p)
-	return service.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Recipe: r, Project: project, Name: name}, err
+	return service.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Config: r, Project: project, Name: name}, err
 }
 
 // body returns what a request id identifies. A place counts if it is given.

@@ -15,8 +15,8 @@ type Place struct {
 	Directory string // on this machine
 }
 
-// apply sets the place in the recipe and returns the project.
-func (s *Service) apply(r *fleet.Recipe, p Place) (project string, err error) {
+// apply sets the place in the configuration and returns the project.
+func (s *Service) apply(r *fleet.AgentConfig, p Place) (project string, err error) {
 	switch {
 	case p.Project != "" && p.Directory != "":
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", "both project and directory are given: leave one out")

@@ -38,7 +38,7 @@ func look(tx fleet.ReadTx, x *fleet.Session) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a != nil && Source(x.Source) != SourceFleet && a.Recipe != nil && (a.Project != "" || a.Recipe.Dir != "") {
+	if a != nil && Source(x.Source) != SourceFleet && a.Config != nil && (a.Project != "" || a.Config.Dir != "") {
 		info.Project, info.Directory = a.Project, a.Location
 	}
 	if !x.ClosedAt.IsZero() {

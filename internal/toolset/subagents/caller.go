@@ -33,8 +33,8 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 		return caller{}, err
 	}
 	c := caller{agent: true, uid: p.AgentUID, owner: fleet.Principal{Name: p.Name, Kind: fleet.AgentKind}}
-	if a.Recipe != nil && a.Recipe.Name != "" {
-		c.name, c.calls, c.depth = a.Recipe.Name, a.Recipe.Calls, a.Recipe.Depth+1
+	if a.Config != nil && a.Config.Name != "" {
+		c.name, c.calls, c.depth = a.Config.Name, a.Config.Calls, a.Config.Depth+1
 	}
 	return c, nil
 }

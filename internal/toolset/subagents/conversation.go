@@ -27,7 +27,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 		if old != nil {
 			return r.repeatedIn(ctx, old, prompt)
 		}
-		task, err := r.say(ctx, prompt)
+		task, err := r.nextTurn(ctx, prompt)
 		switch {
 		case err == nil:
 			return r.answer(ctx, task, prompt)
@@ -76,8 +76,8 @@ func (r *run) othersTurn(ctx context.Context, busy error) error {
 	return err
 }
 
-// say gives the agent of the conversation its next task. It replaces a conversation that cannot continue by a new one.
-func (r *run) say(ctx context.Context, prompt string) (*fleet.Task, error) {
+// nextTurn gives the agent of the conversation its next task. It replaces a conversation that cannot continue by a new one.
+func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) {
 	session, agent, err := r.find(ctx)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (r *run) say(ctx context.Context, prompt string) (*fleet.Task, error) {
 		return r.open(ctx, prompt)
 	}
 	r.result.SessionID = session.ID
-	told := r.told()
+	told := r.instructionsHash()
 	if session.Source != told {
 		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + r.d.instructions() + "\n\nYour task now:\n\n" + prompt
 		if len(prompt) > fleet.MaxText {
@@ -134,32 +134,32 @@ func (r *run) stale(a *fleet.Agent, want service.LaunchRequest) string {
 	switch {
 	case a == nil || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted:
 		return "its agent is gone"
-	case a.Place != want.Place || a.Project != want.Project && want.Recipe == nil || !same(a.Recipe, want.Recipe):
+	case a.Place != want.Place || a.Project != want.Project && want.Config == nil || !same(a.Config, want.Config):
 		return "its definition has changed"
 	case a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		return "its agent could not be made"
-	case want.Recipe != nil && a.State != fleet.StateRunning && !a.State.Moving():
+	case want.Config != nil && a.State != fleet.StateRunning && !a.State.Moving():
 		return "its agent does not work any more"
 	}
 	return ""
 }
 
-// same reports whether both recipes make the same agent, apart from its prompt.
-func same(a, b *fleet.Recipe) bool {
+// same reports whether both configurations make the same agent, apart from its prompt.
+func same(a, b *fleet.AgentConfig) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	plain := func(r fleet.Recipe) (v any) {
+	plain := func(r fleet.AgentConfig) (v any) {
 		r.System = ""
-		text, _ := json.Marshal(r) // a recipe is stored as JSON
+		text, _ := json.Marshal(r) // an agent's configuration is stored as JSON
 		_ = json.Unmarshal(text, &v)
 		return v
 	}
 	return reflect.DeepEqual(plain(*a), plain(*b))
 }
 
-// told returns a hash of the agent's prompt.
-func (r *run) told() string {
+// instructionsHash returns a hash of the agent's prompt.
+func (r *run) instructionsHash() string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(r.d.instructions()))
 	return fmt.Sprintf("%s/%s %016x", r.d.Name, agentFile, h.Sum64())
@@ -173,7 +173,7 @@ func (r *run) open(ctx context.Context, prompt string) (*fleet.Task, error) {
 	now := r.cfg.Now().UTC()
 	session := fleet.Session{
 		ID: r.result.SessionID, Toolset: fleet.ToolsetSubagents, Owner: r.caller.owner.Name, Name: r.d.Name, Key: r.conversation(),
-		Agent: r.d.Name, Source: r.told(), CreatedAt: now, UsedAt: now, Messages: 1,
+		Agent: r.d.Name, Source: r.instructionsHash(), CreatedAt: now, UsedAt: now, Messages: 1,
 	}
 	l.Prompt = prompt
 	l.Also = func(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {

@@ -43,7 +43,7 @@ type Definition struct {
 	Command     []string
 	Model       string
 	Allow, Deny []string // a nil Allow leaves it to the driver
-	Ask         []string // tools it has that people are asked about, see fleet.Recipe; nil: nobody is asked
+	Ask         []string // tools it has that people are asked about, see fleet.AgentConfig; nil: nobody is asked
 	MCPServers  []fleet.MCPServer
 	PassEnv     []string
 
@@ -56,13 +56,13 @@ type Definition struct {
 	Warnings []string // for the author: what in the file has no effect
 }
 
-// recipe returns the recipe of the definition's agent at the given depth below a caller that is not an agent. An agent
+// agentConfig returns the configuration of the definition's agent at the given depth below a caller that is not an agent. An agent
 // that is too deep to run others is not told that it could.
-func (d *Definition) recipe(depth, maxDepth int) *fleet.Recipe {
+func (d *Definition) agentConfig(depth, maxDepth int) *fleet.AgentConfig {
 	if d.RunsIn != inLocal {
 		return nil // the project of its workspace defines the agent
 	}
-	r := &fleet.Recipe{
+	r := &fleet.AgentConfig{
 		Name: d.Name, Driver: d.Driver, Command: d.Command, Model: d.Model, System: d.instructions(), SystemOnly: true,
 		Allow: d.Allow, Deny: d.Deny, Ask: d.Ask, MCPServers: d.MCPServers, PassEnv: d.PassEnv, Depth: depth,
 	}

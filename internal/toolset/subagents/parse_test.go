@@ -66,7 +66,7 @@ output_schema: {type: object}
 	d, err = parse(directorySource("a"), []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, someDrivers)
 	require.NoError(t, err)
 	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "coder", Remembers: true, Project: "Setup", Role: "Coder", OutputFormat: "text", System: "Do it."}, d)
-	require.Nil(t, d.recipe(0, 3))
+	require.Nil(t, d.agentConfig(0, 3))
 	for _, front := range []string{"driver: codex", "driver: opencode\npermissions: {allow: [Bash(ls *)], deny: [WebFetch]}", "container: local", "driver: command\ncommand: [cat]", "output_format: json"} {
 		_, err := parse(directorySource("a"), []byte("---\n"+front+"\n---\n"), nil, someDrivers)
 		require.NoError(t, err, front)
@@ -198,7 +198,7 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, "a", d.Name)
 		require.Contains(t, []string{"text", "json"}, d.OutputFormat)
 		if d.RunsIn == inLocal {
-			require.NotNil(t, d.recipe(0, 3))
+			require.NotNil(t, d.agentConfig(0, 3))
 			require.NotEqual(t, "shell", d.Driver)
 		}
 		_ = d.missing(func(string) (string, bool) { return "", false })

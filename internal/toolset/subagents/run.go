@@ -66,7 +66,7 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	if d.Session {
 		err = run.inConversation(ctx, prompt)
 	} else {
-		err = run.alone(ctx, prompt)
+		err = run.runAlone(ctx, prompt)
 	}
 	if err != nil {
 		return nil, err
@@ -178,17 +178,17 @@ type run struct {
 func (r *run) launch() service.LaunchRequest {
 	l := service.LaunchRequest{
 		Method: method, Toolset: fleet.ToolsetSubagents, Place: r.backend(r.d), Name: r.d.Name,
-		Recipe: r.d.recipe(r.caller.depth, r.cfg.MaxDepth), Timeout: r.d.Timeout,
+		Config: r.d.agentConfig(r.caller.depth, r.cfg.MaxDepth), Timeout: r.d.Timeout,
 	}
-	if l.Recipe == nil {
+	if l.Config == nil {
 		l.Project, l.Role, l.Spec = r.d.Project, r.d.Role, r.d.instructions()
 		l.Timeout += r.cfg.StartWait
 	}
 	return l
 }
 
-// alone runs the call on an agent made for it.
-func (r *run) alone(ctx context.Context, prompt string) error {
+// runAlone runs the call on an agent made for it.
+func (r *run) runAlone(ctx context.Context, prompt string) error {
 	if old, err := r.before(ctx); err != nil {
 		return err
 	} else if old != nil {
@@ -199,7 +199,7 @@ func (r *run) alone(ctx context.Context, prompt string) error {
 	l.Prompt, l.Also = prompt, r.remember
 	v, err := r.fleet.Launch(ctx, l)
 	if errors.Is(err, errRepeated) {
-		return r.alone(ctx, prompt) // a concurrent equal request was faster
+		return r.runAlone(ctx, prompt) // a concurrent equal request was faster
 	}
 	if err != nil {
 		return err
@@ -254,7 +254,7 @@ func (r *run) ready(ctx context.Context, task *fleet.Task) error {
 				err = ctx.Err()
 			}
 		}
-		r.halt(ctx, task.ID)
+		r.stopAndWait(ctx, task.ID)
 		return err
 	}
 }
@@ -383,7 +383,7 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 	if within.Err() == nil {
 		return t, err
 	}
-	r.halt(ctx, taskID)
+	r.stopAndWait(ctx, taskID)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -391,8 +391,8 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 		With("agent_name", r.d.Name).With("task_id", taskID)
 }
 
-// halt stops the task and waits until it has ended, even if ctx is done.
-func (r *run) halt(ctx context.Context, taskID string) {
+// stopAndWait stops the task and waits until it has ended, even if ctx is done.
+func (r *run) stopAndWait(ctx context.Context, taskID string) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
 	err := r.fleet.AskStopTask(late, taskID)

@@ -263,7 +263,7 @@ func TestSweep(t *testing.T) {
 	w := newWorld(t, func(c *subagents.Config) { c.SweepEvery = 50 * time.Millisecond })
 	w.define("s", "session: true", "Do it.")
 	kept := w.does("s", "say hello")
-	_, err := w.core.Launch(w.ctx(), service.LaunchRequest{Toolset: fleet.ToolsetSubagents, Place: "local", Name: "left", Recipe: &fleet.Recipe{Driver: "claude"}})
+	_, err := w.core.Launch(w.ctx(), service.LaunchRequest{Toolset: fleet.ToolsetSubagents, Place: "local", Name: "left", Config: &fleet.AgentConfig{Driver: "claude"}})
 	require.NoError(t, err)
 	require.Len(t, w.agents(), 2)
 	w.until(func() bool { return len(w.agents()) == 1 })

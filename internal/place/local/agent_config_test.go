@@ -17,9 +17,9 @@ import (
 	"fleet/internal/waittest"
 )
 
-// recipeAgent returns an agent with the recipe and no project.
-func recipeAgent(r fleet.Recipe) fleet.Agent {
-	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Recipe: &r}
+// configuredAgent returns an agent with the configuration and no project.
+func configuredAgent(r fleet.AgentConfig) fleet.Agent {
+	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Config: &r}
 }
 
 func (w *world) provision(a fleet.Agent) fleet.Agent {
@@ -30,11 +30,11 @@ func (w *world) provision(a fleet.Agent) fleet.Agent {
 	return a
 }
 
-func TestRecipe(t *testing.T) {
+func TestAgentConfig(t *testing.T) {
 	t.Parallel()
 	const secret = "brave-s3cret"
 	w := newClaudeWorld(t, local.Role{}, "BRAVE_API_KEY="+secret, "EXTRA=passed on", "NOT_NAMED=stays")
-	a := recipeAgent(fleet.Recipe{
+	a := configuredAgent(fleet.AgentConfig{
 		Driver: "claude", System: "You search the web.", SystemOnly: true, Model: "haiku",
 		Allow: []string{"Bash(curl:*)", "Bash(wget:*)", "Read"}, Deny: []string{"Bash(rm:*)"}, PassEnv: []string{"EXTRA"},
 		MCPServers: []fleet.MCPServer{
@@ -84,7 +84,7 @@ func TestRecipe(t *testing.T) {
 
 const claudeUsed = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION","usage":{"input_tokens":100,"cache_read_input_tokens":5,"cache_creation_input_tokens":7,"output_tokens":34}}`
 
-func TestRecipeTools(t *testing.T) {
+func TestAgentConfigTools(t *testing.T) {
 	t.Parallel()
 	servers := []fleet.MCPServer{{Name: "a", Command: "a"}, {Name: "b", Command: "b"}}
 	for _, tc := range []struct {
@@ -103,7 +103,7 @@ func TestRecipeTools(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := newClaudeWorld(t, local.Role{})
-			a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", Allow: tc.allow, MCPServers: servers}))
+			a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", Allow: tc.allow, MCPServers: servers}))
 			w.script("s-1", "", claudeDone)
 			r := newRun("go")
 			if tc.report {
@@ -130,29 +130,29 @@ func TestRecipeTools(t *testing.T) {
 	}
 }
 
-func TestRecipeIsRefused(t *testing.T) {
+func TestAgentConfigIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
 	for _, tc := range []struct {
-		want   string
-		recipe fleet.Recipe
+		want        string
+		agentConfig fleet.AgentConfig
 	}{
-		{`no driver "cagent": it has shell, claude, codex, acp, command, gemini`, fleet.Recipe{Driver: "cagent"}},
-		{`there is no project ""`, fleet.Recipe{Reports: true}},
-		{`needs the option command`, fleet.Recipe{Driver: "command"}},
-		{`is not a valid template`, fleet.Recipe{Driver: "command", Command: []string{"x", "{{.Nothing}}"}}},
-		{`cannot restrict tools or provide MCP servers`, fleet.Recipe{Driver: "shell", Allow: []string{}}},
-		{`cannot restrict tools or provide MCP servers`, fleet.Recipe{Driver: "shell", Deny: []string{"Bash"}}},
-		{`cannot enforce deny: Read(*.env)`, fleet.Recipe{Driver: "acp", Command: []string{"true"}, Deny: []string{"Bash", "Read(*.env)"}}},
-		{`cannot restrict tools or provide MCP servers`, fleet.Recipe{Driver: "command", Command: []string{"true"}, MCPServers: []fleet.MCPServer{{Name: "a"}}}},
-		{`cannot have the name "fleet"`, fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "fleet"}}}},
-		{`cannot have the name "a"`, fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a"}, {Name: "a"}}}},
-		{`"FLEET_TOKEN" is reserved for Fleet`, fleet.Recipe{Driver: "shell", PassEnv: []string{"FLEET_TOKEN"}}},
-		{`is not a directory on this machine`, fleet.Recipe{Driver: "shell", Dir: "relative"}},
-		{`is not a directory on this machine`, fleet.Recipe{Driver: "shell", Dir: "/nowhere/at/all"}},
-		{`was not found on the server's PATH`, fleet.Recipe{Driver: "command", Command: []string{"no-such-program"}}},
+		{`no driver "cagent": it has shell, claude, codex, acp, command, gemini`, fleet.AgentConfig{Driver: "cagent"}},
+		{`there is no project ""`, fleet.AgentConfig{Reports: true}},
+		{`needs the option command`, fleet.AgentConfig{Driver: "command"}},
+		{`is not a valid template`, fleet.AgentConfig{Driver: "command", Command: []string{"x", "{{.Nothing}}"}}},
+		{`cannot restrict tools or provide MCP servers`, fleet.AgentConfig{Driver: "shell", Allow: []string{}}},
+		{`cannot restrict tools or provide MCP servers`, fleet.AgentConfig{Driver: "shell", Deny: []string{"Bash"}}},
+		{`cannot enforce deny: Read(*.env)`, fleet.AgentConfig{Driver: "acp", Command: []string{"true"}, Deny: []string{"Bash", "Read(*.env)"}}},
+		{`cannot restrict tools or provide MCP servers`, fleet.AgentConfig{Driver: "command", Command: []string{"true"}, MCPServers: []fleet.MCPServer{{Name: "a"}}}},
+		{`cannot have the name "fleet"`, fleet.AgentConfig{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "fleet"}}}},
+		{`cannot have the name "a"`, fleet.AgentConfig{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a"}, {Name: "a"}}}},
+		{`"FLEET_TOKEN" is reserved for Fleet`, fleet.AgentConfig{Driver: "shell", PassEnv: []string{"FLEET_TOKEN"}}},
+		{`is not a directory on this machine`, fleet.AgentConfig{Driver: "shell", Dir: "relative"}},
+		{`is not a directory on this machine`, fleet.AgentConfig{Driver: "shell", Dir: "/nowhere/at/all"}},
+		{`was not found on the server's PATH`, fleet.AgentConfig{Driver: "command", Command: []string{"no-such-program"}}},
 	} {
-		_, err := w.Provision(w.ctx, recipeAgent(tc.recipe))
+		_, err := w.Provision(w.ctx, configuredAgent(tc.agentConfig))
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
 		require.Contains(t, fleet.PublicMessage(err), tc.want)
 	}
@@ -161,14 +161,14 @@ func TestRecipeIsRefused(t *testing.T) {
 	require.Empty(t, all, "nothing was made")
 }
 
-// TestRecipeVariables checks that a variable that is missing or forbidden is reported before anything starts.
-func TestRecipeVariables(t *testing.T) {
+// TestAgentConfigVariables checks that a variable that is missing or forbidden is reported before anything starts.
+func TestAgentConfigVariables(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
 	for text, want := range map[string]string{
 		"${MISSING}": "MISSING is not set", "${FLEET_TOKEN}": "FLEET_TOKEN is not set", "${": "is not followed by", "${A-b}": "is not followed by",
 	} {
-		a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a", Command: "a", Env: map[string]string{"KEY": text}}}}))
+		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a", Command: "a", Env: map[string]string{"KEY": text}}}}))
 		r := newRun("go")
 		err := w.Connect(a).Dispatch(w.ctx, r)
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err), "%v", err)
@@ -178,10 +178,10 @@ func TestRecipeVariables(t *testing.T) {
 	}
 }
 
-func TestRecipeConversation(t *testing.T) {
+func TestAgentConfigConversation(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
-	a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", System: "You review."}))
+	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", System: "You review."}))
 	w.script("s-1", "", claudeInit, claudeSays, claudeDone)
 	w.do(a, "one")
 	require.NotContains(t, w.argv(), "--resume")
@@ -190,18 +190,18 @@ func TestRecipeConversation(t *testing.T) {
 	require.Contains(t, strings.Join(w.argv(), " "), "--resume s-1 -- two")
 
 	// A text that is both the specification and the system prompt is passed once.
-	both := recipeAgent(fleet.Recipe{Driver: "claude", System: "You review."})
+	both := configuredAgent(fleet.AgentConfig{Driver: "claude", System: "You review."})
 	both.Spec = "You review."
 	w.do(w.provision(both), "three")
 	require.Contains(t, strings.Join(w.argv(), " "), "--append-system-prompt You review. --mcp-config")
 }
 
-func TestRecipeOfCommand(t *testing.T) {
+func TestAgentConfigOfCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	w := newWorld(t, nil)
 	report := &fleet.Report{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
-	a := w.provision(recipeAgent(fleet.Recipe{Driver: "shell", Dir: dir}))
+	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: dir}))
 	r := newRun(`pwd; echo "$FLEET_REPORT_URL"; stat -c %a "$FLEET_REPORT_TOKEN_FILE"; cat "$FLEET_REPORT_TOKEN_FILE"; env | grep -c t0ken || true`)
 	r.Report = report
 	require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
@@ -216,19 +216,19 @@ func TestRecipeOfCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.DirExists(t, dir, "a directory that is not its own stays")
 
-	cat := w.provision(recipeAgent(fleet.Recipe{Driver: "command", Command: []string{"cat"}, System: "You are a cat."}))
+	cat := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"cat"}, System: "You are a cat."}))
 	output, _ = w.do(cat, "Purr.")
 	require.Equal(t, "You are a cat.\n\nYour task now:\n\nPurr.", output, "what it is not told in arguments it reads")
-	echo := w.provision(recipeAgent(fleet.Recipe{Driver: "command", Command: []string{"printf", "%s|", "{{.Model}}", "{{.Prompt}}"}, Model: "m"}))
+	echo := w.provision(configuredAgent(fleet.AgentConfig{Driver: "command", Command: []string{"printf", "%s|", "{{.Model}}", "{{.Prompt}}"}, Model: "m"}))
 	output, _ = w.do(echo, "--Hi")
 	require.Equal(t, "m|--Hi|", output)
 }
 
-// TestReportingRecipe checks that a recipe that only reports keeps the settings of the project.
-func TestReportingRecipe(t *testing.T) {
+// TestReportingConfig checks that an agent's configuration that only reports keeps the settings of the project.
+func TestReportingConfig(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{Prompt: "You write code."})
-	a := recipeAgent(fleet.Recipe{Reports: true})
+	a := configuredAgent(fleet.AgentConfig{Reports: true})
 	a.Project, a.Role = "claude", "coder"
 	w.provision(a)
 	w.script("s-1", "", claudeDone)
@@ -242,15 +242,15 @@ func TestReportingRecipe(t *testing.T) {
 	require.Contains(t, w.file("mcp.json"), "t0ken")
 }
 
-// TestRecipeOfKnownCLI runs an agent CLI that the recipe only names.
-func TestRecipeOfKnownCLI(t *testing.T) {
+// TestAgentConfigOfKnownCLI runs an agent CLI that the configuration only names.
+func TestAgentConfigOfKnownCLI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "codex"), []byte(`#!/usr/bin/env bash
 printf '{"type":"item.completed","item":{"type":"agent_message","text":"%s"}}\n{"type":"turn.completed"}\n' "$*, $(cat)"
 `), 0o700))
 	w := newWorld(t, func(c *local.Config) { c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir} })
-	a := w.provision(recipeAgent(fleet.Recipe{Driver: "codex", Model: "o9"}))
+	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "codex", Model: "o9"}))
 	_, o := w.do(a, "go")
 	require.Regexp(t, "^exec --json --skip-git-repo-check --sandbox [a-z-]+ --model o9 -, go$", o.Summary)
 	require.Contains(t, w.Traits().DriverNames(), "codex")
@@ -277,7 +277,7 @@ func TestSoftInterrupt(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, grace time.Duration, stop string, report bool) (*claudeWorld, fleet.Agent, fleet.Run) {
 		w := newClaudeWorldWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = grace })
-		a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude"}))
+		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
 		w.script("s", "STOP="+stop+"\n"+asks)
 		r := newRun("go")
 		if report {
@@ -378,12 +378,12 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 }
 
-// TestRecipeQuestions checks that an agent whose recipe allows questions has the tools that need a permission, and a server
+// TestAgentConfigQuestions checks that an agent whose configuration allows questions has the tools that need a permission, and a server
 // for asking.
-func TestRecipeQuestions(t *testing.T) {
+func TestAgentConfigQuestions(t *testing.T) {
 	t.Parallel()
 	w := newClaudeWorld(t, local.Role{})
-	a := w.provision(recipeAgent(fleet.Recipe{Driver: "claude", Allow: []string{"Read"}, Ask: []string{"Bash(git *)", "Edit"}, Deny: []string{"Bash(rm *)"}, AskTimeout: waittest.Limit}))
+	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", Allow: []string{"Read"}, Ask: []string{"Bash(git *)", "Edit"}, Deny: []string{"Bash(rm *)"}, AskTimeout: waittest.Limit}))
 	w.script("s-1", "", claudeDone)
 	_, o := w.follow(a, w.start(a, "go"))
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -394,7 +394,7 @@ func TestRecipeQuestions(t *testing.T) {
 	require.Contains(t, w.file("environment"), "MCP_TOOL_TIMEOUT=120000\n")
 
 	for driver, want := range map[string]string{"shell": "does not ask for permissions", "command": "does not ask for permissions"} {
-		_, err := w.Provision(w.ctx, fleet.Agent{UID: "other", Name: "other", Recipe: &fleet.Recipe{Driver: driver, Command: []string{"true"}, Ask: []string{}}})
+		_, err := w.Provision(w.ctx, fleet.Agent{UID: "other", Name: "other", Config: &fleet.AgentConfig{Driver: driver, Command: []string{"true"}, Ask: []string{}}})
 		require.ErrorContains(t, err, want)
 	}
 }

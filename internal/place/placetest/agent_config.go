@@ -6,15 +6,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// recipe runs an agent without a project, from creation to deletion.
-func recipe(x *fixture) {
+// configuration runs an agent without a project, from creation to deletion.
+func agentConfig(x *fixture) {
 	drivers := x.b.Traits().DriverNames()
-	if x.h.Recipe == nil {
-		x.Empty(drivers, "a backend that takes recipes needs one in its harness")
-		x.Skip("the backend takes no recipes")
+	if x.h.Config == nil {
+		x.Empty(drivers, "a backend that takes agent configurations needs one in its harness")
+		x.Skip("the backend takes no agent configurations")
 	}
-	x.Contains(drivers, x.h.Recipe.Driver)
-	a := x.made(x.h.Recipe)
+	x.Contains(drivers, x.h.Config.Driver)
+	a := x.made(x.h.Config)
 	_, err := x.b.Provision(x.ctx, a)
 	x.NoError(err)
 	w := x.await(a, fleet.StateRunning)
@@ -33,23 +33,23 @@ func recipe(x *fixture) {
 	x.Empty(x.listed(a))
 }
 
-func recipeUnknownDriver(x *fixture) {
+func configUnknownDriver(x *fixture) {
 	drivers := x.b.Traits().DriverNames()
 	if len(drivers) == 0 {
-		x.Skip("the backend takes no recipes")
+		x.Skip("the backend takes no agent configurations")
 	}
 	for i, d := range drivers {
 		x.NotEmpty(d)
 		x.False(slices.Contains(drivers[:i], d), "the driver %q is there twice", d)
 	}
-	_, err := x.b.Provision(x.ctx, x.made(&fleet.Recipe{Driver: "no-such-driver"}))
+	_, err := x.b.Provision(x.ctx, x.made(&fleet.AgentConfig{Driver: "no-such-driver"}))
 	x.reason(err, fleet.ReasonProvisioningFailed)
 	x.Contains(fleet.PublicMessage(err), drivers[0], "it says which drivers there are")
 }
 
-// made returns an agent with the recipe and without a workspace.
-func (x *fixture) made(r *fleet.Recipe) fleet.Agent {
+// made returns an agent with the configuration and without a workspace.
+func (x *fixture) made(r *fleet.AgentConfig) fleet.Agent {
 	a := x.agent()
-	a.Toolset, a.Project, a.Role, a.Spec, a.Recipe = fleet.ToolsetSubagents, "", "", "", r
+	a.Toolset, a.Project, a.Role, a.Spec, a.Config = fleet.ToolsetSubagents, "", "", "", r
 	return a
 }

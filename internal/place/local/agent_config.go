@@ -22,8 +22,8 @@ var kinds = map[string]fleet.Driver{
 	"shell":   {Scripts: true},
 }
 
-// recipeDrivers returns the drivers that a recipe can name: the kinds, and the agent CLIs that Fleet knows.
-func recipeDrivers() []fleet.Driver {
+// configDrivers returns the drivers that an agent's configuration can name: the kinds, and the agent CLIs that Fleet knows.
+func configDrivers() []fleet.Driver {
 	var all []fleet.Driver
 	add := func(name, kind string) {
 		d := kinds[kind]
@@ -41,24 +41,24 @@ func recipeDrivers() []fleet.Driver {
 	return all
 }
 
-// hasRecipe reports whether the agent works by its recipe and not by its project.
-func hasRecipe(a fleet.Agent) bool { return a.Recipe != nil && a.Recipe.Driver != "" }
+// hasConfig reports whether the agent works by its configuration and not by its project.
+func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver != "" }
 
-// kind returns how the agent works, from its recipe or its project.
+// kind returns how the agent works, from its configuration or its project.
 func (b *Place) kind(a fleet.Agent) (project, error) {
 	p, err := project{}, error(nil)
-	if hasRecipe(a) {
-		p, err = recipeProject(a)
+	if hasConfig(a) {
+		p, err = configProject(a)
 	} else {
 		p, err = b.project(a.Project)
 	}
-	if err != nil || a.Recipe == nil {
+	if err != nil || a.Config == nil {
 		return p, err
 	}
-	if a.Recipe.Keep > 0 && p.dir == "" && p.Repository == "" {
+	if a.Config.Keep > 0 && p.dir == "" && p.Repository == "" {
 		p.dir, p.results = b.results(a.UID), true
 	}
-	if a.Recipe.Edits {
+	if a.Config.Edits {
 		p.Roles = slices.Clone(p.Roles)
 		for i := range p.Roles {
 			p.Roles[i].allowEdits()
@@ -74,19 +74,19 @@ func (r *Role) allowEdits() {
 	}
 }
 
-// recipeProject converts a recipe to a project with one role.
-func recipeProject(a fleet.Agent) (project, error) {
-	r := a.Recipe
+// configProject converts an agent's configuration to a project with one role.
+func configProject(a fleet.Agent) (project, error) {
+	r := a.Config
 	refuse := func(format string, args ...any) (project, error) {
 		return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
 	}
-	o, known := recipeOptions(r)
+	o, known := configOptions(r)
 	if !known {
-		return refuse("this machine has no driver %q: it has %s", r.Driver, strings.Join(fleet.Traits{Drivers: recipeDrivers()}.DriverNames(), ", "))
+		return refuse("this machine has no driver %q: it has %s", r.Driver, strings.Join(fleet.Traits{Drivers: configDrivers()}.DriverNames(), ", "))
 	}
 	d, err := driver.New(o)
 	if err != nil {
-		return refuse("the agent's recipe is invalid: %s", err)
+		return refuse("the agent's configuration is invalid: %s", err)
 	}
 	can := kinds[o.Kind]
 	if r.Ask != nil && !can.Asks {
@@ -99,7 +99,7 @@ func recipeProject(a fleet.Agent) (project, error) {
 		return refuse("the driver claude supports only tools from MCP servers: register the tool for another agent")
 	}
 	if err := checkVariables("pass_env", r.PassEnv); err != nil {
-		return refuse("the agent's recipe is invalid: %s", err)
+		return refuse("the agent's configuration is invalid: %s", err)
 	}
 	if r.Dir != "" {
 		if info, err := os.Stat(r.Dir); !filepath.IsAbs(r.Dir) || err != nil || !info.IsDir() {
@@ -107,7 +107,7 @@ func recipeProject(a fleet.Agent) (project, error) {
 		}
 	}
 	role := Role{Name: a.Role, Default: true, Prompt: r.System, Model: r.Model, DisallowedTools: r.Deny}
-	if role.MCPServers, err = recipeServers(r); err != nil {
+	if role.MCPServers, err = configServers(r); err != nil {
 		return project{}, err
 	}
 	role.Tools, role.AllowedTools = toolbox(r)
@@ -128,9 +128,9 @@ func recipeProject(a fleet.Agent) (project, error) {
 	}, nil
 }
 
-// recipeOptions returns the options of the recipe's driver. If no argument of a command contains the task, the command
+// configOptions returns the options of the configuration's driver. If no argument of a command contains the task, the command
 // reads the standing instructions and the task from its standard input.
-func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
+func configOptions(r *fleet.AgentConfig) (o driver.Options, known bool) {
 	for _, k := range driver.CLIs() {
 		if k.Name == r.Driver && k.Options.Kind != k.Name {
 			o := k.Options
@@ -142,7 +142,7 @@ func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
 		}
 	}
 	o = withKnown(driver.Options{Kind: r.Driver, Command: r.Command})
-	if r.Driver == "codex" { // adds the servers of the recipe to those of the user
+	if r.Driver == "codex" { // adds the servers of the configuration to those of the user
 		o.Command = append([]string{"codex"}, r.Command...)
 	}
 	if r.Driver == "command" && !slices.ContainsFunc(r.Command, func(a string) bool { return strings.Contains(a, "{{") }) {
@@ -154,7 +154,7 @@ func recipeOptions(r *fleet.Recipe) (o driver.Options, known bool) {
 // toolbox returns which of Claude Code's own tools the agent has, and which tools need no permission. The agent has
 // only those tools that it may use or ask for. It may use the tools of its MCP servers, unless its list names some of
 // them. An empty list means no tools.
-func toolbox(r *fleet.Recipe) (tools, allowed []string) {
+func toolbox(r *fleet.AgentConfig) (tools, allowed []string) {
 	allowed = slices.Clone(r.Allow)
 	if r.Allow == nil || len(r.Allow) > 0 {
 		for _, s := range r.MCPServers {
@@ -177,8 +177,8 @@ func toolbox(r *fleet.Recipe) (tools, allowed []string) {
 	return tools, allowed
 }
 
-// recipeServers returns the recipe's MCP servers by name. References to variables in them are not expanded.
-func recipeServers(r *fleet.Recipe) (map[string]driver.MCPServer, error) {
+// configServers returns the configuration's MCP servers by name. References to variables in them are not expanded.
+func configServers(r *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	servers := map[string]driver.MCPServer{}
 	for _, s := range r.MCPServers {
 		if _, twice := servers[s.Name]; twice || s.Name == "" || s.Name == driver.ReportServer || s.Name == driver.AskServer {
@@ -197,7 +197,7 @@ func recipeServers(r *fleet.Recipe) (map[string]driver.MCPServer, error) {
 // servers returns the MCP servers of a run. References to variables of the server's environment are expanded here.
 // Their values are written only into the run's own file.
 func (b *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
-	if !hasRecipe(a) {
+	if !hasConfig(a) {
 		return role.MCPServers, nil
 	}
 	filled := map[string]driver.MCPServer{}

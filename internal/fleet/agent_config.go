@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Recipe says how an agent is made that no project of its backend describes: what its definition says, or the toolset
+// AgentConfig says how an agent is made that no project of its backend describes: what its definition says, or the toolset
 // that makes it. It is kept with the agent, so that the agent stays as it was made when its definition changes. It names
 // secrets and never holds them: "${NAME}" in an MCP server's environment or headers is put in by the backend when the
 // agent is given a run, from the server's environment.
-type Recipe struct {
+type AgentConfig struct {
 	// Name is what its definition calls the agent.
 	Name string `json:"name,omitempty"`
 	// Driver is what runs the agent, one of the place's Traits.Drivers; empty: the agent's project says it, and the
-	// recipe adds no more than Reports.
+	// configuration adds no more than Reports.
 	Driver string `json:"driver,omitempty"`
 	// Command is the program and its arguments, for a driver that needs them. See the backend for what is put in.
 	Command []string `json:"command,omitempty"`
