@@ -2,6 +2,6 @@
 // a Part, which is encoded once in each form that is asked for. The service and the face meet in the context of the call:
 // a face that can send such answers says so with Offer, and the service answers with Put.
 //
-// Package rpc puts answers, and the faces take them. The package must never decide who may share an answer: the service
-// does.
+// Package rpc provides the answers, and the faces send them. This package must never decide who may share an answer: the
+// service does.
 package encoded
