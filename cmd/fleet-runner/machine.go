@@ -16,11 +16,11 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// settings say how the agent works.
+// settings are the flags of the command serve.
 type settings struct {
 	state, dir, driver, model, permissionMode, promptFile string
 
-	command     list // of the driver; none: its own
+	command     list // of the driver; empty: its default
 	asks        bool // the agent can ask people
 	permissions permissions
 
@@ -30,13 +30,13 @@ type settings struct {
 	logger    *slog.Logger
 }
 
-// permissions are for when the agent can ask.
+// permissions apply if the agent can ask.
 type permissions struct {
 	Allow, Deny list
 	Timeout     time.Duration
 }
 
-// drivers are the values of -driver: kinds of drivers, and agent CLIs that work without more options.
+// drivers returns the values of -driver: kinds of drivers, and agent CLIs that need no options.
 func drivers() []string {
 	names := slices.Clone(driver.Kinds)
 	for _, k := range driver.CLIs() {
@@ -58,8 +58,8 @@ func (s settings) program() (driver.Driver, error) {
 	return driver.New(o)
 }
 
-// machine is where the agent works. It has the runners of agents, each with a directory of its own for its runs: a workspace
-// has one agent, and a new one when Fleet has taken it in anew.
+// machine is the workspace in which the agent works. Each agent has its own directory for runs. A workspace has one
+// agent, but Fleet may import it again under another uid.
 type machine struct {
 	settings
 	program driver.Driver
@@ -107,14 +107,14 @@ func (m *machine) Connect(a fleet.Agent) fleet.Runner {
 	return m.host.Agent(a.Name, runner.Home(home), workspace{m, a, home})
 }
 
-// workspace is the machine as one agent has it.
+// workspace implements runner.Workspace for one agent of the machine.
 type workspace struct {
 	*machine
 	agent fleet.Agent
 	home  string
 }
 
-// Ready implements runner.Workspace. It makes the agent's directory.
+// Ready implements runner.Workspace. It creates the agent's directory.
 func (w workspace) Ready() error {
 	if err := runner.Home(w.home).Make(); err != nil {
 		return runner.HostError("cannot create the directory for runs", err)
@@ -140,7 +140,7 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	if w.asks {
 		role.Permissions = &driver.Permissions{Allow: w.permissions.Allow, Deny: w.permissions.Deny, Timeout: w.permissions.Timeout}
 	}
-	// The workspace is the boundary, so the program is not confined in it.
+	// The workspace is the boundary, so the program is not confined further.
 	return runner.Work{
 		Driver: w.program, Dir: w.dir, Environ: environ,
 		Job: driver.Job{
@@ -150,8 +150,8 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	}, nil
 }
 
-// environ is the environment of a run: the workspace's own, which is there for the agent, and what tells about the task.
-// Coder's own variables are left out, and git's ways to ask Coder: with them, the logins of the workspace's owner can be had.
+// environ returns the environment of a run: that of the workspace, plus the variables that describe the task. It leaves
+// out Coder's own variables and its git credential helpers, which give access to the owner's logins.
 func environ(own map[string]string) []string {
 	env := map[string]string{}
 	for _, v := range os.Environ() {
@@ -167,18 +167,18 @@ func reserved(name string) bool {
 	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_") || name == "GIT_ASKPASS" || name == "GIT_SSH_COMMAND"
 }
 
-// Tree implements runner.Workspace: the repository that the agent's directory is in, if it is in one by now. One with the runs
-// in it is not the agent's work: it is, for example, a home directory that is a repository.
+// Tree implements runner.Workspace. It returns the repository that contains the agent's directory, if there is one. A
+// repository that also contains the runs is not the agent's work: it may be a home directory.
 func (w workspace) Tree() (*runner.Tree, error) {
 	for dir := w.dir; ; dir = filepath.Dir(dir) {
 		if path, err := filepath.Rel(dir, w.state); err == nil && filepath.IsLocal(path) {
-			return nil, nil //nolint:nilnil // as the interface says
+			return nil, nil //nolint:nilnil // see runner.Workspace
 		}
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 			return &runner.Tree{Tree: worktree.Tree{Repository: dir, Dir: dir}, Git: w.git, UID: w.agent.UID, Own: true}, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return nil, nil //nolint:nilnil // as the interface says
+			return nil, nil //nolint:nilnil // see runner.Workspace
 		}
 	}
 }

@@ -47,11 +47,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 			return 1
 		}
 		return 0
-	case "shim": // how this program supervises a run: not for people
+	case "shim": // internal: supervises a run
 		return runner.ShimMain(args[1:]...)
-	case "acp": // how it speaks to agent programs of the driver acp
+	case "acp": // internal: connects to agent programs of the driver acp
 		return runner.ACPMain(args[1:]...)
-	case "ask": // how the program of an agent asks people
+	case "ask": // internal: lets an agent's program ask people
 		return runner.AskMain(args[1:]...)
 	case "version":
 		fmt.Fprintln(stdout, version)
@@ -61,7 +61,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// defaultListen is where the template's app looks for the runner.
+// defaultListen is the address that the template's app expects.
 const defaultListen = "127.0.0.1:3285"
 
 func serve(args []string, stderr io.Writer) error {
@@ -114,7 +114,7 @@ func serve(args []string, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	web := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
-	defer context.AfterFunc(ctx, func() { _ = web.Close() })() // Fleet takes up its calls again
+	defer context.AfterFunc(ctx, func() { _ = web.Close() })() // Fleet retries the calls
 	s.logger.Info("serving", "address", listener.Addr().String(), "version", version)
 	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -122,7 +122,7 @@ func serve(args []string, stderr io.Writer) error {
 	return nil
 }
 
-// list is a flag that can be given several times.
+// list is a flag that can be repeated.
 type list []string
 
 func (l *list) String() string { return strings.Join(*l, " ") }
@@ -132,7 +132,7 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
-// loopback refuses an address that others can reach.
+// loopback returns an error for an address that others can reach.
 func loopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -144,7 +144,7 @@ func loopback(address string) error {
 	return nil
 }
 
-// defaultState is where runs are kept.
+// defaultState returns the default directory of runs.
 func defaultState() (string, error) {
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "state", "fleet-runner"), err

@@ -25,7 +25,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestMain makes the test binary the program itself.
+// TestMain lets the test binary also act as the program.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is a runner that is started, killed and started again at the same address.
+// world is a runner that is killed and restarted at the same address.
 type world struct {
 	t       *testing.T
 	dir     string
@@ -84,7 +84,7 @@ func (w *world) kill() {
 	_ = w.process.Wait()
 }
 
-// TestKilled kills the runner again and again while a run puts out lines: none is lost or repeated, and nothing runs twice.
+// TestKilled kills the runner repeatedly during a run. No output may be lost or repeated, and nothing may run twice.
 func TestKilled(t *testing.T) {
 	w := newWorld(t, "-driver", "shell")
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
@@ -103,7 +103,7 @@ func TestKilled(t *testing.T) {
 			kills++
 			w.kill()
 			w.start()
-			require.NoError(t, a.Dispatch(ctx, r)) // as a server that does not know whether it has
+			require.NoError(t, a.Dispatch(ctx, r)) // a repeated call, as from a server that does not know the first result
 		}
 		return nil
 	})
@@ -120,7 +120,7 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "begun\nended\n", string(times))
 
-	w.kill() // and the end is known to the next one
+	w.kill() // and the next runner knows the end
 	w.start()
 	require.NoError(t, a.Dispatch(ctx, r))
 	same, err := a.Follow(ctx, r, "", func(fleet.Output) error { return nil })
@@ -128,7 +128,7 @@ func TestKilled(t *testing.T) {
 	require.Equal(t, o, same)
 }
 
-// TestEnvironment gives an agent nothing with which it could speak for the workspace's owner.
+// TestEnvironment checks that an agent gets no variable with which it could act as the workspace's owner.
 func TestEnvironment(t *testing.T) {
 	for _, name := range []string{"FLEET_PUBLIC_KEY", "CODER_AGENT_TOKEN", "GIT_ASKPASS", "GIT_SSH_COMMAND"} {
 		t.Setenv(name, "a secret")
@@ -155,13 +155,13 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestProgram holds the program that workspaces get to its size, and to needing no libraries.
+// TestProgram checks the size of the program for workspaces, and that it needs no libraries.
 func TestProgram(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds the program")
+		t.Skip("skipped with -short: it builds the program")
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("workspaces are on Linux")
+		t.Skip("only for Linux, like workspaces")
 	}
 	path := filepath.Join(t.TempDir(), "fleet-runner")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v1.2.3", "-o", path, ".")
@@ -175,7 +175,7 @@ func TestProgram(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	for _, p := range f.Progs {
-		require.NotEqual(t, elf.PT_INTERP, p.Type, "it is linked dynamically")
+		require.NotEqual(t, elf.PT_INTERP, p.Type, "the program must be static")
 	}
 	said, err := exec.CommandContext(t.Context(), path, "version").Output()
 	require.NoError(t, err)

@@ -20,11 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTemplate runs the script of docs/templates/fleet-runner as a workspace does: it gets the program, refuses another one,
-// keeps it running, and takes from its environment what is not the agent's.
+// TestTemplate runs the script of docs/templates/fleet-runner like a workspace. It must download the program, refuse
+// one with a wrong checksum, keep the program running, and remove variables that the agent must not see.
 func TestTemplate(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds the program")
+		t.Skip("skipped with -short: it builds the program")
 	}
 	for _, tool := range []string{"bash", "curl", "flock", "sha256sum", "setsid"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -88,7 +88,7 @@ func TestTemplate(t *testing.T) {
 			return re.StatusCode == http.StatusOK
 		}, 20*time.Second, 20*time.Millisecond)
 	}
-	for range 2 { // the second one finds the first
+	for range 2 { // the second script finds the running program
 		said, err = start(key, hex.EncodeToString(sum[:]))
 		require.NoError(t, err, said)
 		healthy()
@@ -111,7 +111,7 @@ func TestTemplate(t *testing.T) {
 	healthy()
 }
 
-// ofHome returns the processes that were started with the home.
+// ofHome returns the processes whose HOME is this directory.
 func ofHome(t *testing.T, home string) (pids []int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")

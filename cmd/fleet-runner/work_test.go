@@ -14,7 +14,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// do gives the agent the run, answers what it asks, and returns what it said and how it ended.
+// do runs a task, answers its questions, and returns its output and outcome.
 func (w *world) do(ctx context.Context, a fleet.Runner, r fleet.Run, answer string) (string, fleet.Outcome) {
 	w.t.Helper()
 	require.NoError(w.t, a.Dispatch(ctx, r))
@@ -32,8 +32,8 @@ func (w *world) do(ctx context.Context, a fleet.Runner, r fleet.Run, answer stri
 	return said, o
 }
 
-// TestWork has an agent ask and change files in a clone that lies in its workspace. What it made is known to the runner, also
-// after that was started again: as changes, as a patch, to checks and as a bundle.
+// TestWork runs an agent that asks questions and changes files in a clone. The runner must know the work, also after a
+// restart: as changes, as a patch, in checks and as a bundle.
 func TestWork(t *testing.T) {
 	w := newWorld(t, "-driver", "shell", "-ask", "-allow", "Bash(ls)")
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
@@ -45,7 +45,7 @@ func TestWork(t *testing.T) {
 	require.Contains(t, said, "tabs")
 	c, err := a.Changes(ctx, first)
 	require.NoError(t, err)
-	require.Nil(t, c, "there is no repository yet")
+	require.Nil(t, c, "no repository exists yet")
 
 	dir := filepath.Join(w.dir, "work")
 	out, err := exec.CommandContext(ctx, "sh", "-c", "git init -q -b main "+dir+" && cd "+dir+" && git config user.name a && git config user.email a@example.com && "+
@@ -83,7 +83,7 @@ func TestWork(t *testing.T) {
 	require.Contains(t, string(out), "refs/heads/main")
 }
 
-// TestAgentClientProtocol has an agent program speak the Agent Client Protocol, and ask for a permission by it.
+// TestAgentClientProtocol runs an agent program that speaks the Agent Client Protocol and asks for a permission.
 func TestAgentClientProtocol(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)

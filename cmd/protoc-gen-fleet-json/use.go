@@ -5,7 +5,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// uses says which messages are requests, and which ones are in answers.
+// uses tells which messages are requests, and which are part of answers.
 type uses struct {
 	request, answer map[protoreflect.FullName]bool
 }

@@ -141,7 +141,7 @@ func TestMistakesAreNamed(t *testing.T) {
 				option idempotency_level = NO_SIDE_EFFECTS;
 				option (fleet.v1.portion) = {limit: "limit" of: "names" next: "next" from: "from"};
 			}`, "optional int32 limit = 1; repeated string names = 2;", `Q has no field "next"`},
-		{"default of a text", "// D.\n rpc M(Q) returns (Q);", `optional string s = 1 [(fleet.v1.tool_default) = 1];`, "fleet.v1.tool_default is for an optional int32, and s is none"},
+		{"default of a text", "// D.\n rpc M(Q) returns (Q);", `optional string s = 1 [(fleet.v1.tool_default) = 1];`, "fleet.v1.tool_default is for an optional int32, but s is not one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +160,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][2]string{
 		"ShowAgentTaskHistory": {"show_agent_task_history", "Show agent task history"},

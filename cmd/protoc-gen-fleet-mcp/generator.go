@@ -96,11 +96,11 @@ func (g generator) method(s *protogen.Service, m *protogen.Method) error {
 	name := snake(m.GoName)
 	switch {
 	case m.Desc.IsStreamingClient():
-		return fmt.Errorf("a method that streams requests cannot be a tool; take the toolset from its service, or the stream from its request")
+		return fmt.Errorf("a method that streams requests cannot be a tool: remove the toolset from its service, or the stream from its request")
 	case !toolName.MatchString(name):
 		return fmt.Errorf("%q cannot be the name of a tool: it must match %s", name, toolName)
 	case comment(m.Comments) == "":
-		return fmt.Errorf("a method that is a tool needs a comment: it is what a client is told")
+		return fmt.Errorf("a method that is a tool needs a comment, which becomes its description")
 	}
 	kind := "Unary"
 	if m.Desc.IsStreamingServer() {
@@ -153,7 +153,7 @@ func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	for _, f := range m.Input.Fields {
 		if v, ok := g.options.Get(f.Desc, defaultText); ok {
 			if f.Desc.Kind() != protoreflect.StringKind || f.Desc.HasPresence() || f.Desc.IsList() {
-				return nil, fmt.Errorf("%s is for a string that is not optional, and %s is not one", defaultText, f.Desc.Name())
+				return nil, fmt.Errorf("%s is for a string that is not optional, but %s is not one", defaultText, f.Desc.Name())
 			}
 			fill = append(fill, "\n", toolPackage.Ident("DefaultText"), "(&q.", f.GoName, ", ", strconv.Quote(v.String()), ")")
 		}
@@ -162,7 +162,7 @@ func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 			continue
 		}
 		if f.Desc.Kind() != protoreflect.Int32Kind || !f.Desc.HasOptionalKeyword() {
-			return nil, fmt.Errorf("%s is for an optional int32, and %s is none", toolDefault, f.Desc.Name())
+			return nil, fmt.Errorf("%s is for an optional int32, but %s is not one", toolDefault, f.Desc.Name())
 		}
 		fill = append(fill, "\n", toolPackage.Ident("Default"), "(&q.", f.GoName, ", ", v.Int(), ")")
 	}

@@ -68,15 +68,15 @@ func (g generator) eventStream() *protogen.Method {
 	return nil
 }
 
-// texts writes the function that extracts the progress texts of a message: the words of each event in it, its own words,
-// or the message as JSON.
+// texts writes the function that extracts the progress texts of a message: the description of each event in it, its own
+// description, or the message as JSON.
 func (g generator) texts(m *protogen.Method) {
 	g.P()
 	g.P("// ", textsOf(m), " returns what a message of ", m.GoName, " says, for people.")
 	g.P("func ", textsOf(m), "(m *", m.Output.GoIdent, ") []string {")
 	defer g.P("}")
 	if f := g.options.Field(m.Output, "wrapped"); f != nil && f.Desc.IsList() {
-		if words := g.words("e", f.Message); words != nil {
+		if words := g.eventText("e", f.Message); words != nil {
 			g.P("var texts []string")
 			g.P("for _, e := range m.Get", f.GoName, "() {")
 			g.P(append(append([]any{"texts = append(texts, "}, words...), ")")...)
@@ -85,15 +85,15 @@ func (g generator) texts(m *protogen.Method) {
 			return
 		}
 	}
-	if words := g.words("m", m.Output); words != nil {
+	if words := g.eventText("m", m.Output); words != nil {
 		g.P(append(append([]any{"return []string{"}, words...), "}")...)
 		return
 	}
 	g.P("return []string{", toolPackage.Ident("JSON"), "(m)}")
 }
 
-// words returns the expression for what a message says; nil if it says nothing.
-func (g generator) words(variable string, m *protogen.Message) []any {
+// eventText returns the expression for the description of a message; nil if it has none.
+func (g generator) eventText(variable string, m *protogen.Message) []any {
 	text, kind := g.options.Field(m, "words"), g.options.Field(m, "kind")
 	switch {
 	case text == nil:
@@ -101,7 +101,7 @@ func (g generator) words(variable string, m *protogen.Message) []any {
 	case kind == nil:
 		return []any{variable, ".Get", text.GoName, "()"}
 	}
-	return []any{toolPackage.Ident("Words"), "(", variable, ".Get", text.GoName, "(), ", variable, ".Get", kind.GoName, "().String())"}
+	return []any{toolPackage.Ident("EventText"), "(", variable, ".Get", text.GoName, "(), ", variable, ".Get", kind.GoName, "().String())"}
 }
 
 func textsOf(m *protogen.Method) string { return lowerFirst(m.Parent.GoName) + m.GoName + "Texts" }

@@ -249,7 +249,7 @@ func FleetServiceToolset(conn grpc.ClientConnInterface) tool.Set {
 func fleetServiceWatchFleetTexts(m *WatchFleetResponse) []string {
 	var texts []string
 	for _, e := range m.GetEvents() {
-		texts = append(texts, tool.Words(e.GetText(), e.GetType().String()))
+		texts = append(texts, tool.EventText(e.GetText(), e.GetType().String()))
 	}
 	return texts
 }

@@ -12,9 +12,9 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestCancelledWhileItBegins cancels transactions at every moment, also while they begin, and checks that no connection
+// TestCancelledTransactions cancels transactions at every moment, also while they begin, and checks that no connection
 // is left inside a transaction.
-func TestCancelledWhileItBegins(t *testing.T) {
+func TestCancelledTransactions(t *testing.T) {
 	t.Parallel()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"), sqlite.Config{})
 	require.NoError(t, err)

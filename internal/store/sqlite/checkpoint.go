@@ -14,8 +14,9 @@ const (
 	checkpointSize = 1 << 20
 )
 
-// checkpointer copies committed pages from the write-ahead log into the file, beside the writer. Without it, the commit
-// that finds the log too long does the copying while all other writers wait: a quarter of a second on a slow disk.
+// checkpointer copies committed pages from the write-ahead log into the file, concurrently with the writer. Without it,
+// the commit that finds the log too long copies the pages while all other writers wait, which takes a quarter of a
+// second on a slow disk.
 type checkpointer struct {
 	db    *sql.DB
 	log   string // path of the write-ahead log
@@ -36,7 +37,7 @@ func newCheckpointer(db *sql.DB, path string, after func()) *checkpointer {
 func (c *checkpointer) committed() {
 	select {
 	case c.wrote <- struct{}{}:
-	default: // a signal is pending already
+	default: // a notification is pending
 	}
 }
 
@@ -56,8 +57,7 @@ func (c *checkpointer) run(ctx context.Context) {
 			return
 		}
 		if log, err := os.Stat(c.log); err == nil && log.Size() >= checkpointSize {
-			// The passive mode copies what it can and waits for nobody. The rest is left to the next time, or to a
-			// commit.
+			// The passive mode does not wait. It leaves pages that are in use for the next checkpoint or a commit.
 			_, _ = c.db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 			c.after()
 		}

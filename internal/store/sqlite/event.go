@@ -28,7 +28,7 @@ var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + marks(e
 // LastSeq returns the Seq of the newest event, see fleet.Store.
 func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		// The query reads one row and waits for nobody. Making it interruptible would double its cost.
+		// The query reads one row and never waits. Making it interruptible would double its cost.
 		seq, err = c.int64(context.WithoutCancel(ctx), lastSeq)
 		return plain(ctx, err)
 	})

@@ -15,11 +15,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// makeFile creates the file if it does not exist, makes it private to this user, since it holds what agents were told
-// and hashes of tokens, and returns its absolute path. SQLite gives the files beside it the same mode.
+// makeFile creates the file if it does not exist, makes it private to this user, because it contains tasks and hashes
+// of tokens, and returns its absolute path. SQLite creates its other files with the same mode.
 //
-// A file of Fleet is never empty, not even while it is created. An empty file was truncated by somebody, and SQLite
-// would take it for a new database.
+// A valid file is never empty, not even during its creation. An empty file was truncated, and SQLite would treat it as
+// a new database.
 func (s *Store) makeFile(ctx context.Context) (string, error) {
 	if s.path == "" {
 		return "", errors.New("no file is named")
@@ -32,7 +32,7 @@ func (s *Store) makeFile(ctx context.Context) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
-			return "", fmt.Errorf("the file is gone, and its log %s-wal is still there: restore the file from a backup, or move the log away too to begin anew", path)
+			return "", fmt.Errorf("the file is gone, and its log %s-wal is still there: restore the file from a backup, or move the log away too to start over", path)
 		}
 		if err := newFile(ctx, path); err != nil {
 			return "", err
@@ -40,7 +40,7 @@ func (s *Store) makeFile(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case info.Mode().IsRegular() && info.Size() == 0:
-		return "", errors.New("the file has been emptied: restore it from a backup, or remove it to begin anew")
+		return "", errors.New("the file has been emptied: restore it from a backup, or remove it to start over")
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
@@ -112,5 +112,5 @@ func advise(err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("the database is damaged (%w): restore it from a backup, or move it away, with the files beside it that begin with its name, to begin anew", err)
+	return fmt.Errorf("the database is damaged (%w): restore it from a backup, or, to start over, move it away with the files whose names start with its name", err)
 }

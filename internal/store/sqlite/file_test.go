@@ -17,10 +17,10 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-func TestFileIsTheUsersAlone(t *testing.T) {
+func TestFileModeIsPrivate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("no modes of files there")
+		t.Skip("the system has no file modes")
 	}
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	path := filepath.Join(dir, "fleet.db")
@@ -77,8 +77,8 @@ func TestOpenErrors(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestAFileThatWasEmptiedOrDamaged checks that the store refuses a truncated or damaged database.
-func TestAFileThatWasEmptiedOrDamaged(t *testing.T) {
+// TestEmptiedOrDamagedFile checks that the store refuses a truncated or damaged database.
+func TestEmptiedOrDamagedFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole.db")
@@ -99,7 +99,7 @@ func TestAFileThatWasEmptiedOrDamaged(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"emptied", nil, "the file has been emptied: restore it from a backup, or remove it to begin anew"},
+		{"emptied", nil, "the file has been emptied: restore it from a backup, or remove it to start over"},
 		{"cut off", data[:len(data)/2], "the database is damaged ("},
 		{"zeros", make([]byte, len(data)), "the database is damaged ("},
 		{"overwritten in the middle", middle, "the database is damaged ("},
@@ -111,7 +111,7 @@ func TestAFileThatWasEmptiedOrDamaged(t *testing.T) {
 		require.ErrorContains(t, err, "restore it from a backup", c.name)
 		after, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.Equal(t, len(c.data), len(after), "%s: nothing is made of it", c.name)
+		require.Equal(t, len(c.data), len(after), "%s: the file must not change", c.name)
 	}
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "gone.db-wal"), []byte("a log"), 0o600))
@@ -119,13 +119,13 @@ func TestAFileThatWasEmptiedOrDamaged(t *testing.T) {
 	require.ErrorContains(t, err, "the file is gone, and its log")
 
 	require.NoError(t, os.Remove(whole))
-	openAt(t, whole) // a removed file is created anew
+	openAt(t, whole) // a removed file is created again
 	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
 
-func TestManyOpenANewFileAtOnce(t *testing.T) {
+func TestConcurrentOpenOfNewFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	var all sync.WaitGroup
@@ -156,10 +156,10 @@ func TestUpdateWaitsForAnotherProcess(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, s.Update(ctx, func(fleet.Tx) error { return nil }), context.DeadlineExceeded)
 	_, err := s.LastSeq(t.Context())
-	require.NoError(t, err, "reading does not wait")
+	require.NoError(t, err, "reads must not wait")
 	select {
 	case err := <-done:
-		t.Fatalf("it did not wait: %v", err)
+		t.Fatalf("the write did not wait: %v", err)
 	default:
 	}
 	free()
@@ -234,7 +234,7 @@ func appendEvent(t testing.TB, s fleet.Store) int64 {
 	return e.Seq
 }
 
-// raw opens the file as any program would.
+// raw opens the file without the store.
 func raw(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path+"?_busy_timeout=5000")

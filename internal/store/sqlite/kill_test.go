@@ -33,7 +33,7 @@ func TestKill(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, child.Start())
 
-		<-signal // of the child's commits: nobody else writes yet
+		<-signal // of the child's commits: no other process writes yet
 		cancel()
 		var last int64
 		said := bufio.NewScanner(out)
@@ -58,7 +58,7 @@ func TestKill(t *testing.T) {
 			require.Equal(t, "of the child", events[0].Text)
 			return nil
 		}))
-		require.Greater(t, appendEvent(t, s), last, "the killed one has left no lock")
+		require.Greater(t, appendEvent(t, s), last, "the killed process must not leave a lock")
 		var sound string
 		require.NoError(t, raw(t, s.path).QueryRow("PRAGMA integrity_check").Scan(&sound))
 		require.Equal(t, "ok", sound)

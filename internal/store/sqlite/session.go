@@ -57,7 +57,7 @@ func (t *tx) UpdateSession(s *fleet.Session) error {
 
 func sessionError(act string, s *fleet.Session, err error) error {
 	if taken(err, "sessions.toolset") {
-		return fleet.Errorf(fleet.ReasonSessionExists, "there is an open session of the same key already").WithCause(err)
+		return fleet.Errorf(fleet.ReasonSessionExists, "an open session with this key already exists").WithCause(err)
 	}
 	return fmt.Errorf("%s session %s: %w", act, s.ID, err)
 }

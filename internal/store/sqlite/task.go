@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxHead is how much of a description is kept in its task's row, and so shown in lists, in bytes.
+// maxHead limits the part of a description that is stored in its task's row and shown in lists, in bytes.
 const maxHead = 4 << 10
 
 const (
@@ -119,7 +119,7 @@ func taskError(act string, task *fleet.Task, err error) error {
 	return fmt.Errorf("%s task %s: %w", act, task.ID, err)
 }
 
-// head returns the part of the description that lists show, in whole characters.
+// head returns the part of the description for lists, cut at a character boundary.
 func head(description string) string {
 	if len(description) <= maxHead {
 		return description
@@ -129,7 +129,7 @@ func head(description string) string {
 			return description[:n]
 		}
 	}
-	return description[:maxHead] // it is not UTF-8 anyway
+	return description[:maxHead] // it is not valid UTF-8
 }
 
 func taskArgs(t *fleet.Task) []any {

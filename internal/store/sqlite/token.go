@@ -58,7 +58,7 @@ func tokenError(act string, k *fleet.Token, err error) error {
 		return fleet.Errorf(fleet.ReasonTokenExists,
 			"a token named %q already exists: choose another name, or revoke that token first", k.Name).WithCause(err)
 	case taken(err, "tokens.hash"):
-		err = errors.New("its secret is that of another token")
+		err = errors.New("another token has the same secret")
 	}
 	return fmt.Errorf("%s token %q: %w", act, k.Name, err)
 }

@@ -22,7 +22,7 @@ func openTest(t *testing.T) *Store {
 }
 
 // An interrupted statement makes SQLite roll back. The connection must not be used again in that state.
-func TestContextEndsAStatement(t *testing.T) {
+func TestCancelledStatement(t *testing.T) {
 	t.Parallel()
 	const forever = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) `
 	s := openTest(t)
@@ -67,7 +67,7 @@ func TestViewCannotWrite(t *testing.T) {
 }
 
 // The condition that makes SQLite busy at a commit cannot be produced here, but the error can.
-func TestUpdateRunsAgainWhenBusy(t *testing.T) {
+func TestUpdateRetriesWhenBusy(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	other, err := Open(t.Context(), s.path, Config{})

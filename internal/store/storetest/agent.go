@@ -115,10 +115,10 @@ var agentCases = []testCase{
 			require.Equal(t, []string{"u-0002"}, uids(found))
 			found, err = tx.AgentsByName("papi", "Bob")
 			require.NoError(t, err)
-			require.Empty(t, found, "owners are compared with case")
+			require.Empty(t, found, "owners are case-sensitive")
 			found, err = tx.AgentsByName("p%", "")
 			require.NoError(t, err)
-			require.Empty(t, found, "a name is no pattern")
+			require.Empty(t, found, "a name is not a pattern")
 			return nil
 		})
 	}},
@@ -154,7 +154,7 @@ var agentCases = []testCase{
 		require.Equal(t, all[3], byWorkspace("ws"))
 		require.Nil(t, byWorkspace("WS"))
 		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.AgentByWorkspace("coder", "ws") }), "of another place")
-		require.Nil(t, byWorkspace(""), "no workspace is nobody's")
+		require.Nil(t, byWorkspace(""), "an empty workspace belongs to no agent")
 	}},
 
 	{"listed by name and owner, without deleted ones", func(t *testing.T, s fleet.Store) {

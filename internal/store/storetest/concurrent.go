@@ -9,8 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// concurrentCases have transactions that go on at the same time, also in two processes. A store may let them wait for each
-// other.
+// concurrentCases run concurrent transactions, also in two processes. A store may serialise them.
 var concurrentCases = []testCase{
 	{"an event that is committed late is not skipped", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
@@ -49,7 +48,7 @@ var concurrentCases = []testCase{
 				read()
 				require.Len(t, seen, 1)
 				early <- nil
-			case <-time.After(20 * time.Millisecond): // it waits for the other one
+			case <-time.After(20 * time.Millisecond): // it waits for the other transaction
 			}
 			close(goOn)
 			require.NoError(t, <-late)
@@ -84,7 +83,7 @@ var concurrentCases = []testCase{
 
 	{"what is not there does not come while it matters", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
-		for i := range 20 { // either the agent gets a task, or it is deleted
+		for i := range 20 { // the result is either a new task or a deleted agent
 			a := newAgent(id("u", i), id("a", i), "alice")
 			update(t, s, func(tx fleet.Tx) error { return tx.InsertAgent(a) })
 			errs := together(2, func(n int) error {

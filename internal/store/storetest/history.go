@@ -78,7 +78,7 @@ var historyCases = []testCase{
 			return tx.UpdateTask(changed)
 		})
 		tasks, _ = findTasks(t, s, fleet.TaskFilter{Text: "login"}, 100, 0)
-		require.Equal(t, []string{"t4", "t1"}, taskIDs(tasks), "a text that was changed is not found any more")
+		require.Equal(t, []string{"t4", "t1"}, taskIDs(tasks), "a replaced text must not be found")
 		tasks, _ = findTasks(t, s, fleet.TaskFilter{Text: "pears"}, 100, 0)
 		require.Equal(t, []string{"t3"}, taskIDs(tasks))
 	}},
@@ -144,7 +144,7 @@ var historyCases = []testCase{
 		})
 		remove := func() error { return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.DeleteTask(task.ID) }) }
 		requireBroken(t, remove())
-		require.NotNil(t, getTask(t, s, task.ID), "a task that has not ended stays")
+		require.NotNil(t, getTask(t, s, task.ID), "an active task must stay")
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
 		update(t, s, func(tx fleet.Tx) error { return tx.UpdateTask(task) })
 		require.NoError(t, remove())

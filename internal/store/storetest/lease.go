@@ -17,9 +17,9 @@ var leaseCases = []testCase{
 		require.Zero(t, lease(t, s, "k", "two", time.Hour))
 		require.Equal(t, first, lease(t, s, "k", "one", time.Hour), "renewed")
 		require.Equal(t, first, lease(t, s, "k", "one", 0), "shortened")
-		require.Equal(t, first, lease(t, s, "k", "one", 0), "late, but nobody took it")
+		require.Equal(t, first, lease(t, s, "k", "one", 0), "expired, but not taken")
 		second := lease(t, s, "k", "two", time.Hour)
-		require.Greater(t, second, first, "its time is over")
+		require.Greater(t, second, first, "expired")
 		require.Zero(t, lease(t, s, "k", "one", time.Hour), "lost")
 	}},
 
@@ -35,9 +35,9 @@ var leaseCases = []testCase{
 	}},
 
 	{"given back by its owner alone, and the epoch grows", func(t *testing.T, s fleet.Store) {
-		require.NoError(t, s.Release(t.Context(), "k", "one"), "nobody has it")
+		require.NoError(t, s.Release(t.Context(), "k", "one"), "free")
 		first := lease(t, s, "k", "one", time.Hour)
-		require.NoError(t, s.Release(t.Context(), "k", "two"), "another one's")
+		require.NoError(t, s.Release(t.Context(), "k", "two"), "held by another owner")
 		require.Zero(t, lease(t, s, "k", "two", time.Hour))
 		require.NoError(t, s.Release(t.Context(), "k", "one"))
 		second := lease(t, s, "k", "two", time.Hour)
@@ -67,7 +67,7 @@ var leaseCases = []testCase{
 		}
 		lease(t, s, "of two", "two", 0)
 		long := lease(t, s, "long", "one", time.Hour)
-		require.Positive(t, lease(t, s, id("k", 0), "two", time.Hour), "taken")
+		require.Positive(t, lease(t, s, id("k", 0), "two", time.Hour), "acquired")
 		delete(want, id("k", 0))
 		want["long"] = long
 		require.Equal(t, want, renew(t, s, "one", time.Minute))
@@ -95,13 +95,13 @@ var leaseCases = []testCase{
 			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }).Attempts
 		}
 		paused := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "one", 0)}
-		require.NoError(t, write(paused, 10), "its time is over, but nobody took it")
+		require.NoError(t, write(paused, 10), "expired, but not taken")
 		taken := fleet.Lease{Key: "k", Epoch: lease(t, s, "k", "two", time.Hour)}
 		require.ErrorIs(t, write(paused, 11), fleet.ErrLeaseLost)
 		require.Equal(t, 10, attempts())
 		require.NoError(t, write(taken, 12))
 		require.NoError(t, s.Release(t.Context(), "k", "two"))
-		require.ErrorIs(t, write(taken, 13), fleet.ErrLeaseLost, "it was given back")
+		require.ErrorIs(t, write(taken, 13), fleet.ErrLeaseLost, "it was released")
 		again := lease(t, s, "k", "one", time.Hour)
 		require.ErrorIs(t, write(paused, 14), fleet.ErrLeaseLost, "the same owner, later")
 		require.NoError(t, write(fleet.Lease{Key: "k", Epoch: again}, 15))
@@ -126,7 +126,7 @@ var leaseCases = []testCase{
 			}()
 			select {
 			case <-taken:
-				t.Error("taken in the middle of a write of its owner")
+				t.Error("taken during a write of its owner")
 			case <-time.After(50 * time.Millisecond): // it waits
 			}
 			return tx.UpdateAgent(a)

@@ -24,7 +24,7 @@ var processCases = []testCase{
 		})
 		require.Positive(t, lease(t, s, "k", "one", time.Hour))
 		if _, ok := s.(Reopener); !ok {
-			t.Skip("the store cannot be opened again")
+			t.Skip("the store cannot be reopened")
 		}
 		require.NoError(t, s.Close())
 		s = reopen(t, s)
@@ -99,7 +99,7 @@ func reopen(t *testing.T, s fleet.Store) fleet.Store {
 	t.Helper()
 	r, ok := s.(Reopener)
 	if !ok {
-		t.Skip("the store cannot be opened again")
+		t.Skip("the store cannot be reopened")
 	}
 	return r.Reopen(t)
 }

@@ -29,7 +29,7 @@ var pruneCases = []testCase{
 		for _, k := range []*fleet.Token{agents, revoked, mine} {
 			update(t, s, func(tx fleet.Tx) error { return tx.InsertToken(k) })
 		}
-		require.Equal(t, 5, prune(t, s, noon, 2), "at most two of a kind")
+		require.Equal(t, 5, prune(t, s, noon, 2), "at most two per kind")
 		require.Equal(t, 2, prune(t, s, noon, 2))
 		require.Zero(t, prune(t, s, noon, 2))
 		left := events(t, s, fleet.EventFilter{}, 0, 10)

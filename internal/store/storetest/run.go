@@ -1,5 +1,5 @@
-// Package storetest is the test suite for implementations of fleet.Store. It tests what the comments of the port
-// promise. The tests of stores call Run. The package may import the core, and never a particular store.
+// Package storetest is the test suite for implementations of fleet.Store. It checks the contract in the comments of the
+// port. It may import the core, but no store.
 package storetest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Reopener is optional: a factory's store can open its data once more, as another process would, while it is open or
-// after it was closed. Tests that need it are skipped without it.
+// Reopener is an optional interface of a store. It opens the store's data again, as another process would, while the
+// store is open or after it was closed. Tests that need it are skipped for other stores.
 type Reopener interface {
 	Reopen(t *testing.T) fleet.Store
 }

@@ -44,7 +44,7 @@ var sessionCases = []testCase{
 		require.Nil(t, sessionByKey(t, s, "alice", "k"))
 		update(t, s, insert)
 		require.Equal(t, second, sessionByKey(t, s, "alice", "k"))
-		for _, id := range []string{"s5", "s6"} { // an empty key is no key
+		for _, id := range []string{"s5", "s6"} { // an empty key is not a key
 			update(t, s, func(tx fleet.Tx) error { return tx.InsertSession(newSession(id, "alice", "")) })
 		}
 	}},
@@ -127,7 +127,7 @@ var toolCases = []testCase{
 			}
 			return nil
 		})
-		for range 2 { // also if it does not exist any more
+		for range 2 { // the second time it no longer exists
 			update(t, s, func(tx fleet.Tx) error { return tx.DeleteTool("alice", "calculate", "") })
 		}
 		require.Equal(t, []*fleet.RegisteredTool{newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))

@@ -54,7 +54,7 @@ var subscribeCases = []testCase{
 	}},
 
 	{"leases wake nobody", func(t *testing.T, s fleet.Store) {
-		// A subscriber that takes leases on every notification would never come to rest.
+		// A subscriber that takes leases on every notification would otherwise loop forever.
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		for i := range 10 {
@@ -65,7 +65,7 @@ var subscribeCases = []testCase{
 		view(t, s, func(fleet.ReadTx) error { return nil })
 		select {
 		case <-signal:
-			t.Fatal("a signal without a commit")
+			t.Fatal("got a signal without a commit")
 		default:
 		}
 	}},
@@ -79,7 +79,7 @@ var subscribeCases = []testCase{
 		receive(t, signal)
 		select {
 		case <-gone:
-			t.Fatal("a signal after the end of the subscription")
+			t.Fatal("got a signal after cancelling the subscription")
 		default:
 		}
 		cancel()

@@ -59,7 +59,7 @@ var tokenCases = []testCase{
 		})
 		require.Equal(t, first, getToken(t, s, "alice"))
 		update(t, s, insert)
-		require.Equal(t, second, getToken(t, s, "alice"), "the one that is not revoked")
+		require.Equal(t, second, getToken(t, s, "alice"), "the token that is not revoked")
 		require.Equal(t, first, tokenByHash(t, s, "h1"))
 		require.Equal(t, second, tokenByHash(t, s, "h2"))
 		require.Equal(t, []*fleet.Token{first, second}, read(t, s, fleet.ReadTx.Tokens))

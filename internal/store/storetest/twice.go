@@ -13,7 +13,7 @@ func Twice(s fleet.Store) fleet.Store { return twice{s} }
 
 type twice struct{ fleet.Store }
 
-var errAgain = errors.New("run it again")
+var errAgain = errors.New("second run")
 
 func (s twice) Update(ctx context.Context, fn func(tx fleet.Tx) error) error {
 	err := s.Store.Update(ctx, func(tx fleet.Tx) error {

@@ -127,8 +127,8 @@ func (p *progress) quiet() time.Duration {
 	return pulse - time.Since(p.last)
 }
 
-// Words returns the text of an event, or its type in words when it has none.
-func Words(text, kind string) string {
+// EventText returns the text of an event, or a phrase for its type if it has none.
+func EventText(text, kind string) string {
 	if text != "" {
 		return text
 	}
