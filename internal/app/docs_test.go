@@ -287,7 +287,7 @@ func TestDocCommands(t *testing.T) {
 func commandTree() *cobra.Command {
 	p := &program{version: "test"}
 	root := cli.New(cli.Deps{})
-	root.AddCommand(p.newServe(), p.newMCP(), p.newInit())
+	root.AddCommand(p.commands()...)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	return root

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/grpclog"
 
@@ -47,7 +48,12 @@ type program struct {
 
 func (p *program) run(ctx context.Context, args []string) int {
 	deps := cli.Deps{Version: p.version, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Dial: p.dial}
-	return cli.Run(ctx, args, deps, p.newServe(), p.newMCP(), p.newInit(), p.newMigrate(), p.newBackup(), p.newImport())
+	return cli.Run(ctx, args, deps, p.commands()...)
+}
+
+// commands returns the commands that the app adds to those of the client.
+func (p *program) commands() []*cobra.Command {
+	return []*cobra.Command{p.newServe(), p.newMCP(), p.newInit(), p.newMigrate(), p.newBackup(), p.newImport()}
 }
 
 // dial connects to a server, or to a fleet in this process.
