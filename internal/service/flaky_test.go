@@ -23,7 +23,7 @@ type flakyStore struct {
 	fails     atomic.Int64                    // every so many calls fail; 0: none
 	calls     atomic.Int64                    // of what can fail
 	onRelease func(key string) (after func()) // called before a lease is given back
-	onLastSeq func(context.Context)           // called before LastSeq
+	onView    func(context.Context)           // called before View
 	mu        sync.Mutex                      // guards the functions
 }
 
@@ -52,6 +52,12 @@ func (s *flakyStore) Update(ctx context.Context, fn func(fleet.Tx) error) error 
 }
 
 func (s *flakyStore) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+	s.mu.Lock()
+	hook := s.onView
+	s.mu.Unlock()
+	if hook != nil {
+		hook(ctx)
+	}
 	if err := s.fail(); err != nil {
 		return err
 	}
@@ -59,12 +65,6 @@ func (s *flakyStore) View(ctx context.Context, fn func(fleet.ReadTx) error) erro
 }
 
 func (s *flakyStore) LastSeq(ctx context.Context) (int64, error) {
-	s.mu.Lock()
-	hook := s.onLastSeq
-	s.mu.Unlock()
-	if hook != nil {
-		hook(ctx)
-	}
 	if err := s.fail(); err != nil {
 		return 0, err
 	}

@@ -107,7 +107,7 @@ func TestWatchFromNowOfATaskThatEnds(t *testing.T) {
 		h.end(task.ID)
 	})
 	flaky.mu.Lock()
-	flaky.onLastSeq = func(ctx context.Context) {
+	flaky.onView = func(ctx context.Context) {
 		if ctx.Value(task) != nil {
 			before()
 		}

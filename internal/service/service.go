@@ -17,13 +17,14 @@ type Service struct {
 	cfg    state.Config
 	log    *slog.Logger
 	snap   *state.Snapshot
+	tail   *state.LogTail
 	ended  endedAgents
 }
 
 // New returns a service over the state. It starts nothing: without a Reconciler on the same store, requested
 // changes do not happen.
 func New(s *state.Fleet) *Service {
-	return &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot}
+	return &Service{store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, tail: s.Tail}
 }
 
 // NewID returns a new unique id.

@@ -47,16 +47,20 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 	if err := w.begin(ctx, p, r); err != nil {
 		return err
 	}
-	signal, cancel := s.store.Subscribe()
-	defer cancel()
+	var signal <-chan struct{}
+	if r.Follow && !w.over {
+		var cancel func()
+		signal, cancel = s.tail.Subscribe()
+		defer cancel()
+	}
 	var timeout <-chan time.Time
 	if r.Follow && r.Wait >= 0 {
 		timer := time.NewTimer(r.Wait)
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	for over := !r.Follow || w.over; ; {
-		more, sent, err := w.next(ctx, send)
+	for over, woken := !r.Follow || w.over, false; ; {
+		more, sent, err := w.next(ctx, woken, send)
 		switch {
 		case err != nil:
 			return err
@@ -79,8 +83,9 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 		}
 		select {
 		case <-signal:
+			woken = true
 		case <-timeout:
-			over = true
+			over, woken = true, false
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -156,26 +161,19 @@ func beforeNewest(tx fleet.ReadTx, f fleet.EventFilter, n int) (int64, error) {
 	return events[0].Seq - 1, nil
 }
 
-// next sends the next batch, and returns whether there may be more and how many events it sent.
-func (w *watch) next(ctx context.Context, send func([]fleet.Event, string) error) (more bool, sent int, err error) {
+// next sends the next batch, and returns whether there may be more and how many events it sent. woken means that the tail
+// has notified the call.
+func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, string) error) (more bool, sent int, err error) {
 	limit := watchBatch
 	if w.left >= 0 {
 		limit = min(limit, w.left)
 	}
-	var events []fleet.Event
-	var last int64
-	err = w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if last, err = tx.LastSeq(); err != nil {
-			return err
-		}
-		events, err = tx.Events(w.filter, w.after, limit)
-		return err
-	})
+	events, upTo, err := w.read(ctx, woken, limit)
 	if err != nil {
 		return false, 0, err
 	}
 	if len(events) < limit {
-		w.after = max(w.after, last)
+		w.after = max(w.after, upTo)
 	} else {
 		w.after = events[len(events)-1].Seq
 	}
@@ -187,4 +185,22 @@ func (w *watch) next(ctx context.Context, send func([]fleet.Event, string) error
 	}
 	w.ended = w.filter.TaskID != "" && slices.ContainsFunc(events, func(e fleet.Event) bool { return e.Type == fleet.EventTaskEnded })
 	return len(events) == limit, len(events), send(events, w.cursor())
+}
+
+// read returns the next events, and the Seq up to which it has looked for them. A call that was woken finds them in memory,
+// unless it is far behind: there may be many calls.
+func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet.Event, upTo int64, err error) {
+	if woken {
+		if events, upTo, ok := w.s.tail.Read(w.filter, w.after, limit); ok {
+			return events, upTo, nil
+		}
+	}
+	err = w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if upTo, err = tx.LastSeq(); err != nil {
+			return err
+		}
+		events, err = tx.Events(w.filter, w.after, limit)
+		return err
+	})
+	return events, upTo, err
 }

@@ -14,7 +14,8 @@ import (
 // newest event and loads what has changed, so a caller sees its own writes and those of other processes. Its views are
 // shared and never changed.
 type Snapshot struct {
-	store fleet.Store
+	store  fleet.Store
+	newest *newest
 
 	mu     sync.RWMutex
 	loaded bool
@@ -27,14 +28,14 @@ type Snapshot struct {
 	loading sync.Mutex // one refresh at a time; others wait for it
 }
 
-// NewSnapshot returns a snapshot that is loaded by its first refresh.
-func NewSnapshot(store fleet.Store) *Snapshot {
-	return &Snapshot{store: store, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}}
+// newSnapshot returns a snapshot that is loaded by its first refresh.
+func newSnapshot(store fleet.Store, n *newest) *Snapshot {
+	return &Snapshot{store: store, newest: n, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{}}
 }
 
 // Refresh loads what was committed before it was called.
 func (s *Snapshot) Refresh(ctx context.Context) error {
-	last, err := s.store.LastSeq(ctx)
+	last, err := s.newest.last(ctx)
 	if err != nil {
 		return err
 	}

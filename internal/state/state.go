@@ -15,12 +15,17 @@ type Fleet struct {
 	Log      *slog.Logger
 	Places   *Places
 	Snapshot *Snapshot
+	Tail     *LogTail
 }
 
 // New returns the state over the store and the places of the fleet's agents, at least one. It starts nothing.
 func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	cfg = cfg.withDefaults()
-	return &Fleet{Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: NewSnapshot(store)}
+	n := newNewest(store)
+	return &Fleet{
+		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, n),
+		Tail: &LogTail{store: store, newest: n},
+	}
 }
 
 // Time returns the time with the precision of the store.

@@ -1,0 +1,176 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"fleet/internal/fleet"
+)
+
+// LogTail keeps the newest events of the log in memory, so that the callers who follow the log do not each read the store.
+// While there are subscribers, a goroutine reads what is new, and notifies them.
+type LogTail struct {
+	store  fleet.Store
+	newest *newest
+
+	mu     sync.Mutex
+	begun  bool
+	after  int64         // the tail begins after this Seq
+	last   int64         // and ends with this one
+	events []fleet.Event // every event in between; appended to, never changed
+	size   int           // of their texts, in bytes
+	err    error         // why the last read failed; nil if it did not
+
+	subscribing sync.Mutex
+	subs        map[chan struct{}]struct{}
+	stop        func() // ends the goroutine; nil if it does not run
+}
+
+// These limit the tail.
+const (
+	tailEvents = 1024
+	tailBytes  = 1 << 20
+)
+
+// Subscribe returns a channel that receives after the tail has got what was committed. A notification that is not received
+// covers later ones.
+func (t *LogTail) Subscribe() (_ <-chan struct{}, cancel func()) {
+	ch := make(chan struct{}, 1)
+	t.subscribing.Lock()
+	defer t.subscribing.Unlock()
+	if t.subs == nil {
+		t.subs = map[chan struct{}]struct{}{}
+	}
+	t.subs[ch] = struct{}{}
+	if t.stop == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		signal, unsubscribe := t.store.Subscribe()
+		go func() {
+			defer close(done)
+			defer unsubscribe()
+			t.follow(ctx, signal)
+		}()
+		t.stop = func() { cancel(); <-done }
+	}
+	return ch, func() { t.unsubscribe(ch) }
+}
+
+func (t *LogTail) unsubscribe(ch chan struct{}) {
+	t.subscribing.Lock()
+	delete(t.subs, ch)
+	stop := t.stop
+	if len(t.subs) > 0 {
+		stop = nil
+	} else {
+		t.stop = nil
+	}
+	t.subscribing.Unlock()
+	if stop != nil {
+		stop() // takes subscribing once more
+	}
+}
+
+// follow reads what is new and notifies the subscribers until the context is done.
+func (t *LogTail) follow(ctx context.Context, signal <-chan struct{}) {
+	for {
+		select {
+		case <-signal:
+		case <-ctx.Done():
+			return
+		}
+		_ = t.refresh(ctx) // subscribers get the error when they read
+		t.subscribing.Lock()
+		for ch := range t.subs {
+			select {
+			case ch <- struct{}{}:
+			default: // a notification is pending
+			}
+		}
+		t.subscribing.Unlock()
+	}
+}
+
+// refresh reads what was committed before it was called.
+func (t *LogTail) refresh(ctx context.Context) error {
+	last, err := t.newest.last(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		err = t.extend(ctx, last)
+	}
+	t.err = err
+	return err
+}
+
+// Read returns the matching events after the Seq, at most limit, and the Seq up to which it has looked. ok is false if the
+// tail does not have them: the store has.
+func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fleet.Event, upTo int64, ok bool) {
+	t.mu.Lock()
+	all, upTo, ok := t.events, t.last, t.begun && t.err == nil && after >= t.after
+	t.mu.Unlock()
+	if !ok {
+		return nil, 0, false
+	}
+	first, _ := slices.BinarySearchFunc(all, after+1, func(e fleet.Event, seq int64) int { return cmp.Compare(e.Seq, seq) })
+	for _, e := range all[first:] {
+		if !selects(f, e) {
+			continue
+		}
+		if events = append(events, e); len(events) == limit {
+			return events, e.Seq, true
+		}
+	}
+	return events, max(upTo, after), true
+}
+
+// extend adds the events up to the Seq. If they are too many, the tail begins anew behind them.
+func (t *LogTail) extend(ctx context.Context, last int64) error {
+	switch {
+	case t.begun && last <= t.last:
+		return nil
+	case !t.begun || last-t.last > tailEvents:
+		t.begun, t.after, t.last, t.events, t.size = true, last, last, nil, 0
+		return nil
+	}
+	var more []fleet.Event
+	err := t.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		if last, err = tx.LastSeq(); err != nil {
+			return err
+		}
+		more, err = tx.Events(fleet.EventFilter{}, t.last, tailEvents)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(more) == tailEvents {
+		last = more[len(more)-1].Seq
+	}
+	t.last = last
+	t.events = append(t.events, more...) // beyond what readers hold
+	for _, e := range more {
+		t.size += sizeOf(e)
+	}
+	drop := 0
+	for ; len(t.events)-drop > tailEvents || t.size > tailBytes; drop++ {
+		t.size -= sizeOf(t.events[drop])
+		t.after = t.events[drop].Seq
+	}
+	t.events = t.events[drop:]
+	return nil
+}
+
+func sizeOf(e fleet.Event) int { return len(e.Text) + len(e.Data) }
+
+// selects reports whether the filter selects the event.
+func selects(f fleet.EventFilter, e fleet.Event) bool {
+	return (f.Owner == "" || e.Owner == f.Owner) &&
+		(f.AgentName == "" || strings.ToLower(e.AgentName) == strings.ToLower(f.AgentName)) && //nolint:staticcheck // as stores compare names, which EqualFold does not
+		(f.AgentUID == "" || e.AgentUID == f.AgentUID) &&
+		(f.TaskID == "" || e.TaskID == f.TaskID) &&
+		(len(f.Types) == 0 || slices.Contains(f.Types, e.Type))
+}
