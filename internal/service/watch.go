@@ -44,7 +44,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 		}
 		w.filter.Owner = p.Name
 	}
-	if err := w.begin(ctx, p, r); err != nil {
+	if err := aside(func() error { return w.begin(ctx, p, r) }); err != nil {
 		return err
 	}
 	var signal <-chan struct{}
@@ -195,12 +195,28 @@ func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet
 			return events, upTo, nil
 		}
 	}
-	err = w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if upTo, err = tx.LastSeq(); err != nil {
+	err = aside(func() error {
+		return w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+			if upTo, err = tx.LastSeq(); err != nil {
+				return err
+			}
+			events, err = tx.Events(w.filter, w.after, limit)
 			return err
-		}
-		events, err = tx.Events(w.filter, w.after, limit)
-		return err
+		})
 	})
 	return events, upTo, err
+}
+
+// aside calls f on another stack and waits for it. A store needs a large stack, which a watcher would keep for as long as
+// it waits for events.
+func aside(f func() error) (err error) {
+	panicked := make(chan any, 1)
+	go func() {
+		defer func() { panicked <- recover() }()
+		err = f()
+	}()
+	if p := <-panicked; p != nil {
+		panic(p)
+	}
+	return err
 }
