@@ -56,6 +56,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	}
 	found := make(map[string]*fleet.AgentView, len(uids))
 	var others []string
+	inMemory := true // nothing of the answer is in the store alone
 	for _, uid := range uids {
 		v := s.snap.Get(uid)
 		if v == nil || v.Task == nil {
@@ -64,13 +65,11 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 		if v == nil {
 			others = append(others, uid)
 		}
+		inMemory = inMemory && v != nil && (v.Task == nil || !v.Task.Active())
 		found[uid] = v
 	}
 	views, previews = make([]*fleet.AgentView, len(uids)), make([]string, len(uids))
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if err := s.loadEnded(tx, others, found); err != nil {
-			return err
-		}
+	fill := func(tx fleet.ReadTx) error {
 		for i, uid := range uids {
 			v := found[uid]
 			if v == nil || !p.MayTouch(&v.Agent) {
@@ -86,6 +85,15 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 			}
 		}
 		return nil
+	}
+	if inMemory {
+		return views, previews, fill(nil)
+	}
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		if err := s.loadEnded(tx, others, found); err != nil {
+			return err
+		}
+		return fill(tx)
 	})
 	return views, previews, err
 }
