@@ -14,8 +14,8 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestAgentsOwnToken calls every method through every face with the token that an agent has for itself alone: it may report
-// on its own task, and nothing else, whoever else needs a token; and nothing at all when its task has ended.
+// TestAgentsOwnToken calls every method on every face with an agent's own token. The token allows reports on the
+// agent's task only, also on servers where nobody else needs a token, and nothing after the task has ended.
 func TestAgentsOwnToken(t *testing.T) {
 	t.Parallel()
 	for name, tokens := range map[string]map[string]tokenConfig{"auth none": nil, "auth tokens": {"alice": {}}} {
@@ -49,7 +49,7 @@ func TestAgentsOwnToken(t *testing.T) {
 	}
 }
 
-// everyMethodAs calls every method that is not for agents.
+// everyMethodAs calls every method that agents may not call.
 func (f *testFleet) everyMethodAs(t *testing.T, name string) {
 	t.Helper()
 	x := target{agent: "papi", task: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", contract: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", session: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11", question: "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11-1"}
@@ -67,7 +67,7 @@ func (f *testFleet) everyMethodAs(t *testing.T, name string) {
 	}
 }
 
-// toolsShownTo holds that an agent is shown the tools that its token is good for, and no others.
+// toolsShownTo checks that an agent sees exactly the tools that its token allows.
 func (f *testFleet) toolsShownTo(t *testing.T, name string) {
 	t.Helper()
 	for toolset, want := range map[string][]string{
@@ -89,7 +89,7 @@ func (f *testFleet) toolsShownTo(t *testing.T, name string) {
 	}
 }
 
-// reports has the agent "self" report on itself, and try to on the other one of its owner.
+// reports lets the agent "self" report on its own task, and checks that it cannot report on another agent's.
 func (s *story) reports(t *testing.T, owner string) {
 	t.Helper()
 	do := func(face, method string, args map[string]any) reply {
@@ -111,7 +111,7 @@ func (s *story) reports(t *testing.T, owner string) {
 	}
 	require.Nil(t, do("mcp", "append_payload", map[string]any{"agent_id": "${self}", "chunk": "mine"}).err)
 	require.Nil(t, do("mcp", "agent_complete", map[string]any{"agent_id": "${self}", "summary": "mine"}).err)
-	for _, face := range []string{"grpc", "rest", "mcp"} { // the token is replayed when its task has ended
+	for _, face := range []string{"grpc", "rest", "mcp"} { // the token is used again after its task has ended
 		for _, method := range []string{"agent_status", "agent_complete", "list_agents"} {
 			x := target{agent: "papi", task: s.names["self"], contract: s.names["self"], session: s.names["self"]}
 			r, err := faces[face](s.testFleet, t.Context(), call{method: methods[method], args: x.attack(t, methods[method]), by: "self"})

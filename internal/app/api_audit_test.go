@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// logLines is a log in JSON.
+// logLines is a JSON log.
 type logLines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -40,8 +40,8 @@ func (l *logLines) of(t *testing.T, message string) (lines []map[string]any) {
 	return lines
 }
 
-// TestAudit checks that each call that may change something leaves one line, whatever comes of it, and that reading leaves
-// none.
+// TestAudit checks that each call of a method with side effects leaves exactly one line, whatever its result, and that
+// reads leave none.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
@@ -86,8 +86,7 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, log.text.String(), "secret")
 }
 
-// TestFailedLogins checks that failed logins are counted to the last one, and that a few of them alone have lines of their
-// own.
+// TestFailedLogins checks that all failed logins are counted, and that only the first few have their own lines.
 func TestFailedLogins(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}

@@ -21,8 +21,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestNoneIsForLoopback checks that a fleet that asks nobody for a token listens where others cannot reach it, or not
-// at all.
+// TestNoneIsForLoopback checks that a server without tokens listens only on addresses that others cannot reach.
 func TestNoneIsForLoopback(t *testing.T) {
 	t.Parallel()
 	for addr, loopback := range map[string]bool{
@@ -56,7 +55,7 @@ func TestNoneIsForLoopback(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-// startedBy starts a task on the agent with the context's metadata, ends it, and returns its source.
+// startedBy starts a task with the context's metadata, ends it, and returns its source.
 func startedBy(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, agent string) string {
 	t.Helper()
 	r, err := c.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: "done"})
@@ -67,7 +66,7 @@ func startedBy(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClient, 
 	return r.GetTask().GetSource().String()
 }
 
-// restStart starts a task over REST with the headers and returns the answer.
+// restStart starts a task over REST with the headers and returns the source.
 func (f *testFleet) restStart(t *testing.T, header map[string]string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/v1/agents/papi/tasks", strings.NewReader(`{"task_description":"done"}`))
@@ -83,15 +82,13 @@ func (f *testFleet) restStart(t *testing.T, header map[string]string) string {
 	return string(b)
 }
 
-// forged are headers that would make the caller's face another one, or the caller somebody else, if the server believed
-// them.
+// forged are headers that would change the caller or its face if the server trusted them.
 var forged = map[string]string{
 	"Fleet-Face": "mcp", "Grpc-Metadata-Fleet-Face": "mcp", "Grpcgateway-Fleet-Face": "mcp", "X-Fleet-Face": "mcp",
 	"Grpc-Metadata-Authorization": "Bearer forged", "Grpc-Metadata-Fleet-Principal": "root", "X-Forwarded-User": "root",
 }
 
-// TestForgedMetadata checks that who calls, and so the source of a task, follows from the token alone, whatever else a
-// caller sends.
+// TestForgedMetadata checks that only the token determines the caller and the source of a task.
 func TestForgedMetadata(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bot": {Kind: fleet.Controller}}})
@@ -131,8 +128,8 @@ func TestForgedMetadata(t *testing.T) {
 	}
 }
 
-// TestFacesWithoutTokens checks that where nobody is asked for a token the source of a task follows from the face, which
-// a web client cannot forge.
+// TestFacesWithoutTokens checks that on a server without tokens the face determines the source of a task, and that a
+// web client cannot forge it.
 func TestFacesWithoutTokens(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
@@ -147,7 +144,7 @@ func TestFacesWithoutTokens(t *testing.T) {
 	require.Empty(t, mismatches(map[string]any{"task": map[string]any{"source": "ai_controller"}}, r.answer, false))
 }
 
-// TestOpenToAll holds what needs no token: health, reflection, and the list of tools, and nothing else.
+// TestOpenToAll checks that only health, reflection and the list of tools need no token.
 func TestOpenToAll(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
@@ -168,11 +165,11 @@ func TestOpenToAll(t *testing.T) {
 
 	for name, m := range methods {
 		for face := range faces {
-			if face == "mcp" && !hasTool(m) || face == "sse" && !m.IsStreamingServer() || name == "check_health" { // that is for everybody
+			if face == "mcp" && !hasTool(m) || face == "sse" && !m.IsStreamingServer() || name == "check_health" { // these are open to all
 				continue
 			}
 			args := map[string]any{}
-			for i := range m.Input().Fields().Len() { // what a path needs
+			for i := range m.Input().Fields().Len() { // required by the path
 				if f := string(m.Input().Fields().Get(i).Name()); f == "agent_name" || f == "task_id" || f == "question_id" || f == "name" || f == "project" || f == "agent_id" || f == "agent_session_id" {
 					args[f] = "x"
 				}
@@ -188,7 +185,7 @@ func TestOpenToAll(t *testing.T) {
 	}
 }
 
-// TestEveryRevisionOfMCP calls a tool in each revision of the protocol that a client may ask for.
+// TestEveryRevisionOfMCP calls a tool in each revision of the protocol.
 func TestEveryRevisionOfMCP(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTooLargeBodies sends the header of a request whose body is too large, and none of the body: the refusal comes all the
-// same. A body of unknown size is refused when too much of it has come.
+// TestTooLargeBodies sends only the header of a request with a large body, and must get a refusal. A body of unknown
+// size must be refused when its limit is exceeded.
 func TestTooLargeBodies(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
@@ -35,7 +35,7 @@ func TestTooLargeBodies(t *testing.T) {
 					path, f.HTTPAddr(), sent.header)
 				require.NoError(t, err)
 				if sent.bytes > 0 {
-					go func() { // until the server has had enough
+					go func() { // until the server closes the connection
 						_, _ = fmt.Fprintf(conn, "%x\r\n", sent.bytes)
 						_, _ = conn.Write(make([]byte, sent.bytes))
 					}()

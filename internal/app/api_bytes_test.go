@@ -12,7 +12,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// rawCodec sends the bytes that it is given: a client that does not check what it sends.
+// rawCodec sends bytes unchecked.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
@@ -24,8 +24,8 @@ func (rawCodec) Unmarshal(mem.BufferSlice, any) error { return nil }
 
 func (rawCodec) Name() string { return "proto" }
 
-// TestBytesThatAreNoRequest sends what no client of gRPC lets through. grpc-go itself refuses it, before any code of
-// ours, with its own code for that; nothing is done, and the server goes on.
+// TestBytesThatAreNoRequest sends bytes that gRPC clients do not send. grpc-go refuses them with its own code before
+// our code runs. Nothing must change, and the server must continue.
 func TestBytesThatAreNoRequest(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})

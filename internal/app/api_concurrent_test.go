@@ -21,7 +21,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// newStory is a fleet with the agent papi.
+// newStory returns a fleet with the agent papi.
 func newStory(t *testing.T, c fleetConfig) *story {
 	t.Helper()
 	s := &story{testFleet: newTestFleet(t, c), names: map[string]string{}}
@@ -29,7 +29,7 @@ func newStory(t *testing.T, c fleetConfig) *story {
 	return s
 }
 
-// together makes the same call so many times at once, through gRPC, REST and MCP in turn.
+// together makes the same call n times concurrently, on gRPC, REST and MCP in turn.
 func (s *story) together(t *testing.T, n int, method string, with map[string]any) []reply {
 	t.Helper()
 	c, err := s.callOf(method, with, "")
@@ -115,12 +115,12 @@ func TestManyStopsOfOneTask(t *testing.T) {
 			stopped++
 			continue
 		}
-		require.Equal(t, "NO_RUNNING_TASK", r.err.Reason, "%s", r.err) // it came when the task had ended
+		require.Equal(t, "NO_RUNNING_TASK", r.err.Reason, "%s", r.err) // the task had ended before
 	}
 	require.NotZero(t, stopped)
 }
 
-// flood is a task that writes more than all buffers between it and a reader hold.
+// flood is a task whose output exceeds all buffers between it and a reader.
 const (
 	floodLines = 400
 	floodLine  = 20_000 // bytes
@@ -130,8 +130,8 @@ func flood() string {
 	return fmt.Sprintf("wait gate\nrepeat %d %s\ndone", floodLines, strings.Repeat("x", floodLine))
 }
 
-// TestStuckReadersSlowNoTask has readers of every face who stop reading in the middle of a stream: the task ends
-// meanwhile, and one who reads on gets all of it in order.
+// TestStuckReadersSlowNoTask checks that readers who stop reading do not slow the task, and that a slow reader finally
+// gets all events in order.
 func TestStuckReadersSlowNoTask(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
@@ -168,7 +168,7 @@ func TestStuckReadersSlowNoTask(t *testing.T) {
 	require.Equal(t, floodLines*floodLine, strings.Count(text.String(), "x"), "a slow reader gets everything")
 }
 
-// stuck sends a request, reads the first bytes of the answer and then no more, for as long as the test runs.
+// stuck sends a request, reads the start of the answer, and then stops reading until the test ends.
 func (s *story) stuck(t *testing.T, verb, path, accept, body string) {
 	t.Helper()
 	var d net.Dialer
@@ -186,7 +186,7 @@ func (s *story) stuck(t *testing.T, verb, path, accept, body string) {
 	require.Equal(t, "HTTP/1.1 200", string(status))
 }
 
-// TestFollowersSeeWhatComes follows from now on over each face, and sees what happens after.
+// TestFollowersSeeWhatComes checks that on each face a follower without a cursor sees all later events.
 func TestFollowersSeeWhatComes(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
@@ -203,7 +203,7 @@ func TestFollowersSeeWhatComes(t *testing.T) {
 				defer close(answered)
 				r, err = faces[face](s.testFleet, ctx, c)
 			}()
-			for i := 0; ; i++ { // now is when the server gets the call, which nobody else sees: so something happens until it has seen it
+			for i := 0; ; i++ { // nobody can see when the server gets the call, so create events until the follower sees one
 				s.world.SetMetadata("papi", "fleet_mcp_pull_request_url", fmt.Sprint(i))
 				select {
 				case <-answered:
@@ -220,8 +220,8 @@ func TestFollowersSeeWhatComes(t *testing.T) {
 	}
 }
 
-// TestShutdownEndsCalls ends a server with calls of every face under way: each is told that the server goes, and to try
-// again.
+// TestShutdownEndsCalls shuts a server down during calls on every face. Each call must end with an error that says to
+// retry.
 func TestShutdownEndsCalls(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})
@@ -276,7 +276,7 @@ func TestShutdownEndsCalls(t *testing.T) {
 	}
 }
 
-// until waits until ok says yes, which is asked whenever the fleet looks at the world.
+// until waits until ok returns true. It checks after every listing of the world.
 func (s *story) until(t *testing.T, ok func() bool) {
 	t.Helper()
 	timeout := time.After(waittest.Limit)
@@ -289,7 +289,7 @@ func (s *story) until(t *testing.T, ok func() bool) {
 	}
 }
 
-// open opens a stream of REST, of which something has come.
+// open opens a REST stream and waits for its first data.
 func (s *story) open(t *testing.T, path, accept string) io.Reader {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+s.HTTPAddr()+path, nil)
@@ -311,7 +311,7 @@ func lastLine(t *testing.T, r io.Reader) string {
 	return lines[len(lines)-1]
 }
 
-// TestProgress checks that a tool call gets the events of its agent as progress, all of them before its answer.
+// TestProgress checks that a tool call gets the events of its agent as progress before its answer.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, fleetConfig{})

@@ -16,7 +16,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestLargeDownload downloads a payload that is larger than the messages that gRPC clients take.
+// TestLargeDownload downloads a payload that exceeds the message limit of gRPC clients.
 func TestLargeDownload(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})

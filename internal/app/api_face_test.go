@@ -31,21 +31,21 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// call is a call of a method of the API, through any face.
+// call is a call of an API method, for any face.
 type call struct {
 	method protoreflect.MethodDescriptor
 	args   map[string]any
-	by     string // name of a token; "" for nobody's
+	by     string // name of a token; empty: none
 }
 
-// reply is what a call was answered with, through any face.
+// reply is the answer to a call, from any face.
 type reply struct {
-	answer any // JSON; nil when there is an error
+	answer any // JSON; nil if there is an error
 	err    *apiError
 	header http.Header // of REST
 }
 
-// apiError is the error object of a call, with the codes that the faces have beside it.
+// apiError is the error object of a call, with the codes of its face.
 type apiError struct {
 	Reason  string         `json:"error"`
 	Message string         `json:"message"`
@@ -61,7 +61,7 @@ func (e *apiError) String() string {
 	return fmt.Sprintf("%s: %s %v", e.Reason, e.Message, e.Details)
 }
 
-// faces are the ways to call a method. An error means that the face did not answer as it must, whatever the answer is.
+// faces call a method. An error means that the face violated the protocol, whatever the answer is.
 var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 	"grpc": (*testFleet).callGRPC,
 	"rest": (*testFleet).callREST,
@@ -69,7 +69,7 @@ var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 	"mcp":  (*testFleet).callMCP,
 }
 
-// methods are the methods of the API, by the name that a tool has; "toolset/name" where two have the same.
+// methods are the methods of the API by tool name; "toolset/name" for duplicates.
 var methods = func() map[string]protoreflect.MethodDescriptor {
 	all := map[string]protoreflect.MethodDescriptor{}
 	for _, m := range apiMethods() {
@@ -82,7 +82,7 @@ var methods = func() map[string]protoreflect.MethodDescriptor {
 	return all
 }()
 
-// apiMethods are the methods of the API, those of the fleet first.
+// apiMethods returns the methods of the API, those of the fleet first.
 func apiMethods() (all []protoreflect.MethodDescriptor) {
 	var services []protoreflect.ServiceDescriptor
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
@@ -111,23 +111,23 @@ func toolsetOf(m protoreflect.MethodDescriptor) string {
 	return name
 }
 
-// hasTool reports whether the method has an MCP face.
+// hasTool reports whether the method is an MCP tool.
 func hasTool(m protoreflect.MethodDescriptor) bool {
 	return toolsetOf(m) != "" && !says(m, fleetv1.E_NoTool)
 }
 
-// says is the value of an option of the method that is yes or no.
+// says returns the value of a boolean option of the method.
 func says(m protoreflect.MethodDescriptor, option protoreflect.ExtensionType) bool {
 	yes, _ := proto.GetExtension(m.Options(), option).(bool)
 	return yes
 }
 
-// isDownload reports whether the method sends content, not messages.
+// isDownload reports whether the method returns content instead of messages.
 func isDownload(m protoreflect.MethodDescriptor) bool {
 	return m.Output().FullName() == "google.api.HttpBody"
 }
 
-// decode reads JSON with numbers as they are written.
+// decode parses JSON and keeps numbers as text.
 func decode(data []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -140,7 +140,7 @@ func decode(data []byte) (v any, err error) {
 	return v, nil
 }
 
-// readError reads an error object, which has the three keys of the contract and no other.
+// readError parses an error object, which must have exactly the three keys of the contract.
 func readError(data []byte) (*apiError, error) {
 	v, err := decode(data)
 	if err != nil {
@@ -158,12 +158,12 @@ func readError(data []byte) (*apiError, error) {
 	return e, d.Decode(e)
 }
 
-// callGRPC calls over the network with a client that knows the method by its descriptor alone.
+// callGRPC calls over the network with a client that uses only the method's descriptor.
 func (f *testFleet) callGRPC(ctx context.Context, c call) (reply, error) {
 	return f.callOver(ctx, f.conn, c, dynamicpb.NewMessage(c.method.Input()), dynamicpb.NewMessage(c.method.Output()))
 }
 
-// callInProcess calls over the connection inside the process, which takes the generated types alone.
+// callInProcess calls over the in-process connection, which requires the generated types.
 func (f *testFleet) callInProcess(ctx context.Context, c call) (reply, error) {
 	request, err := protoregistry.GlobalTypes.FindMessageByName(c.method.Input().FullName())
 	if err != nil {
@@ -195,7 +195,7 @@ func (f *testFleet) callOver(ctx context.Context, conn grpc.ClientConnInterface,
 	return reply{answer: v}, err
 }
 
-// invoke calls a method; the answers of a stream are merged.
+// invoke calls a method, and merges the messages of a stream.
 func (f *testFleet) invoke(ctx context.Context, conn grpc.ClientConnInterface, c call, request, answer proto.Message) error {
 	ctx, cancel := context.WithCancel(f.as(ctx, c.by))
 	defer cancel()
@@ -225,8 +225,8 @@ func (f *testFleet) invoke(ctx context.Context, conn grpc.ClientConnInterface, c
 	}
 }
 
-// grpcError reads the error object out of a status: one ErrorInfo of the domain, a BadRequest that names the field of a
-// bad value, a RetryInfo where it is known, and the NextStep that the message ends with.
+// grpcError reads the error object from a status: one ErrorInfo of Fleet's domain, a BadRequest for the field of an
+// invalid value, an optional RetryInfo, and the NextStep with which the message ends.
 func grpcError(err error) (*apiError, error) {
 	s := status.Convert(err)
 	code := s.Code()
@@ -270,12 +270,12 @@ func grpcError(err error) (*apiError, error) {
 	return e, nil
 }
 
-// callREST calls by HTTP, as the method's google.api.http says.
+// callREST calls by HTTP, according to the method's google.api.http option.
 func (f *testFleet) callREST(ctx context.Context, c call) (reply, error) {
 	return f.callHTTP(ctx, c, "application/json")
 }
 
-// callSSE is callREST with streams as server-sent events.
+// callSSE is callREST with server-sent events for streams.
 func (f *testFleet) callSSE(ctx context.Context, c call) (reply, error) {
 	return f.callHTTP(ctx, c, "text/event-stream")
 }
@@ -287,7 +287,7 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 	}
 	r.Header.Set("Accept", accept)
 	if isDownload(c.method) {
-		r.Header.Set("Accept-Encoding", "gzip") // and the client leaves it packed
+		r.Header.Set("Accept-Encoding", "gzip") // the client does not decompress then
 	}
 	resp, err := f.http.Do(r)
 	if err != nil {
@@ -324,7 +324,7 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 
 var pathField = regexp.MustCompile(`\{(\w+)\}`)
 
-// restRequest builds the request of a call from the method's google.api.http.
+// restRequest builds the request of a call from the method's google.api.http option.
 func (f *testFleet) restRequest(ctx context.Context, c call) (*http.Request, error) {
 	rule, _ := proto.GetExtension(c.method.Options(), annotations.E_Http).(*annotations.HttpRule)
 	verb, template := verbOf(rule)
@@ -400,8 +400,8 @@ func queryOf(args map[string]any) (string, error) {
 	return values.Encode(), nil
 }
 
-// mergeLines merges the answers of a stream, a line each, as an MCP tool does. An error that comes when the status of
-// the answer is out already is the last line.
+// mergeLines merges the lines of a stream, as an MCP tool does. If an error occurs after the HTTP status was sent, it
+// is the last line.
 func mergeLines(data []byte) (any, *apiError, error) {
 	events, cursor := []any{}, any(nil)
 	for line := range bytes.Lines(data) {
@@ -421,8 +421,8 @@ func mergeLines(data []byte) (any, *apiError, error) {
 	return map[string]any{"events": events, "cursor": cursor}, nil, nil
 }
 
-// mergeSSE makes of server-sent events what mergeLines makes of lines. Each has its cursor as its id and its type as
-// its name; an error has that name.
+// mergeSSE converts server-sent events to lines and merges them. Each event must have its cursor as its id and its type
+// as its name; the name of an error is "error".
 func mergeSSE(data []byte) (any, *apiError, error) {
 	events, cursor := []any{}, ""
 	name, id := "", ""
@@ -458,7 +458,7 @@ func mergeSSE(data []byte) (any, *apiError, error) {
 	return map[string]any{"events": events, "cursor": cursor}, nil, lines.Err()
 }
 
-// lastSSE returns the last of the messages, each a server-sent event of its type's name.
+// lastSSE returns the last of the messages, each of which must be a server-sent event with the name of its type.
 func lastSSE(data []byte) (answer any, failed *apiError, err error) {
 	name := ""
 	for line := range strings.Lines(string(data)) {

@@ -26,52 +26,53 @@ import (
 	"fleet/internal/toolset/lifecycle"
 )
 
-// fleetConfig is what a test wants otherwise. The zero value is a fleet that asks nobody for a token.
+// fleetConfig configures a test fleet. The zero value is a fleet without tokens.
 type fleetConfig struct {
-	Unlisted   string        // why the world lists no workspaces from the start; "" if it does
-	CreateWait time.Duration // 0: a minute
-	MaxResult  int           // bytes of the result of a tool; 0: as by default
+	Unlisted   string        // error of the world's listings from the start; empty: none
+	CreateWait time.Duration // 0: 1 min
+	MaxResult  int           // maximum size of a tool's result; 0: the default
 	StopGrace  time.Duration // 0: 50 ms
-	// MessageWait is how long the sender of a message waits; 0: a minute.
+	// MessageWait is how long the sender of a message waits; 0: 1 min.
 	MessageWait  time.Duration
-	StallTimeout time.Duration // 0: as by default
+	StallTimeout time.Duration // 0: the default
 	World        fake.Config
-	// Second is another place of the fleet besides the world, and SecondUnlisted why it lists no workspaces from the start.
+	// Second is another place of the fleet besides the world. SecondUnlisted is the error of its listings from the
+	// start.
 	Second         *fake.Config
 	SecondUnlisted string
 	Limits         fleet.Limits
 
-	MaxContracts int                    // of one principal at a time; 0: as many as by default
-	Tokens       map[string]tokenConfig // by name; any make it a fleet that asks for tokens
-	Config       func(c *Config)        // changes to the configuration; nil: none
-	Options      func(o *Options)       // changes to the options; nil: none
+	MaxContracts int                    // of one principal at a time; 0: the default
+	Tokens       map[string]tokenConfig // by name; if there are any, the fleet requires tokens
+	Config       func(c *Config)        // changes to the configuration; may be nil
+	Options      func(o *Options)       // changes to the options; may be nil
 }
 
-// tokenConfig is a token that there is from the beginning.
+// tokenConfig is a token that exists from the start.
 type tokenConfig struct {
 	Kind    fleet.Kind `yaml:"kind"`
 	Admin   bool       `yaml:"admin"`
 	Revoked bool       `yaml:"revoked"`
 }
 
-// testFleet is a whole fleet with listeners on this machine, in a world of the fake backend.
+// testFleet is a complete fleet with listeners on this machine and a world of the fake place.
 type testFleet struct {
 	*Server
 	t       *testing.T
 	world   *fake.Place
-	second  *fake.Place       // another place; nil: there is none
-	listed  chan struct{}     // gets something when the fleet has looked at the world
+	second  *fake.Place       // another place; may be nil
+	listed  chan struct{}     // receives after the fleet has listed the world
 	secrets map[string]string // of the tokens, by name
 	http    *http.Client
 	conn    *grpc.ClientConn
 	gates   map[string]*fake.Gate
-	stop    func() error // ends the server and waits for it
+	stop    func() error // stops the server and waits for it
 
 	mu   sync.Mutex
 	mcps map[string]*client.Client // by the name of the token and the toolset
 }
 
-// emptyStore is the file of a store in which nothing is yet: to copy it is quicker than to make it each time.
+// emptyStore returns the file of an empty store. Copying it is faster than creating one for each test.
 var emptyStore = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "fleet-test")
 	if err != nil {
@@ -86,10 +87,10 @@ var emptyStore = sync.OnceValues(func() ([]byte, error) {
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path) //nolint:gosec // made above
+	return os.ReadFile(path) //nolint:gosec // created above
 })
 
-// newTestFleet returns a fleet over SQLite; over Postgres when `make test-postgres` runs the tests.
+// newTestFleet returns a fleet with SQLite, or with Postgres in `make test-postgres`.
 func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	t.Helper()
 	cfg := DefaultConfig()
@@ -168,7 +169,7 @@ func newTestFleet(t *testing.T, c fleetConfig) *testFleet {
 	return f
 }
 
-// seeLists returns what a world calls before each of its methods: it tells of listings, and calls next, which may be nil.
+// seeLists returns a Before hook for a world. It signals listings, and calls next, which may be nil.
 func (f *testFleet) seeLists(next func(context.Context, fake.Call) error) func(context.Context, fake.Call) error {
 	return func(ctx context.Context, call fake.Call) error {
 		if call.Method == fake.List {
@@ -184,7 +185,7 @@ func (f *testFleet) seeLists(next func(context.Context, fake.Call) error) func(c
 	}
 }
 
-// serve starts the server, and ends it with the test.
+// serve starts the server, and stops it at the end of the test.
 func (f *testFleet) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -222,8 +223,8 @@ func (f *testFleet) makeToken(name string, c tokenConfig) {
 	}
 }
 
-// authorization is the header of the holder of the token of the name: "" for nobody's. A name that no token has is a
-// secret that nobody gave out.
+// authorization returns the header for the token with the name; empty for no token. For an unknown name it returns an
+// invalid secret.
 func (f *testFleet) authorization(name string) string {
 	if name == "" {
 		return ""
@@ -234,7 +235,7 @@ func (f *testFleet) authorization(name string) string {
 	return "Bearer " + name
 }
 
-// as is a context whose gRPC calls are by the holder of the token of the name.
+// as returns a context for gRPC calls with the token.
 func (f *testFleet) as(ctx context.Context, name string) context.Context {
 	if a := f.authorization(name); a != "" {
 		return metadata.AppendToOutgoingContext(ctx, "authorization", a)
@@ -242,7 +243,7 @@ func (f *testFleet) as(ctx context.Context, name string) context.Context {
 	return ctx
 }
 
-// mcp returns an MCP client of the holder of the token of the name.
+// mcp returns an MCP client with the token.
 func (f *testFleet) mcp(ctx context.Context, name, toolset string) (*client.Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -270,7 +271,7 @@ func (f *testFleet) mcp(ctx context.Context, name, toolset string) (*client.Clie
 	return c, nil
 }
 
-// logWriter writes the log into the test's, until the test has ended.
+// logWriter writes the log to the test's log until the test ends.
 type logWriter struct{ t *testing.T }
 
 func (w logWriter) Write(b []byte) (int, error) {

@@ -23,8 +23,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestTheCallerComesBeforeTheBody checks that a request of nobody known is refused by its header alone: the body never
-// comes.
+// TestTheCallerComesBeforeTheBody checks that a request of an unknown caller is refused by its header, before its body
+// is sent.
 func TestTheCallerComesBeforeTheBody(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "gone": {Revoked: true}}})
@@ -39,13 +39,13 @@ func TestTheCallerComesBeforeTheBody(t *testing.T) {
 			require.Contains(t, body, `"error":"UNAUTHENTICATED"`, by)
 		}
 
-		// A message without an end: gRPC has its header, and waits for the rest.
+		// An incomplete message: gRPC has read its header and waits for the rest.
 		stream, err := f.conn.NewStream(f.as(t.Context(), by), &fleetv1.FleetService_ServiceDesc.Streams[0], fleetv1.FleetService_CreateAgent_FullMethodName)
 		require.NoError(t, err)
 		require.Equal(t, codes.Unauthenticated, status.Code(stream.RecvMsg(&emptypb.Empty{})), by)
 	}
 
-	// Over MCP anybody may list the tools, so a small message is read, and no large one.
+	// Over MCP all callers may list tools, so the server reads small messages but no large ones.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.HTTPAddr()+"/mcp", strings.NewReader(strings.Repeat(" ", 1<<20)))
 	require.NoError(t, err)
 	resp, err := f.http.Do(r)
@@ -57,7 +57,7 @@ func TestTheCallerComesBeforeTheBody(t *testing.T) {
 	require.Contains(t, string(b), `"error":"UNAUTHENTICATED"`)
 }
 
-// withoutBody sends the header of a POST whose body does not come, and returns what it is answered with.
+// withoutBody sends the header of a POST without its body, and returns the answer.
 func (f *testFleet) withoutBody(t *testing.T, path, header string, size int) (code int, body string) {
 	t.Helper()
 	c, err := net.Dial("tcp", f.HTTPAddr())
@@ -73,8 +73,8 @@ func (f *testFleet) withoutBody(t *testing.T, path, header string, size int) (co
 	return code, string(answer)
 }
 
-// TestOnlyTheServersOwnUser checks that without tokens another user of this machine is refused on every face, and told what
-// to do, and that the setting lets everybody in.
+// TestOnlyTheServersOwnUser checks that a server without tokens refuses other users of this machine on every face, says
+// what to do, and serves them with the setting for that.
 func TestOnlyTheServersOwnUser(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -106,7 +106,8 @@ func TestOnlyTheServersOwnUser(t *testing.T) {
 	}
 }
 
-// TestRevokingATokenEndsItsCalls checks that streams and long polls of a token end soon after it is revoked, and say why.
+// TestRevokingATokenEndsItsCalls checks that streams and long polls of a token end soon after its revocation, with a
+// reason.
 func TestRevokingATokenEndsItsCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}})

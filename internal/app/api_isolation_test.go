@@ -14,12 +14,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// target is what an attack is about: an agent by a name that the attacker may write, a task, a contract's agent, and a
+// target is what an attack names: an agent name that the attacker may use, a task, a contract's agent, a session and a
+// question.
 // session.
 type target struct{ agent, task, contract, session, question string }
 
-// attack is a request of the method about the target, with a value for every field that there is. A new field must find
-// its place here.
+// attack returns a request of the method for the target, with a value for every field. New fields must be added here.
 func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string]any {
 	t.Helper()
 	name, _, _ := strings.Cut(x.agent, "@")
@@ -37,7 +37,7 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		"offset": json.Number("0"), "tail": json.Number("1000"), "checks": alicesChecks, "retries": json.Number("2"), "check_timeout_seconds": json.Number("60"),
 		"prompt": alicesTask, "context": map[string]any{}, "capabilities": []any{}, "timeout": json.Number("50"), "config": map[string]any{},
 		"question_id": x.question, "answer": "attacked", "include_answered": true, "or_question": true,
-		"directory":        "", // beside project there is none
+		"directory":        "", // excluded by project
 		"agent_session_id": x.session, "agent": x.agent, "session_name": "an attack", "source": "all", "limit": json.Number("1000"),
 		"registry_ref":      "127.0.0.1:1/an/attack",
 		"capability_filter": "tool_use", "include_status": true, "include_spec": true, "tool_name": "attack", "tool_spec": map[string]any{"description": "an attack"},
@@ -47,25 +47,25 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 		f := string(m.Input().Fields().Get(i).Name())
 		v, ok := values[f]
 		require.True(t, ok, "say in the test how to attack with %s of %s", f, m.FullName())
-		if f == "context" && m.Name() == "RunSubagent" { // of a request to a provider it is an object
+		if f == "context" && m.Name() == "RunSubagent" { // it is an object in a provider's request
 			v = "an attack"
 		}
 		args[f] = v
 	}
-	if _, paged := args["page"]; paged { // a cursor goes on elsewhere
+	if _, paged := args["page"]; paged { // a cursor selects another page
 		delete(args, "cursor")
 	}
-	delete(args, "payload_tail") // payload_offset stands for both
-	delete(args, "tail")         // and so does offset
-	if m.Name() == "WaitTasks" { // that waits for less
+	delete(args, "payload_tail") // payload_offset excludes it
+	delete(args, "tail")         // so does offset
+	if m.Name() == "WaitTasks" { // it then waits for less
 		args["timeout_seconds"] = json.Number("50")
 	}
 	if m.Name() == "WatchFleet" && strings.HasSuffix(x.agent, "!") { // the same without the task
 		delete(args, "task_id")
 	}
-	if m.Name() == "ListTasks" { // whose status and source are those of tasks
+	if m.Name() == "ListTasks" { // its status and source are those of tasks
 		args["status"], args["source"] = "running", "human"
-		if strings.HasSuffix(x.agent, "!") { // all tasks, of whatever agent
+		if strings.HasSuffix(x.agent, "!") { // all tasks, of any agent
 			delete(args, "agent_name")
 		}
 	}
@@ -75,15 +75,16 @@ func (x target) attack(t *testing.T, m protoreflect.MethodDescriptor) map[string
 	return args
 }
 
-// alicesTask is what alice has asked for with the request id alice-1: attackers repeat it word for word.
+// alicesTask is alice's task with the request id alice-1. Attackers send the same request.
 const alicesTask = "echo classified output\npayload classified\nchange classified.txt classified work\nlisten"
 
 var alicesChecks = []any{"echo classified check"}
 
 var anyTime = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
-// TestIsolation attacks what alice owns with every method of FleetService, through every face and as every kind of
-// principal: each gets exactly what it gets for what does not exist, and nothing of hers is told or changed.
+// TestIsolation attacks alice's agents and tasks with every method, on every face and as every kind of principal. Each
+// attacker must get the same answer as for something that does not exist, and nothing of alice's may be shown or
+// changed.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	tokens := map[string]tokenConfig{"alice": {}}
@@ -118,7 +119,7 @@ func TestIsolation(t *testing.T) {
 
 	before := s.seen(t)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return toolsetOf(methods[name]) == "" || made(name) })
-	names = append(names, "create_agent", "agent_start") // last: from then on the attacker has an agent of that name
+	names = append(names, "create_agent", "agent_start") // last, because afterwards the attacker has an agent with that name
 	for _, attacker := range attackers {
 		face, _, _ := strings.Cut(attacker, "-")
 		for _, name := range names {
@@ -146,8 +147,8 @@ func TestIsolation(t *testing.T) {
 					require.NotContains(t, got, secret, "%s by %s", name, attacker)
 				}
 				innocent = strings.NewReplacer("nopi", "papi", noTask, task).Replace(innocent)
-				got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // innocent has the one id for all
-				if !made(name) {                                                                      // that makes one each, and gets it by its request id the second time
+				got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the harmless target has the same id everywhere
+				if !made(name) {                                                                      // the second call gets the same object by its request id
 					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s tells what there is", name, attacker)
 				}
 			}
@@ -156,10 +157,10 @@ func TestIsolation(t *testing.T) {
 	require.Equal(t, before, s.seen(t), "something of alice's has changed")
 }
 
-// made reports whether the method makes something of the attacker's own.
+// made reports whether the method creates an object of the attacker.
 func made(name string) bool { return name == "create_agent" || name == "agent_start" }
 
-// seen is all that alice can see of hers.
+// seen returns everything of alice's that she can see.
 func (s *story) seen(t *testing.T) (all []string) {
 	t.Helper()
 	for _, c := range []struct{ method, with string }{
@@ -188,7 +189,7 @@ func (s *story) seen(t *testing.T) (all []string) {
 		m, _ := r.answer.(map[string]any)
 		delete(m, "observed_at")
 		delete(m, "places")
-		delete(m, "cursor") // the log goes on for others
+		delete(m, "cursor") // others append to the log
 		b, err := json.Marshal(m)
 		require.NoError(t, err)
 		all = append(all, string(b))

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// placeholders stand for any text of their form in what is expected.
+// placeholders match any text of their form.
 var placeholders = map[string]*regexp.Regexp{
 	"<text>":   regexp.MustCompile(`(?s)^.+$`),
 	"<uuid>":   regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`),
@@ -21,9 +21,9 @@ var placeholders = map[string]*regexp.Regexp{
 	"<secret>": regexp.MustCompile(`^fleet_[A-Z2-7]{52}$`),
 }
 
-// mismatches says where got is not what is wanted, both JSON. Beside the placeholders, "<any>" stands for anything, a
-// text "<says X>" for any that has X in it, and "<more>" at the end of a list for any more. Unless exact, objects
-// may have keys that are not wanted.
+// mismatches compares got with want, both JSON, and describes the differences. Besides the placeholders, "<any>"
+// matches anything, "<says X>" any text that contains X, and "<more>" at the end of a list any further items. Unless
+// exact is set, objects may have additional keys.
 func mismatches(want, got any, exact bool) []string { return mismatch("", want, got, exact) }
 
 func mismatch(at string, want, got any, exact bool) []string {

@@ -21,10 +21,10 @@ import (
 	"fleet/internal/toolset/providers"
 )
 
-// providerKey is the one key that there is in the environment of test fleets.
+// providerKey is the only key in the environment of test fleets.
 const providerKey = "sk-ant-test-Zq81LmTk0x"
 
-// testProviders are the table's, which run in the fake world: claude has a key, and nothing else has one.
+// testProviders configures the contract's providers in the fake world. Only claude has a key.
 func testProviders(c *providers.Config) {
 	c.ToolEnv, c.PerMinute = []string{"CALC_TOKEN"}, 20
 	c.Getenv = func(name string) string {
@@ -32,7 +32,7 @@ func testProviders(c *providers.Config) {
 	}
 }
 
-// testOutside is what their probes look at: Anthropic answers, Claude Code is installed, Ollama has no models.
+// testOutside is the environment for probes: Anthropic answers, Claude Code is installed, and Ollama has no models.
 type testOutside struct{}
 
 func (testOutside) Get(_ context.Context, url string, _ map[string]string) (int, []byte, error) {
@@ -61,7 +61,7 @@ func TestProvidersOfAFile(t *testing.T) {
 		_, err := Load(writeConfig(t, text), nil, nil)
 		require.ErrorContains(t, err, want, text)
 	}
-	// What the sample shows of providers, without the marks of a comment, is a configuration.
+	// Without its comment marks, the sample's section about providers is a valid configuration.
 	_, shown, found := strings.Cut(string(sample), "# providers:\n")
 	require.True(t, found)
 	text := "providers:\n"
@@ -78,8 +78,8 @@ func TestProvidersOfAFile(t *testing.T) {
 	require.Equal(t, []string{"tools.internal"}, c.Providers.ToolHosts)
 }
 
-// TestProvidersOnModels asks a model over the API with all parts as a server has them, and has it call a tool whose secret
-// is in the server's environment.
+// TestProvidersOnModels sends a request to a model through a complete server, and lets the model call a tool that needs
+// a secret of the server's environment.
 func TestProvidersOnModels(t *testing.T) {
 	t.Parallel()
 	stub := model.New(t)
@@ -138,7 +138,7 @@ func TestProvidersOnModels(t *testing.T) {
 	require.NotContains(t, r.GetError().GetValue(), providerKey)
 }
 
-// TestProviderTools checks that clients of /mcp/providers see the contract's tools, with the contract's arguments.
+// TestProviderTools checks that clients of /mcp/providers see the tools and arguments of the contract.
 func TestProviderTools(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})

@@ -2,5 +2,5 @@
 
 package app
 
-// underRace says that the race detector watches: reading JSON byte by byte takes thirty times as long then.
+// underRace says that the race detector is active, which makes parsing JSON thirty times slower.
 const underRace = true

@@ -17,7 +17,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// goodRequests has a request of each method whose request has fields. ${task} is a task that has ended.
+// goodRequests has a valid request for each method with a non-empty request. ${task} is a completed task.
 var goodRequests = map[string]string{
 	"create_agent":              `{"name":"fresh","project":"Setup","spec":"s"}`,
 	"list_agents":               `{}`,
@@ -74,7 +74,7 @@ var goodRequests = map[string]string{
 	"revoke_token":              `{"name":"nobody"}`,
 }
 
-// probe is a value of a field that is just outside of a rule of the schema, or just inside.
+// probe is a value just inside or just outside a rule of the schema.
 type probe struct {
 	method protoreflect.MethodDescriptor
 	field  protoreflect.FieldDescriptor
@@ -87,8 +87,8 @@ func (p probe) String() string {
 	return fmt.Sprintf("%s.%s %s", p.method.Name(), p.field.Name(), p.rule)
 }
 
-// reason is what a caller must get for a value that the rule does not allow: the field's own, unless that says that the
-// text is missing and it is there and too large.
+// reason returns the expected reason for a value outside the rule. A field may have its own reason for a missing text,
+// which does not apply to a text that is too large.
 func (p probe) reason() string {
 	r, _ := proto.GetExtension(p.field.Options(), fleetv1.E_InvalidReason).(fleetv1.ErrorReason)
 	tooLarge := p.rule == "max_bytes" && (r == fleetv1.ErrorReason_SPEC_REQUIRED || r == fleetv1.ErrorReason_TASK_REQUIRED)
@@ -98,7 +98,7 @@ func (p probe) reason() string {
 	return r.String()
 }
 
-// probes returns the values around every rule of the schema: field_behavior, protovalidate, and the values of enums.
+// probes returns values around every rule of the schema: field_behavior, protovalidate, and enums.
 func probes(t *testing.T, task string) (all []probe) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(methods)) {
@@ -124,7 +124,7 @@ func probes(t *testing.T, task string) (all []probe) {
 				add("enum", json.Number("-1"), false)
 			}
 			rules, _ := proto.GetExtension(f.Options(), validate.E_Field).(*validate.FieldRules)
-			id := fmt.Sprintf("%03d", len(all)) // so that no two request ids are the same
+			id := fmt.Sprintf("%03d", len(all)) // makes request ids unique
 			if rules.GetString().HasMaxLen() && rules.GetString().GetPattern() == "" {
 				add("max_len", strings.Repeat("é", int(rules.GetString().GetMaxLen())-len(id))+id, true) //nolint:gosec // small
 			}
@@ -159,7 +159,7 @@ func around(t *testing.T, rule string, limit protoreflect.Value, task, id string
 		add(rule, strings.Repeat("x", n-len(id))+id, true)
 	case "max_bytes":
 		n := int(limit.Uint())                         //nolint:gosec // small
-		add(rule, strings.Repeat("é", n/2)+"x", false) // the characters would be few enough
+		add(rule, strings.Repeat("é", n/2)+"x", false) // fewer characters than bytes
 		add(rule, strings.Repeat("x", n), true)
 	case "pattern":
 		for _, s := range []string{"-", "a--b", "-a", "a-", "a b", "a_b", "é", "a\n", "\na", "a/b", "a@b", "a.b"} {
@@ -183,8 +183,8 @@ func around(t *testing.T, rule string, limit protoreflect.Value, task, id string
 	}
 }
 
-// TestSchemaRulesAreEnforced checks that the server refuses what the schema, which clients check against, does not allow:
-// just outside of each rule, by the name of the field and for its reason; and that it does not refuse what is inside.
+// TestSchemaRulesAreEnforced checks that the server enforces the rules of the schema, which clients use for validation:
+// it must refuse values just outside of each rule, with the field and its reason, and accept values inside.
 func TestSchemaRulesAreEnforced(t *testing.T) {
 	t.Parallel()
 	s := &story{testFleet: newTestFleet(t, fleetConfig{}), names: map[string]string{}}
@@ -220,10 +220,10 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 	}
 }
 
-// faces are those that can say the value.
+// faces returns the faces on which the value can be sent.
 func (p probe) faces() []string {
 	if p.inside || p.rule == "enum" || p.rule == "max_bytes" {
-		return []string{"grpc"} // the others know no numbers of enum values, and take long over large texts
+		return []string{"grpc"} // the others have no numbers of enum values, and are slow with large texts
 	}
 	all := []string{"grpc"}
 	if hasTool(p.method) {

@@ -31,18 +31,19 @@ import (
 	"fleet/internal/toolset/sessions"
 )
 
-// testSessions are with the agents of testdata/sessions, which run in the fake world.
+// testSessions configures the agents of testdata/sessions in the fake world.
 func testSessions(c *sessions.Config) {
 	c.Places, c.MaxSessions, c.MaxMessages = "fake", 3, 4
 }
 
-// testRegistry is the address of a registry that has the agent fleet/echo:v1, and fleet/image:v1, which is none.
+// testRegistry returns the address of a registry with the agent fleet/echo:v1, and with fleet/image:v1, which is not an
+// agent.
 var testRegistry = sync.OnceValues(func() (string, error) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "testdata", "sessions", "echo.yaml"))
 	if err != nil {
 		return "", err
 	}
-	host := strings.TrimPrefix(httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://") // as long as the tests run
+	host := strings.TrimPrefix(httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://") // until the tests end
 	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(document, types.OCIUncompressedLayer))
 	if err != nil {
 		return "", err
@@ -60,8 +61,8 @@ var testRegistry = sync.OnceValues(func() (string, error) {
 	return host, nil
 })
 
-// TestSessionStreams wants what an agent does to be told while it does it: as a stream on gRPC, as server-sent events on
-// REST, and as progress on MCP, each with the answer at last.
+// TestSessionStreams checks that an agent's output is streamed while it works: as a stream on gRPC, as server-sent
+// events on REST, and as progress on MCP, followed by the answer.
 func TestSessionStreams(t *testing.T) {
 	t.Parallel()
 	s := &story{testFleet: newTestFleet(t, fleetConfig{}), names: map[string]string{}}
@@ -135,7 +136,7 @@ func TestSessionStreams(t *testing.T) {
 				defer mu.Unlock()
 				told = append(told, text)
 				if strings.Contains(text, "first") {
-					release() // which would be never, if it were told at the end
+					release() // this would block forever if the output came only at the end
 				}
 			})
 			require.Equal(t, "all said", answer)

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// step brings about what a case is about. testdata/api/README.md describes its keys.
+// step prepares the state for a case. testdata/api/README.md describes its keys.
 type step struct {
 	Agent any            `yaml:"agent"`
 	Task  map[string]any `yaml:"task"`
@@ -30,17 +30,17 @@ type step struct {
 	By    string            `yaml:"by"`
 
 	World map[string]any `yaml:"world"`
-	// Second changes the second place as World changes the first.
+	// Second changes the second place, as World changes the first.
 	Second map[string]any `yaml:"second"`
 }
 
-// story is a run of a behaviour on one fleet, through one face.
+// story is one run of a behaviour on one fleet and one face.
 type story struct {
 	*testFleet
-	names map[string]string // what was saved
+	names map[string]string // saved values
 }
 
-// do does the step over the in-process connection.
+// do executes the step over the in-process connection.
 func (s *story) do(ctx context.Context, st step) error {
 	for range max(st.Times, 1) {
 		if err := s.doOnce(ctx, st); err != nil {
@@ -63,7 +63,7 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 		if err := s.call(ctx, st); err != nil {
 			return err
 		}
-		return s.call(ctx, step{ // a server that waits a moment only may answer before it is ready
+		return s.call(ctx, step{ // with a short timeout the server may answer before it is ready
 			Call: "show_agent", With: map[string]any{"agent_name": with["name"]}, By: st.By,
 			Until: map[string]any{"agent": map[string]any{"status": "idle"}},
 		})
@@ -87,7 +87,7 @@ func (s *story) doOnce(ctx context.Context, st step) error {
 	return s.call(ctx, st)
 }
 
-// call calls a method and, with until, calls it again whenever something has happened, until the answer is as wanted.
+// call calls a method. With until set, it repeats the call after each event until the answer matches.
 func (s *story) call(ctx context.Context, st step) error {
 	ctx, cancel := context.WithTimeout(ctx, waittest.Limit)
 	defer cancel()
@@ -140,8 +140,8 @@ func (s *story) callOf(name string, with map[string]any, by string) (call, error
 
 var macro = regexp.MustCompile(`\$\{(\w+)\}|<(repeat|byte|first) ([^>]*)>`)
 
-// expand puts in what was saved for ${name}, a text repeated for <repeat TEXT N>, a byte for <byte ff>, and
-// the first bytes of what was saved for <first 6 of name>.
+// expand replaces ${name} by a saved value, <repeat TEXT N> by a repeated text, <byte ff> by a byte, and <first 6 of
+// name> by the first bytes of a saved value.
 func (s *story) expand(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -172,7 +172,7 @@ func (s *story) expand(v any) any {
 			if saved, ok := s.names[m[1]]; ok {
 				return saved
 			}
-			return text // the case before failed, or the file is wrong: this shows which
+			return text // an earlier case failed, or the file is wrong; keep it visible
 		})
 	case []any:
 		out := make([]any, len(v))
@@ -187,7 +187,7 @@ func (s *story) expand(v any) any {
 			out[key] = s.expand(v[k])
 		}
 		return out
-	case int, int64, uint64, float64: // as decode reads them
+	case int, int64, uint64, float64: // as decode returns them
 		b, err := json.Marshal(v)
 		if err != nil {
 			panic(err)
@@ -197,7 +197,7 @@ func (s *story) expand(v any) any {
 	return v
 }
 
-// expect is what is wanted as JSON; nothing wanted of an object is an empty one.
+// expect returns the expected value as JSON. A missing expectation for an object is an empty object.
 func (s *story) expect(v any) any {
 	if m, ok := v.(map[string]any); ok && m == nil {
 		v = map[string]any{}
@@ -238,7 +238,7 @@ func (s *story) keep(save map[string]string, answer any) error {
 	return nil
 }
 
-// changeAll does some things to the world behind the fleet's back.
+// changeAll makes changes to the world.
 func (s *story) changeAll(ctx context.Context, world *fake.Place, changes map[string]any) error {
 	for _, what := range slices.Sorted(maps.Keys(changes)) {
 		if err := s.change(ctx, world, what, s.expand(changes[what])); err != nil {
@@ -248,7 +248,7 @@ func (s *story) changeAll(ctx context.Context, world *fake.Place, changes map[st
 	return nil
 }
 
-// change does something to the world behind the fleet's back.
+// change makes one change to the world without Fleet.
 func (s *story) change(ctx context.Context, world *fake.Place, what string, v any) error {
 	args, err := texts(v)
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 	switch what {
 	case "stop_workspace":
 		world.StopWorkspace(args[0])
-	case "add_workspace": // of somebody else
+	case "add_workspace": // of another creator
 		world.AddWorkspace(fleet.Workspace{Name: args[0], Owner: "somebody"})
 	case "start_workspace":
 		world.StartWorkspace(args[0])
@@ -275,7 +275,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 		s.gates["sends"] = world.Hold(fake.Send)
 	case "hold_runs":
 		s.gates["runs"] = world.HoldRuns()
-	case "open": // what was held
+	case "open": // a gate
 		s.gates[args[0]].Open()
 	case "set_metadata":
 		world.SetMetadata(args[0], args[1], args[2])
@@ -283,7 +283,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 		world.SetKept(args[0], args[1])
 	case "append_log":
 		world.AppendLog(args[0], args[1:]...)
-	case "spec_is_task": // in this project, and there is no other one; before anything else
+	case "spec_is_task": // for the only project; before anything else
 		world.SetProjects(fake.Project{Project: fleet.Project{Name: args[0], SpecIsTask: true}})
 	case "release":
 		world.Release(args[0])
@@ -291,7 +291,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 		return within1(ctx, world.Reached(args[0]))
 	case "crash_run":
 		world.CrashRun(args[0])
-	case "unavailable": // for good
+	case "unavailable": // permanently
 		for _, m := range args {
 			world.Fail(fake.Method(m), 1<<30, fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again"))
 		}
@@ -301,7 +301,7 @@ func (s *story) change(ctx context.Context, world *fake.Place, what string, v an
 		}
 	case "refuse": // once, with a reason
 		world.Fail(fake.Method(args[0]), 1, fleet.Errorf(fleet.Reason(args[1]), "%s", args[2]))
-	case "break": // once, with an error that is nobody's business
+	case "break": // once, with an internal error
 		world.Fail(fake.Method(args[0]), 1, errors.New("dial 10.0.0.7: password hunter2 refused"))
 	default:
 		return errors.New("nobody knows how")
@@ -320,7 +320,7 @@ func within1(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// texts is a text, or a list of them, as a list.
+// texts converts a text or a list of texts to a list.
 func texts(v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {

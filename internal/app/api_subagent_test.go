@@ -9,7 +9,7 @@ import (
 	"fleet/internal/toolset/subagents"
 )
 
-// testSubagents are those of testdata/agents, which run in the fake world.
+// testSubagents configures the subagents of testdata/agents in the fake world.
 func testSubagents(c *subagents.Config) {
 	c.Dir, c.Local = filepath.Join("..", "..", "testdata", "agents"), "fake"
 	c.Lookup = func(string) (string, bool) { return "", false }

@@ -25,8 +25,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// behaviour is a file of testdata/api: what some calls are answered with, through every face. README.md there describes
-// the keys.
+// behaviour is a file of testdata/api: calls with their expected answers, for every face. README.md there describes the
+// keys.
 type behaviour struct {
 	About  string                 `yaml:"about"`
 	Faces  []string               `yaml:"faces"`
@@ -53,7 +53,7 @@ type behaviour struct {
 	Cases []apiCase `yaml:"cases"`
 }
 
-// apiCase is one call with what it is answered with.
+// apiCase is one call with its expected answer.
 type apiCase struct {
 	Name      string         `yaml:"name"`
 	Faces     []string       `yaml:"faces"`
@@ -73,7 +73,7 @@ type apiCase struct {
 	Save   map[string]string `yaml:"save"`
 }
 
-// httpRequest is a request that no method has.
+// httpRequest is an HTTP request that belongs to no method.
 type httpRequest struct {
 	Verb   string            `yaml:"verb"`
 	Path   string            `yaml:"path"`
@@ -113,7 +113,7 @@ func readBehaviours(t *testing.T) map[string]*behaviour {
 	return all
 }
 
-// TestAPI runs every behaviour of testdata/api through every face, each time on a fleet of its own.
+// TestAPI runs every behaviour of testdata/api on every face, each with a new fleet.
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	for name, b := range readBehaviours(t) {
@@ -126,7 +126,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// faces are the faces that can show the behaviour.
+// faces returns the faces on which the behaviour can run.
 func (b *behaviour) faces() []string {
 	all := []string{"grpc", "rest", "mcp"}
 	if slices.ContainsFunc(b.Cases, func(c apiCase) bool { return c.Call == "watch_fleet" }) {
@@ -138,10 +138,10 @@ func (b *behaviour) faces() []string {
 	})
 }
 
-// on reports whether the case can be on the face.
+// on reports whether the case can run on the face.
 func (c *apiCase) on(face string) bool {
 	switch m := methods[c.Call]; {
-	case c.Large && underRace && face == "mcp": // mcp-go reads it ten times
+	case c.Large && underRace && face == "mcp": // mcp-go parses it ten times
 		return false
 	case c.Faces != nil:
 		return slices.Contains(c.Faces, face) || face == "sse" && slices.Contains(c.Faces, "rest")
@@ -190,7 +190,7 @@ func (b *behaviour) run(t *testing.T, face string) {
 	}
 }
 
-// check makes the call of the case and compares what it is answered with.
+// check makes the call of the case and compares the answer.
 func (s *story) check(t *testing.T, face string, c apiCase) {
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
@@ -265,7 +265,7 @@ func (s *story) compareError(t *testing.T, want *wantError, got *apiError) {
 	require.Empty(t, mismatches(s.expect(want.Details), details, true), "in the details %s", show(details))
 }
 
-// checkHTTP sends a request as it stands.
+// checkHTTP sends an unmodified HTTP request.
 func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	body, _ := s.expand(c.HTTP.Body).(string)
 	path, _ := s.expand(c.HTTP.Path).(string)
@@ -304,7 +304,7 @@ func (s *story) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	s.compare(t, c, reply{answer: answer})
 }
 
-// TestAPIIsCovered fails when a method has no behaviour that shows its whole answer, or a reason none in which it occurs.
+// TestAPIIsCovered fails if no behaviour checks a method's complete answer, or an error reason.
 func TestAPIIsCovered(t *testing.T) {
 	t.Parallel()
 	answered, failed := map[string]bool{}, map[string]bool{}
@@ -323,7 +323,7 @@ func TestAPIIsCovered(t *testing.T) {
 		require.True(t, answered[m], "no behaviour shows the whole answer of %s", m)
 	}
 	elsewhere := []string{
-		"SESSION_EXISTS",                 // the core's own
+		"SESSION_EXISTS",                 // tested in the core
 		"CHECKS_FAILED",                  // the reason_code of tasks
 		"CANCELLED", "DEADLINE_EXCEEDED", // the caller is gone by then
 	}

@@ -29,7 +29,7 @@ import (
 	"fleet/internal/toolset/subagents"
 )
 
-// App is a fleet in this process: everything but listeners.
+// App is a fleet in this process, without listeners.
 type App struct {
 	cfg        Config
 	log        *slog.Logger
@@ -45,29 +45,29 @@ type App struct {
 	sessions   *sessions.Service
 	calls      *rpc.Interceptor
 	limits     inbound.Limits
-	address    atomic.Pointer[string] // where REST and MCP are, as "http://HOST:PORT"; nil while they are not served
+	address    atomic.Pointer[string] // base URL of REST and MCP, "http://HOST:PORT"; nil while they are not served
 }
 
-// Options are what a test or the command line gives beside the configuration.
+// Options are set by tests or the command line, in addition to the configuration.
 type Options struct {
 	Version string
-	Log     io.Writer                // nil: no log
-	Places  []fleet.Place            // of the fleet; none: as the configuration says
+	Log     io.Writer                // nil: no logging
+	Places  []fleet.Place            // of the fleet; empty: as configured
 	Fault   func(point string)       // see state.Config
 	Core    func(c *state.Config)    // changes to the core's configuration
-	Auth    func() rpc.Authenticator // nil: as the configuration says
-	// LocalUser returns the user whose calls are served without a token; nil: the one who runs this process.
+	Auth    func() rpc.Authenticator // nil: as configured
+	// LocalUser returns the user whose calls need no token; nil: the user who runs this process.
 	LocalUser func() int
-	Limits    inbound.Limits // of connections whose callers are not known
-	// Providers changes the configuration of providers; Outside is what their probes look at, nil: this machine.
+	Limits    inbound.Limits // for connections of unknown callers
+	// Providers changes the configuration of providers. Outside is used for their probes; nil: this machine.
 	Providers func(c *providers.Config)
 	Outside   providers.Outside
 	Subagents func(c *subagents.Config) // changes to the configuration of subagents
 	Sessions  func(c *sessions.Config)  // changes to the configuration of sessions
-	Cagent    func(c *cagent.Config)    // changes to the configuration of agents that are models
+	Cagent    func(c *cagent.Config)    // changes to the configuration of model agents
 }
 
-// Open opens the fleet in cfg.Data. Nothing happens to agents before Start.
+// Open opens the fleet in cfg.Data. It does not touch agents before Start.
 func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	log, err := newLogger(cfg, o.Log)
 	if err != nil {
@@ -138,7 +138,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	return a, nil
 }
 
-// register adds the services to the in-process channel, or to a server on the network.
+// register registers the services with the in-process channel or a network server.
 func (a *App) register(r grpc.ServiceRegistrar) {
 	fleetv1.RegisterFleetServiceServer(r, rpc.NewFleet(a.service))
 	fleetv1.RegisterLifecycleServiceServer(r, rpc.NewLifecycle(a.lifecycle))
@@ -154,17 +154,17 @@ func (a *App) register(r grpc.ServiceRegistrar) {
 	}))
 }
 
-// Conn is the connection to the fleet in this process, for calls of this process itself.
+// Conn returns the in-process connection to the fleet, for calls of this process itself.
 func (a *App) Conn() grpc.ClientConnInterface { return inProcess{a.channel, true} }
 
-// Start lets the fleet work: agents are made, tasks run.
+// Start starts the work on agents and tasks.
 func (a *App) Start() {
 	a.reconciler.Start()
 	a.subagents.Start()
 	a.sessions.Start()
 }
 
-// Close ends the work, waits for it, and closes the store. Agents and their runs go on, and are found again.
+// Close stops the work and closes the store. Agents and their runs continue, and the next server finds them.
 func (a *App) Close() error {
 	a.guard.end()
 	a.guard.wait()
@@ -175,7 +175,7 @@ func (a *App) Close() error {
 	return errors.Join(a.places.close(), a.store.Close())
 }
 
-// baseURL is where callers find this Fleet: what the configuration says, else its own address; "" when it has none.
+// baseURL returns the URL of this Fleet for callers: the configured one, else its own; empty if it has none.
 func (a *App) baseURL() string {
 	if a.cfg.PublicURL != "" {
 		return strings.TrimSuffix(a.cfg.PublicURL, "/")
@@ -183,7 +183,7 @@ func (a *App) baseURL() string {
 	return a.ownURL()
 }
 
-// ownURL is where this process serves HTTP; "" while it does not.
+// ownURL returns the URL at which this process serves HTTP; empty while it does not.
 func (a *App) ownURL() string {
 	if p := a.address.Load(); p != nil {
 		return *p
@@ -191,7 +191,7 @@ func (a *App) ownURL() string {
 	return ""
 }
 
-// mcpURL is where agents on this machine find the MCP endpoints.
+// mcpURL returns the URL of the MCP endpoints for agents on this machine.
 func (a *App) mcpURL() string {
 	if own := a.ownURL(); own != "" {
 		return own + "/mcp"

@@ -28,7 +28,7 @@ import (
 	"fleet/internal/toolset/subagents"
 )
 
-// Config is all that can be set of a server. Each scalar field is a key of fleet.yaml, a flag and an environment
+// Config is the configuration of a server. Each scalar field has a key in fleet.yaml, a flag and an environment
 // variable: `create_wait`, `--create-wait`, FLEET_CREATE_WAIT.
 type Config struct {
 	HTTP         string        `yaml:"http" help:"address for REST, MCP and the API page"`
@@ -47,61 +47,62 @@ type Config struct {
 	MaxOutput    int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
 	MaxBundle    int           `yaml:"max_bundle" help:"the largest bundle of unpushed work that is kept of a deleted agent, in bytes"`
 	Retention    time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0 for ever"`
-	// PayloadRetention does not concern tasks themselves, which are kept until they are deleted.
+	// PayloadRetention does not apply to tasks themselves, which are kept until they are deleted.
 	PayloadRetention time.Duration `yaml:"payload_retention" help:"how long payloads are kept after their tasks have ended; less than 0 for ever"`
 	PublicURL        string        `yaml:"public_url" help:"where callers reach REST, for links in answers; the http address when empty"`
 	RunnerDir        string        `yaml:"runner_dir" help:"directory with fleet-runner-linux-amd64 and -arm64, which workspaces get at /runner/; that of this program when empty"`
 	LogLevel         string        `yaml:"log_level" help:"least level to log: debug, info, warn or error"`
 	LogFormat        string        `yaml:"log_format" help:"form of the log: text or json"`
-	// Limits are how much one principal may have.
+	// Limits limit the resources of one principal.
 	Limits fleet.Limits `yaml:"limits"`
 	Local  Local        `yaml:"local"`
 	Coder  coder.Config `yaml:"coder"`
-	// Lifecycle says what the agents of contracts are made of.
+	// Lifecycle configures contracts and their agents.
 	Lifecycle lifecycle.Config `yaml:"lifecycle"`
-	// Providers are the agents that single requests can be given to.
+	// Providers configures agents for single requests.
 	Providers providers.Settings `yaml:"providers"`
-	// Subagents are agents that are defined by files.
+	// Subagents configures agents that are defined by files.
 	Subagents subagents.Settings `yaml:"subagents"`
-	// Sessions are conversations with agents that are defined in files or artifacts.
+	// Sessions configures conversations with agents that are defined in files or artifacts.
 	Sessions sessions.Settings `yaml:"sessions"`
-	// Output says how much is kept of what runs put out.
+	// Output configures how much output of runs is kept.
 	Output Output `yaml:"output"`
-	// MCP says how the MCP face answers.
+	// MCP configures the MCP face.
 	MCP MCP `yaml:"mcp"`
-	// Cagent says what agents may do that are models.
+	// Cagent configures model agents.
 	Cagent Cagent `yaml:"cagent"`
 
-	unknownEnv []string // FLEET_ variables of the environment that are not settings
-	oldBackend bool     // places were given as backend
+	unknownEnv []string // unknown FLEET_ variables of the environment
+	oldBackend bool     // places were set by the old key backend
 }
 
-// Local is the part of the configuration about agents on this machine.
+// Local configures the agents on this machine.
 type Local struct {
-	// Projects are what agents can work on. Without any there is a project "shell", and one for each agent CLI on PATH.
+	// Projects are the projects for agents; empty: a project "shell", and one for each agent CLI on PATH.
 	Projects []local.Project `yaml:"projects"`
-	// Sandbox says how the programs of agents are confined where their project does not say.
+	// Sandbox is the default confinement of agents' programs.
 	Sandbox sandbox.Mode `yaml:"sandbox"`
-	// Read and Write are what the programs of all agents may read and write besides the system and their own files.
+	// Read and Write are paths that the programs of all agents may read, or read and write, besides the system and
+	// their own files.
 	Read  []string `yaml:"read"`
 	Write []string `yaml:"write"`
-	// PassEnv names the environment variables of the server that all agents get too.
+	// PassEnv names environment variables of the server that all agents get.
 	PassEnv []string `yaml:"pass_env"`
 }
 
-// Output is the part of the configuration about the raw output of runs.
+// Output configures the raw output of runs.
 type Output struct {
-	// Max is how many bytes of a run's raw output its runner keeps.
+	// Max limits the kept raw output of a run, in bytes.
 	Max int64 `yaml:"max"`
 }
 
-// MCP is the part of the configuration about the MCP face.
+// MCP configures the MCP face.
 type MCP struct {
-	// MaxResult is how many bytes of text the result of a tool has at most.
+	// MaxResult limits the text in the result of a tool, in bytes.
 	MaxResult int `yaml:"max_result"`
 }
 
-// DefaultConfig is what holds where nothing is said.
+// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", Data: filepath.Join(xdg.DataHome, "fleet"),
@@ -113,13 +114,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// The values of Config.Auth.
+// Values of Config.Auth.
 const (
 	AuthNone   = "none"
 	AuthTokens = "tokens"
 )
 
-// Validate says what is wrong with the configuration, by key.
+// Validate returns an error that names the first invalid key.
 func (c Config) Validate() error {
 	if c.Auth != AuthNone && c.Auth != AuthTokens {
 		return fmt.Errorf("auth is %q: it is none or tokens", c.Auth)
@@ -182,7 +183,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// validatePlaces returns an error unless there is at least one place, each is known, and none is named twice.
+// validatePlaces returns an error unless there is at least one place, and each is known and named once.
 func (c Config) validatePlaces() error {
 	if len(c.Places) == 0 {
 		return fmt.Errorf("places is empty: name at least one of %s", strings.Join(placeNames, ", "))
@@ -198,7 +199,7 @@ func (c Config) validatePlaces() error {
 	return nil
 }
 
-// logLevel returns the least level that is logged.
+// logLevel returns the minimum level of the log.
 func (c Config) logLevel() (level slog.Level, err error) {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return 0, fmt.Errorf("log_level is %q: it is debug, info, warn or error", c.LogLevel)
@@ -206,7 +207,7 @@ func (c Config) logLevel() (level slog.Level, err error) {
 	return level, nil
 }
 
-// validateAddress refuses to let everybody on the network in.
+// validateAddress returns an error if others could use a server without tokens.
 func (c Config) validateAddress(key, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDataIsNotForOthers checks that a fleet does not open on a directory that other users can read.
+// TestDataIsNotForOthers checks that a fleet does not open a directory that other users can read.
 func TestDataIsNotForOthers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -18,7 +18,7 @@ func TestDataIsNotForOthers(t *testing.T) {
 	base, err := os.MkdirTemp("", "fleet-data")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(base)) })
-	require.NoError(t, os.Chmod(base, 0o755)) //nolint:gosec // that is what is tested
+	require.NoError(t, os.Chmod(base, 0o755)) //nolint:gosec // the test needs it
 	for mode, refused := range map[os.FileMode]bool{0o755: true, 0o701: true, 0o702: true, 0o704: true, 0o750: false, 0o700: false} {
 		dir := filepath.Join(base, mode.String())
 		require.NoError(t, os.Mkdir(dir, 0o700))
@@ -41,6 +41,6 @@ func TestDataIsNotForOthers(t *testing.T) {
 	require.NoError(t, checkData(filepath.Join(base, "not", "there", "yet")))
 	below := filepath.Join(base, os.FileMode(0o700).String(), "below")
 	require.NoError(t, os.Mkdir(below, 0o700))
-	require.NoError(t, os.Chmod(below, 0o755)) //nolint:gosec // nobody gets there
+	require.NoError(t, os.Chmod(below, 0o755)) //nolint:gosec // nobody can enter it
 	require.NoError(t, checkData(below))
 }

@@ -26,13 +26,13 @@ import (
 
 const repository = "../.."
 
-// document is what the tests need of a Markdown file.
+// document is the content of a Markdown file that the tests check.
 type document struct {
 	path    string // relative to the repository
 	links   []string
 	anchors []string
 	spans   []string // `code` in a sentence or a table
-	blocks  []string // blocks of code
+	blocks  []string // code blocks
 }
 
 // documents returns the Markdown files of the repository.
@@ -69,7 +69,7 @@ func documents(t *testing.T) (all []document) {
 	return all
 }
 
-// files returns the files of the repository whose names end so, relative to it.
+// files returns the paths of the repository's files with these suffixes, relative to it.
 func files(t *testing.T, ends ...string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(repository, func(path string, e fs.DirEntry, err error) error {
@@ -105,7 +105,7 @@ func textOf(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// anchor returns the anchor that GitHub gives a heading. Others are the anchors of the headings before it.
+// anchor returns GitHub's anchor for a heading. others are the anchors of earlier headings.
 func anchor(heading string, others []string) string {
 	slug := strings.Map(func(r rune) rune {
 		switch {
@@ -123,7 +123,7 @@ func anchor(heading string, others []string) string {
 	return unique
 }
 
-// TestDocLinks checks that each relative link of a Markdown file leads to a file of the repository, and its anchor to a heading.
+// TestDocLinks checks that each relative link of a Markdown file names an existing file and heading.
 func TestDocLinks(t *testing.T) {
 	t.Parallel()
 	all := documents(t)
@@ -149,7 +149,7 @@ func TestDocLinks(t *testing.T) {
 	}
 }
 
-// TestDocPaths checks that the files exist that documents, comments and scripts name.
+// TestDocPaths checks that files named in documents, comments and scripts exist.
 func TestDocPaths(t *testing.T) {
 	t.Parallel()
 	exists := func(path string) bool {
@@ -179,7 +179,7 @@ func TestDocPaths(t *testing.T) {
 	}
 }
 
-// TestDocIndexes checks that the indexes of docs/ link to every document, and that of the decisions by its title.
+// TestDocIndexes checks that the indexes of docs/ link to every document, and the index of decisions by title.
 func TestDocIndexes(t *testing.T) {
 	t.Parallel()
 	all := map[string]document{}
@@ -216,7 +216,7 @@ func firstLine(t *testing.T, path string) string {
 	return line
 }
 
-// TestDocTests checks that the tests exist that documents name as a proof.
+// TestDocTests checks that tests named in documents exist.
 func TestDocTests(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
@@ -238,7 +238,7 @@ func TestDocTests(t *testing.T) {
 	}
 }
 
-// TestDocSettings checks the YAML of documents whose first line is the comment "# fleet.yaml": the server accepts it.
+// TestDocSettings checks that the server accepts YAML blocks of documents that start with "# fleet.yaml".
 func TestDocSettings(t *testing.T) {
 	t.Parallel()
 	for _, d := range documents(t) {
@@ -251,15 +251,15 @@ func TestDocSettings(t *testing.T) {
 	}
 }
 
-// TestDocCommands checks that the program has the commands and flags that documents show, and the Makefile the targets.
-// A command in a block of code is also checked for the number of its arguments.
+// TestDocCommands checks that commands, flags and make targets in documents exist. In code blocks it also checks the
+// number of arguments.
 func TestDocCommands(t *testing.T) {
 	t.Parallel()
 	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
 	require.NoError(t, err)
 	for _, d := range documents(t) {
 		if strings.HasPrefix(d.path, "docs/decisions/") || strings.HasPrefix(d.path, "testdata/") || d.path == "CHANGELOG.md" {
-			continue // these name commands of the past, and those that Fleet calls itself with
+			continue // these contain commands of the past and internal commands
 		}
 		for _, span := range d.spans {
 			for _, words := range commandsIn(span, "fleet") {
@@ -283,7 +283,7 @@ func TestDocCommands(t *testing.T) {
 	}
 }
 
-// commandTree returns the command line as people get it.
+// commandTree returns the command line of the program.
 func commandTree() *cobra.Command {
 	p := &program{version: "test"}
 	root := cli.New(cli.Deps{})
@@ -293,10 +293,10 @@ func commandTree() *cobra.Command {
 	return root
 }
 
-// placeholder is a word that stands for what a reader puts in, or leaves the rest open.
+// placeholder matches words that a reader replaces, and ellipses.
 var placeholder = regexp.MustCompile(`^([A-Z]+|\.\.\.|…)$`)
 
-// checkCommand fails the test if the program does not have the command. The words follow the program's name.
+// checkCommand fails the test if the program does not have the command. words follow the program's name.
 func checkCommand(t *testing.T, path string, words []string, whole bool) {
 	t.Helper()
 	shown := "fleet " + strings.Join(words, " ")
@@ -343,7 +343,7 @@ func checkCommand(t *testing.T, path string, words []string, whole bool) {
 	}
 }
 
-// commandsIn returns the calls of a program in the text of a shell: the words after its name.
+// commandsIn returns the arguments of each call of a program in a shell text.
 func commandsIn(shell, program string) (calls [][]string) {
 	start := regexp.MustCompile(`(?m)(?:^[ \t]*(?:\$ )?|[|;&(] ?|xargs |then |do |-- )(?:[A-Z_]+=\S* )*(?:bin/)?` + program + `(?: |$)`)
 	shell = strings.ReplaceAll(shell, "\\\n", " ")
@@ -358,7 +358,7 @@ func commandsIn(shell, program string) (calls [][]string) {
 	return calls
 }
 
-// words splits a command into its words, up to the end of the command.
+// words splits a command into its words, up to its end.
 func words(line string) (all []string) {
 	var word strings.Builder
 	var quote rune
@@ -390,7 +390,7 @@ func words(line string) (all []string) {
 	return all
 }
 
-// TestCommandsIn checks that the test of commands sees them.
+// TestCommandsIn checks that commandsIn finds all commands.
 func TestCommandsIn(t *testing.T) {
 	t.Parallel()
 	for shell, want := range map[string][][]string{

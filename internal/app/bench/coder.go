@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	bulk       = "testdata/coder-testbed/bulk.sh" // makes cheap workspaces in the test bed
+	bulk       = "testdata/coder-testbed/bulk.sh" // creates cheap workspaces in the test bed
 	bulkPrefix = "bulk-"
 	bulkAgents = 300
-	quiet      = time.Minute // for which requests are counted
+	quiet      = time.Minute // for counting requests
 )
 
-// besideCoder measures list_agents of a fleet with hundreds of agents in a real Coder beside Coder's own lists of their
-// workspaces, and counts the requests that the fleet makes while nothing happens.
+// besideCoder compares list_agents of a fleet with hundreds of agents in a real Coder with Coder's own lists of their
+// workspaces. It also counts the requests that an idle fleet makes.
 func besideCoder(ctx context.Context, r *report) (err error) {
 	c := &coder{url: os.Getenv("CODER_URL"), token: os.Getenv("CODER_SESSION_TOKEN"), seen: map[string]int{}}
 	if c.url == "" || c.token == "" {
@@ -108,12 +108,12 @@ func besideCoder(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-// coder is the deployment, asked without Fleet.
+// coder is a client of the deployment, without Fleet.
 type coder struct {
 	url, token string
 
 	mu   sync.Mutex
-	seen map[string]int // requests of the fleet, by what they are for
+	seen map[string]int // requests of the fleet, by purpose
 }
 
 var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
@@ -128,7 +128,7 @@ func (c *coder) count(s faultproxy.Seen) {
 	c.seen[s.Method+" "+path]++
 }
 
-// take returns what was counted, and begins anew.
+// take returns and resets the counts.
 func (c *coder) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *coder) take() map[string]int {
 	return seen
 }
 
-// get reads the answer into v, if it is not nil.
+// get decodes the answer into v, if v is not nil.
 func (c *coder) get(ctx context.Context, path string, v any) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// httpClient is a client with one connection. It does less than an http.Client does: a client's work is the same in all
-// rows, and would hide how they differ.
+// httpClient is a minimal client with one connection. All rows share the cost of the client, so an http.Client would
+// hide their differences.
 type httpClient struct {
 	addr string
 	conn net.Conn
@@ -25,7 +25,7 @@ func dialHTTP(addr string) (*httpClient, error) {
 	return &httpClient{addr: addr, conn: c, in: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
-// do sends the request and returns its answer, with the whole body in into.
+// do sends the request and returns the answer, with the complete body in into.
 func (c *httpClient) do(request string, into io.Writer) (*http.Response, error) {
 	if _, err := io.WriteString(c.conn, request); err != nil {
 		return nil, err

@@ -17,10 +17,10 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// asked is how many agents one call of agent_status asks about.
+// asked is the number of agents in one call of agent_status.
 const asked = 50
 
-// large measures a fleet with many agents: what an idle one costs, calls by many clients, and watchers.
+// large measures a fleet with many agents: memory of idle agents, calls by many clients, and watchers.
 func (r *report) large(ctx context.Context) error {
 	if !r.only.MatchString("large fleet") && !r.only.MatchString("agent_status") && !r.only.MatchString("start_agent_task") && !r.only.MatchString("watchers") {
 		return nil
@@ -54,7 +54,7 @@ func (r *report) large(ctx context.Context) error {
 			return err
 		}},
 		{name: "start_agent_task", call: func(int) error {
-			i := int(next.Add(1)) % r.agents // each agent is done long before its next turn
+			i := int(next.Add(1)) % r.agents // each agent has completed before its next turn
 			_, err := t.fleet.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: agentName(i), TaskDescription: "Say hello."})
 			return err
 		}},
@@ -71,7 +71,7 @@ func (r *report) large(ctx context.Context) error {
 	return nil
 }
 
-// memoryOf starts a server with so many agents, and returns how much memory it uses.
+// memoryOf starts a server with that many agents, and returns its memory use.
 func (r *report) memoryOf(ctx context.Context, agents int) (_ *testbed, used float64, err error) {
 	t, err := newTestbed(ctx, agents)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *report) memoryOf(ctx context.Context, agents int) (_ *testbed, used flo
 	return t, used, err
 }
 
-// memory returns how many bytes this process uses, without what a poll uses for a moment.
+// memory returns the memory use of this process in bytes, without short peaks.
 func memory() float64 {
 	least := math.MaxFloat64
 	for range 5 {
@@ -101,7 +101,7 @@ func memory() float64 {
 	return least
 }
 
-// watch measures how soon an event reaches all watchers, and what a watcher costs.
+// watch measures the delay of an event to all watchers, and the memory of a watcher.
 func (r *report) watch(ctx context.Context, t *testbed) error {
 	if !r.only.MatchString("watchers") {
 		return nil
@@ -156,7 +156,7 @@ func (r *report) watch(ctx context.Context, t *testbed) error {
 	for i := range r.events + 1 {
 		begun := time.Now()
 		name := agentName(i % r.agents)
-		if _, err := t.fleet.StartAgent(ctx, &fleetv1.StartAgentRequest{AgentName: name}); err != nil { // it runs already: an event is all that happens
+		if _, err := t.fleet.StartAgent(ctx, &fleetv1.StartAgentRequest{AgentName: name}); err != nil { // it is running, so the only effect is an event
 			return err
 		}
 		for n := 0; n < r.watchers; {
@@ -181,7 +181,7 @@ func (r *report) watch(ctx context.Context, t *testbed) error {
 	return nil
 }
 
-// end returns the cursor at the end of the log.
+// end returns the cursor of the end of the log.
 func end(ctx context.Context, client fleetv1.FleetServiceClient) (cursor string, err error) {
 	s, err := client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: "now"})
 	if err != nil {

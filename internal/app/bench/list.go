@@ -19,7 +19,7 @@ const (
 	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 )
 
-// lists measures list_agents on each face, for one client and for many.
+// lists measures list_agents on each face, with one and with many clients.
 func (r *report) lists(ctx context.Context) (err error) {
 	t, err := newTestbed(ctx, r.listed)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *report) listsOf(ctx context.Context, t *testbed, p *peers, clients int)
 		rows[6].peers = append(rows[6].peers, script)
 		rows = append(rows, script)
 	}
-	if clients == 1 { // many would wait for the store
+	if clients == 1 { // with many clients the store would be the bottleneck
 		rows = append(rows,
 			&row{name: "gRPC, changed", before: t.change, call: r.overGRPC(ctx, t.conn), peers: []*row{bareGRPC}},
 			&row{name: "REST, changed", before: t.change, call: h.repeat(t.server.HTTPAddr(), get("/v1/agents"), nil), peers: []*row{bareREST}},
@@ -123,7 +123,7 @@ func (r *report) overGRPC(ctx context.Context, conn *grpc.ClientConn) func(int) 
 	}
 }
 
-// callers are HTTP clients, one connection each to each server.
+// callers are HTTP clients, with one connection each to each server.
 type callers struct {
 	clients int
 	open    []*httpClient
@@ -143,13 +143,13 @@ func (h *callers) dial(addr string) (*httpClient, error) {
 	return c, err
 }
 
-// repeat sends the request on a connection of the client's own. The first call of all checks the answer: it must have
-// the list, if one is given.
+// repeat returns a function that sends the request on the client's own connection. The very first call checks the
+// answer against the list, if one is given.
 func (h *callers) repeat(addr, request string, list []byte) func(int) error {
 	return h.each(addr, func(*httpClient) (string, error) { return request, nil }, list)
 }
 
-// session does the same with list_agents of an MCP server that wants a session.
+// session does the same for list_agents of an MCP server that requires a session.
 func (h *callers) session(addr string, list []byte) func(int) error {
 	return h.each(addr, func(c *httpClient) (string, error) {
 		r, err := c.do(post("/mcp", initialize), io.Discard)
@@ -204,7 +204,7 @@ func (h *callers) tag(addr string) (string, error) {
 
 var times = regexp.MustCompile(`"observed_at":"[^"]*"`)
 
-// check returns an error unless the answer is the list, or a tool's result with the list as text and as structured
+// check returns an error unless the answer is the list, or a tool result with the list as text and as structured
 // content. The times of the last poll may differ.
 func check(got, list []byte) error {
 	var m struct {

@@ -19,17 +19,17 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// options say what is measured.
+// options configure what is measured.
 type options struct {
-	each     time.Duration // how long each row is measured
-	rounds   int           // how many turns that time is divided into
+	each     time.Duration // time for each row
+	rounds   int           // number of turns into which that time is divided
 	only     *regexp.Regexp
 	listed   int    // agents in the lists
 	agents   int    // agents in the large fleet
-	watchers int    // of the large fleet
-	events   int    // that the watchers are sent, one after the other
-	clients  int    // at a time; every list is also measured with one
-	peers    string // directory with the TypeScript peer; empty for none
+	watchers int    // watchers of the large fleet
+	events   int    // events for the watchers, one after the other
+	clients  int    // number of concurrent clients; every list is also measured with one
+	peers    string // directory of the TypeScript peer; empty: none
 }
 
 func main() {
@@ -58,7 +58,7 @@ func main() {
 	}
 }
 
-// profiled calls f and writes a CPU profile of it to the file, unless the name is empty.
+// profiled calls f. It writes a CPU profile to the file unless the name is empty.
 func profiled(name string, f func() error) (err error) {
 	if name == "" {
 		return f()
@@ -75,7 +75,7 @@ func profiled(name string, f func() error) (err error) {
 	return f()
 }
 
-// run measures everything, and prints the goals beside what was measured.
+// run measures everything, and prints the results beside the goals.
 func run(ctx context.Context, o options, out io.Writer) error {
 	r := &report{options: o, out: out}
 	fmt.Fprintf(out, "Each row is measured for %s in %d turns. A ratio is the median over the turns of the row's calls/s to its peer's.\n", o.each, o.rounds)

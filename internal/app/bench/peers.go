@@ -24,12 +24,12 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// peers are servers that answer what the fleet answers to list_agents, as the libraries alone do it: each makes its
-// answer from the same values, anew for each call.
+// peers are servers that use only the libraries to answer list_agents like the fleet. Each encodes the same values for
+// every call.
 type peers struct {
 	json               []byte // the answer
 	grpcAddr, httpAddr string
-	scriptAddr         string // of the TypeScript server; empty if there is none
+	scriptAddr         string // of the TypeScript server; empty: none
 	stop               []func()
 }
 
@@ -43,7 +43,7 @@ func (b bareFleet) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fle
 	return b.answer, nil
 }
 
-// answer is the answer as somebody would write it for encoding/json.
+// answer is the answer as a type for encoding/json.
 type answer struct {
 	Agents []struct {
 		Name          string  `json:"name"`
@@ -110,12 +110,12 @@ func (p *peers) serve(serve func(net.Listener) error, stop func()) (addr string,
 		return "", err
 	}
 	p.stop = append(p.stop, stop)
-	go func() { _ = serve(l) }() // calls fail if it does
+	go func() { _ = serve(l) }() // errors show in the calls
 	return l.Addr().String(), nil
 }
 
-// serveScript starts the TypeScript peer, whose directory is source. It installs the packages under .build first, unless
-// they are there.
+// serveScript starts the TypeScript peer from the directory source. It first installs the packages under .build if
+// necessary.
 func (p *peers) serveScript(ctx context.Context, source string) error {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -131,7 +131,7 @@ func (p *peers) serveScript(ctx context.Context, source string) error {
 	if err != nil {
 		return err
 	}
-	done := filepath.Join(dir, "installed") // a copy of the lock file once everything is there
+	done := filepath.Join(dir, "installed") // a copy of the lock file, written after the installation
 	if have, err := os.ReadFile(done); errors.Is(err, fs.ErrNotExist) || !bytes.Equal(have, lock) {
 		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(source))); err != nil {
 			return err

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// row is something that is called, with what was measured of it.
+// row is a measured call with its results.
 type row struct {
 	name   string
 	before func() error           // called before each call, not measured; may be nil
-	call   func(client int) error // by client number client, from 0
-	peers  []*row                 // that it is compared with
+	call   func(client int) error // called with the number of the client, from 0
+	peers  []*row                 // rows to compare with
 
-	took  []time.Duration // by each call
+	took  []time.Duration // duration of each call
 	rates []float64       // calls per second in each turn
 }
 
-// turn has every client call the row until the time is over, each at least once.
+// turn lets every client repeat the call until the time is over, at least once.
 func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
-	runtime.GC() // whoever makes garbage pays for it
+	runtime.GC() // so that each row pays for its own garbage
 	took := make([][]time.Duration, clients)
 	g, ctx := errgroup.WithContext(ctx)
 	begun := time.Now()
@@ -59,7 +59,7 @@ func (r *row) turn(ctx context.Context, clients int, d time.Duration) error {
 	return nil
 }
 
-// ratio returns the median over the turns of the row's rate to the peer's.
+// ratio returns the median over all turns of the row's rate divided by the peer's.
 func (r *row) ratio(peer *row) float64 {
 	ratios := make([]float64, len(r.rates))
 	for i, rate := range r.rates {
@@ -73,7 +73,7 @@ func median(values []float64) float64 {
 	return (values[len(values)/2] + values[(len(values)-1)/2]) / 2
 }
 
-// quantile returns the time in which this part of all calls was done, in milliseconds.
+// quantile returns the quantile of the call durations, in milliseconds.
 func (r *row) quantile(q float64) float64 {
 	slices.Sort(r.took)
 	return r.took[int(q*float64(len(r.took)-1))].Seconds() * 1e3
@@ -86,7 +86,7 @@ type report struct {
 	goals [][4]string
 }
 
-// measure measures the rows that were chosen, in turns, and prints them. It returns which were.
+// measure measures the selected rows in turns, and prints them. It returns them.
 func (r *report) measure(ctx context.Context, title string, clients int, rows ...*row) (map[string]*row, error) {
 	chosen := map[string]*row{}
 	rows = slices.DeleteFunc(rows, func(row *row) bool { return !r.only.MatchString(row.name) })
@@ -94,7 +94,7 @@ func (r *report) measure(ctx context.Context, title string, clients int, rows ..
 		return chosen, nil
 	}
 	for _, row := range rows {
-		warm := *row // connections are made, pools and caches filled
+		warm := *row // opens connections, fills pools and caches
 		if err := warm.turn(ctx, clients, r.each/20); err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func (r *report) measure(ctx context.Context, title string, clients int, rows ..
 	return chosen, w.Flush()
 }
 
-// goal notes that the value should be at least, or at most, the bound.
+// goal records a goal: the value should be at least, or at most, the bound.
 func (r *report) goal(name, relation string, bound, value float64) {
 	met := "met"
 	if relation == "at least" && value < bound || relation == "at most" && value > bound {
@@ -137,5 +137,5 @@ func (r *report) printGoals() {
 	for _, g := range r.goals {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g[0], g[1], g[2], g[3])
 	}
-	_ = w.Flush() // nobody could be told
+	_ = w.Flush() // there is nobody to report an error to
 }

@@ -19,10 +19,10 @@ import (
 	"fleet/internal/toolset/lifecycle"
 )
 
-// testbed is a real server over the fake place, with agents that are there from the beginning.
+// testbed is a real server with a fake place whose agents exist from the start.
 type testbed struct {
 	world  *fake.Place
-	store  *sqlite.Store // the server's file, opened a second time
+	store  *sqlite.Store // the server's file, opened again
 	data   string
 	server *app.Server
 	stop   func() error
@@ -46,7 +46,7 @@ func newTestbed(ctx context.Context, agents int) (_ *testbed, err error) {
 	return t, t.fill(ctx, agents)
 }
 
-// fill adds idle agents and their workspaces, and as many agents whose contracts have ended.
+// fill adds idle agents with workspaces, and as many agents with ended contracts.
 func (t *testbed) fill(ctx context.Context, agents int) error {
 	now := time.Now().UTC().Truncate(time.Second)
 	return t.store.Update(ctx, func(tx fleet.Tx) error {
@@ -80,10 +80,10 @@ func (t *testbed) fill(ctx context.Context, agents int) error {
 func agentName(i int) string  { return fmt.Sprintf("agent-%05d", i) }
 func contractID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
 
-// serve starts the server, over the fake place unless change says otherwise, and connects to it.
+// serve starts the server, with the fake place unless change configures another one, and connects to it.
 func (t *testbed) serve(change func(*app.Config)) error {
 	cfg := app.DefaultConfig()
-	cfg.Limits = fleet.Limits{} // measure without refusals
+	cfg.Limits = fleet.Limits{} // no refusals while measuring
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Lifecycle = "127.0.0.1:0", "127.0.0.1:0", t.data, lifecycle.Config{Project: "Setup"}
 	o := app.Options{Places: []fleet.Place{t.world}}
 	if change != nil {
@@ -108,7 +108,7 @@ func (t *testbed) serve(change func(*app.Config)) error {
 	return nil
 }
 
-// listed returns the list of all agents, when there are so many and their place has been listed.
+// listed waits until the place has been listed and there are that many agents, and returns the list.
 func (t *testbed) listed(ctx context.Context, agents int) (*fleetv1.ListAgentsResponse, error) {
 	for {
 		list, err := t.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
@@ -123,7 +123,7 @@ func (t *testbed) listed(ctx context.Context, agents int) (*fleetv1.ListAgentsRe
 	}
 }
 
-// change changes an agent of the list.
+// change changes an agent in the list.
 func (t *testbed) change() error {
 	return t.store.Update(context.Background(), func(tx fleet.Tx) error {
 		a, err := tx.Agent("10000000-0000-4000-8000-000000000000")

@@ -20,7 +20,7 @@ import (
 	"fleet/internal/app"
 )
 
-// TestMain makes the test binary the program too, where a server under test starts itself for a run.
+// TestMain lets the test binary also act as the program, which a server under test starts for its runs.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"shim", "ask", "acp", "model", "token"}, os.Args[1]) {
 		os.Exit(app.Main(os.Args[1:]))
@@ -28,10 +28,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long the page may take to show something on a machine that is busy with other tests.
+// patience is how long the page may take to show something on a busy machine.
 const patience = 60 * time.Second
 
-// chromium starts the browser once for all tests of the package. Each test has a context of its own in it.
+// chromium starts the browser once for all tests. Each test has its own context in it.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := os.Getenv("FLEET_TEST_CHROMIUM")
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -51,15 +51,15 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	return browser, chromedp.Do(browser)
 })
 
-// tab is a tab of the browser, signed in to nothing, that fails the test at its end if the page reported an error.
+// tab is a tab of the browser, without a login. It fails the test at its end if the page reported an error.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
-	home string // the address of the server
+	home string // URL of the server
 
 	mu       sync.Mutex
 	errors   []string
-	expected []string // parts of errors that the test provokes
+	expected []string // parts of expected errors
 }
 
 func open(t *testing.T, home string) *tab {
@@ -93,7 +93,7 @@ func open(t *testing.T, home string) *tab {
 	return b
 }
 
-// expect lets the page report errors that contain the part.
+// expect allows errors of the page that contain the part.
 func (b *tab) expect(part string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +117,7 @@ func (b *tab) try(actions ...chromedp.Action[chromedp.Void]) error {
 	return chromedp.Do(ctx, actions...)
 }
 
-// result returns what the action returns.
+// result runs the action and returns its result.
 func result[T any](b *tab, action chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -135,14 +135,14 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return r
 }
 
-// until waits until the function is true in the page.
+// until waits until the function returns true in the page.
 func (b *tab) until(function string, args ...any) error {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	for {
 		_, err := chromedp.Run(ctx, chromedp.PollFunction[bool](function, chromedp.WithPollingArgs(args...),
 			chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0)))
-		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "navigated") { // the page was loaded anew meanwhile
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "navigated") { // the page was reloaded meanwhile
 			return err
 		}
 	}
@@ -161,7 +161,7 @@ func (b *tab) sees(text string) {
 	}
 }
 
-// misses waits until the page does not show the text.
+// misses waits until the page no longer shows the text.
 func (b *tab) misses(text string) {
 	b.t.Helper()
 	err := b.until(`text => !document.body?.innerText.includes(text)`, text)
@@ -172,7 +172,7 @@ func (b *tab) text() string {
 	return eval[string](b, `document.body?.innerText ?? ''`)
 }
 
-// eval returns what the expression is in the page.
+// eval evaluates the expression in the page.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
 	return result(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -204,7 +204,7 @@ func (b *tab) fill(label, text string) {
 	}`, label, text), "no field is called %q", label)
 }
 
-// picture saves the view at the widths into .build/page, which git ignores.
+// picture saves screenshots with the widths in .build/page, which git ignores.
 func (b *tab) picture(name string, widths ...int64) {
 	b.t.Helper()
 	dir := filepath.Join("..", "..", "..", ".build", "page")

@@ -9,11 +9,11 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// hostile is what an agent may write to do something to its reader.
+// hostile is text of an agent that tries to attack its reader.
 const hostile = `<script>window.owned=1</script><img src=x onerror=window.owned=1>`
 
-// TestHostile shows what a hostile agent wrote: nothing of it becomes markup, colours are colours, and marks that
-// would reorder text are visible.
+// TestHostile shows text of a hostile agent. It must not become markup, colors must be rendered, and characters that
+// reorder text must be visible.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -42,7 +42,7 @@ func TestHostile(t *testing.T) {
 	require.False(t, eval[bool](b, `'owned' in window`))
 }
 
-// TestSearch finds a line in an output that is not in the window, and goes there.
+// TestSearch searches for a line outside the visible part of an output, and jumps to it.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

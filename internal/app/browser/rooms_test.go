@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRooms goes through every room, light and dark, as a reader with a screen reader would: axe finds no violation.
+// TestRooms opens every view, light and dark, and checks its accessibility with axe.
 func TestRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -47,7 +47,7 @@ func TestRooms(t *testing.T) {
 		b.sees(room.sees)
 		b.picture(room.name, 400, 1280, 2560)
 		if err != nil {
-			continue // axe comes with the sources of the page: npm ci in internal/face/page
+			continue // axe is among the packages of the page's sources: npm ci in internal/face/page
 		}
 		for _, scheme := range []string{"light", "dark"} {
 			call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
@@ -60,7 +60,7 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// TestAddresses opens views by their addresses, and goes back.
+// TestAddresses opens views by their URLs, and navigates back.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -75,7 +75,7 @@ func TestAddresses(t *testing.T) {
 	b.run(chromedp.NavigateBack())
 	b.sees("1 of 2 agents")
 	b.expect("404")
-	b.goTo("/nowhere") // not a room: the API answers
+	b.goTo("/nowhere") // not a view: the API answers
 	b.sees("There is no GET /nowhere")
 	b.goTo("/agents/nobody")
 	b.sees("nobody")

@@ -23,7 +23,7 @@ type server struct {
 	stop func()
 }
 
-// serve starts a server whose project "shell" has shell scripts as tasks. Its agents may ask before they run a tool.
+// serve starts a server whose project "shell" runs tasks as shell scripts. Its agents may ask for permissions.
 func serve(t *testing.T, change func(*app.Config)) *server {
 	t.Helper()
 	cfg := app.DefaultConfig()
@@ -40,7 +40,7 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 	return s
 }
 
-// start starts the server, or the next one on the same data and addresses.
+// start starts the server, or restarts it with the same data and addresses.
 func (s *server) start(t *testing.T) {
 	t.Helper()
 	a, err := app.Open(context.Background(), s.cfg, app.Options{})

@@ -17,7 +17,7 @@ import (
 	"fleet/internal/app"
 )
 
-// TestSignIn signs in as two principals, who see their own agents, and out again.
+// TestSignIn signs in and out as two principals, who see only their own agents.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob")
@@ -75,7 +75,7 @@ func TestLink(t *testing.T) {
 	again.sees("was used already")
 }
 
-// TestForeignPage asks for what another site could ask for in a signed-in browser: nothing is changed.
+// TestForeignPage sends requests that another site could send from a signed-in browser. They must change nothing.
 func TestForeignPage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -91,7 +91,7 @@ func TestForeignPage(t *testing.T) {
 	}
 }
 
-// serveTokens starts a server that wants tokens, and returns those of the people.
+// serveTokens starts a server that requires tokens, and returns those of the people.
 func serveTokens(t *testing.T, names ...string) (*server, map[string]string) {
 	t.Helper()
 	tokens := map[string]string{}

@@ -12,8 +12,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestWork does the main job by the page alone: create an agent, give it a task, follow it, send it a message, stop it,
-// delete it.
+// TestWork does the main job on the page: create an agent, start a task, follow it, send it a message, stop it, delete
+// the agent.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -40,13 +40,13 @@ func TestWork(t *testing.T) {
 	b.sees("stopped")
 	b.sees("Next task")
 
-	b.expect("404") // a task that was deleted with its agent while the page read it
+	b.expect("404") // the page was reading a task that was deleted with its agent
 	b.press("Delete")
 	b.press("Yes")
 	b.sees("No agents yet")
 }
 
-// TestPalette finds an agent by the keyboard alone.
+// TestPalette opens an agent with the keyboard only.
 func TestPalette(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -61,7 +61,7 @@ func TestPalette(t *testing.T) {
 	require.Equal(t, "/agents/papi", eval[string](b, `location.pathname`))
 }
 
-// TestQuestion answers a question in place.
+// TestQuestion answers a question on the page.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -82,8 +82,8 @@ func TestQuestion(t *testing.T) {
 	b.sees("completed")
 }
 
-// TestReconnect ends the server while the page follows a task, and starts it again: the page goes on without a reload
-// and without a hole.
+// TestReconnect restarts the server while the page follows a task. The page must continue without a reload and without
+// a gap.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -1,5 +1,5 @@
-// Package crash kills real servers at the worst moments and checks that the next one puts everything right: every agent
-// and task reaches the state that is true, no task runs twice, and no process is left.
+// Package crash kills real servers at the worst moments and checks that the next server repairs everything: every agent
+// and task reaches its true state, no task runs twice, and no process is left.
 package crash
 
 import (
@@ -38,7 +38,8 @@ const (
 	pointEnv = "CRASH_TEST_POINT"
 )
 
-// TestMain makes this program also a server that dies at a point, the shim of its runs, and a run of a model.
+// TestMain lets the test binary also act as a server that dies at a given point, as the shim of its runs, and as a run
+// of a model.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "shim" {
 		os.Exit(local.ShimMain(os.Args[2:]...))
@@ -59,10 +60,10 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Run(m))
 }
 
-// witness is a directory beside the data, in which tasks leave what outlives them.
+// witness returns a directory next to the data in which tasks leave files for the test.
 func witness(data string) string { return filepath.Join(filepath.Dir(data), "witness") }
 
-// definitions is a directory beside the data, with the agents of sessions.
+// definitions returns a directory next to the data, with the agents of sessions.
 func definitions(data string) string { return filepath.Join(filepath.Dir(data), "agents") }
 
 func serve(data, point string) error {
@@ -78,7 +79,7 @@ func serve(data, point string) error {
 		Fault: func(p string) {
 			if p == point {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-				select {} // dying
+				select {} // wait for the end of the process
 			}
 		},
 	})
@@ -93,7 +94,7 @@ func serve(data, point string) error {
 	return s.Serve(context.Background())
 }
 
-// supervisor keeps a server running: the first one dies at the point, the next ones do not.
+// supervisor keeps a server running. Only the first one dies at the point.
 type supervisor struct {
 	t     *testing.T
 	data  string
@@ -190,7 +191,7 @@ func (l *logs) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// call calls until a server has answered, as a client with a request id may.
+// call retries a call with a request id until a server answers.
 func call[Q, R any](s *supervisor, method func(fleetv1.FleetServiceClient, context.Context, Q, ...grpc.CallOption) (R, error), q Q) R {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), waittest.Limit)
@@ -200,7 +201,7 @@ func call[Q, R any](s *supervisor, method func(fleetv1.FleetServiceClient, conte
 		switch status.Code(err) {
 		case codes.OK:
 			return r
-		case codes.Unavailable, codes.Canceled: // the server died, or the connection to it was changed for a new one
+		case codes.Unavailable, codes.Canceled: // the server died, or the connection was replaced
 			if ctx.Err() == nil {
 				continue
 			}
@@ -302,7 +303,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 	}
 }
 
-// output is what the event log has of the task's output.
+// output returns the task's output in the event log.
 func (s *supervisor) output(taskID string) (text string) {
 	stream, err := s.client().WatchFleet(s.t.Context(), &fleetv1.WatchFleetRequest{TaskId: taskID})
 	require.NoError(s.t, err)
@@ -319,13 +320,13 @@ func (s *supervisor) output(taskID string) (text string) {
 	}
 }
 
-// until waits for what happens outside of Fleet, where nothing signals it.
+// until polls for something outside of Fleet that sends no signal.
 func (s *supervisor) until(ok func() bool) {
 	s.t.Helper()
 	require.Eventually(s.t, ok, 20*time.Second, 10*time.Millisecond)
 }
 
-// left returns the processes, besides the server, that have the data directory in their command line, environment or
+// left returns the processes, except the server, that have the data directory in their command line, environment or
 // working directory.
 func (s *supervisor) left() (found []string) {
 	s.mu.Lock()

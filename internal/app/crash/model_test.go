@@ -13,7 +13,7 @@ import (
 	"fleet/internal/place/placetest/model"
 )
 
-// stubKey is the key of the model that agents of sessions think with.
+// stubKey is the key for the model of session agents.
 const stubKey = "sk-stub-0123456789"
 
 const shellAgent = `
@@ -54,7 +54,7 @@ func TestTurnSurvivesTheServer(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.deaths == 1
 	})
-	stub.Gate("here").Open() // while nobody or the next server is there
+	stub.Gate("here").Open() // either before or after the next server has started
 
 	var answer *fleetv1.SendMessageResponse
 	require.Eventually(t, func() bool {
