@@ -12,6 +12,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/encoded"
+	"fleet/internal/face/wire"
 )
 
 func answer() *encoded.Answer {
@@ -56,6 +57,35 @@ func TestCodec(t *testing.T) {
 	}
 	_, err := c.Marshal("not a message")
 	require.Error(t, err)
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	a := answer()
+	check := func(a *encoded.Answer) (line []byte) {
+		t.Helper()
+		want, err := wire.Marshal(a.Message())
+		require.NoError(t, err)
+		data, text, err := a.JSON()
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(data))
+		require.Equal(t, string(wire.AppendString(nil, string(want))), string(text))
+		line, err = a.Line()
+		require.NoError(t, err)
+		require.Equal(t, string(want)+"\n", string(line))
+		return line
+	}
+	first := check(a)
+	require.Same(t, &first[0], &check(a)[0], "it is encoded once")
+	later := &encoded.Answer{Part: a.Part, Live: &fleetv1.ListAgentsResponse{ObservedAt: &timestamppb.Timestamp{Seconds: 6}}}
+	require.NotEqual(t, string(first), string(check(later)))
+	check(a)
+	check(&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{}), Live: &fleetv1.ListAgentsResponse{}})
+
+	_, _, err := (&encoded.Answer{Part: encoded.NewPart(&fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "\xff"}}}), Live: &fleetv1.ListAgentsResponse{}}).JSON()
+	require.Error(t, err)
+	_, err = (&encoded.Answer{Part: encoded.NewPart(&fleetv1.Agent{}), Live: &fleetv1.Agent{}}).Line()
+	require.ErrorContains(t, err, "the first field of fleet.v1.Agent is not a list")
 }
 
 func TestPut(t *testing.T) {

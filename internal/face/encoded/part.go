@@ -2,6 +2,7 @@ package encoded
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -10,13 +11,17 @@ import (
 type Part struct {
 	message  proto.Message
 	protobuf func() ([]byte, error)
+	list     func() (*list, error)
+	last     atomic.Pointer[whole] // the last answer as JSON
 }
 
-// NewPart returns a part that is encoded when it is needed, once in each form.
+// NewPart returns a part that is encoded when it is needed, once in each form. The first field of the message is a list,
+// which has most of it; the live fields of answers are others.
 func NewPart(m proto.Message) *Part {
 	return &Part{
 		message:  m,
 		protobuf: sync.OnceValues(func() ([]byte, error) { return proto.Marshal(m) }),
+		list:     sync.OnceValues(func() (*list, error) { return newList(m) }),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/proto"
 
+	"fleet/internal/face/encoded"
 	"fleet/internal/face/wire"
 )
 
@@ -23,6 +24,9 @@ func (codec) ContentType(any) string { return "application/json" }
 
 // Marshal returns the message as one line of JSON.
 func (codec) Marshal(v any) ([]byte, error) {
+	if a, ok := v.(*encoded.Answer); ok {
+		return a.Line()
+	}
 	m, ok := v.(proto.Message)
 	if !ok {
 		return nil, errForeign

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"fleet/internal/face/encoded"
 	"fleet/internal/face/wire"
 )
 
@@ -44,6 +45,8 @@ func (f *face) checked(h runtime.HandlerFunc) runtime.HandlerFunc {
 			}
 			r = r.WithContext(ctx)
 		}
+		ctx, _ := encoded.NewOffer(r.Context())
+		r = r.WithContext(ctx)
 		if r.ContentLength > f.config.MaxBodyBytes { // refuse before reading any of it
 			w.Header().Set("Connection", "close")
 			writeError(w, tooLarge(f.config.MaxBodyBytes))

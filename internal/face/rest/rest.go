@@ -16,8 +16,10 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/face/encoded"
 )
 
 // DefaultMaxBodyBytes is the default of Config.MaxBodyBytes.
@@ -96,6 +98,7 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 	f.gateway = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
 		runtime.WithMiddlewares(f.checked),
+		runtime.WithForwardResponseRewriter(encodedAnswer),
 		runtime.WithErrorHandler(f.callFailed),
 		runtime.WithRoutingErrorHandler(f.routingFailed),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
@@ -148,6 +151,14 @@ func (f *face) register(conn grpc.ClientConnInterface) error {
 		}
 	}
 	return nil
+}
+
+// encodedAnswer returns the answer that the service has put into the offer of the call, instead of its message.
+func encodedAnswer(ctx context.Context, m proto.Message) (any, error) {
+	if a := encoded.OfferOf(ctx).Answer(); a != nil {
+		return a, nil
+	}
+	return m, nil
 }
 
 func none(string) (string, bool) { return "", false }

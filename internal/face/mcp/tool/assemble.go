@@ -11,7 +11,10 @@ import (
 // Assembled keeps the result of one call out of the response while mcp-go writes it. A result is in a response twice, as
 // structured content and as text, and mcp-go would check and copy both at every level that it nests them in. It gets a
 // placeholder instead, and the transport puts the result into what mcp-go has written.
-type Assembled struct{ result []byte }
+type Assembled struct {
+	result []byte
+	text   []byte // the result as a JSON string; nil if that is not known
+}
 
 type assembledKey struct{}
 
@@ -24,6 +27,11 @@ var quotedPlaceholder = []byte(`"` + placeholder + `"`)
 func WithAssembled(ctx context.Context) (context.Context, *Assembled) {
 	a := &Assembled{}
 	return context.WithValue(ctx, assembledKey{}, a), a
+}
+
+func assembledOf(ctx context.Context) *Assembled {
+	a, _ := ctx.Value(assembledKey{}).(*Assembled)
+	return a
 }
 
 // Append appends the response to b, with the result in its two places: as text, and then as structured content. They are
@@ -39,7 +47,11 @@ func (a *Assembled) Append(b, written []byte) []byte {
 	}
 	b = slices.Grow(b, len(written)+len(a.result)*5/2) // in the text each quote has a backslash
 	b = append(b, written[:text]...)
-	b = wire.AppendString(b, string(a.result))
+	if a.text != nil {
+		b = append(b, a.text...)
+	} else {
+		b = wire.AppendString(b, string(a.result))
+	}
 	b = append(b, written[text+len(quotedPlaceholder):structured]...)
 	b = append(b, a.result...)
 	return append(b, written[structured+len(quotedPlaceholder):]...)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"fleet/internal/face/encoded"
 	"fleet/internal/face/wire"
 )
 
@@ -101,6 +102,22 @@ func (s Spec) answer(ctx context.Context, q, m proto.Message, again func() (prot
 		return failure(ctx, err)
 	}
 	return success(ctx, b, short.note())
+}
+
+// encodedAnswer makes the result of a call from an answer that is JSON already.
+func (s Spec) encodedAnswer(ctx context.Context, q proto.Message, a *encoded.Answer, again func() (proto.Message, error)) *mcp.CallToolResult {
+	b, text, err := a.JSON()
+	switch {
+	case err != nil:
+		return failure(ctx, err)
+	case len(b) > maxResult(ctx):
+		return s.answer(ctx, q, a.Message(), again)
+	}
+	r := success(ctx, b, "")
+	if assembled := assembledOf(ctx); assembled != nil {
+		assembled.text = text
+	}
+	return r
 }
 
 // lower repeats the call with lower limits until the answer fits, or until something else makes it large.
@@ -278,7 +295,7 @@ func fieldAt(d protoreflect.MessageDescriptor, path string) protoreflect.FieldDe
 // text.
 func success(ctx context.Context, b []byte, note string) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{}
-	if a, ok := ctx.Value(assembledKey{}).(*Assembled); ok {
+	if a := assembledOf(ctx); a != nil {
 		a.result = b
 		r.Content, r.StructuredContent = []mcp.Content{mcp.NewTextContent(placeholder)}, placeholder
 	} else {

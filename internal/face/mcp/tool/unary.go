@@ -6,6 +6,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	"fleet/internal/face/encoded"
 )
 
 // Unary makes a tool from a method that answers with one message.
@@ -23,11 +25,16 @@ func Unary[Q, R any, PQ message[Q], PR message[R]](
 		if p := progressOf(ctx); p != nil && o.watch != nil {
 			stop = follow(ctx, p, o.watch, o.agent(q))
 		}
-		m, err := call(ctx, q)
+		offering, offer := encoded.NewOffer(ctx)
+		m, err := call(offering, q)
 		stop()
 		if err != nil {
 			return failure(ctx, err)
 		}
-		return s.answer(ctx, q, m, func() (proto.Message, error) { return call(ctx, q) })
+		again := func() (proto.Message, error) { return call(ctx, q) }
+		if a := offer.Answer(); a != nil {
+			return s.encodedAnswer(ctx, q, a, again)
+		}
+		return s.answer(ctx, q, m, again)
 	})
 }

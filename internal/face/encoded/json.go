@@ -1,0 +1,96 @@
+package encoded
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"fleet/internal/face/wire"
+)
+
+// list is the list of a part, as JSON.
+type list struct {
+	open string               // what is before it in every answer; it is the first field
+	json []byte               // with its brackets
+	rest protoreflect.Message // the part without it
+}
+
+// newList encodes the list of a message whose first field is one.
+func newList(m proto.Message) (*list, error) {
+	first := m.ProtoReflect().Descriptor().Fields().Get(0)
+	if !first.IsList() {
+		return nil, fmt.Errorf("encoded: the first field of %s is not a list", m.ProtoReflect().Descriptor().FullName())
+	}
+	l := &list{open: `{"` + string(first.Name()) + `":`, rest: m.ProtoReflect().New()}
+	alone := m.ProtoReflect().New()
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f == first {
+			alone.Set(f, v)
+		} else {
+			l.rest.Set(f, v)
+		}
+		return true
+	})
+	data, err := wire.Marshal(alone.Interface())
+	if err != nil {
+		return nil, err
+	}
+	empty, err := wire.Marshal(alone.New().Interface())
+	tail := len(empty) - len(l.open) - len("[]")
+	l.json = data[len(l.open) : len(data)-tail]
+	return l, err
+}
+
+// whole is an answer as JSON.
+type whole struct {
+	rest []byte // all but the list
+	line []byte // the JSON, and a line end
+	text func() []byte
+}
+
+// json returns the answer as JSON. It is made anew when the live fields have changed since the last call.
+func (a *Answer) json() (*whole, error) {
+	l, err := a.Part.list()
+	if err != nil {
+		return nil, err
+	}
+	m := proto.Clone(a.Live)
+	proto.Merge(m, l.rest.Interface())
+	rest, err := wire.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	if last := a.Part.last.Load(); last != nil && bytes.Equal(last.rest, rest) {
+		return last, nil
+	}
+	w := &whole{rest: rest, line: slices.Concat([]byte(l.open), l.json, rest[len(l.open)+len("[]"):], []byte("\n"))}
+	w.text = sync.OnceValue(func() []byte {
+		return wire.AppendString(make([]byte, 0, len(w.line)*3/2), string(w.json()))
+	})
+	a.Part.last.Store(w)
+	return w, nil
+}
+
+func (w *whole) json() []byte { end := len(w.line) - 1; return w.line[:end:end] }
+
+// Line returns the answer as a line of JSON. Nobody changes it.
+func (a *Answer) Line() ([]byte, error) {
+	w, err := a.json()
+	if err != nil {
+		return nil, err
+	}
+	return w.line, nil
+}
+
+// JSON returns the answer as JSON, and this JSON as a JSON string. Nobody changes them.
+func (a *Answer) JSON() (data, text []byte, err error) {
+	w, err := a.json()
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.json(), w.text(), nil
+}
