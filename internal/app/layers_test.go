@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layer says what the packages below a path may import of this module, and which packages are theirs alone.
+// layer lists which packages of this module the packages below a path may import, and which packages only they may
+// import.
 type layer struct {
 	path       string
 	may, alone []string
@@ -59,7 +60,7 @@ type goPackage struct {
 	Standard   bool
 }
 
-// TestLayers fails when a package imports what its place in the tree does not allow. docs/architecture.md draws it.
+// TestLayers fails if a package has an import that its layer does not allow. docs/architecture.md shows the layers.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	for _, p := range goList(t, "fleet/...") {

@@ -77,7 +77,7 @@ func TestLoadRefuses(t *testing.T) {
 	require.NoError(t, err, "with tokens others may call")
 }
 
-// TestUnknownVariables has variables in the environment that Fleet does not know: the server starts and warns of them.
+// TestUnknownVariables checks that the server starts with unknown environment variables, and logs a warning.
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
 	environ := []string{
@@ -98,7 +98,7 @@ func TestUnknownVariables(t *testing.T) {
 	require.NotContains(t, log.String(), "10.0.0.1", "values may be secrets")
 }
 
-// TestSample checks that the sample is a configuration, and shows every key.
+// TestSample checks that the sample is a valid configuration with every key.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	c, err := Load(writeConfig(t, string(sample)), nil, nil)
@@ -109,7 +109,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestSampleSettings checks that everything that is commented out in the sample is accepted too.
+// TestSampleSettings checks that the commented-out settings of the sample are valid too.
 func TestSampleSettings(t *testing.T) {
 	t.Parallel()
 	commented := regexp.MustCompile(`(?m)^( *)# ( *(?:- )?(?:[\w/]+:(?: .*)?|\{.*))$`)
@@ -124,7 +124,7 @@ func TestSampleSettings(t *testing.T) {
 		"what is commented out is the default")
 }
 
-// TestNetwork checks that a project's network is a word or a list.
+// TestNetwork checks that a project's network can be a word or a list.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	load := func(network string) (sandbox.Network, error) {
@@ -149,7 +149,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that backend is the old name of places, wherever it is given.
+// TestPlaces checks that backend is accepted as the old name of places, in every source.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -179,8 +179,7 @@ func TestPlaces(t *testing.T) {
 	require.ErrorContains(t, err, "leave out backend")
 }
 
-// TestWrongValuesAreRefusedEarly checks that a wrong value of a setting is an error of the configuration, and so of usage,
-// before anything is opened.
+// TestWrongValuesAreRefusedEarly checks that an invalid value is a usage error before anything is opened.
 func TestWrongValuesAreRefusedEarly(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPathsOfSettings wants ~ and relative paths to mean the same in every setting.
+// TestPathsOfSettings checks that ~ and relative paths mean the same in every setting.
 func TestPathsOfSettings(t *testing.T) {
 	t.Parallel()
 	c, err := Load(writeConfig(t, `
@@ -18,7 +18,7 @@ subagents: {dir: agents}
 sessions: {agents_dir: ~, directories: [~/src, rel/dir, /abs]}
 `), nil, nil)
 	require.NoError(t, err)
-	c.Sessions.AgentsDir = "~" // alone it is nothing in YAML
+	c.Sessions.AgentsDir = "~" // unquoted, ~ means null in YAML
 	given := c.Sessions.Directories[0]
 	c2, err := c.withPaths()
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// TestRunnerKey gives servers of one store one key, at once and after each other, and those of another store another.
+// TestRunnerKey checks that all servers with one store have the same key, and those with another store another one.
 func TestRunnerKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPrograms serves fleet-runner with its checksum, and nothing else of its directory.
+// TestPrograms downloads fleet-runner with its checksum, and checks that no other file of its directory is served.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -19,7 +19,7 @@ import (
 	"fleet/internal/state"
 )
 
-// TestShutdownWithReadersThatDoNotRead ends a server while streams of it are full that nobody reads.
+// TestShutdownWithReadersThatDoNotRead shuts a server down while its streams are full because nobody reads them.
 func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
@@ -42,7 +42,7 @@ func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
 	require.NoError(t, err)
 	stream, err := client.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{Follow: true})
 	require.NoError(t, err)
-	_, err = stream.Recv() // it is under way; from here on it is not read
+	_, err = stream.Recv() // the stream is open; from here on it is not read
 	require.NoError(t, err)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTPAddr()+"/v1/events?follow=true", nil)
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestShutdownWithReadersThatDoNotRead(t *testing.T) {
 	}
 }
 
-// TestShutdownWithAHostThatHangs ends a server while a call of its backend never returns.
+// TestShutdownWithAHostThatHangs shuts a server down while a call of its place hangs.
 func TestShutdownWithAHostThatHangs(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()

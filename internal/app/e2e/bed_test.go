@@ -21,19 +21,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long anything may take that has no limit of its own.
+// patience limits everything that has no limit of its own.
 const patience = 2 * time.Minute
 
-// bed is the Coder deployment of the tests, as a person with a session token sees it.
+// bed is the Coder deployment of the tests, used by a person with a session token.
 type bed struct {
 	url   string
 	token string
-	user  string // whose token it is
-	dir   string // of the test bed: where its workspaces are
+	user  string // owner of the token
+	dir   string // directory of the test bed, which contains its workspaces
 }
 
-// newBed returns the deployment that the environment names, as user: "" for the one whose token is there, else admin,
-// alice or bob. Without one the test is skipped.
+// newBed returns the deployment named by the environment, as the given user: admin, alice, bob, or the owner of the
+// token if empty. It skips the test if there is none.
 func newBed(t testing.TB, user string) *bed {
 	t.Helper()
 	if os.Getenv("FLEET_E2E") == "" {
@@ -52,7 +52,7 @@ func newBed(t testing.TB, user string) *bed {
 	return b
 }
 
-// newPrefix returns a prefix of workspace names of the test's own, and removes the workspaces that have it at the end.
+// newPrefix returns a new prefix for workspace names. Workspaces with it are removed at the end.
 func (b *bed) newPrefix(t testing.TB) string {
 	t.Helper()
 	var tag [2]byte
@@ -62,7 +62,7 @@ func (b *bed) newPrefix(t testing.TB) string {
 	return prefix
 }
 
-// workspace is what a person sees of a workspace.
+// workspace is the part of Coder's workspace that the tests use.
 type workspace struct {
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
@@ -76,7 +76,7 @@ type workspace struct {
 	} `json:"latest_build"`
 }
 
-// sweep removes what is left of the workspaces with the prefix.
+// sweep deletes the remaining workspaces with the prefix.
 func (b *bed) sweep(t testing.TB, prefix string) {
 	for _, ws := range b.workspaces(t, "owner:"+b.user+" name:"+prefix) {
 		if !strings.HasPrefix(ws.Name, prefix) {
@@ -90,14 +90,14 @@ func (b *bed) sweep(t testing.TB, prefix string) {
 	}
 }
 
-// cancelBuild ends what is being done to the workspace.
+// cancelBuild cancels the active build of the workspace.
 func (b *bed) cancelBuild(t testing.TB, ws workspace) {
 	if s := ws.LatestBuild.Status; s == "pending" || s == "starting" || s == "stopping" {
 		b.try(t, http.MethodPatch, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/cancel", nil, nil)
 	}
 }
 
-// workspaces lists what Coder has for the query.
+// workspaces returns the workspaces that match the query.
 func (b *bed) workspaces(t testing.TB, query string) []workspace {
 	t.Helper()
 	var all struct{ Workspaces []workspace }
@@ -105,7 +105,7 @@ func (b *bed) workspaces(t testing.TB, query string) []workspace {
 	return all.Workspaces
 }
 
-// workspace returns the person's workspace of the name; false when there is none.
+// workspace returns the person's workspace with the name; false if there is none.
 func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 	t.Helper()
 	status := b.ask(t, http.MethodGet, "/api/v2/users/"+b.user+"/workspace/"+name, nil, &ws)
@@ -113,14 +113,14 @@ func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 	return ws, status == http.StatusOK
 }
 
-// build does to the workspace what a person's click does: start, stop or delete. It returns Coder's status: 409 says
-// that something else is being done to it.
+// build requests a build, as a person does by a click: start, stop or delete. It returns Coder's HTTP status: 409 means
+// that another build is active.
 func (b *bed) build(t testing.TB, id, transition string) int {
 	t.Helper()
 	return b.ask(t, http.MethodPost, "/api/v2/workspaces/"+id+"/builds", map[string]string{"transition": transition}, nil)
 }
 
-// parameters are the values that the workspace's latest build was made with.
+// parameters returns the parameters of the workspace's latest build.
 func (b *bed) parameters(t testing.TB, ws workspace) map[string]string {
 	t.Helper()
 	var list []struct{ Name, Value string }
@@ -132,7 +132,7 @@ func (b *bed) parameters(t testing.TB, ws workspace) map[string]string {
 	return values
 }
 
-// prompts returns what the agent in the workspace was given, as its AgentAPI has it; false when that does not answer.
+// prompts returns the messages to the agent in the workspace, from AgentAPI; false if that does not answer.
 func (b *bed) prompts(t testing.TB, name string) (said []string, ok bool) {
 	var all struct {
 		Messages []struct{ Role, Content string }
@@ -151,7 +151,7 @@ func (b *bed) prompts(t testing.TB, name string) (said []string, ok bool) {
 	return said, true
 }
 
-// given is how many prompts with the text the agent was given.
+// given returns how many prompts with the text the agent got.
 func (b *bed) given(t testing.TB, name, text string) (n int) {
 	t.Helper()
 	var said []string
@@ -167,7 +167,7 @@ func (b *bed) given(t testing.TB, name, text string) (n int) {
 	return n
 }
 
-// kill ends a process of the workspace as a crash does: agent or agentapi.
+// kill kills a process of the workspace: agent or agentapi.
 func (b *bed) kill(t testing.TB, name, process string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(b.dir, "ws/by-name", b.user, name, process+".pid"))
@@ -185,7 +185,7 @@ func (b *bed) setMetadata(t testing.TB, name, key, value string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// ask sends Coder a request and returns the status of its answer.
+// ask sends a request to Coder and returns the status of the answer.
 func (b *bed) ask(t testing.TB, method, path string, body, into any) int {
 	t.Helper()
 	status := b.try(t, method, path, body, into)
@@ -193,7 +193,7 @@ func (b *bed) ask(t testing.TB, method, path string, body, into any) int {
 	return status
 }
 
-// try is ask with 0 for no answer.
+// try is ask that returns 0 if there is no answer.
 func (b *bed) try(t testing.TB, method, path string, body, into any) int {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()
@@ -225,13 +225,13 @@ func (b *bed) try(t testing.TB, method, path string, body, into any) int {
 	return res.StatusCode
 }
 
-// eventually waits for what nothing signals.
+// eventually polls for something that sends no signal.
 func (b *bed) eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	within(t, patience, what, ok)
 }
 
-// within waits for what nothing signals, and fails when it has not come in time. It returns how long it took.
+// within polls for something that sends no signal, and fails after the limit. It returns the elapsed time.
 func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()

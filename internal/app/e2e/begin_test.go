@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPromptFirst makes an agent of a template that takes the prompt itself: it is busy with it from the beginning on, also
-// for a server that comes after, and was given it once.
+// TestPromptFirst creates an agent whose template passes the prompt itself. The agent must be busy from the start, also
+// for a restarted server, and get the prompt once.
 func TestPromptFirst(t *testing.T) {
 	b := newBed(t, "bob")
 	first := b.serve(t, setup{}).through("rest")

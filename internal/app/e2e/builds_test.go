@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBuilds has builds that fail, and builds that never end: each agent says truthfully how it is, and can be deleted.
+// TestBuilds uses builds that fail and builds that hang. Each agent must show its true state, and it must be possible
+// to delete it.
 func TestBuilds(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{wait: 10 * time.Second})
 	t.Run("failing", func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestBuilds(t *testing.T) {
 	})
 }
 
-// remove deletes the agent, however long that takes, and checks that nothing is left of it.
+// remove deletes the agent, however long that takes, and checks that nothing is left.
 func (c caller) remove(t testing.TB, name string) {
 	t.Helper()
 	begun := time.Now()

@@ -17,9 +17,9 @@ import (
 	"fleet/internal/app/e2e/faultproxy"
 )
 
-// TestChaosKills kills, at random, what stands between tasks and Fleet while agents with a fleet-runner work: the Fleet server,
-// runners, agents of Coder in workspaces, the Coder server, and all connections on the way. At its end no line of a task is
-// lost or repeated, and each task was run once. FLEET_CHAOS says how long it kills; FLEET_SEED repeats an order of kills.
+// TestChaosKills randomly kills everything between tasks and Fleet while agents with a fleet-runner work: the Fleet
+// server, runners, Coder agents in workspaces, the Coder server, and connections. No line of a task may be lost or
+// repeated, and each task must run once. FLEET_CHAOS is the duration; FLEET_SEED repeats a sequence of kills.
 func TestChaosKills(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
 	if err != nil {
@@ -41,7 +41,7 @@ func TestChaosKills(t *testing.T) {
 		require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	}
 
-	// What is killed, and how often, as shares of all kills.
+	// The kinds of kills, with their shares.
 	r := rand.New(rand.NewPCG(seed, 0))
 	victims := []struct {
 		name  string
@@ -82,11 +82,11 @@ func TestChaosKills(t *testing.T) {
 			}
 		}
 		select {
-		case <-time.After(time.Duration(200+r.IntN(1000)) * time.Millisecond): // the pace of what happens
+		case <-time.After(time.Duration(200+r.IntN(1000)) * time.Millisecond): // the pace of the kills
 		case <-ctx.Done():
 		}
 	}
-	load.Wait() // each ends what it has begun
+	load.Wait() // each completes what it has started
 	t.Logf("kills %d: %v", total, kills)
 	t.Logf("tasks %v, with %d lines; longest %s", k.ended, k.lines, k.longest.Round(100*time.Millisecond))
 	for i := range chaosAgents {
@@ -94,16 +94,16 @@ func TestChaosKills(t *testing.T) {
 	}
 }
 
-// killing is the load under kills, and what has come of it.
+// killing is the load during the kills, with its results.
 type killing struct {
 	*bed
 	url, data, prefix string
 
-	mu     sync.RWMutex // held by who replaces server
+	mu     sync.RWMutex // held while server is replaced
 	server *server
 
 	counts  sync.Mutex
-	ended   map[string]int // tasks by status
+	ended   map[string]int // number of tasks, by status
 	lines   int
 	longest time.Duration
 }
@@ -114,8 +114,8 @@ func (k *killing) api() caller {
 	return k.server.through("rest")
 }
 
-// do calls a tool until it is answered, by whichever server there is: repeating is safe. It returns nil when the answer
-// is one of the reasons.
+// do repeats a tool call until a server answers, which is safe. It returns nil if the answer is an error with one of
+// the reasons.
 func (k *killing) do(t *testing.T, tool string, args object, reasons ...string) object {
 	if _, reads := args["task_id"]; !reads {
 		args["request_id"] = newTag()
@@ -141,13 +141,13 @@ func (k *killing) do(t *testing.T, tool string, args object, reasons ...string) 
 	return nil
 }
 
-// errand gives the agent a task, and checks what has come of it. Now and then it stops the task.
+// errand starts a task for the agent, and checks the result. Sometimes it stops the task.
 func (k *killing) errand(t *testing.T, agent string, r *rand.Rand) {
 	tag, lines, stop := newTag(), 20+r.IntN(100), r.IntN(6) == 0
 	script := fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i %[1]s; sleep 0.05; done; echo ended >>%[1]s", tag, lines)
 	begun := time.Now()
 	var started object
-	for started == nil && !t.Failed() { // a new request each time: it is refused for as long as the agent is not there
+	for started == nil && !t.Failed() { // a new request each time: it is refused while the agent is offline
 		started = k.do(t, "start_agent_task", object{"agent_name": agent, "task_description": script}, "AGENT_OFFLINE")
 		if time.Since(begun) > calmTime {
 			t.Errorf("%s stays offline", agent)

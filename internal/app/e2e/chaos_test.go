@@ -24,12 +24,12 @@ import (
 const (
 	chaosAgents = 4
 	holeTime    = 30 * time.Second
-	calmTime    = 3 * time.Minute // within which everything has come to rest once the network is good again
+	calmTime    = 3 * time.Minute // limit for everything to become idle once the network is good again
 )
 
-// TestChaos puts a bad network between Fleet and Coder while agents are made, given tasks, stopped, restarted and
-// deleted. At its end no task is lost, none was prompted twice, nothing is stuck, and nothing has leaked. FLEET_CHAOS
-// says how long it takes; `make chaos CHAOS=10m` is the full run.
+// TestChaos simulates a bad network between Fleet and Coder while agents are created, work, and are stopped, restarted
+// and deleted. No task may be lost or started twice, nothing may hang, and nothing may leak. FLEET_CHAOS is the
+// duration; `make chaos CHAOS=10m` is the full run.
 func TestChaos(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
 	if err != nil {
@@ -57,7 +57,7 @@ func TestChaos(t *testing.T) {
 	c.settle(t)
 	settled := time.Since(calm)
 
-	// What the agents and their tasks have come to.
+	// The final states of the agents and their tasks.
 	idle, idleConns := fleetGoroutines(t), proxy.Stats().Open
 	c.judge(t)
 	for i := range chaosAgents {
@@ -81,7 +81,7 @@ func TestChaos(t *testing.T) {
 
 func name(i int) string { return fmt.Sprintf("Chaos-%d", i) }
 
-// chaos is the load, and what is known of it.
+// chaos is the load, with what is known about it.
 type chaos struct {
 	*bed
 	prefix string
@@ -89,25 +89,25 @@ type chaos struct {
 	holes  int
 
 	mu      sync.Mutex
-	tasks   map[string]*errand         // by the tag that its prompt has
-	prompts map[string]map[string]bool // the messages with the tag that were seen in conversations, by where and when
-	posted  map[string]int             // how many messages with the tag AgentAPI has taken, as the proxy saw
-	reads   []time.Duration            // of list_agents
+	tasks   map[string]*errand         // by the tag in the prompt
+	prompts map[string]map[string]bool // messages with the tag in conversations, by conversation and time
+	posted  map[string]int             // number of messages with the tag that AgentAPI accepted, as seen by the proxy
+	reads   []time.Duration            // durations of list_agents
 	calls   int
 	again   int
-	drastic int // agents that were stopped to stop their tasks
+	drastic int // number of agents that were stopped to end their tasks
 	longest time.Duration
 }
 
 // errand is a task of the load.
 type errand struct {
 	id, agent  string
-	message    bool // a message to a task, not a task
+	message    bool // it is a message to a task
 	interfered bool // the load stops, restarts or deletes its agent meanwhile
-	alone      bool // it gets no message, so that its summary is about itself
+	alone      bool // it gets no messages, so its summary is its own
 }
 
-// open starts a fleet in this process that sees Coder through the proxy.
+// open starts a fleet in this process that reaches Coder through the proxy.
 func (c *chaos) open(t *testing.T, url string) (stop func()) {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"coder"}
@@ -158,7 +158,7 @@ func (j *journal) text() string {
 
 func (c *chaos) api() caller { return c.server.through("grpc") }
 
-// passed notes what AgentAPIs have taken.
+// passed records the messages that AgentAPIs accepted.
 func (c *chaos) passed(s faultproxy.Seen) {
 	if s.Method != http.MethodPost || s.Status != http.StatusOK || !strings.HasSuffix(s.Path, "/apps/agentapi/message") {
 		return
@@ -172,7 +172,7 @@ func (c *chaos) passed(s faultproxy.Seen) {
 	c.posted[tagOf(m.Content)]++
 }
 
-// tagOf is the word of a prompt that no other prompt has.
+// tagOf returns the word in a prompt that is unique.
 func tagOf(prompt string) string {
 	for word := range strings.FieldsSeq(prompt) {
 		if strings.HasPrefix(word, "tag-") {
@@ -182,7 +182,7 @@ func tagOf(prompt string) string {
 	return ""
 }
 
-// rage loads the fleet while the network is bad.
+// rage runs the load while the network is bad.
 func (c *chaos) rage(t *testing.T, proxy *faultproxy.Proxy, length time.Duration, seed uint64) {
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
@@ -201,7 +201,7 @@ func (c *chaos) rage(t *testing.T, proxy *faultproxy.Proxy, length time.Duration
 	watch.Go(func() { c.read(t, watching) })
 	watch.Go(func() { c.collect(t, watching) })
 
-	// A hole in the middle of a short run, and every two minutes of a long one.
+	// One blackhole in the middle of a short run, and one every two minutes in a long one.
 	every := min(2*time.Minute, length/2)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -215,12 +215,12 @@ func (c *chaos) rage(t *testing.T, proxy *faultproxy.Proxy, length time.Duration
 		case <-ctx.Done():
 		}
 	}
-	load.Wait() // each ends what it has begun
+	load.Wait() // each completes what it has started
 	enough()
 	watch.Wait()
 }
 
-// act does one thing to the agent.
+// act performs one random action on the agent.
 func (c *chaos) act(t *testing.T, r *rand.Rand, agent string) {
 	switch chance := r.IntN(100); {
 	case chance < 50:
@@ -276,14 +276,13 @@ func tagOfErrand(c *chaos, e *errand) string {
 
 func newTag() string { return fmt.Sprintf("tag-%016x", rand.Uint64()) }
 
-// create makes the agent and waits until it can work.
+// create creates the agent and waits until it can work.
 func (c *chaos) create(t *testing.T, agent string) {
 	c.do(t, "create_agent", object{"name": agent, "project": "Setup", "spec": "x"})
 	c.ready(t, agent)
 }
 
-// ready waits until the agent can work. One whose workspace had to be stopped, since nothing else ended its task, is
-// started.
+// ready waits until the agent can work. It starts an agent whose workspace was stopped to end its task.
 func (c *chaos) ready(t *testing.T, agent string) {
 	t.Helper()
 	var a object
@@ -304,7 +303,7 @@ func (c *chaos) ready(t *testing.T, agent string) {
 	})
 }
 
-// start starts a task when the agent can take one.
+// start starts a task when the agent can accept one.
 func (c *chaos) start(t *testing.T, agent, description string) *errand {
 	tag := newTag()
 	e := &errand{agent: agent}
@@ -327,8 +326,8 @@ func (c *chaos) finish(t *testing.T, e *errand) {
 	c.api().wait(t, e.id)
 }
 
-// do calls a tool as a client does that knows that repeating is safe: until it is answered. refused says that it was
-// answered with one of the reasons.
+// do repeats a tool call until it is answered, which is safe. refused reports that the answer is an error with one of
+// the reasons.
 func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (answer object, refused bool) {
 	args["request_id"] = newTag()
 	begun := time.Now()
@@ -350,11 +349,11 @@ func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (a
 			require.FailNow(t, "the call failed", "%s %v: %v", tool, args, problem)
 		}
 		require.Less(t, time.Since(begun), calmTime, "%s %v is refused for too long: %v", tool, args, problem)
-		<-time.After(500 * time.Millisecond) // as it was told
+		<-time.After(500 * time.Millisecond) // as the answer says
 	}
 }
 
-// read asks for the list again and again: it is answered at once, whatever happens to Coder.
+// read calls list_agents repeatedly. It must always answer quickly, whatever happens to Coder.
 func (c *chaos) read(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -371,7 +370,8 @@ func (c *chaos) read(t *testing.T, ctx context.Context) { //nolint:revive // the
 	}
 }
 
-// collect looks into the agents' conversations, past the proxy, as long as there are agents: a restart clears them.
+// collect reads the agents' conversations, bypassing the proxy. A restart clears a conversation, so it reads
+// repeatedly.
 func (c *chaos) collect(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
@@ -404,14 +404,14 @@ func (c *chaos) look(t *testing.T) {
 	}
 }
 
-// count is how often the agent was given the prompt with the tag, as far as anybody can tell.
+// count returns how often the agent got the prompt with the tag, as far as known.
 func (c *chaos) count(tag string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return max(len(c.prompts[tag]), c.posted[tag])
 }
 
-// settle waits until all agents are at rest.
+// settle waits until all agents are idle.
 func (c *chaos) settle(t *testing.T) {
 	calm := time.Now()
 	within(t, calmTime, "Fleet has seen Coder again", func() bool {
@@ -424,7 +424,7 @@ func (c *chaos) settle(t *testing.T) {
 	c.look(t)
 }
 
-// judge compares what was asked for with what happened.
+// judge compares the requests with the results.
 func (c *chaos) judge(t *testing.T) {
 	ended := map[string]int{}
 	c.mu.Lock()
@@ -466,7 +466,7 @@ func (c *chaos) judge(t *testing.T) {
 	t.Logf("tasks               %d: %v; %d messages to tasks", len(tasks)-messages, ended, messages)
 }
 
-// fleetGoroutines counts the goroutines that run code of Fleet, without those of the tests.
+// fleetGoroutines counts the goroutines that run Fleet's code, except tests.
 func fleetGoroutines(t *testing.T) (n int) {
 	var b strings.Builder
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 2))

@@ -14,10 +14,11 @@ import (
 	"fleet/internal/place/placetest/model"
 )
 
-// answerCost is what an answer of the model costs, by the prices that Claude Code knows: 3 dollars for a million tokens in, 15 out.
+// answerCost is the cost of one answer at Claude Code's prices: 3 dollars per million input tokens, and 15 per million
+// output tokens.
 const answerCost = model.InputTokens*3e-6 + model.OutputTokens*15e-6
 
-// TestClaude has the real Claude Code work in a workspace of the template for people, against a stub of its model.
+// TestClaude runs the real Claude Code in a workspace of the public template, with a stub of its model.
 func TestClaude(t *testing.T) {
 	whole, b := t, newBed(t, "bob")
 	if !exists(filepath.Join(b.dir, "bin/claude")) {
@@ -54,7 +55,7 @@ func TestClaude(t *testing.T) {
 
 	step := func(name string, take func(*testing.T)) {
 		if !t.Run(name, take) {
-			t.FailNow() // what comes next builds on it
+			t.FailNow() // the following depends on it
 		}
 	}
 	step("text", func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestClaude(t *testing.T) {
 	})
 	step("stop", func(t *testing.T) {
 		quickest := patience
-		for try := 0; try < 3 && quickest >= proofLimit; try++ { // this machine may be busy with something else
+		for try := 0; try < 3 && quickest >= proofLimit; try++ { // this machine may be busy
 			gate := fmt.Sprintf("thought-%d", try)
 			id := c.run(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
 			g := arrive(t, gate)

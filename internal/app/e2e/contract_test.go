@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContract walks through the whole contract, once through each face, on one server.
+// TestContract checks the whole contract on each face, with one server.
 func TestContract(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{})
 	for _, face := range slices.Sorted(maps.Keys(faces)) {
@@ -35,14 +35,14 @@ func TestContract(t *testing.T) {
 				{"delete", w.delete},
 			} {
 				if !t.Run(step.name, step.take) {
-					return // what comes next builds on it
+					return // the following depends on it
 				}
 			}
 		})
 	}
 }
 
-// walk is one walk through the contract. Its steps build on each other.
+// walk checks the contract on one face. Its steps depend on each other.
 type walk struct {
 	caller
 	name string // of its agent
@@ -106,7 +106,7 @@ func (w *walk) create(t *testing.T) {
 	require.Equal(t, "idle", w.listed(t, w.name)["status"])
 }
 
-// listed is what list_agents says of the agent; nil for nothing.
+// listed returns the agent in list_agents; nil if it is absent.
 func (c caller) listed(t testing.TB, name string) object {
 	t.Helper()
 	r := c.call(t, "list_agents", object{})
@@ -165,7 +165,7 @@ func (w *walk) task(t *testing.T) {
 func (w *walk) stop(t *testing.T) {
 	w.fail(t, "stop_agent_task", object{"agent_name": w.name}, "NO_RUNNING_TASK", 404, w.name)
 	quickest := patience
-	for try := 0; try < 3 && quickest >= stopLimit; try++ { // this machine may be busy with something else
+	for try := 0; try < 3 && quickest >= stopLimit; try++ { // this machine may be busy
 		quickest = min(quickest, w.stopOne(t, fmt.Sprintf("sleep 120 to be stopped, %d", try)))
 	}
 	require.Less(t, quickest, stopLimit, "stopped and idle in time")
@@ -174,10 +174,10 @@ func (w *walk) stop(t *testing.T) {
 	require.Equal(t, "ready again", strings.TrimSpace(firstLine(next.text("summary"))))
 }
 
-// stopLimit is how long the stop of a task may take. AgentAPI needs two seconds of it to notice that its agent rests.
+// stopLimit limits how long stopping a task may take. AgentAPI needs two seconds to notice that its agent is idle.
 const stopLimit = 3 * time.Second
 
-// stopOne stops a task that is under way, and returns how long that took.
+// stopOne stops an active task, and returns how long that took.
 func (w *walk) stopOne(t *testing.T, description string) time.Duration {
 	id := w.run(t, w.name, description)
 	within(t, 10*time.Second, "the agent works", func() bool { return w.given(t, w.workspaceOf(w.name), description) == 1 })

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAdoption deletes Fleet's database: the next server knows every agent from Coder alone.
+// TestAdoption deletes Fleet's database. The next server must rebuild all agents from Coder.
 func TestAdoption(t *testing.T) {
 	b := newBed(t, "bob")
 	first := b.serve(t, setup{}).through("grpc")
@@ -50,8 +50,8 @@ func TestAdoption(t *testing.T) {
 	second.remove(t, "Papi")
 }
 
-// TestKilledMidTask kills the server while an agent works: the agent goes on, the next server takes the task up where it
-// is, and nothing is prompted twice.
+// TestKilledMidTask kills the server while an agent works. The agent continues, the next server takes over the task,
+// and no prompt is sent twice.
 func TestKilledMidTask(t *testing.T) {
 	b := newBed(t, "bob")
 	first := b.serve(t, setup{}).through("grpc")
@@ -59,7 +59,7 @@ func TestKilledMidTask(t *testing.T) {
 	ws := first.workspaceOf("Papi")
 
 	const early, late = "sleep 8 through the first crash", "sleep 8 through the second crash"
-	id := first.run(t, "Papi", early) // and kill it at once: it may not have been handed over
+	id := first.run(t, "Papi", early) // killed at once: it may not have been sent
 	first.kill(t)
 	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).through("mcp")
 	done := second.wait(t, id)

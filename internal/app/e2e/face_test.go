@@ -28,10 +28,10 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// object is a JSON object of an answer.
+// object is a JSON object.
 type object map[string]any
 
-// at returns what is below the keys, with dots between; nil for nothing.
+// at returns the value at the path of keys separated by dots; nil if there is none.
 func (o object) at(path string) any {
 	var v any = map[string]any(o)
 	for key := range strings.SplitSeq(path, ".") {
@@ -41,7 +41,7 @@ func (o object) at(path string) any {
 	return v
 }
 
-// list returns the objects below the key.
+// list returns the objects at the key.
 func (o object) list(key string) (all []object) {
 	items, _ := o[key].([]any)
 	for _, item := range items {
@@ -51,7 +51,7 @@ func (o object) list(key string) (all []object) {
 	return all
 }
 
-// text is the string below the keys, "" for none.
+// text returns the string at the path; empty if there is none.
 func (o object) text(path string) string {
 	s, _ := o.at(path).(string)
 	return s
@@ -62,19 +62,19 @@ type problem struct {
 	Reason  string         `json:"error"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details"`
-	http    int            // of REST; 0 elsewhere
+	http    int            // of REST; 0 for other faces
 }
 
 func (p *problem) Error() string { return fmt.Sprintf("%s: %s %v", p.Reason, p.Message, p.Details) }
 
-// faces are the ways to a server.
+// faces call a server.
 var faces = map[string]func(*server, context.Context, protoreflect.MethodDescriptor, string, object) (object, *problem, error){
 	"grpc": (*server).callGRPC,
 	"rest": (*server).callREST,
 	"mcp":  (*server).callMCP,
 }
 
-// caller calls a server through one of its faces.
+// caller calls a server on one of its faces.
 type caller struct {
 	*server
 	face string
@@ -84,7 +84,7 @@ func (s *server) through(face string) caller { return caller{s, face} }
 
 var humps = regexp.MustCompile(`([a-z])([A-Z])`)
 
-// method returns the method that the tool stands for.
+// method returns the method of the tool.
 func method(tool string) protoreflect.MethodDescriptor {
 	methods := fleetv1.File_fleet_v1_fleet_service_proto.Services().ByName("FleetService").Methods()
 	for i := range methods.Len() {
@@ -107,7 +107,7 @@ func (c caller) try(t testing.TB, tool string, args object) (object, *problem) {
 	return answer, problem
 }
 
-// call calls a tool, which succeeds.
+// call calls a tool, and requires success.
 func (c caller) call(t testing.TB, tool string, args object) object {
 	t.Helper()
 	answer, problem := c.try(t, tool, args)
@@ -117,7 +117,7 @@ func (c caller) call(t testing.TB, tool string, args object) object {
 	return answer
 }
 
-// fail calls a tool, which fails for the reason, with the HTTP status where there is one, and a text that has the words.
+// fail calls a tool. It requires an error with the reason, the HTTP status if there is one, and the words in its text.
 func (c caller) fail(t testing.TB, tool string, args object, reason string, code int, words ...string) *problem {
 	t.Helper()
 	answer, problem := c.try(t, tool, args)
@@ -132,7 +132,7 @@ func (c caller) fail(t testing.TB, tool string, args object, reason string, code
 	return problem
 }
 
-// agent is what show_agent says.
+// agent returns the result of show_agent.
 func (c caller) agent(t testing.TB, name string) object {
 	t.Helper()
 	m, _ := c.call(t, "show_agent", object{"agent_name": name})["agent"].(map[string]any)
@@ -158,7 +158,7 @@ func (c caller) wait(t testing.TB, id string) object {
 	return nil
 }
 
-// events are what the log has of the agent after the cursor; with follow, at least one and what comes within a second.
+// events returns the events of the agent after the cursor; with follow set, at least one, and those of the next second.
 func (c caller) events(t testing.TB, agent, cursor string, follow bool) (events []object, next string) {
 	t.Helper()
 	args := object{"agent_name": agent, "cursor": cursor}
@@ -200,7 +200,7 @@ func (s *server) callGRPC(ctx context.Context, m protoreflect.MethodDescriptor, 
 	return o, nil, json.Unmarshal(data, &o)
 }
 
-// stream merges the answers of a stream.
+// stream merges the messages of a stream.
 func (s *server) stream(ctx context.Context, path string, request, answer proto.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -276,7 +276,7 @@ func (s *server) callREST(ctx context.Context, m protoreflect.MethodDescriptor, 
 	return merged(res.Body)
 }
 
-// merged reads the answer, or the answers of a stream, a line each.
+// merged parses the answer, or merges the lines of a stream.
 func merged(body io.Reader) (object, *problem, error) {
 	all := object{}
 	events, streamed := []any{}, false

@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIsolation gives Fleet the token of Coder's owner, which sees everything: other people's workspaces, and those of
-// templates that are no projects, are not there for it.
+// TestIsolation uses the token of Coder's owner, which can see everything. Workspaces of other people, and of templates
+// that cannot host agents, must not exist for Fleet.
 func TestIsolation(t *testing.T) {
 	admin, alice := newBed(t, "admin"), newBed(t, "alice")
 	prefix := admin.newPrefix(t)
 	t.Cleanup(func() { alice.sweep(t, prefix) })
 	theirs := alice.make(t, "setup-devcontainer", prefix+"Theirs")
 	plain := admin.make(t, "plain", prefix+"Plain")
-	other := admin.make(t, "setup-devcontainer", "x"+prefix+"Other") // of no prefix of Fleet's
+	other := admin.make(t, "setup-devcontainer", "x"+prefix+"Other") // without Fleet's prefix
 	t.Cleanup(func() { admin.sweep(t, "x"+prefix) })
 
 	s := admin.serve(t, setup{prefix: prefix})
@@ -36,13 +36,13 @@ func TestIsolation(t *testing.T) {
 		}
 		c.fail(t, "create_agent", object{"name": "New", "project": "plain", "spec": "x"}, "PROJECT_NOT_FOUND", 400)
 	}
-	// Alice's workspace of that name is not Fleet's, and does not stand in the way.
+	// Alice's workspace with that name does not belong to Fleet, and does not block the name.
 	c := s.through("mcp")
 	r := c.call(t, "create_agent", object{"name": "Theirs", "project": "Setup", "spec": "x"})
 	require.NotEqual(t, theirs.ID, r.text("agent.workspace_id"))
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	c.remove(t, "Theirs")
-	// A person's workspace with the name of an agent is not taken for the agent's, nor deleted.
+	// A person's workspace with the name of an agent is not used or deleted by Fleet.
 	c.fail(t, "show_agent", object{"agent_name": "Plain"}, "AGENT_NOT_FOUND", 404)
 	for face := range faces {
 		c := s.through(face)
@@ -61,7 +61,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// make makes a workspace as a person does.
+// make creates a workspace as a person does.
 func (b *bed) make(t testing.TB, template, name string) (ws workspace) {
 	t.Helper()
 	var templates []struct{ ID, Name string }

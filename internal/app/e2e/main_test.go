@@ -1,6 +1,6 @@
-// Package e2e runs real servers, as `fleet serve` does, against a real Coder with real agents in real workspaces: the
-// whole contract through gRPC, REST and MCP, what happens to agents behind Fleet's back, what happens to Fleet, and what
-// happens on the way between the two. `make coder-up e2e` runs it; without a Coder its tests are skipped.
+// Package e2e runs real servers against a real Coder with real agents in real workspaces. It tests the whole contract
+// on gRPC, REST and MCP, changes to agents without Fleet, crashes of Fleet, and faults of the network between Fleet and
+// Coder. `make coder-up e2e` runs it; without a Coder its tests are skipped.
 package e2e
 
 import (
@@ -10,7 +10,7 @@ import (
 	"fleet/internal/app"
 )
 
-// serverEnv makes the test program the program itself, so that a server can be killed.
+// serverEnv makes the test binary act as the program, so that a server can be killed.
 const serverEnv = "E2E_SERVER"
 
 func TestMain(m *testing.M) {

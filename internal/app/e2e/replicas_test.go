@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReplicas has two servers on one database, which are asked for the same at once, and a person who clicks in Coder
-// meanwhile: nothing is made or prompted twice, and in the end both servers say what is so.
+// TestReplicas sends the same requests concurrently to two servers with one database, while a person uses Coder.
+// Nothing may be created or sent twice, and finally both servers must show the true state.
 func TestReplicas(t *testing.T) {
 	whole, b := t, newBed(t, "bob")
 	first := b.serve(t, setup{})
@@ -65,7 +65,7 @@ func TestReplicas(t *testing.T) {
 		ws := first.workspaceOf("Twin")
 		id := p[0].run(t, "Twin", prompt)
 		b.eventually(t, "the agent works", func() bool { return b.given(t, ws, prompt) == 1 })
-		for i, m := range []string{"echo heard of one", "echo heard of another"} { // by the one that follows the task, and by the other
+		for i, m := range []string{"echo heard of one", "echo heard of another"} { // by the server that follows the task, and by the other one
 			r := p[i].call(t, "send_task_message", object{"agent_name": "Twin", "message": m})
 			require.Contains(t, r["message"], "is kept", "it works: %v", r)
 			require.Equal(t, id, r.text("task.id"))
@@ -86,10 +86,10 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// pair are two servers on one database.
+// pair is two servers with one database.
 type pair [2]caller
 
-// both asks both for the same, at once.
+// both sends the same call to both servers concurrently.
 func (p pair) both(t *testing.T, tool string, args object) (answers [2]object, problems [2]*problem) {
 	t.Helper()
 	var calls sync.WaitGroup
@@ -100,7 +100,7 @@ func (p pair) both(t *testing.T, tool string, args object) (answers [2]object, p
 	return answers, problems
 }
 
-// one returns the one answer there is; the other one is refused for the reason.
+// one returns the only answer, and requires that the other call was refused with the reason.
 func (p pair) one(t *testing.T, answers [2]object, problems [2]*problem, reason string) object {
 	t.Helper()
 	for i := range p {
@@ -114,14 +114,14 @@ func (p pair) one(t *testing.T, answers [2]object, problems [2]*problem, reason 
 	return nil
 }
 
-// ours are the workspaces with the server's prefix.
+// ours returns the workspaces with the server's prefix.
 func (s *server) ours(t *testing.T) []workspace {
 	t.Helper()
 	return s.workspaces(t, "owner:"+s.user+" name:"+s.prefix)
 }
 
-// withPerson asks the servers for things while a person starts and stops the workspace in Coder, and then compares what
-// they say with what is so.
+// withPerson calls the servers while a person starts and stops the workspace in Coder. It then compares the state that
+// they show with the true one.
 func (p pair) withPerson(t *testing.T, agent string) {
 	ws, _ := p[0].workspace(t, p[0].workspaceOf(agent))
 	seed := uint64(time.Now().UnixNano())
@@ -169,7 +169,7 @@ func (p pair) withPerson(t *testing.T, agent string) {
 	require.Equal(t, "completed", p[1].wait(t, p[1].run(t, agent, "echo all is well"))["status"])
 }
 
-// promptsOf is given for an agent that may be off.
+// promptsOf returns the same as given, for an agent that may be stopped.
 func (p pair) promptsOf(t *testing.T, ws, prompt string) (n int) {
 	said, _ := p[0].prompts(t, ws)
 	for _, s := range said {
@@ -180,7 +180,7 @@ func (p pair) promptsOf(t *testing.T, ws, prompt string) (n int) {
 	return n
 }
 
-// agree waits until Coder does nothing to the workspace any more, and checks that both servers soon say how it is.
+// agree waits until Coder has no active build of the workspace, and checks that both servers soon show its state.
 func (p pair) agree(t *testing.T, agent string, ws workspace) {
 	t.Helper()
 	var now workspace
@@ -191,7 +191,7 @@ func (p pair) agree(t *testing.T, agent string, ws workspace) {
 	p[0].eventually(t, "the workspace is at rest", rest)
 	begun := time.Now()
 	within(t, 30*time.Second, "both say what is so", func() bool {
-		if !rest() { // what was asked for came after what was clicked
+		if !rest() { // the request came after the click
 			return false
 		}
 		for _, c := range p {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	helloLimit = time.Second     // from start_agent_task to completed, with a program that only says hello
-	proofLimit = 3 * time.Second // from stop_agent_task until nothing of the task runs any more
+	helloLimit = time.Second     // from start_agent_task to completed, with a program that only prints hello
+	proofLimit = 3 * time.Second // from stop_agent_task until no process of the task is left
 )
 
-// exact is what a terminal of 80 columns does not show as it is.
+// exact is text that a terminal of 80 columns would change.
 var exact = "# Plan\n\n| name | state |\n|------|-------|\n| papi | `idle` |\n\n```go\nfunc main() {\n\tfmt.Println(\"hi\")   \n}\n```\n" +
 	"─── ✻ ● ┌─┐ > " + strings.Repeat("a long line ", 40) + "\n\nThat is all.\n"
 
-// TestRunner gives tasks to an agent whose workspace has a fleet-runner: scripts, whose every byte counts.
+// TestRunner runs scripts in a workspace with a fleet-runner, and checks every byte of their output.
 func TestRunner(t *testing.T) {
 	b := newBed(t, "bob")
 	s := b.serve(t, setup{})
@@ -44,7 +44,7 @@ func TestRunner(t *testing.T) {
 
 	t.Run("hello", func(t *testing.T) {
 		var took []time.Duration
-		for i := range 7 { // this machine may be busy with something else
+		for i := range 7 { // this machine may be busy
 			begun := time.Now()
 			done := c.wait(t, c.run(t, "Papi", fmt.Sprintf("echo hello %d", i)))
 			took = append(took, time.Since(begun))
@@ -83,7 +83,7 @@ func TestRunner(t *testing.T) {
 	})
 	t.Run("stop", func(t *testing.T) {
 		quickest := patience
-		for try := 0; try < 3 && quickest >= proofLimit; try++ { // this machine may be busy with something else
+		for try := 0; try < 3 && quickest >= proofLimit; try++ { // this machine may be busy
 			id := c.run(t, "Papi", "setsid sleep 3601 & (sleep 3602 &) ; sleep 3603")
 			within(t, patience, "the task runs", func() bool {
 				n := 0
@@ -141,8 +141,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestRunnerOutlives ends what stands between a task and Fleet, in the way of a crash, while the task puts out lines: each
-// line arrives once, and the task is run once.
+// TestRunnerOutlives kills everything between a task and Fleet while the task prints lines. Each line must arrive once,
+// and the task must run once.
 func TestRunnerOutlives(t *testing.T) {
 	b := newBed(t, "bob")
 	s := b.serve(t, setup{})
@@ -187,7 +187,7 @@ func TestRunnerOutlives(t *testing.T) {
 	c.remove(t, "Papi")
 }
 
-// outputs are what the log has of the task's own words.
+// outputs returns the task's own texts in the event log.
 func (c caller) outputs(t testing.TB, id string) (outputs []object) {
 	t.Helper()
 	for _, e := range c.call(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}).list("events") {

@@ -25,10 +25,10 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// server is `fleet serve --backend coder` in a process of its own.
+// server is `fleet serve --backend coder` in its own process.
 type server struct {
 	*bed
-	prefix string // of the names of its workspaces
+	prefix string // prefix of its workspaces' names
 	data   string
 	http   string
 	grpc   *grpc.ClientConn
@@ -42,18 +42,18 @@ type server struct {
 	log []string
 }
 
-// setup is what a server is started with.
+// setup configures a server.
 type setup struct {
-	prefix string        // "": one of its own
-	data   string        // "": a directory of its own
-	url    string        // of Coder; "": the bed's
+	prefix string        // empty: a new one
+	data   string        // empty: a new directory
+	url    string        // of Coder; empty: the bed's
 	wait   time.Duration // create_wait; 0: 90 s
-	beside bool          // the fleet's agents are local, and Coder is beside it
+	beside bool          // the fleet's agents are local; Coder is only for other toolsets
 	// agents are definitions of subagents: the frontmatter and the body of each agent.md.
 	agents map[string]string
 }
 
-// serve starts a server and waits until it answers. It ends with the test, in good order.
+// serve starts a server and waits until it answers. It stops the server at the end of the test.
 func (b *bed) serve(t testing.TB, c setup) *server {
 	t.Helper()
 	if c.prefix == "" {
@@ -102,7 +102,7 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	return s
 }
 
-// connect connects clients of all faces to the addresses, and waits until the server is ready.
+// connect connects clients on all faces, and waits until the server is ready.
 func (s *server) connect(t testing.TB, httpAddr, grpcAddr string) {
 	t.Helper()
 	var err error
@@ -128,7 +128,7 @@ func (s *server) connect(t testing.TB, httpAddr, grpcAddr string) {
 	})
 }
 
-// follow reads the log, which says where the server listens.
+// follow reads the log, which contains the server's addresses.
 func (s *server) follow(log io.Reader, up chan<- [2]string) {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
@@ -150,7 +150,7 @@ func (s *server) said() string {
 	return strings.Join(s.log, "\n")
 }
 
-// kill ends the server as a crash does.
+// kill kills the server.
 func (s *server) kill(t testing.TB) {
 	t.Helper()
 	s.down = true
@@ -159,7 +159,7 @@ func (s *server) kill(t testing.TB) {
 	require.Error(t, s.cmd.Wait())
 }
 
-// end ends the server in good order. It has logged no error, and never the token.
+// end stops the server. Its log must contain no error and never the token.
 func (s *server) end(t testing.TB) {
 	t.Helper()
 	if !s.down {
@@ -179,5 +179,5 @@ func (s *server) end(t testing.TB) {
 	require.NotContains(t, log, `"level":"ERROR"`)
 }
 
-// workspaceOf is the name of the agent's workspace.
+// workspaceOf returns the name of the agent's workspace.
 func (s *server) workspaceOf(agent string) string { return s.prefix + agent }

@@ -13,7 +13,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestSubagentInWorkspace runs subagents in workspaces of their own: for one call, for a conversation, and for one that
+// TestSubagentInWorkspace runs subagents in their own workspaces: for one call, for a conversation, and for a call that
 // is cancelled.
 func TestSubagentInWorkspace(t *testing.T) {
 	b := newBed(t, "bob")
@@ -55,7 +55,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
 	require.ErrorContains(t, err, "Nowhere")
 
-	// Its answer is not waited for any more while it works.
+	// The call is cancelled while the subagent works.
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -70,7 +70,7 @@ func TestSubagentInWorkspace(t *testing.T) {
 	require.Equal(t, "three", strings.TrimSpace(three.GetResult()))
 }
 
-// TestSubagentBesideLocalFleet runs a subagent in a workspace for a fleet whose own agents are on this machine.
+// TestSubagentBesideLocalFleet runs a subagent in a workspace, for a fleet whose own agents are on this machine.
 func TestSubagentBesideLocalFleet(t *testing.T) {
 	b := newBed(t, "bob")
 	s := b.serve(t, setup{beside: true, agents: map[string]string{"review": "container: coder\nproject: Setup\n---\nYou review."}})

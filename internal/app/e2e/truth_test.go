@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// truthLimit is how long what happens behind Fleet's back may take to show.
+// truthLimit is how long Fleet may take to show changes that it did not make.
 const truthLimit = 5 * time.Second
 
-// TestTruth does to agents what Fleet is not asked for, and checks that it shows in time, with a reason in words.
+// TestTruth changes agents without Fleet, and checks that Fleet shows the change in time, with a reason.
 func TestTruth(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{})
 	for _, c := range []struct {
 		name, face, state, task string
 		happens                 func(t *testing.T, s *server, ws workspace)
-		back                    func(t *testing.T, s *server, ws workspace) // nil: it does not come back by itself
+		back                    func(t *testing.T, s *server, ws workspace) // nil: it does not recover by itself
 	}{
 		{
 			name: "Slain", face: "grpc", state: "unhealthy",

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// home is the home directory of the person's workspace, as the test bed has it.
+// home returns the home directory of the person's workspace in the test bed.
 func (b *bed) home(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(filepath.Join(b.dir, "ws/by-name", b.user, name))
@@ -21,14 +21,14 @@ func (b *bed) home(t testing.TB, name string) string {
 	return dir
 }
 
-// process is a program that runs in a workspace.
+// process is a process in a workspace.
 type process struct {
 	pid  int
 	argv []string
 	env  []string
 }
 
-// processes returns what runs with the home.
+// processes returns the processes with this HOME.
 func processes(home string) (found []process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -38,14 +38,14 @@ func processes(home string) (found []process) {
 			continue
 		}
 		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && len(argv) > 0 { // a zombie has none
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && len(argv) > 0 { // zombies have no command line
 			found = append(found, process{pid, strings.Split(strings.TrimRight(string(argv), "\x00"), "\x00"), vars})
 		}
 	}
 	return found
 }
 
-// ofTask returns what runs of the task in the home: its program, what that has started, and what supervises it.
+// ofTask returns the processes of the task: its program, the program's descendants, and the supervisor.
 func ofTask(home, id string) (found []process) {
 	for _, p := range processes(home) {
 		if slices.Contains(p.env, "FLEET_TASK_ID="+id) {
@@ -55,7 +55,7 @@ func ofTask(home, id string) (found []process) {
 	return found
 }
 
-// runners returns the processes of fleet-runner that serve in the home.
+// runners returns the fleet-runner processes with this HOME.
 func runners(home string) (pids []int) {
 	for _, p := range processes(home) {
 		if len(p.argv) > 1 && filepath.Base(p.argv[0]) == "fleet-runner" && p.argv[1] == "serve" {
@@ -65,7 +65,7 @@ func runners(home string) (pids []int) {
 	return pids
 }
 
-// killRunner ends the workspace's runner as a crash does. It is started again by itself.
+// killRunner kills the workspace's runner. The runner is then restarted automatically.
 func (b *bed) killRunner(t testing.TB, name string) {
 	t.Helper()
 	home := b.home(t, name)
@@ -77,7 +77,7 @@ func (b *bed) killRunner(t testing.TB, name string) {
 	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
 }
 
-// restartAgent ends the workspace's Coder agent as a crash does, and starts it again. What it started goes on.
+// restartAgent kills and restarts the workspace's Coder agent. Processes that it started continue.
 func (b *bed) restartAgent(t testing.TB, name string) {
 	t.Helper()
 	home := b.home(t, name)
@@ -85,7 +85,7 @@ func (b *bed) restartAgent(t testing.TB, name string) {
 	b.script(t, filepath.Join(b.dir, "lib/machine-up.sh"), home)
 }
 
-// restartCoder ends the Coder server as a crash does, and starts it again.
+// restartCoder kills and restarts the Coder server.
 func (b *bed) restartCoder(t testing.TB) {
 	t.Helper()
 	b.script(t, "../../../testdata/coder-testbed/server-up.sh", "--kill")

@@ -13,8 +13,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestAgentsAsk has each program of the Agent Client Protocol ask for permissions that a person gives or denies, and ask a
-// question by the server that it is given.
+// TestAgentsAsk lets each program of the Agent Client Protocol ask for permissions, which a person grants or denies,
+// and ask a question with the MCP server for that.
 func TestAgentsAsk(t *testing.T) {
 	for _, a := range agents {
 		if !a.asks {
@@ -24,7 +24,7 @@ func TestAgentsAsk(t *testing.T) {
 			a.role = maps.Clone(a.role)
 			a.role["permissions"] = map[string]any{"deny": []string{"Bash(git push*)"}}
 			c := newTeam(t, a)
-			// An agent for each, since a program may end its turn when it is denied something.
+			// A new agent for each case, because a denial may end a program's turn.
 			for i, answer := range []string{"allow", "deny", "policy"} {
 				prompt, command := fmt.Sprintf("Ask %d.", i), "sh -c 'echo x >made-by-"+answer+"'"
 				if answer == "policy" {
@@ -50,7 +50,7 @@ func TestAgentsAsk(t *testing.T) {
 			require.NoFileExists(t, filepath.Join(c.work(t, "deny"), "made-by-deny"))
 
 			c.create(t, "papi", "coder")
-			// One that is stopped while it waits leaves nothing.
+			// A stopped run withdraws its question.
 			id := c.start(t, "papi", "Ask and be stopped.", c.run("sh -c 'echo x >never'"))
 			c.asksNow(t, id, 0)
 			_, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
@@ -58,14 +58,14 @@ func TestAgentsAsk(t *testing.T) {
 			require.Empty(t, c.processes("papi"))
 
 			if a.name == "gemini" {
-				return // version 0.61.0 gives its model no tools of the servers that a client names
+				return // version 0.61.0 does not offer its model the tools of the client's servers
 			}
 			c.asksAPerson(t, "Ask 0.")
 		})
 	}
 }
 
-// TestAgentsAskCodex has Codex itself, which asks for no permissions, ask a question.
+// TestAgentsAskCodex lets Codex itself, which does not ask for permissions, ask a question.
 func TestAgentsAskCodex(t *testing.T) {
 	a := agents[slices.IndexFunc(agents, func(a agent) bool { return a.name == "codex" })]
 	a.role = maps.Clone(a.role)
@@ -76,7 +76,7 @@ func TestAgentsAskCodex(t *testing.T) {
 	c.asksAPerson(t, "Look around.")
 }
 
-// asksAPerson has the agent ask a question with the tool that it was given for the prompt.
+// asksAPerson lets the agent ask a question with the tool that the prompt names.
 func (c *team) asksAPerson(t *testing.T, prompt string) {
 	t.Helper()
 	tools := c.last(t, prompt).ToolNames()

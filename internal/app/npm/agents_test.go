@@ -18,7 +18,7 @@ import (
 	stub "fleet/internal/place/placetest/model"
 )
 
-// agent is an agent program that Fleet drives, and what it can do.
+// agent describes an agent program that Fleet drives.
 type agent struct {
 	name    string
 	set     string // of testdata/npm
@@ -26,17 +26,17 @@ type agent struct {
 	command []string // its program is in the set
 	env     func(url string) map[string]string
 	role    role
-	runs    string   // a line of a prompt that has it run a command, with %s in it as the command in JSON
-	edits   string   // the same for making the file made.txt
-	steps   []string // how these show as steps
-	// questioned says that people can answer what it asks for.
+	runs    string   // a prompt line that runs a command; %s is the command in JSON
+	edits   string   // a prompt line that creates the file made.txt
+	steps   []string // their texts as steps
+	// questioned says that people can answer its questions.
 	questioned bool
 	asks       bool   // it asks before it runs a command, so a role can allow and deny commands
-	costs      bool   // it tells what a run costs
+	costs      bool   // it reports the cost of a run
 	process    string // the end of its command line
 }
 
-// team is a fleet whose agents are one program.
+// team is a fleet whose agents run one program.
 type team struct {
 	*crew
 	agent
@@ -48,7 +48,7 @@ func newTeam(t *testing.T, a agent) *team {
 	wanted(t, "TEST_AGENTS", "test-agents", "the programs that Fleet drives, 2.3 GB")
 	bin := filepath.Join(install(t, a.set), "node_modules", ".bin")
 	path := bin + ":" + os.Getenv("PATH")
-	if a.set == "claude" { // it brings its own Node
+	if a.set == "claude" { // it contains its own Node
 		path = os.Getenv("PATH")
 	}
 	c := &team{crew: &crew{home: newHome(t)}, agent: a, stub: stub.New(t)}
@@ -68,7 +68,7 @@ func newTeam(t *testing.T, a agent) *team {
 	return c
 }
 
-// asker is the role with people to ask.
+// asker returns the role with permissions that people answer.
 func asker(r role) role {
 	r = maps.Clone(r)
 	r["name"], r["permissions"] = "asker", map[string]any{"ask": []string{"Bash(git init *)"}, "timeout": "5m"}
@@ -86,7 +86,7 @@ func (c *team) arrive(t *testing.T, gate string) *stub.Gate {
 
 func (c *team) run(command string) string { return fmt.Sprintf(c.runs, fmt.Sprintf("%q", command)) }
 
-// last is the latest request whose prompt has the text in it.
+// last returns the latest request whose prompt contains the text.
 func (c *team) last(t *testing.T, text string) stub.Request {
 	t.Helper()
 	asked := c.stub.Asked(text)
@@ -94,7 +94,7 @@ func (c *team) last(t *testing.T, text string) stub.Request {
 	return asked[len(asked)-1]
 }
 
-// TestAgents runs each program that Fleet drives for real, confined, in a server of its own.
+// TestAgents runs each program that Fleet drives, confined, with its own server.
 func TestAgents(t *testing.T) {
 	for _, a := range agents {
 		t.Run(a.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// works gives the agent a task with tools, and looks at all that is told of it.
+// works runs a task that uses tools, and checks everything that is reported.
 func (c *team) works(t *testing.T) {
 	prompt := []string{"--Name the birds.", c.run("echo allowed"), c.edits}
 	id := c.start(t, "papi", append(prompt, "model: say Ducks")...)
@@ -143,7 +143,7 @@ func (c *team) works(t *testing.T) {
 		return
 	}
 
-	// What no rule allows is denied. Some programs end their turn then.
+	// Calls without a matching rule are denied. Some programs then end their turn.
 	id = c.start(t, "papi", "Try this.", c.run("git init denied"), "model: say Refused")
 	task = c.wait(t, id)
 	events = c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
@@ -155,7 +155,7 @@ func (c *team) works(t *testing.T) {
 	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.Contains(s, "permission denied") }), "%q", steps)
 }
 
-// questions has people answer what the agent asks for.
+// questions answers the agent's questions.
 func (c *team) questions(t *testing.T) {
 	if !c.questioned {
 		return
@@ -173,7 +173,7 @@ func (c *team) questions(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(c.work(t, "nina"), "denied"))
 }
 
-// remembers wants that the model was told the text, of a task before, beside the prompt.
+// remembers requires that the request to the model contains the text of an earlier task besides the prompt.
 func (c *team) remembers(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
 	t.Helper()
 	require.Empty(t, task.GetConversationLost())
@@ -188,7 +188,7 @@ func (c *team) goesOn(t *testing.T) {
 	c.remembers(t, task, "Count them.", "Ducks")
 	require.LessOrEqual(t, task.GetUsage().GetInputTokens(), int32(2*stub.InputTokens), "its own usage, not the conversation's")
 
-	// Another agent has a conversation of its own.
+	// Another agent has its own conversation.
 	c.create(t, "mami", "coder")
 	c.do(t, "mami", "Greet.", "model: say Hello")
 	require.NotContains(t, c.last(t, "Greet.").Said(), "Ducks")
@@ -204,7 +204,7 @@ func (c *team) outlives(t *testing.T) {
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	asked := 0
 	for _, q := range c.stub.Asked("Go on without me.") {
-		if len(q.Tools) > 0 { // programs ask small models about titles and the like
+		if len(q.Tools) > 0 { // programs make small requests, for example for titles
 			asked++
 		}
 	}
@@ -256,14 +256,14 @@ func (c *team) dies(t *testing.T) {
 	t.Log(task.GetReason())
 	require.Empty(t, c.processes("papi"), "what it started is gone too")
 
-	// Another agent, since a prompt without an answer is told again with the next one.
+	// Another agent, because an unanswered prompt is repeated with the next one.
 	c.create(t, "nino", "coder")
 	task = c.do(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "that is too much")
 }
 
-// forgets takes the agent's home away, as a workspace that is made anew does.
+// forgets deletes the agent's home, as a recreated workspace does.
 func (c *team) forgets(t *testing.T) {
 	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: "papi"})
 	require.NoError(t, err)

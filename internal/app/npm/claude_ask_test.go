@@ -9,7 +9,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// asksNow waits until the task asks something that it has not asked before, and returns that.
+// asksNow waits until the task has a new question, and returns it.
 func (c *crew) asksNow(t *testing.T, id string, before int) *fleetv1.Question {
 	t.Helper()
 	seen := 0
@@ -32,7 +32,7 @@ func (c *crew) answer(t *testing.T, q *fleetv1.Question, answer, message string)
 	require.Equal(t, "The agent has the answer", r.GetMessage())
 }
 
-// TestClaudeAsks has Claude Code ask for permissions and for an answer, which people, the role's rules or nobody give.
+// TestClaudeAsks lets Claude Code ask for permissions and for an answer. People, the role's rules or nobody answer.
 func TestClaudeAsks(t *testing.T) {
 	c := newCrew(t,
 		role{"name": "coder", "model": priced, "default": true, "permissions": map[string]any{
@@ -101,7 +101,7 @@ func TestClaudeAsks(t *testing.T) {
 	require.Contains(t, results[1].Content.text(), "Nobody answered in time")
 	require.NoFileExists(t, filepath.Join(c.work(t, "mami"), "late.txt"))
 
-	// A task that ends takes its question with it, and leaves no process.
+	// A task that ends withdraws its question, and leaves no process.
 	id = c.start(t, "papi", "Wait.", `model: tool Bash {"command":"touch never.txt"}`)
 	q = c.asksNow(t, id, 0)
 	_, err = c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
@@ -110,7 +110,7 @@ func TestClaudeAsks(t *testing.T) {
 	_, err = c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"})
 	require.ErrorContains(t, err, "does not wait")
 
-	// Without permissions in its role an agent asks nobody.
+	// Without permissions in its role an agent cannot ask.
 	c.create(t, "nino", "silent")
 	task = c.do(t, "nino", "Try.", `model: tool Bash {"command":"touch silent.txt"}`, "model: say Denied")
 	require.Equal(t, "Denied", task.GetSummary(), task.GetReason())
@@ -126,7 +126,7 @@ func TestClaudeAsksAcrossServers(t *testing.T) {
 	q := c.asksNow(t, id, 0)
 	c.kill(t)
 	c.serve(t)
-	// The server before may still be thought to be there for a moment, so the answer is kept until it is not.
+	// The previous server may hold the lease for a moment, so the answer is stored until that expires.
 	_, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"})
 	require.NoError(t, err)
 	task := c.wait(t, id)

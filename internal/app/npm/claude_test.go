@@ -14,7 +14,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// The model that the tests name, which Claude Code knows the price of: 3 dollars for a million tokens in, 15 out.
+// The tests' model. Claude Code knows its price: 3 dollars per million input tokens, and 15 per million output tokens.
 const (
 	priced     = "claude-sonnet-4-5"
 	answerCost = 1000*3e-6 + 500*15e-6
@@ -33,7 +33,7 @@ func TestClaudeTask(t *testing.T) {
 		"model: hang half-way",
 	)
 
-	// Live: what it did is there before it has ended.
+	// Its steps are visible while it works.
 	g := c.arrive(t, "half-way")
 	events := c.until(t, id, func(e *fleetv1.Event) bool { return e.GetText() == "Bash: touch denied.txt" })
 	require.Equal(t, []string{"Write: made.txt", "Bash: echo allowed", "Bash: touch denied.txt"}, texts(events, fleetv1.Event_task_step))
@@ -51,7 +51,7 @@ func TestClaudeTask(t *testing.T) {
 	require.EqualValues(t, 4, task.GetTurns())
 	require.InDelta(t, 4*answerCost, task.GetCostUsd(), 1e-9)
 
-	// What was asked of the model, and what the tools did.
+	// The requests to the model, and the effects of the tools.
 	asked := c.asked("--Make a file.")
 	require.Len(t, asked, 4)
 	q := asked[3]
@@ -91,7 +91,7 @@ func TestClaudeConversation(t *testing.T) {
 	c.do(t, "mami", "Greet.", "model: say Hello")
 	require.NotContains(t, c.asked("Greet.")[0].said(), "Ducks", "each agent has a conversation of its own")
 
-	// Another role goes on with the same conversation, and knows of its role.
+	// With another role the conversation continues, and the agent learns of its role.
 	_, err := c.api.RestartAgent(t.Context(), &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "manager"})
 	require.NoError(t, err)
 	c.do(t, "papi", "Lead them.", "model: say This way")
@@ -102,7 +102,7 @@ func TestClaudeConversation(t *testing.T) {
 	prompt, _ := c.asked("Rest.")[0].prompt()
 	require.NotContains(t, prompt, "You lead.", "said once")
 
-	// A conversation that is lost is found out, and the next task begins another one.
+	// A lost conversation is detected, and the next task starts a new one.
 	lost, err := filepath.Glob(c.home.path("data", "agents", "*", "home", ".claude", "projects", "*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, lost)
@@ -185,12 +185,12 @@ func TestClaudeDies(t *testing.T) {
 	require.Contains(t, task.GetReason(), "signal KILL")
 	require.Empty(t, c.processes("papi"), "what it started is gone too")
 
-	// What the model refuses is the task's failure, in the model's words.
+	// If the model refuses, the task fails with the model's message.
 	task = c.do(t, "papi", "Ask for too much.", "model: refuse that is too much")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "that is too much")
 
-	// Work in the background counts, and so does what is said after it.
+	// Work in the background counts, and so does the text after it.
 	task = c.do(t, "papi", "Work behind my back.", `model: tool Bash {"command":"sleep 1; echo hidden","run_in_background":true}`, "model: say Begun", "model: say Finished")
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Equal(t, "Finished", task.GetSummary())
@@ -218,17 +218,17 @@ func TestClaudeOutlivesItsServer(t *testing.T) {
 func TestClaudePrompts(t *testing.T) {
 	c := newCrew(t, role{"name": "coder"})
 	c.create(t, "papi", "coder")
-	// Longer than an argument can be, and not plain ASCII.
+	// Longer than an argument may be, and not only ASCII.
 	long := strings.Repeat("Größe zählt. ", 20_000)
 	require.Equal(t, "Read it all", c.do(t, "papi", long, "model: say Read it all").GetSummary())
 	prompt, _ := c.asked("Größe")[0].prompt()
 	require.Contains(t, prompt, strings.TrimSpace(long))
-	// What looks like a path, a flag or a mention is text.
+	// Text that looks like a path, a flag or a mention is passed on unchanged.
 	for _, first := range []string{"/etc/hosts looks wrong.", "-p", "@nobody was here.", "# A heading"} {
 		require.Equal(t, "Seen", c.do(t, "papi", first, "model: say Seen").GetSummary(), first)
 		require.NotEmpty(t, c.asked(first+"\n"), first)
 	}
-	// A report that is too long for a summary is the payload as a whole.
+	// A report that is too long for a summary is completely in the payload.
 	report := strings.TrimSpace(strings.Repeat("word ", 2000))
 	task := c.do(t, "papi", "Report.", "model: say "+report)
 	require.Equal(t, report, task.GetPayload())
@@ -238,7 +238,7 @@ func TestClaudePrompts(t *testing.T) {
 // TestClaudeTools gives an agent the tools of an MCP server that needs a secret.
 func TestClaudeTools(t *testing.T) {
 	const secret = "s3cret-of-the-test"
-	claude(t) // asks whether it is wanted before anything is built
+	claude(t) // skips the test before anything is built
 	c := newCrew(t, role{"name": "coder", "allowed_tools": []string{"mcp__inner"}, "mcp_servers": map[string]any{"inner": map[string]any{
 		"command": program(t), "args": []string{"mcp", "--embedded", "--data", "data-of-inner"}, "env": map[string]string{"SERVICE_TOKEN": secret},
 	}}})

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scenarios are those of the conformance suite that are for servers with tools alone. Of the others, some need tools
-// with names of the suite's own, and some are about what Fleet does not offer: prompts, resources, completion.
+// scenarios are the scenarios of the conformance suite for servers that offer only tools. Others need tools with
+// special names, or features that Fleet does not offer: prompts, resources, completion.
 var scenarios = []string{"server-initialize", "ping", "tools-list", "server-sse-multiple-streams", "dns-rebinding-protection"}
 
 func TestConformance(t *testing.T) {
@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 	dir := install(t, "mcp")
 	bin := func(name string) string { return filepath.Join(dir, "node_modules", ".bin", name) }
 	h := newHome(t)
-	// The Node of the packages goes before this machine's, which may be too old for them.
+	// The packages' own Node, because this machine's may be too old.
 	env := h.env("PATH=" + filepath.Join(dir, "node_modules", ".bin") + string(os.PathListSeparator) + os.Getenv("PATH"))
 	s := serve(t, h, "--backend", "fake")
 
@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 		for name, i := range map[string]inspection{
 			"http":  {scene: fake, target: []string{s.mcp(), "--transport", "http"}},
 			"stdio": {scene: fake, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--server", s.grpc}},
-			// Each call is a fleet of its own here, on the same data: what the one begins another one ends.
+			// Each call starts its own fleet with the same data: one starts a task, another one ends it.
 			"embedded": {scene: shell, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--embedded", "--data", h.path("inspected")}},
 		} {
 			for _, era := range []string{"legacy", "modern"} {
@@ -59,17 +59,17 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// scene is what an agent is made in and for.
+// scene is an agent's project and role, and a task for it.
 type scene struct{ project, role, task string }
 
-// inspection is a use of the Inspector's command line, each call of which is a client of its own.
+// inspection uses the Inspector's command line. Each call is a new client.
 type inspection struct {
 	scene
 	agent             string
 	inspector, target []string
 }
 
-// answer is what the Inspector says of a call.
+// answer is the Inspector's output for a call.
 type answer struct {
 	Result struct {
 		Content           []struct{ Text string }
@@ -91,7 +91,7 @@ func (i inspection) inspect(t *testing.T, h home, env []string) {
 		return ask(want, "-q", "--method", "tools/call", "--tool-name", tool, "--tool-args-json", args)
 	}
 
-	// With --strict it ends with 6 when there are clients that would refuse a schema.
+	// With --strict the exit code is 6 if some clients would refuse a schema.
 	require.Len(t, ask(0, "--strict", "--method", "tools/list").Result.Tools, 17)
 
 	created := call(0, "create_agent", `{"name":"`+i.agent+`","project":"`+i.project+`","role":"`+i.role+`","spec":"Be inspected"}`)

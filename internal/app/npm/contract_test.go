@@ -17,7 +17,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// contracts is the client of a fleet whose contracts are worked on by Claude Code.
+// contracts returns a client of a fleet whose contracts are fulfilled by Claude Code.
 func contracts(t *testing.T) (*staff, fleetv1.LifecycleServiceClient) {
 	t.Helper()
 	s := newStaff(t, nil)
@@ -39,7 +39,7 @@ func (s *staff) quiet(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "a process is left")
 }
 
-// TestClaudeContract has Claude Code report on its contract over MCP, with the token that it has for itself alone.
+// TestClaudeContract lets Claude Code report on its contract over MCP, with the agent's own token.
 func TestClaudeContract(t *testing.T) {
 	s, c := contracts(t)
 	other, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: "Wait.\nmodel: hang other"})
@@ -76,7 +76,7 @@ func TestClaudeContract(t *testing.T) {
 	require.True(t, results[2].IsError, "it is not shown the tools that its token denies")
 	require.False(t, results[3].IsError, results[3].Content.text())
 
-	// The other one is stopped while its model thinks: that request ends by itself, and no further one is made.
+	// The other contract is stopped during a request to the model. That request completes, and no further one is made.
 	g := s.gate("other")
 	pass(t, g.arrived, "the other one does not begin")
 	begun := time.Now()
@@ -87,7 +87,7 @@ func TestClaudeContract(t *testing.T) {
 	select {
 	case <-g.left:
 		require.Fail(t, "the request under way was cut off")
-	case <-time.After(8 * time.Second): // longer than a run gets that is stopped otherwise
+	case <-time.After(8 * time.Second): // longer than the grace period of other stopped runs
 	}
 	close(g.open)
 	s.quiet(t)
@@ -95,7 +95,7 @@ func TestClaudeContract(t *testing.T) {
 	require.Equal(t, fleetv1.LifecycleStatus_stopped, agentStatus(t, c, other.GetAgentId()).GetStatus())
 }
 
-// TestClaudeContractInWords has Claude Code say that its contract is fulfilled, or cannot be.
+// TestClaudeContractInWords lets Claude Code write that its contract is fulfilled, or cannot be.
 func TestClaudeContractInWords(t *testing.T) {
 	s, c := contracts(t)
 	for words, want := range map[string]fleetv1.LifecycleStatus{
@@ -117,7 +117,8 @@ func TestClaudeContractInWords(t *testing.T) {
 	s.quiet(t)
 }
 
-// TestClaudeContractFiles has Claude Code make a file with nothing configured, and finds it when the agent is gone.
+// TestClaudeContractFiles lets Claude Code create a file without any configuration. The file must exist after the agent
+// is deleted.
 func TestClaudeContractFiles(t *testing.T) {
 	s, c := contracts(t)
 	r, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: strings.Join([]string{
@@ -144,7 +145,7 @@ func TestClaudeContractFiles(t *testing.T) {
 	require.Equal(t, []bool{false, true, true}, []bool{results[0].IsError, results[1].IsError, results[2].IsError})
 }
 
-// download returns what is at the address of a payload.
+// download returns the content at the URL of a payload.
 func (s *staff) download(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url, nil)

@@ -13,10 +13,10 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// fleetTools are what a controller uses Fleet with.
+// fleetTools are the tools that a controller uses.
 var fleetTools = []string{"create_agent", "start_agent_task", "wait_tasks", "show_agent_task_history", "watch_fleet", "show_agent", "delete_agent"}
 
-// conduct is what the model dictates to a controller: the whole of its job, with the things that go wrong in it.
+// conduct is the script for a controller's model: its whole job, with some failures.
 const conduct = `Run the fleet.
 model: tool mcp__fleet__create_agent {"name":"worker","project":"shell","role":"operator","spec":"Do what the controller says"}
 model: tool mcp__fleet__start_agent_task {"agent_name":"worker","task_description":"echo from the shell"}
@@ -27,7 +27,7 @@ model: tool mcp__fleet__show_agent {"agent_name":"nobody"}
 model: tool mcp__fleet__delete_agent {"agent_name":"worker"}
 model: say The fleet has run.`
 
-// TestClaudeControls lets Claude Code be a client of Fleet over MCP, in each way that Fleet is served.
+// TestClaudeControls uses Claude Code as a client of Fleet over MCP, with each transport of Fleet.
 func TestClaudeControls(t *testing.T) {
 	path := claude(t)
 	h := newHome(t)
@@ -54,7 +54,7 @@ func TestClaudeControls(t *testing.T) {
 			require.Equal(t, []connected{{"fleet", "connected"}}, begin.Servers)
 			require.Equal(t, "The fleet has run.", end.Result)
 
-			// What the model got to see.
+			// The tool results that the model got.
 			asked := m.asked("Run the fleet.")
 			results := asked[len(asked)-1].results()
 			require.Len(t, results, len(fleetTools))
@@ -73,7 +73,7 @@ func TestClaudeControls(t *testing.T) {
 			if name == "embedded" {
 				return
 			}
-			// And what became of it.
+			// The resulting task.
 			task := taskOf(t, text("start_agent_task"))
 			shown, err := s.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: task, IncludePayload: true})
 			require.NoError(t, err)

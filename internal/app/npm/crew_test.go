@@ -16,7 +16,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// claude returns the program that the tests of Claude Code run.
+// claude returns the path of Claude Code, or skips the test.
 func claude(t *testing.T) string {
 	t.Helper()
 	wanted(t, "TEST_CLAUDE", "test-claude", "the Claude Code CLI, 360 MB")
@@ -30,7 +30,7 @@ type crew struct {
 	home home
 }
 
-// role is a role as fleet.yaml has it.
+// role is a role as in fleet.yaml.
 type role map[string]any
 
 func newCrew(t *testing.T, roles ...role) *crew {
@@ -46,7 +46,7 @@ func newCrew(t *testing.T, roles ...role) *crew {
 	return c
 }
 
-// serve starts the crew's server, the first one or the next one.
+// serve starts the crew's server, or restarts it.
 func (c *crew) serve(t *testing.T) {
 	t.Helper()
 	c.server = serve(t, c.home, "--config", c.home.path("fleet.yaml"))
@@ -66,7 +66,7 @@ func (c *crew) start(t *testing.T, agent string, prompt ...string) (id string) {
 	return r.GetTask().GetId()
 }
 
-// wait waits for the task, and returns all that is known of it.
+// wait waits for the end of the task, and returns it.
 func (c *crew) wait(t *testing.T, id string) *fleetv1.TaskDetail {
 	t.Helper()
 	c.until(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
@@ -75,13 +75,13 @@ func (c *crew) wait(t *testing.T, id string) *fleetv1.TaskDetail {
 	return d.GetTask()
 }
 
-// do gives the agent a task, and returns what became of it.
+// do runs a task and returns it after its end.
 func (c *crew) do(t *testing.T, agent string, prompt ...string) *fleetv1.TaskDetail {
 	t.Helper()
 	return c.wait(t, c.start(t, agent, prompt...))
 }
 
-// until follows the task's events until one is as it should be, and returns those up to it.
+// until follows the task's events until enough returns true, and returns them.
 func (c *crew) until(t *testing.T, id string, enough func(*fleetv1.Event) bool) (events []*fleetv1.Event) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -102,7 +102,7 @@ func (c *crew) until(t *testing.T, id string, enough func(*fleetv1.Event) bool) 
 	}
 }
 
-// texts are the texts of the events of a type.
+// texts returns the texts of the events with the type.
 func texts(events []*fleetv1.Event, kind fleetv1.Event_Type) (all []string) {
 	for _, e := range events {
 		if e.GetType() == kind {
@@ -138,7 +138,7 @@ func (c *crew) run(t *testing.T, id string) string {
 	return found[0]
 }
 
-// work returns the agent's own directory.
+// work returns the agent's working directory.
 func (c *crew) work(t *testing.T, agent string) string {
 	t.Helper()
 	r, err := c.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: agent})
@@ -147,10 +147,10 @@ func (c *crew) work(t *testing.T, agent string) string {
 	return r.GetAgent().GetLocation()
 }
 
-// processes returns what runs of the agent's tasks.
+// processes returns the processes of the agent's tasks.
 func (c *crew) processes(agent string) []process { return c.home.processes("FLEET_AGENT=" + agent) }
 
-// claude returns the agent's process of Claude Code itself.
+// claude returns the process of the agent's Claude Code.
 func (c *crew) claude(t *testing.T, agent string) int {
 	t.Helper()
 	for _, p := range c.processes(agent) {

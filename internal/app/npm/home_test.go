@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// home is an empty home directory for the programs of a test, which know nothing else of this machine. When the test
-// ends, none of them may be left.
+// home is an empty home directory for the programs of a test, which see nothing else of this machine. No program may be
+// left when the test ends.
 type home string
 
 func newHome(t *testing.T) home {
@@ -38,18 +38,18 @@ func (h home) path(parts ...string) string {
 	return filepath.Join(append([]string{string(h)}, parts...)...)
 }
 
-// env is an environment with this home, these variables and nothing of the caller's but its PATH.
+// env returns an environment with this HOME, the given variables, and only PATH from the caller's environment.
 func (h home) env(more ...string) []string {
 	return append([]string{"HOME=" + string(h), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + h.path("tmp")}, more...)
 }
 
-// process is a program that runs.
+// process is a running process.
 type process struct {
 	pid     int
 	command string
 }
 
-// processes returns what runs with this home, and with these variables. Where there is no /proc it returns nothing.
+// processes returns the processes with this HOME and these variables; none on systems without /proc.
 func (h home) processes(with ...string) []process {
 	var found []process
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -57,20 +57,20 @@ func (h home) processes(with ...string) []process {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		vars := strings.Split(string(env), "\x00")
-		// A confined agent has a home of its own in the data of the server, which is in this one.
+		// A confined agent has its own HOME in the server's data, which is below this one.
 		here := slices.ContainsFunc(vars, func(v string) bool { return v == "HOME="+string(h) || strings.HasPrefix(v, "HOME="+string(h)+"/") })
 		if !here || slices.ContainsFunc(with, func(v string) bool { return !slices.Contains(vars, v) }) {
 			continue
 		}
 		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if len(argv) > 0 { // a zombie has none
+		if len(argv) > 0 { // zombies have no command line
 			found = append(found, process{pid, strings.TrimSpace(strings.ReplaceAll(string(argv), "\x00", " "))})
 		}
 	}
 	return found
 }
 
-// isolate makes the program the leader of a group, which is killed as a whole when its context ends.
+// isolate makes the program the leader of a process group, which is killed when its context ends.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestModelIDs checks that no two calls of a tool have the same id, also when memory is used again. It needs no npm.
+// TestModelIDs checks that ids of tool calls are unique even when memory is reused. It does not need npm.
 func TestModelIDs(t *testing.T) {
 	id := regexp.MustCompile(`"id":"toolu_[^"]+"`)
 	seen := map[string]bool{}

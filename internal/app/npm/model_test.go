@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// model is a stub of the model's API on a loopback port. It has no will of its own: what it says is in the prompts that
-// it is given; see script.
+// model is a stub of the model's API on a loopback port. The prompts contain its answers; see step.
 type model struct {
 	url string
 
@@ -22,10 +21,10 @@ type model struct {
 	gates    map[string]*gate
 }
 
-// gate is where an answer waits until the test opens it, or until nobody waits for it any more.
+// gate is a point where an answer waits until the test opens it or the client goes away.
 type gate struct {
 	arrived, open, left chan struct{}
-	arrive, leave       func() // close theirs, once
+	arrive, leave       func() // close the channel, once
 }
 
 func newGate() *gate {
@@ -52,7 +51,7 @@ type message struct {
 	Content blocks `json:"content"`
 }
 
-// blocks are the parts of a content. Where the API takes a string instead, that is one block of text.
+// blocks are the parts of a content. A plain string is decoded as one text block.
 type blocks []block
 
 type block struct {
@@ -70,7 +69,7 @@ func (b *blocks) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]block)(b))
 }
 
-// text is all text in the blocks.
+// text returns the text of all blocks.
 func (b blocks) text() string {
 	var all []string
 	for _, x := range b {
@@ -79,7 +78,7 @@ func (b blocks) text() string {
 	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), "\n")
 }
 
-// results are the results of tools in the conversation, oldest first.
+// results returns the tool results in the conversation, oldest first.
 func (r request) results() (all []block) {
 	for _, m := range r.Messages {
 		for _, b := range m.Content {
@@ -91,7 +90,7 @@ func (r request) results() (all []block) {
 	return all
 }
 
-// said is all text of the conversation.
+// said returns the text of the conversation.
 func (r request) said() string {
 	var all []string
 	for _, m := range r.Messages {
@@ -128,7 +127,7 @@ func newModel(t *testing.T) *model {
 	return m
 }
 
-// env is what makes Claude Code speak to this model, and to nobody else.
+// env returns variables that make Claude Code use only this model.
 func (m *model) env() map[string]string {
 	return map[string]string{
 		"ANTHROPIC_BASE_URL": m.url, "ANTHROPIC_API_KEY": "sk-stub", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -136,7 +135,7 @@ func (m *model) env() map[string]string {
 	}
 }
 
-// gate returns the gate of the name.
+// gate returns the gate with the name.
 func (m *model) gate(name string) *gate {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,7 +145,7 @@ func (m *model) gate(name string) *gate {
 	return m.gates[name]
 }
 
-// asked returns the requests whose latest prompt has the text in it, oldest first.
+// asked returns the requests whose latest prompt contains the text, oldest first.
 func (m *model) asked(text string) (found []request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,10 +182,10 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 	}
 }
 
-// usage is what each answer costs.
+// usage is the usage of each answer.
 const usage = `{"input_tokens":1000,"output_tokens":%d}`
 
-// stream sends an answer of these blocks.
+// stream sends an answer with these blocks.
 func stream(w http.ResponseWriter, model string, content ...map[string]any) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(kind string, fields map[string]any) {
@@ -195,8 +194,8 @@ func stream(w http.ResponseWriter, model string, content ...map[string]any) {
 		_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, b)
 		w.(http.Flusher).Flush()
 	}
-	// Claude Code merges messages of the same id. Then an answer is missing in the next request, and the script dictates
-	// the same step again. The address of a variable is such an id now and then, since memory is used again.
+	// Claude Code merges messages with equal ids. Then an answer is missing in the next request, and the script repeats
+	// its step. Ids derived from addresses are sometimes equal, because memory is reused.
 	id := rand.Text()
 	send("message_start", map[string]any{"message": map[string]any{
 		"id": "msg_" + id, "type": "message", "role": "assistant", "model": model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil,
@@ -208,7 +207,7 @@ func stream(w http.ResponseWriter, model string, content ...map[string]any) {
 		start := map[string]any{"type": "text", "text": ""}
 		if b["type"] == "tool_use" {
 			stop = "tool_use"
-			input, _ := json.Marshal(b["input"]) // was JSON before
+			input, _ := json.Marshal(b["input"]) // it was decoded from JSON
 			delta = map[string]any{"type": "input_json_delta", "partial_json": string(input)}
 			start = map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%s_%d", id, i), "name": b["name"], "input": map[string]any{}}
 		}

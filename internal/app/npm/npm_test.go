@@ -21,7 +21,7 @@ import (
 // root is the top of the repository.
 const root = "../../.."
 
-// patience is how long anything may take that a test waits for.
+// patience limits every wait of a test.
 const patience = 2 * time.Minute
 
 // wanted skips the test unless its environment variable is set.
@@ -35,15 +35,15 @@ func wanted(t *testing.T, variable, target, size string) {
 	}
 }
 
-// install installs what testdata/npm/SET names, exactly as its lock file says, and returns the directory that it is in.
-// What is there already is taken as it is.
+// install installs the packages of testdata/npm/SET as pinned in its lock file, unless they are installed, and returns
+// their directory.
 func install(t *testing.T, set string) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(root, ".build", "npm", set))
 	require.NoError(t, err)
 	source := filepath.Join(root, "testdata", "npm", set)
 	lock := read(t, filepath.Join(source, "package-lock.json"))
-	done := filepath.Join(dir, "installed") // a copy of the lock file once everything is there
+	done := filepath.Join(dir, "installed") // a copy of the lock file, written after the installation
 	if have, err := os.ReadFile(done); errors.Is(err, fs.ErrNotExist) || !bytes.Equal(have, lock) {
 		require.NoError(t, os.RemoveAll(dir))
 		require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -56,7 +56,7 @@ func install(t *testing.T, set string) string {
 		require.NoError(t, os.WriteFile(done, lock, 0o600))
 		t.Logf("installed %s in %s", set, time.Since(begun).Round(time.Second))
 	}
-	// Scripts find their packages by where they are, and change more often than packages do.
+	// Scripts find their packages by their own path, and change more often than packages.
 	scripts, err := filepath.Glob(filepath.Join(source, "*.mjs"))
 	require.NoError(t, err)
 	for _, s := range scripts {
@@ -65,7 +65,7 @@ func install(t *testing.T, set string) string {
 	return dir
 }
 
-// fleet is the program, built as it is now.
+// fleet builds the program from the current sources.
 var fleet = sync.OnceValues(func() (string, error) {
 	path, err := filepath.Abs(filepath.Join(root, ".build", "npm", "fleet"))
 	if err != nil {
@@ -87,7 +87,7 @@ func program(t *testing.T) string {
 	return path
 }
 
-// run runs a program with nothing on its input, and returns its two outputs and its exit code.
+// run runs a program without input, and returns its two outputs and its exit code.
 func run(t *testing.T, env []string, dir string, argv ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// crewRole is the role of the agents of a team.
+// crewRole returns the role of the agents of a team.
 func crewRole(more role) role {
 	r := role{"name": "coder", "default": true, "prompt": "You are the coder of this crew."}
 	for k, v := range more {
@@ -14,7 +14,7 @@ func crewRole(more role) role {
 	return r
 }
 
-// codexProvider makes Codex ask the stub.
+// codexProvider configures Codex to use the stub.
 const codexProvider = `{"name":"stub","base_url":"URL/v1","env_key":"OPENAI_API_KEY","wire_api":"responses"}`
 
 func anthropicEnv(url string) map[string]string { return (&model{url: url}).env() }
@@ -24,7 +24,7 @@ func asJSON(v any) string {
 	return string(b)
 }
 
-// agents are the programs that Fleet was tested with.
+// agents are the programs with which Fleet is tested.
 var agents = []agent{
 	{
 		name: "claude", set: "claude", driver: "claude", command: []string{"claude"}, env: anthropicEnv,
@@ -55,7 +55,7 @@ var agents = []agent{
 			return map[string]string{"OPENAI_API_KEY": "sk-stub", "CODEX_CONFIG": asJSON(config), "MODEL_PROVIDER": "stub"}
 		},
 		role: crewRole(role{"permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(echo *)", "Bash(tail *)"}}),
-		// Its own sandbox cannot work within Fleet's, so it has to ask to run without.
+		// Its own sandbox does not work inside Fleet's, so it must ask to run without it.
 		runs:  `model: tool exec_command {"cmd":%s,"sandbox_permissions":"require_escalated","justification":"the test"}`,
 		edits: `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`,
 		steps: []string{"echo allowed", "made.txt"}, asks: true, questioned: true, process: "app-server",

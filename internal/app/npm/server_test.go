@@ -19,7 +19,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// server is `fleet serve`, on ports of its own choice.
+// server is `fleet serve` on free ports.
 type server struct {
 	http, grpc string
 	api        fleetv1.FleetServiceClient
@@ -31,13 +31,13 @@ type server struct {
 	log []string
 }
 
-// serve starts a server and waits until it is ready. It ends with the test, in good order.
+// serve starts a server and waits until it is ready. It stops the server at the end of the test.
 func serve(t *testing.T, h home, args ...string) *server {
 	t.Helper()
 	return serveIn(t, h, h.env(), args...)
 }
 
-// serveIn is serve with the environment of the server.
+// serveIn is serve with a given environment.
 func serveIn(t *testing.T, h home, env []string, args ...string) *server {
 	t.Helper()
 	args = append([]string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--data", h.path("data"), "--log-format", "json"}, args...)
@@ -80,7 +80,7 @@ func serveIn(t *testing.T, h home, env []string, args ...string) *server {
 	return s
 }
 
-// kill ends the server as a crash does.
+// kill kills the server.
 func (s *server) kill(t *testing.T) {
 	t.Helper()
 	s.killed = true
@@ -89,7 +89,7 @@ func (s *server) kill(t *testing.T) {
 	require.Error(t, s.cmd.Wait())
 }
 
-// follow reads the log, which says where the server listens.
+// follow reads the log, which contains the server's addresses.
 func (s *server) follow(log io.Reader, up chan<- struct{}) {
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
@@ -111,7 +111,7 @@ func (s *server) said() []string {
 	return append([]string(nil), s.log...)
 }
 
-// ready waits until the server says that it is.
+// ready waits until the server reports that it is ready.
 func (s *server) ready(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -124,5 +124,5 @@ func (s *server) ready(t *testing.T) {
 	}, patience, 10*time.Millisecond)
 }
 
-// mcp is the address of the server's MCP endpoint.
+// mcp returns the URL of the server's MCP endpoint.
 func (s *server) mcp() string { return "http://" + s.http + "/mcp" }

@@ -19,7 +19,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// keySecret is a secret of the server's environment that a subagent's MCP server needs.
+// keySecret is a secret in the server's environment for a subagent's MCP server.
 const keySecret = "s3cret-of-the-subagent"
 
 // staff is a fleet with subagents that are Claude Code.
@@ -31,7 +31,7 @@ type staff struct {
 	env  []string
 }
 
-// newStaff starts one with these definitions: the frontmatter and the body of each agent.md.
+// newStaff starts a fleet with these definitions: the frontmatter and the body of each agent.md.
 func newStaff(t *testing.T, definitions map[string]string) *staff {
 	t.Helper()
 	path := claude(t)
@@ -61,7 +61,7 @@ func (s *staff) run(t *testing.T, name string, prompt ...string) *fleetv1.RunSub
 	return r
 }
 
-// told returns the requests with the text in what the model is told about itself.
+// told returns the requests whose system prompt contains the text.
 func (s *staff) told(text string) (found []request) {
 	s.model.mu.Lock()
 	defer s.model.mu.Unlock()
@@ -73,9 +73,9 @@ func (s *staff) told(text string) (found []request) {
 	return found
 }
 
-// TestClaudeSubagent checks that Claude Code has what a subagent's definition gives it, and nothing else.
+// TestClaudeSubagent checks that Claude Code gets exactly what the definition of a subagent says.
 func TestClaudeSubagent(t *testing.T) {
-	claude(t) // asks whether it is wanted before anything is built
+	claude(t) // skips the test before anything is built
 	inner, err := json.Marshal([]any{map[string]any{
 		"name": "inner", "command": program(t), "args": []string{"mcp", "--embedded", "--data", "data-of-inner"}, "env": map[string]string{"SERVICE_TOKEN": "${SERVICE_KEY}"},
 	}})
@@ -105,7 +105,7 @@ You are a web search agent.
 	g := s.gate("found")
 	pass(t, g.arrived, "the subagent does not get that far")
 
-	// The secret is in a file that only the agent reads, and in no command line.
+	// The secret is only in a file that the agent reads, and in no command line.
 	files, err := filepath.Glob(s.home.path("data", "agents", "*", "runs", "*", "mcp.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
@@ -145,7 +145,7 @@ You are a web search agent.
 	require.Contains(t, results[0].Content.text(), "allowed")
 	require.Contains(t, results[3].Content.text(), `"shell"`)
 
-	// Nothing is left of it: no process, no file, no secret, no conversation.
+	// No process, file, secret or conversation of it is left.
 	require.Eventually(t, func() bool {
 		left, _ := filepath.Glob(s.home.path("data", "agents", "*"))
 		return len(left) == 0
@@ -162,7 +162,7 @@ You are a web search agent.
 	}
 }
 
-// TestClaudeSubagents has subagents talk, keep to a schema, and run one another.
+// TestClaudeSubagents uses subagents with a conversation, with a schema, and with other subagents.
 func TestClaudeSubagents(t *testing.T) {
 	s := newStaff(t, map[string]string{
 		"memo":    "session: true\npermissions: {allow: []}\n---\nYou remember.",
@@ -223,7 +223,7 @@ func TestClaudeSubagents(t *testing.T) {
 	})
 }
 
-// TestClaudeMainAgent lets Claude Code be the main agent, which delegates to a subagent over MCP.
+// TestClaudeMainAgent uses Claude Code as the main agent, which delegates to a subagent over MCP.
 func TestClaudeMainAgent(t *testing.T) {
 	path := claude(t)
 	s := newStaff(t, map[string]string{"web-search": "description: Searches the web\n---\nYou search."})

@@ -18,7 +18,7 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// workspace starts fleet-runner as it runs in a workspace, and returns the runner of its agent.
+// workspace starts fleet-runner as in a workspace, and returns the runner of its agent.
 func workspace(t *testing.T, h home, env []string, args ...string) core.Runner {
 	t.Helper()
 	program := h.path("fleet-runner")
@@ -49,8 +49,8 @@ func workspace(t *testing.T, h home, env []string, args ...string) core.Runner {
 	return client.Connect(core.Agent{UID: "agent-1", Name: "papi", Spec: "Keep the tests honest"})
 }
 
-// TestClaudeInWorkspace has Claude Code ask for a permission and for an answer through fleet-runner, which tells its exact
-// text, its cost and what it changed.
+// TestClaudeInWorkspace lets Claude Code ask for a permission and for an answer through fleet-runner, and checks its
+// text, its cost and its changes.
 func TestClaudeInWorkspace(t *testing.T) {
 	path, m, h := claude(t), newModel(t), newHome(t)
 	var env []string

@@ -27,7 +27,7 @@ func TestReadme(t *testing.T) {
 	bin := t.TempDir()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	require.NoError(t, os.Symlink(self, filepath.Join(bin, "fleet"))) // testscript.Main runs the command of this name
+	require.NoError(t, os.Symlink(self, filepath.Join(bin, "fleet"))) // testscript.Main runs the command with this name
 
 	script := firstTask(t)
 	require.GreaterOrEqual(t, strings.Count(script, "\nfleet "), 3)
@@ -43,7 +43,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// firstTask returns the commands of the fleet and of curl in that section.
+// firstTask returns the fleet and curl commands in that section.
 func firstTask(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("../../../README.md")

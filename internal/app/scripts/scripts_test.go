@@ -1,4 +1,4 @@
-// Package scripts runs the command line's scripts in testdata/cli against real servers with agents on this machine.
+// Package scripts runs the CLI scripts in testdata/cli against real servers with agents on this machine.
 package scripts
 
 import (
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"fleet": func() { os.Exit(app.Main(os.Args[1:])) }})
 }
 
-// shout writes a program that says what it is told in capitals, and returns its path.
+// shout writes a program that prints its arguments in capitals, and returns its path.
 func shout(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "shout")
 	const program = `#!/bin/sh
@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 	play(t, "../../../testdata/cli")
 }
 
-// TestAskingScripts runs the scripts about agents that ask.
+// TestAskingScripts runs the scripts about agents that ask questions.
 func TestAskingScripts(t *testing.T) {
 	t.Parallel()
 	play(t, "../../../testdata/cli/asking", local.Project{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
@@ -55,7 +55,7 @@ func TestAskingScripts(t *testing.T) {
 	}}}})
 }
 
-// play runs the scripts of a directory, each against a server of its own with the projects.
+// play runs the scripts of a directory, each with its own server that has the projects.
 func play(t *testing.T, dir string, projects ...local.Project) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
@@ -67,7 +67,7 @@ func play(t *testing.T, dir string, projects ...local.Project) {
 			}}
 			cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
 			cfg.Local.Projects = projects
-			cfg.Local.Write = []string{e.WorkDir} // where scripts and tasks meet
+			cfg.Local.Write = []string{e.WorkDir} // shared by scripts and tasks
 			s, stop, err := start(cfg)
 			if err != nil {
 				return err
@@ -82,7 +82,7 @@ func play(t *testing.T, dir string, projects ...local.Project) {
 	})
 }
 
-// start starts a server. The function it returns ends it.
+// start starts a server. The returned function stops it.
 func start(cfg app.Config) (*app.Server, func() error, error) {
 	a, err := app.Open(context.Background(), cfg, app.Options{})
 	if err != nil {

@@ -102,7 +102,7 @@ func (p *Proxy) Blackhole(ctx context.Context) {
 	close(hole)
 }
 
-// Cut breaks all connections of clients, whatever goes over them.
+// Cut breaks all client connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	all := slices.Collect(maps.Keys(p.conns))
